@@ -1,0 +1,71 @@
+# What can be done here: `make` alone says it. Each target does its own set-up in .venv/ and repeats none of it.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+BOOTSTRAP ?=
+
+# The first Python that fits; its version is asked of the interpreter, not read from its name.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
+	if command -v $$name >/dev/null 2>&1 && $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	then echo $$name; break; fi; done)
+
+.PHONY: help demo test lint format clean java
+
+help: ## show this
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: java $(VENV)/.installed-demo ## start a cluster, run a job over real data, show what happened, stop it all
+	@$(BIN)/eventflink demo
+
+test: java $(VENV)/.installed-dev ## all tests; BOOTSTRAP=host:port takes a running Kafka instead of an own one
+	@echo "==> running all tests against $(if $(BOOTSTRAP),Kafka at $(BOOTSTRAP),a Kafka broker of their own)"
+	@EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" $(BIN)/python -m pytest tests/unit tests/integration tests/e2e
+
+lint: $(VENV)/.installed-dev ## ruff, mypy and the contracts between the rooms; changes nothing
+	@echo "==> ruff check";  $(BIN)/ruff check .
+	@echo "==> ruff format"; $(BIN)/ruff format --check .
+	@echo "==> mypy";        $(BIN)/mypy
+	@echo "==> import contracts"; $(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev ## let ruff format and fix what it can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+clean: ## remove .venv/ and what tools left; Kafka's jars stay in the user's cache
+	@echo "==> removing $(VENV)/ and caches"
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache spark-warehouse
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+java:
+	@fits() { "$$1" -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])'; }; \
+	if ! { [ -n "$$JAVA_HOME" ] && fits "$$JAVA_HOME/bin/java"; } && ! fits java; then \
+		echo "Java 17 or newer is needed (Kafka and Spark run on it) and was not found. Install it, then run make again:"; \
+		echo "  Debian, Ubuntu: apt-get install openjdk-17-jre-headless   (where that is missing: openjdk-21-jre-headless)"; \
+		echo "  Fedora, RHEL:   dnf install java-21-openjdk-headless"; \
+		echo "  macOS:          brew install openjdk@17   and set JAVA_HOME"; \
+		exit 1; \
+	fi >&2
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Python 3.11 or newer is needed and was not found. Install it, then run make again:"; \
+		echo "  Debian, Ubuntu: apt-get install python3 python3-venv"; \
+		echo "  Fedora, RHEL:   dnf install python3"; \
+		echo "  macOS:          brew install python@3.13"; \
+		exit 1; \
+	fi >&2
+	@echo "==> making $(VENV)/ with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "A virtual environment could not be made. Debian, Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+
+$(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
+	@echo "==> installing eventflink into $(VENV)/ (the first time this fetches Spark, about 500 MB)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo "==> installing eventflink and its tools into $(VENV)/ (the first time this fetches Spark, about 500 MB)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,demo]'
+	@touch $@ $(VENV)/.installed-demo
