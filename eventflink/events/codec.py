@@ -1,0 +1,314 @@
+"""Bytes to events and back: Avro single-object encoding of each topic's envelope.
+
+The classes of this room mirror the schemas; here is the one place that turns an instance into what fastavro writes and
+back. A record is decoded with the schema of its writer, found by fingerprint, and then upgraded: a field that the writer did
+not know takes the class's default. (Resolution by a reader's schema does the same at a quarter of the speed.)
+"""
+
+import dataclasses
+import io
+import types
+import typing
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+import fastavro
+
+from eventflink.events import decision, effects, inputs, log_events
+from eventflink.events.decision import Cause, Decision
+from eventflink.events.log_events import LogEvent
+from eventflink.events.schemas import NAMESPACE, SchemaRegistry, load_envelope_part
+from eventflink.model import attempts, job_graph, statuses
+
+MARKER: Final = b"\xc3\x01"
+HEADER_LENGTH: Final = len(MARKER) + 8
+
+AvroFields = dict[str, Any]
+
+
+class UndecodableRecord(Exception):
+    """Bytes that are not what their topic holds; the message says what is wrong."""
+
+
+class _Plan(NamedTuple):
+    """How one class is written and read."""
+
+    cls: type[Any]
+    tag: str
+    names: tuple[str, ...]
+    getter: Callable[[Any], tuple[Any, ...]]
+    writers: tuple[tuple[str, Callable[[Any], Any]], ...]
+    readers: tuple[tuple[str, Callable[[Any], Any]], ...]
+
+
+_plans: dict[type[Any], _Plan] = {}
+_plans_by_tag: dict[str, _Plan] = {}
+
+
+def _is_record(annotation: Any) -> bool:
+    return dataclasses.is_dataclass(annotation)
+
+
+def _write_record(value: Any) -> AvroFields:
+    plan = _plans[type(value)]
+    fields = dict(zip(plan.names, plan.getter(value), strict=True))
+    for name, write in plan.writers:
+        fields[name] = write(fields[name])
+    return fields
+
+
+def _tagged(value: Any) -> tuple[str, AvroFields]:
+    return _plans[type(value)].tag, _write_record(value)
+
+
+def _read_record(plan: _Plan, fields: AvroFields) -> Any:
+    for name, read in plan.readers:
+        if name in fields:
+            fields[name] = read(fields[name])
+    return plan.cls(**fields)
+
+
+def _read_tagged(pair: tuple[str, AvroFields]) -> Any:
+    plan = _plans_by_tag[pair[0]]
+    fields = pair[1]
+    if plan.readers:
+        return _read_record(plan, fields)
+    return plan.cls(**fields)
+
+
+def _reader_of(annotation: Any) -> Callable[[Any], Any] | None:  # noqa: PLR0911 - one return per kind of field
+    """Return what turns fastavro's value into the class's, or None where they are the same."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is tuple:
+        inner = _reader_of(arguments[0])
+        return tuple if inner is None else lambda values: tuple([inner(v) for v in values])
+    if origin in (typing.Union, types.UnionType):
+        members = [a for a in arguments if a is not type(None)]
+        if len(members) > 1:
+            return _read_tagged
+        if _is_record(members[0]):  # A union with null: fastavro names the branch of a record.
+            return lambda pair: None if pair is None else _read_tagged(pair)
+        return None
+    if _is_record(annotation):
+        return lambda fields: _read_record(_plans[annotation], fields)
+    if isinstance(annotation, type) and issubclass(annotation, statuses.UpperStrEnum):
+        return dict(annotation.__members__).__getitem__
+    return None
+
+
+def _writer_of(annotation: Any) -> Callable[[Any], Any] | None:
+    """Return what turns the class's value into what fastavro takes, or None where they are the same."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is tuple:
+        inner = _writer_of(arguments[0])
+        return None if inner is None else lambda values: [inner(v) for v in values]
+    if origin in (typing.Union, types.UnionType):
+        members = [a for a in arguments if a is not type(None)]
+        if len(members) > 1:
+            return _tagged
+        return (lambda value: None if value is None else _tagged(value)) if _is_record(members[0]) else None
+    return _write_record if _is_record(annotation) else None
+
+
+def _register(cls: type[Any]) -> None:
+    hints = typing.get_type_hints(cls)
+    names = tuple(f.name for f in dataclasses.fields(cls))
+    getter = attrgetter(*names) if len(names) > 1 else (lambda value: tuple(getattr(value, n) for n in names))
+    plan = _Plan(
+        cls=cls,
+        tag=f"{NAMESPACE}.{cls.__name__}",
+        names=names,
+        getter=getter,
+        writers=tuple((n, w) for n in names if (w := _writer_of(hints[n])) is not None),
+        readers=tuple((n, r) for n in names if (r := _reader_of(hints[n])) is not None),
+    )
+    _plans[cls] = plan
+    _plans_by_tag[plan.tag] = plan
+
+
+def record_classes() -> list[type[Any]]:
+    """Return every class that mirrors a schema."""
+    modules = (attempts, job_graph, log_events, decision, inputs, effects)
+    found = {value for module in modules for value in vars(module).values() if isinstance(value, type) and dataclasses.is_dataclass(value)}
+    return sorted(found, key=lambda cls: cls.__name__)
+
+
+for _cls in record_classes():
+    _register(_cls)
+
+
+class EnvelopeCodec:
+    """Encodes and decodes the records of one topic."""
+
+    def __init__(self, name: str) -> None:
+        """Load the schemas of the envelope `name`."""
+        self.registry = SchemaRegistry(name)
+        self._header = MARKER + self.registry.current_fingerprint
+
+    def encode_fields(self, fields: AvroFields) -> bytes:
+        """Encode an envelope given as fastavro takes it."""
+        stream = io.BytesIO()
+        stream.write(self._header)
+        fastavro.schemaless_writer(stream, self.registry.current, fields)
+        return stream.getvalue()
+
+    def decode_fields(self, value: bytes) -> AvroFields:
+        """Decode a record with its writer's schema; unions come as (name, fields).
+
+        Raises:
+            UndecodableRecord: the bytes are no such record; the message says what is wrong and where.
+
+        """
+        if value[:2] != MARKER:
+            start = value[:2].hex(" ") or "nothing"
+            message = f"the record does not start with the marker C3 01 of Avro's single-object encoding but with {start}"
+            raise UndecodableRecord(message)
+        schema = self.registry.by_fingerprint.get(value[2:HEADER_LENGTH])
+        if schema is None:
+            message = f"no schema of {self.registry.name} has the fingerprint {value[2:HEADER_LENGTH].hex()}"
+            raise UndecodableRecord(message)
+        return decode_body(schema, value, HEADER_LENGTH, self.registry.name)
+
+
+def decode_body(schema: Any, value: bytes, start: int, name: str) -> AvroFields:
+    """Decode the Avro body that starts at `start`; it must end where the bytes end."""
+    stream = io.BytesIO(value)
+    stream.seek(start)
+    try:
+        fields: AvroFields = fastavro.schemaless_reader(stream, schema, None, return_record_name=True)
+    except (EOFError, IndexError, ValueError, TypeError, KeyError, OverflowError, UnicodeDecodeError, MemoryError) as error:
+        message = (
+            f"the record is not a whole {name}: decoding stopped at byte {stream.tell()} of {len(value)} ({type(error).__name__}: {error})"
+        )
+        raise UndecodableRecord(message) from error
+    if stream.tell() != len(value):
+        message = f"the record has {len(value) - stream.tell()} bytes after the end of its {name}"
+        raise UndecodableRecord(message)
+    return fields
+
+
+class PayloadCodec(EnvelopeCodec):
+    """The codec of an envelope whose `payload` is one record out of a union."""
+
+    def encode(self, payload: Any, **envelope: Any) -> bytes:
+        """Encode the payload with the envelope's other fields."""
+        envelope["payload"] = _tagged(payload)
+        return self.encode_fields(envelope)
+
+    def decode(self, value: bytes) -> tuple[Any, AvroFields]:
+        """Return the payload and the envelope's other fields."""
+        fields = self.decode_fields(value)
+        payload = read_payload(fields.pop("payload"))
+        return payload, fields
+
+
+def read_payload(pair: tuple[str, AvroFields]) -> Any:
+    """Turn a decoded (name, fields) into its class.
+
+    Raises:
+        UndecodableRecord: the record has no such class, or lacks a field that has no default.
+
+    """
+    try:
+        return _read_tagged(pair)
+    except (KeyError, TypeError) as error:
+        message = f"the payload {pair[0] if isinstance(pair, tuple) else pair!r} cannot be read: {error}"
+        raise UndecodableRecord(message) from error
+
+
+class ReportsCodec(EnvelopeCodec):
+    """The codec of `taskmanagers`: what an instance says at once, in order."""
+
+    def encode(self, reports: Iterable[Any]) -> bytes:
+        """Encode the reports."""
+        return self.encode_fields({"reports": [_tagged(r) for r in reports]})
+
+    def decode(self, value: bytes) -> tuple[Any, ...]:
+        """Return the reports, in order."""
+        return tuple(read_payload(pair) for pair in self.decode_fields(value)["reports"])
+
+
+class DecisionCodec(EnvelopeCodec):
+    """The codec of `log`.
+
+    A leader encodes the events of a decision step by step, before it applies them (P10), and seals them into one record at
+    the end. That works because `events` is the last field, and an Avro array may consist of several blocks.
+    """
+
+    def __init__(self) -> None:
+        """Load the schemas of the Decision and derive those of its two parts."""
+        super().__init__("Decision")
+        field_count = len(self.registry.current["fields"])
+        self._head_schema = load_envelope_part("Decision", 0, field_count - 1)
+        self._events_schema = load_envelope_part("Decision", field_count - 1, field_count)
+
+    def encode_events(self, events: Iterable[LogEvent]) -> bytes:
+        """Encode events as one or no block of the array, without its end."""
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, self._events_schema, {"events": [_tagged(e) for e in events]})
+        return stream.getvalue()[:-1]
+
+    def decode_events(self, block: bytes) -> tuple[LogEvent, ...]:
+        """Decode what `encode_events` wrote."""
+        fields: Any = fastavro.schemaless_reader(io.BytesIO(block + b"\0"), self._events_schema, None, return_record_name=True)
+        return tuple([_read_tagged(pair) for pair in fields["events"]])
+
+    def seal(
+        self,
+        *,
+        epoch: int,
+        sequence: int,
+        leader_id: str,
+        decided_at_ms: int,
+        previous_hash: bytes,
+        causes: Iterable[Cause],
+        actor: str,
+        blocks: Iterable[bytes],
+    ) -> bytes:
+        """Return the record of a decision whose events were encoded before, block by block."""
+        stream = io.BytesIO()
+        stream.write(self._header)
+        head = {
+            "epoch": epoch,
+            "sequence": sequence,
+            "leader_id": leader_id,
+            "decided_at_ms": decided_at_ms,
+            "previous_hash": previous_hash,
+            "causes": [_tagged(c) for c in causes],
+            "actor": actor,
+        }
+        fastavro.schemaless_writer(stream, self._head_schema, head)
+        for block in blocks:
+            stream.write(block)
+        stream.write(b"\0")
+        return stream.getvalue()
+
+    def encode(self, value: Decision) -> bytes:
+        """Encode a whole decision."""
+        return self.seal(
+            epoch=value.epoch,
+            sequence=value.sequence,
+            leader_id=value.leader_id,
+            decided_at_ms=value.decided_at_ms,
+            previous_hash=value.previous_hash,
+            causes=value.causes,
+            actor=value.actor,
+            blocks=[self.encode_events(value.events)],
+        )
+
+    def decode(self, value: bytes) -> Decision:
+        """Decode a record of the log.
+
+        Raises:
+            UndecodableRecord: the bytes are no decision. In the log that is fatal: no record of it is ever skipped.
+
+        """
+        fields = self.decode_fields(value)
+        try:
+            fields["causes"] = tuple([_read_tagged(pair) for pair in fields["causes"]])
+            fields["events"] = tuple([_read_tagged(pair) for pair in fields["events"]])
+            return Decision(**fields)
+        except (KeyError, TypeError) as error:
+            message = f"the decision holds what this version does not know: {error}"
+            raise UndecodableRecord(message) from error

@@ -1,0 +1,142 @@
+"""What the leader says to the world once a decision is accepted: the payloads of the outbound topics.
+
+These classes mirror the schemas of the same names; a test holds the two together.
+"""
+
+from dataclasses import dataclass
+
+from eventflink.events.log_events import RequestAccepted, RequestRejected
+from eventflink.model.statuses import ShipStrategy, TaskFile, TaskType
+
+
+@dataclass(slots=True)
+class RegistrationAccepted:
+    """The instance is registered."""
+
+    blob_address: str
+
+
+@dataclass(slots=True)
+class LeaderChanged:
+    """There is a new leader: report everything to it."""
+
+    master_id: str
+    blob_address: str
+
+
+@dataclass(slots=True)
+class InstanceForgotten:
+    """The master holds this instance for lost: end its tasks and register anew."""
+
+    reason: str
+
+
+@dataclass(slots=True)
+class TaskInput:
+    """One input of a task and where its rows are."""
+
+    input_name: str
+    ship: ShipStrategy
+    keys: tuple[str, ...]
+    locations: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class TaskDeployment:
+    """Run this attempt."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    allocation_id: str
+    slot_index: int
+    job_name: str
+    task_type: TaskType
+    task: str
+    parallelism: int
+    max_parallelism: int
+    parameters_json: str
+    inputs: tuple[TaskInput, ...]
+    outputs: tuple[str, ...]
+    code_archives: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class TaskCancellation:
+    """End this attempt."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    reason: str
+
+
+@dataclass(slots=True)
+class FileUploadOrder:
+    """Upload this file."""
+
+    request_id: str
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    file: TaskFile
+
+
+@dataclass(slots=True)
+class LeaderBeat:
+    """The leader is alive; from its decide loop (L1)."""
+
+    epoch: int
+    leader_id: str
+    master_id: str
+    blob_address: str
+    log_offset: int
+
+
+@dataclass(slots=True)
+class Resignation:
+    """The leader leaves in order."""
+
+    epoch: int
+    leader_id: str
+
+
+@dataclass(slots=True, kw_only=True)
+class DeadLetter:
+    """An input that was refused, as it came."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    key: bytes | None = None
+    value: bytes | None = None
+    value_length: int
+    refused_by: str
+
+
+DeploymentPayload = RegistrationAccepted | LeaderChanged | InstanceForgotten | TaskDeployment | TaskCancellation | FileUploadOrder
+
+
+@dataclass(slots=True, kw_only=True)
+class DeploymentEnvelope:
+    """A record of `deployments`: an effect of an accepted decision, for one instance of one TaskManager."""
+
+    epoch: int
+    task_manager_id: str
+    instance_id: str
+    payload: DeploymentPayload
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplyEnvelope:
+    """A record of `replies`: the answer to a request, with where its decision stands in the log."""
+
+    epoch: int
+    sequence: int
+    leader_id: str
+    log_offset: int
+    payload: RequestAccepted | RequestRejected

@@ -1,0 +1,162 @@
+"""What clients and TaskExecutors say to the master: the payloads of the inbound topics.
+
+These classes mirror the schemas of the same names; a test holds the two together. How bytes become one of these, or a
+refusal, is in `inbound.py`.
+"""
+
+from dataclasses import dataclass
+
+from eventflink.model.attempts import AttemptStatus, FailureCause, OutputLocation, SlotStatus
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.statuses import ExecutionState, TaskFile
+
+
+@dataclass(slots=True, kw_only=True)
+class JobSubmission:
+    """A job to run."""
+
+    job_id: str = ""
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    job_graph: JobGraph
+
+
+@dataclass(slots=True, kw_only=True)
+class CancelJob:
+    """End a job."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    job_id: str
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestFileUpload:
+    """Upload a file of a task attempt to the blob store."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    file: TaskFile
+
+
+@dataclass(slots=True)
+class TaskManagerRegistration:
+    """A TaskExecutor offers itself."""
+
+    task_manager_id: str
+    instance_id: str
+    host: str
+    process_id: int
+    slot_count: int
+
+
+@dataclass(slots=True)
+class SlotReport:
+    """Everything that an instance has, for reconciliation after a change of leader."""
+
+    task_manager_id: str
+    instance_id: str
+    slots: tuple[SlotStatus, ...]
+    attempts: tuple[AttemptStatus, ...]
+
+
+@dataclass(slots=True)
+class SlotOffer:
+    """The slot is taken for the allocation."""
+
+    task_manager_id: str
+    instance_id: str
+    allocation_id: str
+
+
+@dataclass(slots=True)
+class SlotOfferRefusal:
+    """The slot cannot be given."""
+
+    task_manager_id: str
+    instance_id: str
+    allocation_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class TaskStateReport:
+    """Where an attempt stands."""
+
+    task_manager_id: str
+    instance_id: str
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    execution_state: ExecutionState
+    outputs: tuple[OutputLocation, ...] = ()
+    cause: FailureCause | None = None
+
+
+@dataclass(slots=True)
+class FileUploadCompleted:
+    """An upload ended."""
+
+    task_manager_id: str
+    instance_id: str
+    request_id: str
+    blob_key: str | None = None
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Disconnection:
+    """An instance leaves in order; its tasks have ended."""
+
+    task_manager_id: str
+    instance_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class TaskManagerDeath:
+    """The guardian saw its TaskExecutor die, and has seen its task processes gone."""
+
+    task_manager_id: str
+    instance_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """An instance is alive."""
+
+    task_manager_id: str
+    instance_id: str
+    sequence: int
+    free_slots: int
+    running_tasks: int
+
+
+@dataclass(slots=True)
+class Canary:
+    """The leader can write to and read from this partition, so silence on it means something (P13)."""
+
+    leader_id: str
+    sequence: int
+
+
+Command = CancelJob | RequestFileUpload
+TaskManagerReport = (
+    TaskManagerRegistration
+    | SlotReport
+    | SlotOffer
+    | SlotOfferRefusal
+    | TaskStateReport
+    | FileUploadCompleted
+    | Disconnection
+    | TaskManagerDeath
+)

@@ -1,0 +1,78 @@
+"""The Avro schemas: where the files are, the envelopes built from them, and their fingerprints.
+
+`schemas/` holds one file per record, named by its full name; an envelope's references are resolved by file name. Everything
+ever released stays readable: `schemas/released/` holds each released envelope whole, and `SchemaRegistry` knows those too.
+"""
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fastavro
+from fastavro.repository.base import AbstractSchemaRepository
+from fastavro.schema import fingerprint, load_schema, to_parsing_canonical_form
+
+NAMESPACE = "eventflink"
+
+Schema = Any
+"""A parsed Avro schema as fastavro holds it."""
+
+
+def schema_directory() -> Path:
+    """Return the folder of the .avsc files: inside the installed package, or at the top of a checkout."""
+    package = Path(__file__).parent.parent
+    for folder in (package / "_schemas", package.parent / "schemas"):
+        if folder.is_dir():
+            return folder
+    message = f"the Avro schemas are missing: neither {package / '_schemas'} nor {package.parent / 'schemas'} exists"
+    raise FileNotFoundError(message)
+
+
+def fingerprint_of(schema: Schema) -> bytes:
+    """Return the CRC-64-AVRO fingerprint of a schema as single-object encoding writes it (little endian, 8 bytes)."""
+    return bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
+
+
+class _Files(AbstractSchemaRepository):  # type: ignore[misc]
+    """Finds a named type in its file, and a part of an envelope (`Decision:0:7`, some of its fields) in the envelope's."""
+
+    def load(self, name: str) -> Any:
+        name, _, span = name.partition(":")
+        schema = json.loads((schema_directory() / f"{name}.avsc").read_text(encoding="utf-8"))
+        if span:
+            first, last = (int(n) for n in span.split(":"))
+            schema["fields"] = schema["fields"][first:last]
+        return schema
+
+
+@cache
+def load_envelope(name: str) -> Schema:
+    """Load the current envelope `name`, such as `Decision`, with everything that it refers to."""
+    return load_schema(f"{NAMESPACE}.{name}", repo=_Files())
+
+
+@cache
+def load_envelope_part(name: str, first: int, last: int) -> Schema:
+    """Load a record of only the fields `first` up to, without, `last` of an envelope: its encoding is that part's."""
+    return load_schema(f"{NAMESPACE}.{name}:{first}:{last}", repo=_Files())
+
+
+@dataclass(slots=True)
+class SchemaRegistry:
+    """The writer's schemas of one envelope by fingerprint: today's and every released one."""
+
+    name: str
+    current: Schema = field(init=False)
+    current_fingerprint: bytes = field(init=False)
+    by_fingerprint: dict[bytes, Schema] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read the files."""
+        self.current = load_envelope(self.name)
+        self.current_fingerprint = fingerprint_of(self.current)
+        for path in sorted((schema_directory() / "released").glob(f"{NAMESPACE}.{self.name}.*.avsc")):
+            released = fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")), named_schemas={})
+            self.by_fingerprint[fingerprint_of(released)] = released
+        self.by_fingerprint[self.current_fingerprint] = self.current

@@ -1,0 +1,59 @@
+"""The topics of a cluster: names, codecs, and the configuration each must have."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+
+MAX_INBOUND_BYTES: Final = 256 * 1024
+"""The largest inbound record that is decoded; a longer one is refused before decoding (P10)."""
+
+MAX_DECISION_BYTES: Final = 512 * 1024
+"""The largest decision (P10a)."""
+
+
+class Topic(StrEnum):
+    """The topics, without the cluster's prefix."""
+
+    SUBMISSIONS = "submissions"
+    COMMANDS = "commands"
+    TASKMANAGERS = "taskmanagers"
+    HEARTBEATS = "heartbeats"
+    LOG = "log"
+    DEPLOYMENTS = "deployments"
+    REPLIES = "replies"
+    LEADERSHIP = "leadership"
+    DEAD_LETTERS = "dead-letters"
+
+
+INBOUND: Final = (Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS)
+"""The topics whose every record is answered by a decision; each has a cursor in the state (P6, P7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpecification:
+    """What a topic must look like."""
+
+    partitions: int
+    retention_ms: int
+    max_message_bytes: int = 1024 * 1024
+
+
+SPECIFICATIONS: Final = {
+    Topic.SUBMISSIONS: TopicSpecification(1, 7 * _DAY_MS),
+    Topic.COMMANDS: TopicSpecification(1, 7 * _DAY_MS),
+    Topic.TASKMANAGERS: TopicSpecification(1, 7 * _DAY_MS),
+    Topic.HEARTBEATS: TopicSpecification(1, _DAY_MS),
+    Topic.LOG: TopicSpecification(1, -1),
+    Topic.DEPLOYMENTS: TopicSpecification(1, 7 * _DAY_MS),
+    Topic.REPLIES: TopicSpecification(4, _DAY_MS),
+    Topic.LEADERSHIP: TopicSpecification(1, _HOUR_MS),
+    Topic.DEAD_LETTERS: TopicSpecification(1, 30 * _DAY_MS, 2 * 1024 * 1024),
+}
+
+
+def topic_name(cluster_id: str, topic: Topic) -> str:
+    """Return the name of a cluster's topic in Kafka."""
+    return f"{cluster_id}.{topic}"

@@ -1,0 +1,70 @@
+"""What is said of one attempt of a subtask: who it is, where it stands, what it left, why it failed.
+
+These classes mirror the schemas of the same names; a test holds the two together.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from eventflink.model.statuses import ExecutionState
+
+
+class SubtaskId(NamedTuple):
+    """One parallel subtask of one vertex of one job."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+
+    def __str__(self) -> str:
+        """Return it as logs and messages show it: `job/vertex[2]`."""
+        return f"{self.job_id}/{self.vertex_id}[{self.subtask_index}]"
+
+
+class AttemptId(NamedTuple):
+    """One attempt of one subtask; attempts count from 1."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+
+    def __str__(self) -> str:
+        """Return it as logs and messages show it: `job/vertex[2]#1`."""
+        return f"{self.job_id}/{self.vertex_id}[{self.subtask_index}]#{self.attempt}"
+
+
+@dataclass(slots=True)
+class FailureCause:
+    """Why something failed: a type for programs, a message for people, and the stack trace where there is one."""
+
+    failure_type: str
+    message: str
+    stack_trace: str | None = None
+
+
+@dataclass(slots=True)
+class OutputLocation:
+    """Where the accepted attempt of a subtask left one of its outputs."""
+
+    output: str
+    location: str
+
+
+@dataclass(slots=True)
+class SlotStatus:
+    """One slot as its TaskExecutor sees it."""
+
+    slot_index: int
+    allocation_id: str | None = None
+
+
+@dataclass(slots=True)
+class AttemptStatus:
+    """One attempt as its TaskExecutor sees it."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    execution_state: ExecutionState

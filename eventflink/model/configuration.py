@@ -1,0 +1,236 @@
+"""The configuration: every key with its type, default and meaning, in one pydantic model.
+
+Keys are written dotted, as Flink writes them, flat or nested in YAML. Durations are whole milliseconds. An unknown or
+ill-typed key is an error that names it and the nearest valid one. Nothing here opens a connection.
+"""
+
+import difflib
+import re
+import socket
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from eventflink.model.statuses import RestartStrategyType
+
+
+class ConfigurationError(Exception):
+    """The configuration is not usable; the message names the key and what is wrong with it."""
+
+
+ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+class Configuration(BaseModel):
+    """Every key of eventflink.yaml."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    cluster_id: str = Field("eventflink", alias="cluster.id", description="Names the cell: the prefix of its topics.")
+    bootstrap_servers: str = Field(
+        "", alias="bootstrap.servers", description="The Kafka cluster. Empty: `up` and `demo` start a broker of their own."
+    )
+    schema_registry_url: str = Field(
+        "", alias="schema.registry.url", description="Confluent-compatible registry; inbound topics then take its wire format too."
+    )
+    data_directory: Path = Field(
+        Path("~/.local/share/eventflink"), alias="data.directory", description="Everything this host writes, unless said otherwise."
+    )
+    broker_port: int = Field(9092, alias="broker.port", ge=0, le=65535, description="Where the embedded broker listens; 0: any free port.")
+    replication_factor: int = Field(
+        1, alias="topics.replication-factor", ge=1, le=15, description="Of topics that are created; below 3 the cluster is single-node."
+    )
+
+    master_id: str = Field("", alias="jobmanager.id", description="Names this master over restarts. Default: the host's name.")
+    rpc_address: str = Field("localhost", alias="jobmanager.rpc.address", description="The host name under which others reach this master.")
+    lease_timeout_ms: int = Field(
+        1000, alias="high-availability.lease-timeout", ge=100, description="No decision may stay unconfirmed for longer."
+    )
+    leader_beat_interval_ms: int = Field(
+        100, alias="high-availability.beat-interval", ge=10, description="How often the leader says on `leadership` that it lives."
+    )
+    window_size: int = Field(
+        1024, alias="high-availability.window-size", ge=1, le=65536, description="How many decisions may be unconfirmed at once."
+    )
+    inbox_size: int = Field(
+        4096, alias="master.inbox-size", ge=64, le=1_000_000, description="Inputs held per partition before its reading pauses."
+    )
+    redeploy_interval_ms: int = Field(
+        10_000,
+        alias="master.resend-interval",
+        ge=100,
+        description="After this long an unacknowledged deployment or cancellation is sent again.",
+    )
+    job_store_capacity: int = Field(
+        10_000, alias="jobstore.max-capacity", ge=1, description="How many ended jobs the masters keep in memory."
+    )
+    request_horizon: int = Field(
+        1_000_000, alias="requests.horizon-entries", ge=1000, description="How many answers and job ids are remembered."
+    )
+
+    request_horizon_ms: int = Field(
+        604_800_000, alias="requests.horizon-time", ge=60_000, description="For how long; an older submission or command is refused."
+    )
+
+    heartbeat_interval_ms: int = Field(1000, alias="heartbeat.interval", ge=50, description="How often a TaskExecutor beats.")
+    heartbeat_misses: int = Field(5, alias="heartbeat.missed-beats", ge=2, description="After this many missed beats it is lost.")
+    self_fence_timeout_ms: int = Field(
+        3500, alias="taskmanager.self-fence-timeout", ge=100, description="Without an acknowledged beat for this long it ends its tasks."
+    )
+    kill_timeout_ms: int = Field(
+        1000, alias="taskmanager.kill-timeout", ge=10, description="How long a task has between being asked to end and being killed."
+    )
+
+    task_manager_id: str = Field("", alias="taskmanager.id", description="Names this TaskExecutor over restarts. Default: host and random.")
+    task_manager_host: str = Field("", alias="taskmanager.host", description="This host's name. Default: what the system says.")
+    slots: int = Field(2, alias="taskmanager.numberOfTaskSlots", ge=1, le=1024, description="How many tasks run at once.")
+    spark_remote: str = Field(
+        "", alias="spark.remote", description="A Spark Connect address, sc://host:port. Empty: a local server that this host shares."
+    )
+    spark_master: str = Field("local[*]", alias="spark.local.master", description="The master of the local server.")
+    spark_memory: str = Field("1g", alias="spark.local.memory", pattern=r"^[1-9]\d*[mg]$", description="The heap of the local server.")
+
+    blob_directory: Path | None = Field(
+        None, alias="blob.storage.directory", description="Where blobs are kept. Default: below data.directory."
+    )
+    blob_bind_host: str = Field("127.0.0.1", alias="blob.server.bind-host", description="The interface of the blob server.")
+    blob_port: int = Field(0, alias="blob.server.port", ge=0, le=65535, description="Its port; 0: any free one.")
+    blob_max_bytes: int = Field(512 * 1024 * 1024, alias="blob.max-size", ge=1024, description="The largest blob that is taken, in bytes.")
+    working_directory: Path | None = Field(
+        None,
+        alias="execution.working-directory",
+        description="Data sets of jobs; every TaskExecutor and its Spark must see it. Default: below data.directory.",
+    )
+
+    slot_request_timeout_ms: int = Field(
+        300_000, alias="slot.request.timeout", ge=100, description="After this long without a slot the attempt fails."
+    )
+    restart_strategy: RestartStrategyType = Field(
+        RestartStrategyType.NONE, alias="restart-strategy.type", description="For graphs that name none: none or fixed-delay."
+    )
+    restart_attempts: int = Field(1, alias="restart-strategy.fixed-delay.attempts", ge=0, description="Restarts of one job.")
+    restart_delay_ms: int = Field(1000, alias="restart-strategy.fixed-delay.delay", ge=0, description="Before each restart.")
+
+    @field_validator("restart_strategy", mode="before")
+    @classmethod
+    def _read_restart_strategy(cls, value: object) -> object:
+        return value.upper().replace("-", "_") if isinstance(value, str) else value
+
+    @field_validator("cluster_id", "master_id", "task_manager_id")
+    @classmethod
+    def _check_id(cls, value: str) -> str:
+        if value and not ID_PATTERN.fullmatch(value):
+            raise ValueError("only letters, digits, '.', '_' and '-', at most 128, beginning with a letter or digit")
+        return value
+
+    @model_validator(mode="after")
+    def _check_timeouts(self) -> Self:
+        """Hold P14: a TaskExecutor's tasks have ended before a master can hold it for lost."""
+        if self.self_fence_timeout_ms + self.kill_timeout_ms >= self.loss_timeout_ms:
+            raise ValueError(
+                f"taskmanager.self-fence-timeout ({self.self_fence_timeout_ms}) + taskmanager.kill-timeout "
+                f"({self.kill_timeout_ms}) must be less than heartbeat.interval * heartbeat.missed-beats ({self.loss_timeout_ms})"
+            )
+        return self
+
+    @property
+    def loss_timeout_ms(self) -> int:
+        """After this much silence a TaskManager is lost."""
+        return self.heartbeat_interval_ms * self.heartbeat_misses
+
+    @property
+    def data_path(self) -> Path:
+        """`data.directory`, absolute."""
+        return self.data_directory.expanduser().absolute()
+
+    @property
+    def blob_path(self) -> Path:
+        """Where blobs are kept, absolute."""
+        return (self.blob_directory or self.data_path / "blobs").expanduser().absolute()
+
+    @property
+    def working_path(self) -> Path:
+        """Where the data sets of jobs are, absolute."""
+        return (self.working_directory or self.data_path / "jobs").expanduser().absolute()
+
+    @property
+    def host(self) -> str:
+        """The name of this host."""
+        return self.task_manager_host or socket.gethostname()
+
+    def with_ids(self) -> "Configuration":
+        """Return a copy in which the ids that were left out are filled in."""
+        return self.model_copy(
+            update={
+                "master_id": self.master_id or f"master-{self.host}",
+                "task_manager_id": self.task_manager_id or f"tm-{self.host}-{uuid.uuid4().hex[:8]}",
+            }
+        )
+
+
+def _flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in document.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{name}."))
+        else:
+            flat[name] = value
+    return flat
+
+
+KEYS: dict[str, str] = {field.alias or name: name for name, field in Configuration.model_fields.items()}
+
+
+def _unknown(key: str) -> str:
+    near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.4)
+    return f"unknown configuration key '{key}'" + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+def build_configuration(values: Mapping[str, Any], source: str) -> Configuration:
+    """Validate dotted keys into a Configuration.
+
+    Raises:
+        ConfigurationError: names the key, the source and what is wrong.
+
+    """
+    flat = _flatten(values)
+    for key in flat:
+        if key not in KEYS:
+            raise ConfigurationError(f"{source}: {_unknown(key)}")
+    try:
+        return Configuration.model_validate(flat)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(p) for p in first["loc"])
+        raise ConfigurationError(f"{source}: {key + ': ' if key else ''}{first['msg'].removeprefix('Value error, ')}") from error
+
+
+def load_configuration(path: Path | None, overrides: Mapping[str, str]) -> Configuration:
+    """Read a YAML file (or only defaults) and lay `-D key=value` overrides over it.
+
+    Raises:
+        ConfigurationError: the file or a key is not usable.
+
+    """
+    values: dict[str, Any] = {}
+    source = "configuration"
+    if path is not None:
+        source = str(path)
+        try:
+            document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ConfigurationError(f"{path}: cannot be read: {error}") from error
+        if document is not None and not isinstance(document, Mapping):
+            raise ConfigurationError(f"{path}: the document must be a mapping of keys to values, not {type(document).__name__}")
+        values = _flatten(document or {})
+    for key, text in overrides.items():
+        if key not in KEYS:
+            raise ConfigurationError(f"-D {key}: {_unknown(key)}")
+        values[key] = text
+        source = f"{source} with -D {key}" if len(overrides) == 1 else source
+    return build_configuration(values, source)

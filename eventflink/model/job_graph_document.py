@@ -1,0 +1,286 @@
+"""The JobGraph as people write it, in JSON or YAML, and every check that a graph has to pass before it enters the log.
+
+Unknown keys are refused, cycles and dangling edges named. What comes out is the plain record of `job_graph.py`; the digest
+of a graph is taken over its canonical JSON, so that two spellings of the same graph are the same job.
+
+    name: delays
+    vertices:
+      - {id: flights, python: "my_module:read", parallelism: 2}
+      - {id: by_carrier, sql: "SELECT carrier, avg(delay) AS delay FROM flights GROUP BY carrier", parallelism: 2}
+    edges:
+      - {from: flights, to: by_carrier, ship: hash, keys: [carrier]}
+    restart_strategy: {type: fixed-delay, attempts: 3, delay_ms: 500}
+"""
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from eventflink.model.configuration import ID_PATTERN
+from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex, RestartStrategy
+from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
+
+MAX_VERTICES: Final = 1_000
+MAX_PARALLELISM: Final = 4_096
+MAX_SUBTASKS: Final = 10_000
+CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
+_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+_CALLABLE = re.compile(CALLABLE_PATTERN)
+
+
+class InvalidJobGraph(Exception):
+    """A graph that cannot run; the message says what is wrong and where."""
+
+
+Name = Annotated[str, Field(pattern=_NAME)]
+
+
+class VertexDocument(BaseModel):
+    """One vertex: exactly one of `python` and `sql`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Name
+    python: str | None = None
+    sql: str | None = Field(None, max_length=65_536)
+    parallelism: int = Field(1, ge=1, le=MAX_PARALLELISM)
+    max_parallelism: int = Field(128, ge=1, le=32_768)
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.python is None) == (self.sql is None):
+            raise ValueError("exactly one of 'python' and 'sql' says what the vertex runs")
+        if self.python is not None and not _CALLABLE.match(self.python):
+            raise ValueError(f"python: '{self.python}' is not of the form module:function")
+        if self.sql is not None and not self.sql.strip():
+            raise ValueError("sql: the query is empty")
+        if self.parallelism > self.max_parallelism:
+            raise ValueError(f"parallelism {self.parallelism} is above max_parallelism {self.max_parallelism}")
+        return self
+
+    def to_record(self) -> JobVertex:
+        """Return the core's record."""
+        return JobVertex(
+            vertex_id=self.id,
+            task_type=TaskType.SQL if self.python is None else TaskType.PYTHON,
+            task=self.python or self.sql or "",
+            parallelism=self.parallelism,
+            max_parallelism=self.max_parallelism,
+            parameters_json=canonical_json(self.parameters),
+        )
+
+
+class EdgeDocument(BaseModel):
+    """One blocking edge."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: str = Field(alias="from")
+    target: str = Field(alias="to")
+    output: Name = "default"
+    name: Name | None = None
+    ship: Literal["forward", "hash", "rebalance", "broadcast"] = "rebalance"
+    keys: list[str] = Field(default_factory=list, max_length=32)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.ship == "hash" and not self.keys:
+            raise ValueError("ship: hash needs 'keys', the columns that decide where a row goes")
+        if self.ship != "hash" and self.keys:
+            raise ValueError(f"'keys' go with ship: hash, not with {self.ship}")
+        return self
+
+    def to_record(self) -> JobEdge:
+        """Return the core's record."""
+        return JobEdge(
+            source=self.source,
+            target=self.target,
+            output=self.output,
+            input_name=self.name or self.source,
+            ship=ShipStrategy(self.ship.upper()),
+            keys=tuple(self.keys),
+        )
+
+
+class RestartStrategyDocument(BaseModel):
+    """What happens when an attempt fails."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: Literal["cluster-default", "none", "fixed-delay"]
+    attempts: int = Field(1, ge=0, le=1_000_000)
+    delay_ms: int = Field(1_000, ge=0, le=86_400_000)
+
+    def to_record(self) -> RestartStrategy:
+        """Return the core's record."""
+        if self.type != "fixed-delay":
+            return RestartStrategy(strategy_type=RestartStrategyType(self.type.upper().replace("-", "_")))
+        return RestartStrategy(strategy_type=RestartStrategyType.FIXED_DELAY, attempts=self.attempts, delay_ms=self.delay_ms)
+
+
+class JobGraphDocument(BaseModel):
+    """The whole document."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=256)
+    vertices: list[VertexDocument] = Field(min_length=1, max_length=MAX_VERTICES)
+    edges: list[EdgeDocument] = Field(default_factory=list, max_length=10 * MAX_VERTICES)
+    restart_strategy: RestartStrategyDocument | None = None
+    code_archives: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=list, max_length=64)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_graph(self)
+        return self
+
+
+def _check_graph(graph: JobGraphDocument) -> None:
+    vertices: dict[str, VertexDocument] = {}
+    for vertex in graph.vertices:
+        if vertex.id in vertices:
+            raise ValueError(f"two vertices have the id '{vertex.id}'")
+        vertices[vertex.id] = vertex
+    subtasks = sum(v.parallelism for v in graph.vertices)
+    if subtasks > MAX_SUBTASKS:
+        raise ValueError(f"{subtasks} subtasks are more than the {MAX_SUBTASKS} that one job may have")
+    seen: set[tuple[str, str]] = set()
+    for number, edge in enumerate(graph.edges):
+        for end, vertex_id in (("from", edge.source), ("to", edge.target)):
+            if vertex_id not in vertices:
+                raise ValueError(f"edges[{number}].{end}: there is no vertex '{vertex_id}'")
+        name = edge.name or edge.source
+        if (edge.target, name) in seen:
+            raise ValueError(f"edges[{number}]: vertex '{edge.target}' has two inputs named '{name}'; give one a 'name'")
+        seen.add((edge.target, name))
+        if edge.ship == "forward" and vertices[edge.source].parallelism != vertices[edge.target].parallelism:
+            raise ValueError(f"edges[{number}]: ship: forward needs equal parallelism of '{edge.source}' and '{edge.target}'")
+    if cycle := _find_cycle(graph):
+        raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
+
+
+def _find_cycle(graph: JobGraphDocument) -> list[str]:
+    """Return the vertices of one cycle, or nothing."""
+    targets: dict[str, list[str]] = {v.id: [] for v in graph.vertices}
+    missing = dict.fromkeys(targets, 0)
+    for edge in graph.edges:
+        targets[edge.source].append(edge.target)
+        missing[edge.target] += 1
+    ready = [v for v, count in missing.items() if count == 0]
+    while ready:
+        for target in targets[ready.pop()]:
+            missing[target] -= 1
+            if missing[target] == 0:
+                ready.append(target)
+    left = [v for v, count in missing.items() if count > 0]
+    if not left:
+        return []
+    # Every vertex that is left has a writer that is left: walking backwards must meet itself.
+    sources = {edge.target: edge.source for edge in graph.edges if edge.source in left and edge.target in left}
+    path = [left[0]]
+    while path.count(path[-1]) == 1:
+        path.append(sources[path[-1]])
+    return path[path.index(path[-1]) :][::-1]
+
+
+def canonical_json(value: object) -> str:
+    """Return the one spelling of a JSON value that digests are taken over."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def graph_digest(graph: JobGraph) -> str:
+    """Return the SHA-256 of a graph's canonical form, in hexadecimal."""
+    return hashlib.sha256(canonical_json(dataclasses.asdict(graph)).encode()).hexdigest()
+
+
+def describe_errors(error: ValidationError) -> str:
+    """Return the first few problems of a document, each with its place."""
+    lines = []
+    for problem in error.errors()[:3]:
+        place = ".".join(f"[{p}]" if isinstance(p, int) else str(p) for p in problem["loc"]).replace(".[", "[")
+        lines.append((place + ": " if place else "") + problem["msg"].removeprefix("Value error, "))
+    more = error.error_count() - len(lines)
+    return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
+
+
+def parse_job_graph(document: str | Mapping[str, Any], source: str) -> JobGraph:
+    """Validate a document, given as text (JSON or YAML) or already as a mapping.
+
+    Raises:
+        InvalidJobGraph: names `source`, the place in the document and what is wrong there.
+
+    """
+    if isinstance(document, str):
+        try:
+            document = yaml.load(document, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
+        except (yaml.YAMLError, RecursionError) as error:
+            raise InvalidJobGraph(
+                f"{source}: neither JSON nor YAML: {str(error).splitlines()[0] if str(error) else 'nested too deeply'}"
+            ) from error
+    if not isinstance(document, Mapping):
+        raise InvalidJobGraph(f"{source}: a job graph is a mapping with 'name' and 'vertices', not {type(document).__name__}")
+    try:
+        parsed = JobGraphDocument.model_validate(document)
+        return JobGraph(
+            name=parsed.name,
+            vertices=tuple(v.to_record() for v in parsed.vertices),
+            edges=tuple(e.to_record() for e in parsed.edges),
+            restart_strategy=(parsed.restart_strategy or RestartStrategyDocument.model_validate({"type": "cluster-default"})).to_record(),
+            code_archives=tuple(parsed.code_archives),
+        )
+    except ValidationError as error:
+        raise InvalidJobGraph(f"{source}: {describe_errors(error)}") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidJobGraph(f"{source}: parameters must be JSON values: {error}") from error
+
+
+def to_document(graph: JobGraph) -> dict[str, Any]:
+    """Return the document that `parse_job_graph` turns into this graph.
+
+    Graphs that come as Avro records pass through here, so that every graph meets the same checks.
+
+    Raises:
+        InvalidJobGraph: the parameters of a vertex are not a JSON object.
+
+    """
+    vertices = []
+    for vertex in graph.vertices:
+        try:
+            parameters = json.loads(vertex.parameters_json)
+        except ValueError as error:
+            raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': parameters_json is not JSON: {error}") from error
+        vertices.append(
+            {
+                "id": vertex.vertex_id,
+                "sql" if vertex.task_type is TaskType.SQL else "python": vertex.task,
+                "parallelism": vertex.parallelism,
+                "max_parallelism": vertex.max_parallelism,
+                "parameters": parameters,
+            }
+        )
+    strategy = graph.restart_strategy
+    document: dict[str, Any] = {
+        "name": graph.name,
+        "vertices": vertices,
+        "edges": [
+            {"from": e.source, "to": e.target, "output": e.output, "name": e.input_name, "ship": e.ship.lower(), "keys": list(e.keys)}
+            for e in graph.edges
+        ],
+        "restart_strategy": {"type": "fixed-delay", "attempts": strategy.attempts, "delay_ms": strategy.delay_ms}
+        if strategy.strategy_type is RestartStrategyType.FIXED_DELAY
+        else {"type": strategy.strategy_type.lower().replace("_", "-")},
+        "code_archives": list(graph.code_archives),
+    }
+    return document
+
+
+def is_valid_job_id(job_id: str) -> bool:
+    """Tell whether a client may name a job so."""
+    return ID_PATTERN.fullmatch(job_id) is not None

@@ -1,0 +1,197 @@
+"""The words for where a thing stands, and the tables of the transitions between them.
+
+Each state machine is one table: what it does not list is illegal, and whoever tries it gets `IllegalTransition` and an
+untouched state. The diagrams in docs/state-machines.md are drawn from these tables (`python -m eventflink.model.diagrams`).
+JobStatus and ExecutionState are Flink's.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum, auto
+
+
+class UpperStrEnum(StrEnum):
+    """A string enumeration whose values are its names."""
+
+    @staticmethod
+    def _generate_next_value_(name: str, start: int, count: int, last_values: list[str]) -> str:  # noqa: ARG004 - enum's signature
+        return name
+
+
+class JobStatus(UpperStrEnum):
+    """Where a job stands."""
+
+    INITIALIZING = auto()
+    CREATED = auto()
+    RUNNING = auto()
+    FAILING = auto()
+    FAILED = auto()
+    CANCELLING = auto()
+    CANCELED = auto()
+    FINISHED = auto()
+    RESTARTING = auto()
+    SUSPENDED = auto()
+    RECONCILING = auto()
+
+
+class ExecutionState(UpperStrEnum):
+    """Where one attempt of one subtask stands."""
+
+    CREATED = auto()
+    SCHEDULED = auto()
+    DEPLOYING = auto()
+    INITIALIZING = auto()
+    RUNNING = auto()
+    FINISHED = auto()
+    CANCELING = auto()
+    CANCELED = auto()
+    FAILED = auto()
+    RECONCILING = auto()
+
+
+class SlotState(UpperStrEnum):
+    """Where one slot of one TaskManager stands."""
+
+    FREE = auto()
+    PENDING = auto()
+    ALLOCATED = auto()
+
+
+class Role(UpperStrEnum):
+    """What a master is to the log."""
+
+    STANDBY = auto()
+    CANDIDATE = auto()
+    LEADER = auto()
+    DEPOSED = auto()
+
+
+class TaskType(UpperStrEnum):
+    """What a vertex runs."""
+
+    PYTHON = auto()
+    SQL = auto()
+
+
+class ShipStrategy(UpperStrEnum):
+    """How the rows of an edge are shared out among the subtasks that read it."""
+
+    FORWARD = auto()
+    HASH = auto()
+    REBALANCE = auto()
+    BROADCAST = auto()
+
+
+class RestartStrategyType(UpperStrEnum):
+    """What happens when an attempt fails."""
+
+    CLUSTER_DEFAULT = auto()
+    NONE = auto()
+    FIXED_DELAY = auto()
+
+
+class TaskFile(UpperStrEnum):
+    """A file that a task attempt writes on the host of its TaskExecutor."""
+
+    LOG = auto()
+    STDOUT = auto()
+    STDERR = auto()
+
+
+class FollowUpType(UpperStrEnum):
+    """A consequence that waits in the state to be decided."""
+
+    SCHEDULE_TASKS = auto()
+    MATCH_SLOTS = auto()
+    CANCEL_TASKS = auto()
+    COMPLETE_JOB = auto()
+    FAIL_ALLOCATION = auto()
+
+
+class IllegalTransition(Exception):
+    """A transition that its table does not list; nothing was changed."""
+
+
+Table = Mapping[StrEnum, frozenset[StrEnum]]
+
+
+def _table(rows: dict[StrEnum, tuple[StrEnum, ...]]) -> Table:
+    return {state: frozenset(targets) for state, targets in rows.items()}
+
+
+JOB_TRANSITIONS: Table = _table(
+    {
+        JobStatus.INITIALIZING: (JobStatus.CREATED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SUSPENDED),
+        JobStatus.CREATED: (JobStatus.RUNNING, JobStatus.FAILING, JobStatus.CANCELLING, JobStatus.SUSPENDED),
+        JobStatus.RUNNING: (
+            JobStatus.FINISHED,
+            JobStatus.FAILING,
+            JobStatus.CANCELLING,
+            JobStatus.RESTARTING,
+            JobStatus.SUSPENDED,
+        ),
+        JobStatus.RESTARTING: (
+            JobStatus.RUNNING,
+            JobStatus.CREATED,
+            JobStatus.FAILING,
+            JobStatus.CANCELLING,
+            JobStatus.SUSPENDED,
+        ),
+        JobStatus.FAILING: (JobStatus.FAILED, JobStatus.CANCELLING, JobStatus.SUSPENDED),
+        JobStatus.CANCELLING: (JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED),
+        JobStatus.RECONCILING: (JobStatus.RUNNING, JobStatus.FAILING, JobStatus.SUSPENDED),
+        JobStatus.SUSPENDED: (JobStatus.RECONCILING,),
+        JobStatus.FINISHED: (),
+        JobStatus.FAILED: (),
+        JobStatus.CANCELED: (),
+    }
+)
+
+_ENDS_WITHOUT_RESULT = (ExecutionState.CANCELED, ExecutionState.FAILED)
+
+EXECUTION_TRANSITIONS: Table = _table(
+    {
+        ExecutionState.CREATED: (ExecutionState.SCHEDULED, *_ENDS_WITHOUT_RESULT),
+        ExecutionState.SCHEDULED: (ExecutionState.DEPLOYING, *_ENDS_WITHOUT_RESULT),
+        ExecutionState.DEPLOYING: (ExecutionState.INITIALIZING, ExecutionState.CANCELING, *_ENDS_WITHOUT_RESULT),
+        ExecutionState.INITIALIZING: (ExecutionState.RUNNING, ExecutionState.CANCELING, *_ENDS_WITHOUT_RESULT),
+        ExecutionState.RUNNING: (ExecutionState.FINISHED, ExecutionState.CANCELING, *_ENDS_WITHOUT_RESULT),
+        ExecutionState.CANCELING: _ENDS_WITHOUT_RESULT,
+        ExecutionState.RECONCILING: (ExecutionState.RUNNING, ExecutionState.FINISHED, *_ENDS_WITHOUT_RESULT),
+        ExecutionState.FINISHED: (),
+        ExecutionState.CANCELED: (),
+        ExecutionState.FAILED: (),
+    }
+)
+
+SLOT_TRANSITIONS: Table = _table(
+    {
+        SlotState.FREE: (SlotState.PENDING,),
+        SlotState.PENDING: (SlotState.ALLOCATED, SlotState.FREE),
+        SlotState.ALLOCATED: (SlotState.FREE,),
+    }
+)
+
+ROLE_TRANSITIONS: Table = _table(
+    {
+        Role.STANDBY: (Role.CANDIDATE,),
+        Role.CANDIDATE: (Role.LEADER, Role.STANDBY),
+        Role.LEADER: (Role.STANDBY, Role.DEPOSED),
+        Role.DEPOSED: (Role.STANDBY,),
+    }
+)
+
+
+def check_transition(table: Table, subject: object, before: StrEnum, after: StrEnum) -> None:
+    """Raise `IllegalTransition`, naming the subject, unless the table lists `before` → `after`."""
+    if after not in table[before]:
+        message = f"{subject}: {type(before).__name__} cannot go from {before} to {after}"
+        raise IllegalTransition(message)
+
+
+def is_terminal(table: Table, state: StrEnum) -> bool:
+    """Tell whether nothing follows the state."""
+    return not table[state]
+
+
+TERMINAL_JOB_STATUSES = frozenset(s for s in JobStatus if is_terminal(JOB_TRANSITIONS, s))
+TERMINAL_EXECUTION_STATES = frozenset(s for s in ExecutionState if is_terminal(EXECUTION_TRANSITIONS, s))
