@@ -1,0 +1,267 @@
+"""The Dispatcher: every job the cluster knows, from its submission to the moment it is forgotten.
+
+A job is live, then ended and dirty (its intermediate data are still there), then ended and clean, then evicted: from then on
+only its id and the digest of its graph are known, until the horizon, so that it never runs a second time.
+"""
+
+from dataclasses import dataclass, field
+
+from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
+from eventflink.events.log_events import (
+    FileUploaded,
+    FileUploadRequested,
+    JobCancellationRequested,
+    JobCleanedUp,
+    JobCleanupFailed,
+    JobEvicted,
+    JobIdsExpired,
+    JobMasterStarted,
+    JobResultStored,
+    JobStatusChanged,
+    JobSubmitted,
+    LogEvent,
+    RequestAccepted,
+    RequestRejected,
+)
+from eventflink.events.topics import MAX_DECISION_BYTES
+from eventflink.master.canonical import DERIVED, require
+from eventflink.master.follow_ups import FollowUps
+from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
+from eventflink.master.job_master import JobMaster
+from eventflink.model.attempts import AttemptId
+from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.job_graph_document import graph_digest
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, IllegalTransition, JobStatus, RestartStrategyType, TaskFile
+
+EVICTION_BATCH = 256
+MAX_CLEANUP_ATTEMPTS = 8
+CLEANUP_BACKOFF_MS = 1_000
+MAX_PENDING_UPLOADS = 1_000
+
+
+@dataclass(slots=True)
+class DirtyJob:
+    """An ended job whose clean-up is not done."""
+
+    attempts: int = 0
+    retry_at_ms: int = 0
+
+
+@dataclass(slots=True)
+class PendingUpload:
+    """A file that somebody waits for."""
+
+    task_manager_id: str
+    instance_id: str
+    attempt: AttemptId
+    file: TaskFile
+
+
+@dataclass(slots=True)
+class Dispatcher:
+    """All jobs."""
+
+    follow_ups: FollowUps = field(metadata=DERIVED)
+    jobs: dict[str, JobMaster] = field(default_factory=dict)
+    dirty: dict[str, DirtyJob] = field(default_factory=dict)
+    ended: dict[str, None] = field(default_factory=dict)
+    """Ended jobs in memory, the oldest first."""
+    forgotten: dict[str, str] = field(default_factory=dict)
+    """Evicted job ids with their graphs' digests, the oldest first."""
+    uploads: dict[str, PendingUpload] = field(default_factory=dict)
+    restarting_jobs: dict[str, None] = field(default_factory=dict)
+
+    # -- decide ---------------------------------------------------------------------------------------------------
+
+    def decide_submission(self, submission: JobSubmission, default_strategy: RestartStrategy) -> list[LogEvent]:
+        """Accept a job, or say why not. The graph itself was validated before it came here."""
+        job_id, graph = submission.job_id, submission.job_graph
+        accepted = RequestAccepted(request_id=submission.request_id, reply_partition=submission.reply_partition, subject=job_id)
+        digest = graph_digest(graph)
+        known = self.jobs.get(job_id)
+        if known is not None and known.graph_digest == digest and known.status not in TERMINAL_JOB_STATUSES:
+            return [accepted]
+        if known is not None or job_id in self.forgotten:
+            what = f"it is {known.status}" if known is not None else "it ended long ago"
+            if known is not None and known.graph_digest != digest:
+                what = f"with another graph; {what}"
+            return [_rejected(submission, job_id, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
+        strategy = graph.restart_strategy
+        if strategy.strategy_type is RestartStrategyType.CLUSTER_DEFAULT:
+            strategy = default_strategy
+        return [
+            accepted,
+            JobSubmitted(job_id, digest, submission.actor, graph),
+            JobMasterStarted(job_id, f"{job_id}-1", strategy),
+            JobStatusChanged(job_id, JobStatus.CREATED, JobStatus.RUNNING),
+        ]
+
+    def decide_cancellation(self, command: CancelJob) -> list[LogEvent]:
+        """Begin to cancel a job; one that is cancelled already is cancelled."""
+        job = self.jobs.get(command.job_id)
+        if job is None:
+            return [self._unknown_job(command, command.job_id)]
+        if job.status in (JobStatus.FINISHED, JobStatus.FAILED):
+            return [_rejected(command, job.job_id, "JobTerminated", f"job '{job.job_id}' is {job.status} already")]
+        accepted = RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=job.job_id)
+        return [accepted] if job.status is JobStatus.CANCELED else [accepted, *job.decide_cancellation(command.actor)]
+
+    def decide_file_upload(self, command: RequestFileUpload, holder: tuple[str, str] | None) -> list[LogEvent]:
+        """Ask the TaskManager that ran an attempt for one of its files; `holder` is (TaskManager, instance)."""
+        job = self.jobs.get(command.job_id)
+        if job is None:
+            return [self._unknown_job(command, command.job_id)]
+        attempt = AttemptId(command.job_id, command.vertex_id, command.subtask_index, command.attempt)
+        if holder is None:
+            message = f"attempt {attempt} was never deployed, or its TaskManager is gone"
+            return [_rejected(command, job.job_id, "FileNotAvailable", message)]
+        if len(self.uploads) >= MAX_PENDING_UPLOADS:
+            return [_rejected(command, job.job_id, "TooManyUploads", f"{MAX_PENDING_UPLOADS} uploads are pending already")]
+        accepted = RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=job.job_id)
+        requested = FileUploadRequested(
+            command.request_id,
+            *holder,
+            job_id=attempt.job_id,
+            vertex_id=attempt.vertex_id,
+            subtask_index=attempt.subtask_index,
+            attempt=attempt.attempt,
+            file=command.file,
+        )
+        return [accepted, requested]
+
+    def _unknown_job(self, command: CancelJob | RequestFileUpload, job_id: str) -> RequestRejected:
+        gone = " (it ended, and was evicted from memory)" if job_id in self.forgotten else ""
+        return _rejected(command, job_id, "UnknownJob", f"there is no job '{job_id}'{gone}")
+
+    def decide_cleaned_up(self, completed: CleanupsCompleted) -> list[LogEvent]:
+        """Take note that intermediate data are gone."""
+        return [JobCleanedUp(job_id) for job_id in completed.job_ids if job_id in self.dirty]
+
+    def decide_cleanup_failed(self, failed: CleanupFailed, now_ms: int) -> list[LogEvent]:
+        """Try again later, with exponential back-off and a limit."""
+        dirty = self.dirty.get(failed.job_id)
+        if dirty is None:
+            return []
+        attempt = dirty.attempts + 1
+        retry_at_ms = 0 if attempt >= MAX_CLEANUP_ATTEMPTS else now_ms + CLEANUP_BACKOFF_MS * 2**attempt
+        return [JobCleanupFailed(failed.job_id, attempt, retry_at_ms, failed.message)]
+
+    def decide_eviction(self, capacity: int) -> list[LogEvent]:
+        """Let the oldest ended jobs beyond the store's capacity go, a batch at a time, once they are clean."""
+        excess = min(len(self.ended) - capacity, EVICTION_BATCH)
+        clean = [job_id for _, job_id in zip(range(max(excess, 0)), self.ended, strict=False) if job_id not in self.dirty]
+        return [JobEvicted(job_id) for job_id in clean]
+
+    def decide_expiry(self, horizon: int) -> list[LogEvent]:
+        """Let the oldest ids of evicted jobs beyond the horizon go."""
+        count = min(len(self.forgotten) - horizon, EVICTION_BATCH)
+        return [JobIdsExpired(count)] if count > 0 else []
+
+    def restarting(self) -> list[JobMaster]:
+        """Return the jobs with failed subtasks that wait to start again."""
+        return [self.jobs[job_id] for job_id in self.restarting_jobs]
+
+    # -- apply ----------------------------------------------------------------------------------------------------
+
+    def job(self, job_id: str) -> JobMaster:
+        """Return a job that an event names.
+
+        Raises:
+            IllegalTransition: there is no such job.
+
+        """
+        try:
+            return self.jobs[job_id]
+        except KeyError:
+            raise IllegalTransition(f"there is no job '{job_id}'") from None
+
+    def apply_job_submitted(self, event: JobSubmitted, at_ms: int) -> None:
+        """Create the JobMaster."""
+        if event.job_id in self.jobs or event.job_id in self.forgotten:
+            raise IllegalTransition(f"job '{event.job_id}' was submitted before")
+        self.jobs[event.job_id] = JobMaster.of(self.follow_ups, event.job_id, event.actor, event.graph_digest, event.job_graph, at_ms)
+
+    def apply_job_status_changed(self, event: JobStatusChanged, at_ms: int) -> None:
+        """Move the job along its table, and keep the list of those that restart."""
+        self.job(event.job_id).apply_job_status_changed(event, at_ms)
+        if event.to_status is JobStatus.RESTARTING:
+            self.restarting_jobs[event.job_id] = None
+        else:
+            self.restarting_jobs.pop(event.job_id, None)
+
+    def apply_job_cancellation_requested(self, event: JobCancellationRequested, _at: int) -> None:
+        """Change nothing: the status changes by its own event; this one says who asked."""
+        self.job(event.job_id)
+
+    def apply_job_result_stored(self, event: JobResultStored, _at: int) -> None:
+        """Keep the result; the job is dirty."""
+        if self.job(event.job_id).status is not event.status or event.job_id in self.ended:
+            raise IllegalTransition(f"job '{event.job_id}' has a result already, or is not {event.status}")
+        self.ended[event.job_id] = None
+        self.dirty[event.job_id] = DirtyJob()
+
+    def apply_job_cleaned_up(self, event: JobCleanedUp, _at: int) -> None:
+        """Mark the job clean."""
+        if self.dirty.pop(event.job_id, None) is None:
+            raise IllegalTransition(f"job '{event.job_id}' is not dirty")
+
+    def apply_job_cleanup_failed(self, event: JobCleanupFailed, _at: int) -> None:
+        """Wait, or give up: the job then counts as clean, and the event says what was left behind."""
+        if event.retry_at_ms:
+            self.dirty[event.job_id] = DirtyJob(event.attempt, event.retry_at_ms)
+        else:
+            del self.dirty[event.job_id]
+
+    def apply_job_evicted(self, event: JobEvicted, _at: int) -> None:
+        """Forget all but the id."""
+        job = self.job(event.job_id)
+        if event.job_id not in self.ended or event.job_id in self.dirty:
+            raise IllegalTransition(f"job '{event.job_id}' is not ended and clean")
+        del self.jobs[event.job_id]
+        del self.ended[event.job_id]
+        self.forgotten[event.job_id] = job.graph_digest
+
+    def apply_job_ids_expired(self, event: JobIdsExpired, _at: int) -> None:
+        """Forget the oldest ids as well."""
+        for job_id in [j for j, _ in zip(self.forgotten, range(event.count), strict=False)]:
+            del self.forgotten[job_id]
+
+    def apply_file_upload_requested(self, event: FileUploadRequested, _at: int) -> None:
+        """Remember who waits for which file."""
+        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+        self.uploads[event.request_id] = PendingUpload(event.task_manager_id, event.instance_id, attempt, event.file)
+
+    def apply_file_uploaded(self, event: FileUploaded, _at: int) -> None:
+        """Nobody waits any more."""
+        if self.uploads.pop(event.request_id, None) is None:
+            raise IllegalTransition(f"nobody waits for the upload {event.request_id}")
+
+    def drop_uploads_of(self, instance_id: str) -> None:
+        """Forget the uploads that an instance, which is gone, can no longer do."""
+        for request_id in [r for r, u in self.uploads.items() if u.instance_id == instance_id]:
+            del self.uploads[request_id]
+
+    def validate(self) -> None:
+        """Check every job and the stores against each other."""
+        for job_id, job in self.jobs.items():
+            job.validate()
+            require(
+                (job_id in self.ended) == (job.status in TERMINAL_JOB_STATUSES),
+                f"job '{job_id}' is {job.status}; ended: {job_id in self.ended}",
+            )
+        restarting = {j for j, job in self.jobs.items() if job.status is JobStatus.RESTARTING}
+        require(restarting == set(self.restarting_jobs), "the list of restarting jobs is stale")
+        require(set(self.ended) <= set(self.jobs), "an ended job is not in memory")
+        require(set(self.dirty) <= set(self.ended), "a dirty job has not ended")
+        require(not set(self.forgotten) & set(self.jobs), "a forgotten job is in memory")
+
+
+def _rejected(request: JobSubmission | CancelJob | RequestFileUpload, subject: str, code: str, message: str) -> RequestRejected:
+    return RequestRejected(
+        request_id=request.request_id,
+        reply_partition=request.reply_partition,
+        subject=subject,
+        code=code,
+        message=message[: MAX_DECISION_BYTES // 64],
+        dead_letter=False,
+    )

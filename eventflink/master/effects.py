@@ -1,0 +1,238 @@
+"""What the world is to be told once a decision is accepted, computed from its events and the state right after them.
+
+Effects are idempotent and may be sent again: `unacknowledged` returns every deployment, cancellation, upload and clean-up
+that the state says nobody has confirmed yet, which a new leader sends first. Nothing here sends anything.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from eventflink.events.effects import (
+    DeploymentPayload,
+    FileUploadOrder,
+    InstanceForgotten,
+    LeaderChanged,
+    RegistrationAccepted,
+    TaskCancellation,
+    TaskDeployment,
+    TaskInput,
+)
+from eventflink.events.log_events import (
+    FileUploadRequested,
+    JobResultStored,
+    LogEvent,
+    RequestAccepted,
+    RequestRejected,
+    RequestRepeated,
+    TaskCancellationRequested,
+    TaskDeployed,
+    TaskManagerLost,
+    TaskManagerRegistered,
+    TaskManagerRegistrationRefused,
+    TaskManagerReportReconciled,
+)
+from eventflink.master.requests import NO_REPLY
+from eventflink.model.attempts import AttemptId
+from eventflink.model.statuses import ExecutionState
+
+if TYPE_CHECKING:
+    from eventflink.master.master import Master
+
+
+@dataclass(slots=True)
+class Deployment:
+    """Something for one instance of one TaskManager, on `deployments`."""
+
+    task_manager_id: str
+    instance_id: str
+    payload: DeploymentPayload
+
+
+@dataclass(slots=True)
+class Reply:
+    """An answer for a client, on `replies`."""
+
+    request_id: str
+    reply_partition: int
+    payload: RequestAccepted | RequestRejected
+
+
+@dataclass(slots=True)
+class DeadLetterOrder:
+    """The input that the decision answers goes to `dead-letters`."""
+
+    reason: str
+
+
+@dataclass(slots=True)
+class CleanUp:
+    """The intermediate data of an ended job are to be removed; the results in `kept` stay."""
+
+    job_id: str
+    kept: tuple[str, ...]
+
+
+Effect = Deployment | Reply | DeadLetterOrder | CleanUp
+
+
+def task_deployment(master: "Master", attempt: AttemptId) -> TaskDeployment:
+    """Return the descriptor of an attempt that has a slot."""
+    job = master.dispatcher.jobs[attempt.job_id]
+    graph = job.execution_graph
+    vertex = graph.vertices[attempt.vertex_id].vertex
+    allocation_id = graph.vertices[attempt.vertex_id].subtasks[attempt.subtask_index].allocation_id
+    inputs = tuple(TaskInput(e.input_name, e.ship, e.keys, graph.input_locations(e)) for e in graph.edges_to.get(attempt.vertex_id, ()))
+    return TaskDeployment(
+        *attempt,
+        allocation_id=allocation_id,
+        slot_index=master.slot_manager.allocations[allocation_id].slot_index,
+        job_name=graph.graph.name,
+        task_type=vertex.task_type,
+        task=vertex.task,
+        parallelism=vertex.parallelism,
+        max_parallelism=vertex.max_parallelism,
+        parameters_json=vertex.parameters_json,
+        inputs=inputs,
+        outputs=tuple(dict.fromkeys(e.output for e in graph.edges_from.get(attempt.vertex_id, ()))),
+        code_archives=graph.graph.code_archives,
+    )
+
+
+def clean_up(master: "Master", job_id: str) -> CleanUp:
+    """Return what to remove of an ended job: all but the outputs that no edge reads."""
+    graph = master.dispatcher.jobs[job_id].execution_graph
+    return CleanUp(job_id, tuple(result_locations(graph)))
+
+
+def result_locations(graph: Any) -> Iterator[str]:
+    """Yield where the results of a job are: the outputs that no edge of the graph reads."""
+    read = {(e.source, e.output) for e in graph.graph.edges}
+    for subtask in graph.subtasks():
+        for output in subtask.outputs:
+            if (subtask.vertex_id, output.output) not in read:
+                yield output.location
+
+
+def _task_deployed(master: "Master", event: TaskDeployed) -> Iterator[Effect]:
+    attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+    allocation = master.slot_manager.allocations[event.allocation_id]
+    yield Deployment(allocation.task_manager_id, allocation.instance_id, task_deployment(master, attempt))
+
+
+def _task_cancellation_requested(master: "Master", event: TaskCancellationRequested) -> Iterator[Effect]:
+    job = master.dispatcher.jobs[event.job_id]
+    subtask = job.execution_graph.vertices[event.vertex_id].subtasks[event.subtask_index]
+    allocation = master.slot_manager.allocations[subtask.allocation_id]
+    attempt = (event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+    yield Deployment(allocation.task_manager_id, allocation.instance_id, TaskCancellation(*attempt, reason=event.reason))
+
+
+def _task_manager_registered(master: "Master", event: TaskManagerRegistered) -> Iterator[Effect]:
+    yield Deployment(event.task_manager_id, event.instance_id, RegistrationAccepted(master.blob_address))
+
+
+def _instance_forgotten(_master: "Master", event: TaskManagerLost | TaskManagerRegistrationRefused) -> Iterator[Effect]:
+    yield Deployment(event.task_manager_id, event.instance_id, InstanceForgotten(event.reason))
+
+
+def _report_reconciled(_master: "Master", event: TaskManagerReportReconciled) -> Iterator[Effect]:
+    for unknown in event.unknown:
+        attempt = (unknown.job_id, unknown.vertex_id, unknown.subtask_index, unknown.attempt)
+        cancellation = TaskCancellation(*attempt, reason="the master does not know this attempt as alive")
+        yield Deployment(event.task_manager_id, event.instance_id, cancellation)
+
+
+def _request_answered(_master: "Master", event: RequestAccepted | RequestRejected) -> Iterator[Effect]:
+    if event.reply_partition != NO_REPLY:
+        yield Reply(event.request_id, event.reply_partition, event)
+    if isinstance(event, RequestRejected) and event.dead_letter:
+        yield DeadLetterOrder(event.message)
+
+
+def _request_repeated(master: "Master", event: RequestRepeated) -> Iterator[Effect]:
+    answer = master.requests.answers.get(event.request_id)
+    if answer is None or event.reply_partition == NO_REPLY:
+        return
+    payload: RequestAccepted | RequestRejected = RequestAccepted(
+        request_id=event.request_id, reply_partition=event.reply_partition, subject=answer.subject
+    )
+    if not answer.accepted:
+        payload = RequestRejected(
+            request_id=event.request_id,
+            reply_partition=event.reply_partition,
+            subject=answer.subject,
+            code=answer.code,
+            message=answer.message,
+            dead_letter=False,
+        )
+    yield Reply(event.request_id, event.reply_partition, payload)
+
+
+def _file_upload_requested(_master: "Master", event: FileUploadRequested) -> Iterator[Effect]:
+    attempt = (event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+    yield Deployment(event.task_manager_id, event.instance_id, FileUploadOrder(event.request_id, *attempt, file=event.file))
+
+
+def _job_result_stored(master: "Master", event: JobResultStored) -> Iterator[Effect]:
+    yield clean_up(master, event.job_id)
+
+
+_EFFECTS: dict[type[Any], Callable[["Master", Any], Iterator[Effect]]] = {
+    TaskDeployed: _task_deployed,
+    TaskCancellationRequested: _task_cancellation_requested,
+    TaskManagerRegistered: _task_manager_registered,
+    TaskManagerLost: _instance_forgotten,
+    TaskManagerRegistrationRefused: _instance_forgotten,
+    TaskManagerReportReconciled: _report_reconciled,
+    RequestAccepted: _request_answered,
+    RequestRejected: _request_answered,
+    RequestRepeated: _request_repeated,
+    FileUploadRequested: _file_upload_requested,
+    JobResultStored: _job_result_stored,
+}
+
+
+def effects_of(master: "Master", events: Iterable[LogEvent]) -> list[Effect]:
+    """Return the effects of events that were just applied to this state."""
+    effects: list[Effect] = []
+    for event in events:
+        make = _EFFECTS.get(type(event))
+        if make is not None:
+            effects.extend(make(master, event))
+    return effects
+
+
+def replies_of(events: Iterable[LogEvent]) -> list[Reply]:
+    """Return the first answers among the effects: what a new leader sends again of its predecessor's last decisions."""
+    return [
+        Reply(e.request_id, e.reply_partition, e)
+        for e in events
+        if isinstance(e, RequestAccepted | RequestRejected) and e.reply_partition != NO_REPLY
+    ]
+
+
+def unacknowledged(master: "Master") -> Iterator[Effect]:
+    """Yield everything that nobody has confirmed yet."""
+    for allocation in master.slot_manager.allocations.values():
+        if allocation.orphaned:
+            continue
+        attempt = allocation.attempt
+        subtask = master.dispatcher.jobs[attempt.job_id].execution_graph.vertices[attempt.vertex_id].subtasks[attempt.subtask_index]
+        if subtask.state is ExecutionState.DEPLOYING:
+            yield Deployment(allocation.task_manager_id, allocation.instance_id, task_deployment(master, attempt))
+        elif subtask.state is ExecutionState.CANCELING:
+            cancellation = TaskCancellation(*attempt, reason="the job is ending")
+            yield Deployment(allocation.task_manager_id, allocation.instance_id, cancellation)
+    for request_id, upload in master.dispatcher.uploads.items():
+        order = FileUploadOrder(request_id, *upload.attempt, file=upload.file)
+        yield Deployment(upload.task_manager_id, upload.instance_id, order)
+    for job_id, dirty in master.dispatcher.dirty.items():
+        if not dirty.retry_at_ms:
+            yield clean_up(master, job_id)
+
+
+def leader_changes(master: "Master", master_id: str) -> Iterator[Deployment]:
+    """Yield the word to every TaskManager that there is a new leader."""
+    for task_manager_id, task_manager in master.resource_manager.task_managers.items():
+        yield Deployment(task_manager_id, task_manager.instance_id, LeaderChanged(master_id, master.blob_address))

@@ -1,0 +1,182 @@
+"""The ExecutionGraph of one job: its vertices, their subtasks, and where the current attempt of each stands.
+
+It keeps the counts that scheduling needs (which subtasks have all their inputs, how many attempts are alive), changes only
+along the table of ExecutionState, and knows nothing of slots or of strategies.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from eventflink.master.canonical import DERIVED, require
+from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
+from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
+from eventflink.model.statuses import (
+    EXECUTION_TRANSITIONS,
+    TERMINAL_EXECUTION_STATES,
+    ExecutionState,
+    IllegalTransition,
+    check_transition,
+)
+
+
+@dataclass(slots=True)
+class Subtask:
+    """One parallel subtask and its current attempt."""
+
+    vertex_id: str
+    subtask_index: int
+    attempt: int = 1
+    state: ExecutionState = ExecutionState.CREATED
+    allocation_id: str = ""
+    outputs: tuple[OutputLocation, ...] = ()
+    last_failure: FailureCause | None = None
+    refusals: int = 0
+    places: dict[int, tuple[str, str]] = field(default_factory=dict)
+    """(TaskManager, instance) of each attempt that was deployed."""
+
+
+@dataclass(slots=True)
+class ExecutionVertex:
+    """One vertex: its subtasks, and how many of its inputs are not complete yet."""
+
+    vertex: JobVertex
+    subtasks: list[Subtask]
+    unfinished_inputs: int
+    unfinished_subtasks: int
+
+
+SubtaskKey = tuple[str, int]
+"""(vertex id, subtask index) within a job."""
+
+
+@dataclass(slots=True)
+class ExecutionGraph:
+    """All vertices of a job, with the subtasks that can be scheduled now in the order in which they became ready."""
+
+    graph: JobGraph
+    vertices: dict[str, ExecutionVertex]
+    ready: dict[SubtaskKey, None]
+    live_attempts: int
+    unfinished_vertices: int
+    edges_from: dict[str, list[JobEdge]] = field(metadata=DERIVED)
+    edges_to: dict[str, list[JobEdge]] = field(metadata=DERIVED)
+
+    @classmethod
+    def of(cls, graph: JobGraph) -> "ExecutionGraph":
+        """Build the graph with every subtask CREATED."""
+        edges_from: dict[str, list[JobEdge]] = {}
+        edges_to: dict[str, list[JobEdge]] = {}
+        for edge in graph.edges:
+            edges_from.setdefault(edge.source, []).append(edge)
+            edges_to.setdefault(edge.target, []).append(edge)
+        vertices = {}
+        ready: dict[SubtaskKey, None] = {}
+        live = 0
+        for vertex in graph.vertices:
+            inputs = len(edges_to.get(vertex.vertex_id, ()))
+            parallelism = vertex.parallelism
+            vertices[vertex.vertex_id] = ExecutionVertex(
+                vertex, [Subtask(vertex.vertex_id, i) for i in range(parallelism)], inputs, parallelism
+            )
+            live += parallelism
+            if not inputs:
+                for index in range(parallelism):
+                    ready[vertex.vertex_id, index] = None
+        return cls(graph, vertices, ready, live, len(vertices), edges_from, edges_to)
+
+    def subtask(self, vertex_id: str, subtask_index: int) -> Subtask | None:
+        """Return a subtask, or None where the graph has none such."""
+        vertex = self.vertices.get(vertex_id)
+        if vertex is None or not 0 <= subtask_index < len(vertex.subtasks):
+            return None
+        return vertex.subtasks[subtask_index]
+
+    def current(self, attempt: AttemptId) -> Subtask | None:
+        """Return the subtask whose current attempt this is, or None."""
+        subtask = self.subtask(attempt.vertex_id, attempt.subtask_index)
+        return subtask if subtask is not None and subtask.attempt == attempt.attempt else None
+
+    def subtasks(self) -> Iterator[Subtask]:
+        """Yield every subtask, in the order of the document."""
+        for vertex in self.vertices.values():
+            yield from vertex.subtasks
+
+    def require_current(self, vertex_id: str, subtask_index: int, attempt: int) -> Subtask:
+        """Return the subtask; its current attempt must be this one.
+
+        Raises:
+            IllegalTransition: it is not; nothing was changed.
+
+        """
+        subtask = self.subtask(vertex_id, subtask_index)
+        if subtask is None or subtask.attempt != attempt:
+            raise IllegalTransition(f"{vertex_id}[{subtask_index}]#{attempt} is not the current attempt of a subtask")
+        return subtask
+
+    def transition(self, subtask: Subtask, to_state: ExecutionState) -> None:
+        """Move the current attempt along the table.
+
+        Raises:
+            IllegalTransition: the table does not list it; nothing was changed.
+
+        """
+        check_transition(EXECUTION_TRANSITIONS, f"{subtask.vertex_id}[{subtask.subtask_index}]#{subtask.attempt}", subtask.state, to_state)
+        if subtask.state is ExecutionState.CREATED:
+            self.ready.pop((subtask.vertex_id, subtask.subtask_index), None)
+        subtask.state = to_state
+        if to_state in TERMINAL_EXECUTION_STATES:
+            self.live_attempts -= 1
+
+    def complete(self, subtask: Subtask, outputs: tuple[OutputLocation, ...]) -> None:
+        """Take the outputs of a finished subtask; readers become ready when all their inputs are complete."""
+        subtask.outputs = outputs
+        vertex = self.vertices[subtask.vertex_id]
+        vertex.unfinished_subtasks -= 1
+        if vertex.unfinished_subtasks:
+            return
+        self.unfinished_vertices -= 1
+        for edge in self.edges_from.get(subtask.vertex_id, ()):
+            reader = self.vertices[edge.target]
+            reader.unfinished_inputs -= 1
+            if not reader.unfinished_inputs:
+                for each in reader.subtasks:
+                    if each.state is ExecutionState.CREATED:
+                        self.ready[each.vertex_id, each.subtask_index] = None
+
+    def restart(self, subtask: Subtask, attempt: int) -> None:
+        """Give a failed subtask a new attempt.
+
+        Raises:
+            IllegalTransition: the current attempt has not failed, or the number is not the next one.
+
+        """
+        if subtask.state is not ExecutionState.FAILED or attempt != subtask.attempt + 1:
+            raise IllegalTransition(
+                f"{subtask.vertex_id}[{subtask.subtask_index}]#{subtask.attempt} is {subtask.state}: no attempt {attempt}"
+            )
+        subtask.attempt = attempt
+        subtask.state = ExecutionState.CREATED
+        subtask.allocation_id = ""
+        self.live_attempts += 1
+        self.ready[subtask.vertex_id, subtask.subtask_index] = None
+
+    def input_locations(self, edge: JobEdge) -> tuple[str, ...]:
+        """Return where the rows of an edge are, in the order of the writer's subtasks."""
+        return tuple([o.location for s in self.vertices[edge.source].subtasks for o in s.outputs if o.output == edge.output])
+
+    def validate(self, job_id: str) -> None:
+        """Check every count against what it counts."""
+        live = sum(s.state not in TERMINAL_EXECUTION_STATES for s in self.subtasks())
+        require(live == self.live_attempts, f"{job_id}: {self.live_attempts} live attempts are counted, {live} are there")
+        for vertex_id, vertex in self.vertices.items():
+            unfinished = sum(s.state is not ExecutionState.FINISHED for s in vertex.subtasks)
+            require(unfinished == vertex.unfinished_subtasks, f"{job_id}/{vertex_id}: unfinished subtasks are miscounted")
+            sources = [e.source for e in self.edges_to.get(vertex_id, ())]
+            inputs = sum(self.vertices[s].unfinished_subtasks > 0 for s in sources)
+            require(inputs == vertex.unfinished_inputs, f"{job_id}/{vertex_id}: unfinished inputs are miscounted")
+            for subtask in vertex.subtasks:
+                ready = (vertex_id, subtask.subtask_index) in self.ready
+                wanted = subtask.state is ExecutionState.CREATED and not inputs
+                require(ready == wanted, f"{job_id}/{vertex_id}[{subtask.subtask_index}] is {subtask.state}; ready: {ready}")
+        unfinished_vertices = sum(v.unfinished_subtasks > 0 for v in self.vertices.values())
+        require(unfinished_vertices == self.unfinished_vertices, f"{job_id}: unfinished vertices are miscounted")

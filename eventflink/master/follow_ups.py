@@ -1,0 +1,42 @@
+"""The queue of consequences that wait to be decided: part of the state, so they survive a fall (P10a).
+
+Each entry stands at most once; an entry that has lost its reason is taken out again. The queue is bounded by what the state
+holds: one entry for the slots, at most three for a job, one for an allocation.
+"""
+
+from dataclasses import dataclass, field
+
+from eventflink.master.canonical import require
+from eventflink.master.inputs import FollowUp
+from eventflink.model.statuses import FollowUpType
+
+_Entry = tuple[FollowUpType, str]
+
+
+@dataclass(slots=True)
+class FollowUps:
+    """An ordered set of consequences."""
+
+    entries: dict[_Entry, None] = field(default_factory=dict)
+
+    def want(self, follow_up_type: FollowUpType, subject: str, *, wanted: bool) -> None:
+        """Have the entry stand in the queue, or not."""
+        if wanted:
+            self.entries.setdefault((follow_up_type, subject))
+        else:
+            self.entries.pop((follow_up_type, subject), None)
+
+    def head(self) -> FollowUp | None:
+        """Return what is to be decided next."""
+        for follow_up_type, subject in self.entries:
+            return FollowUp(follow_up_type, subject)
+        return None
+
+    def apply_follow_up_decided(self, follow_up_type: FollowUpType, subject: str) -> None:
+        """Take the head out; it must be the one that was decided."""
+        head = self.head()
+        require(
+            head is not None and (head.follow_up_type, head.subject) == (follow_up_type, subject),
+            f"the follow-up {follow_up_type} '{subject}' was decided, but the queue's head is {head}",
+        )
+        del self.entries[follow_up_type, subject]

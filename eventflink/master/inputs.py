@@ -1,0 +1,132 @@
+"""Inputs of the master that do not come from a client or a TaskExecutor: timers, follow-ups, ends of what the leader started.
+
+Times, like every id that is not derived, enter here; nothing in this room reads a clock.
+"""
+
+from dataclasses import dataclass
+
+from eventflink.events.inputs import Command, JobSubmission, TaskManagerReport
+from eventflink.model.statuses import FollowUpType
+
+
+@dataclass(slots=True)
+class UnreadableInput:
+    """A record that no decoder takes, or whose content is invalid."""
+
+    code: str
+    message: str
+    subject: str
+    request_id: str = ""
+    reply_partition: int = -1
+
+
+@dataclass(slots=True)
+class InputTooOld:
+    """A request that is older than what the state remembers of earlier ones (P8)."""
+
+    request_id: str
+    reply_partition: int
+    subject: str
+    age_ms: int
+
+
+@dataclass(slots=True)
+class PoisonedInput:
+    """An input that ended a leadership: it is refused, so that it cannot end the next one (P10)."""
+
+    topic: str
+    offset: int
+    error: str
+    request_id: str
+    reply_partition: int
+    subject: str
+
+
+@dataclass(slots=True)
+class BindInputs:
+    """Where an inbound partition begins for a cluster that has never read it."""
+
+    topic: str
+    topic_id: str
+    next_offset: int
+
+
+@dataclass(slots=True)
+class LoseInputs:
+    """Retention removed inputs that were not decided yet."""
+
+    topic: str
+    first_kept_offset: int
+
+
+@dataclass(slots=True)
+class FollowUp:
+    """The head of the state's queue of consequences."""
+
+    follow_up_type: FollowUpType
+    subject: str
+
+
+@dataclass(slots=True)
+class HeartbeatTimeout:
+    """An instance missed its beats."""
+
+    task_manager_id: str
+    instance_id: str
+    silence_ms: int
+
+
+@dataclass(slots=True)
+class SlotRequestTimeout:
+    """The oldest slot request has waited too long."""
+
+
+@dataclass(slots=True)
+class RestartsDue:
+    """Failed subtasks of a job have waited long enough."""
+
+    job_id: str
+
+
+@dataclass(slots=True)
+class CleanupsCompleted:
+    """The intermediate data of these jobs are gone."""
+
+    job_ids: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class CleanupFailed:
+    """The intermediate data of a job could not be removed."""
+
+    job_id: str
+    message: str
+
+
+@dataclass(slots=True)
+class EvictJobs:
+    """More ended jobs are retained than the store holds."""
+
+
+@dataclass(slots=True)
+class ExpireAnswers:
+    """More answers or job ids are remembered than the horizon holds."""
+
+
+InternalInput = (
+    UnreadableInput
+    | InputTooOld
+    | PoisonedInput
+    | BindInputs
+    | LoseInputs
+    | FollowUp
+    | HeartbeatTimeout
+    | SlotRequestTimeout
+    | RestartsDue
+    | CleanupsCompleted
+    | CleanupFailed
+    | EvictJobs
+    | ExpireAnswers
+)
+
+MasterInput = InternalInput | JobSubmission | Command | TaskManagerReport

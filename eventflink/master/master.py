@@ -1,0 +1,414 @@
+"""The Master: the four components of Flink's master, the services around them, and how one input travels through them.
+
+    decide(input, now)      reads the state, returns events, changes nothing
+    apply(event, at)        changes the state by one event, decides nothing
+    apply_causes(causes)    moves the cursors behind the inputs that an accepted decision answers
+
+State is the fold of `apply` over the accepted decisions of the log, and nothing else. No I/O, no clock, no randomness: times
+and ids come with the input and are written into the events.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from eventflink.events import log_events as e
+from eventflink.events.decision import Cause, InputCause
+from eventflink.events.inputs import (
+    CancelJob,
+    Disconnection,
+    FileUploadCompleted,
+    JobSubmission,
+    RequestFileUpload,
+    SlotOffer,
+    SlotOfferRefusal,
+    SlotReport,
+    TaskManagerDeath,
+    TaskManagerRegistration,
+    TaskStateReport,
+)
+from eventflink.events.log_events import LogEvent
+from eventflink.master import inputs as i
+from eventflink.master.canonical import digest_of, require
+from eventflink.master.dispatcher import Dispatcher
+from eventflink.master.effects import CleanUp, clean_up
+from eventflink.master.execution_graph import Subtask
+from eventflink.master.follow_ups import FollowUps
+from eventflink.master.inputs import MasterInput
+from eventflink.master.job_master import JobMaster
+from eventflink.master.requests import ALL_REPLY_PARTITIONS, NO_REPLY, Requests
+from eventflink.master.resource_manager import ResourceManager
+from eventflink.master.slot_manager import SlotManager
+from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause
+from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.statuses import (
+    TERMINAL_EXECUTION_STATES,
+    ExecutionState,
+    FollowUpType,
+    RestartStrategyType,
+    SlotState,
+)
+
+MAX_MESSAGE_LENGTH: Final = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class MasterSettings:
+    """What `decide` takes from the configuration. `apply` takes nothing from it: masters may be configured differently."""
+
+    slot_request_timeout_ms: int = 300_000
+    job_store_capacity: int = 10_000
+    request_horizon: int = 1_000_000
+    restart_strategy: RestartStrategy = field(default_factory=lambda: RestartStrategy(strategy_type=RestartStrategyType.NONE))
+
+
+class Master:
+    """The whole state of a cluster, and every rule of how it changes."""
+
+    __slots__ = (
+        "_apply",
+        "_decide",
+        "blob_address",
+        "dispatcher",
+        "follow_ups",
+        "requests",
+        "resource_manager",
+        "settings",
+        "slot_manager",
+    )
+
+    def __init__(self, settings: MasterSettings) -> None:
+        """Start from nothing: the state before the first record of the log."""
+        self.settings = settings
+        self.follow_ups = FollowUps()
+        self.requests = Requests()
+        self.dispatcher = Dispatcher(self.follow_ups)
+        self.resource_manager = ResourceManager()
+        self.slot_manager = SlotManager(self.follow_ups)
+        self.blob_address = ""
+        self._decide = self._decide_table()
+        self._apply = self._apply_table()
+
+    # -- decide ---------------------------------------------------------------------------------------------------
+
+    def decide(self, value: MasterInput, now_ms: int) -> list[LogEvent]:
+        """Return what the input leads to. The state stays as it is.
+
+        Every input from a topic leads to at least one event (P7); an internal input may lead to none.
+        """
+        return self._decide[type(value)](value, now_ms)
+
+    def _decide_table(self) -> dict[type[Any], Callable[[Any, int], list[LogEvent]]]:
+        dispatcher, resource_manager, requests = self.dispatcher, self.resource_manager, self.requests
+        return {
+            JobSubmission: self._decide_submission,
+            CancelJob: self._decide_cancel_job,
+            RequestFileUpload: self._decide_request_file_upload,
+            TaskManagerRegistration: lambda v, _: resource_manager.decide_registration(v),
+            SlotReport: self._decide_slot_report,
+            SlotOffer: self._decide_slot_offer,
+            SlotOfferRefusal: self._decide_slot_offer_refusal,
+            TaskStateReport: self._decide_task_state_report,
+            FileUploadCompleted: self._decide_file_upload_completed,
+            Disconnection: lambda v, _: resource_manager.decide_departure(v),
+            TaskManagerDeath: lambda v, _: resource_manager.decide_departure(v),
+            i.HeartbeatTimeout: lambda v, _: resource_manager.decide_departure(v),
+            i.UnreadableInput: self._decide_unreadable_input,
+            i.InputTooOld: self._decide_input_too_old,
+            i.PoisonedInput: self._decide_poisoned_input,
+            i.BindInputs: lambda v, _: requests.decide_binding(v),
+            i.LoseInputs: lambda v, _: requests.decide_lost(v),
+            i.FollowUp: self._decide_follow_up,
+            i.SlotRequestTimeout: self._decide_slot_request_timeout,
+            i.RestartsDue: self._decide_restarts_due,
+            i.CleanupsCompleted: lambda v, _: dispatcher.decide_cleaned_up(v),
+            i.CleanupFailed: dispatcher.decide_cleanup_failed,
+            i.EvictJobs: lambda _v, _: dispatcher.decide_eviction(self.settings.job_store_capacity),
+            i.ExpireAnswers: self._decide_expire_answers,
+        }
+
+    def _decide_submission(self, submission: JobSubmission, _now: int) -> list[LogEvent]:
+        return self.requests.decide_repeated(submission.request_id, submission.reply_partition) or self.dispatcher.decide_submission(
+            submission, self.settings.restart_strategy
+        )
+
+    def _decide_cancel_job(self, command: CancelJob, _now: int) -> list[LogEvent]:
+        return self.requests.decide_repeated(command.request_id, command.reply_partition) or self.dispatcher.decide_cancellation(command)
+
+    def _decide_request_file_upload(self, command: RequestFileUpload, _now: int) -> list[LogEvent]:
+        repeated = self.requests.decide_repeated(command.request_id, command.reply_partition)
+        return repeated or self.dispatcher.decide_file_upload(command, self._holder_of(command))
+
+    def _holder_of(self, command: RequestFileUpload) -> tuple[str, str] | None:
+        """Return (TaskManager, instance) that runs the attempt, or ran it last."""
+        job = self.dispatcher.jobs.get(command.job_id)
+        subtask = job.execution_graph.subtask(command.vertex_id, command.subtask_index) if job is not None else None
+        place = subtask.places.get(command.attempt) if subtask is not None else None
+        return place if place is not None and self.resource_manager.is_current(*place) else None
+
+    def _decide_slot_report(self, report: SlotReport, _now: int) -> list[LogEvent]:
+        if not self.resource_manager.is_current(report.task_manager_id, report.instance_id):
+            return self.resource_manager.decide_foreign_report(report)
+        present = {AttemptId(a.job_id, a.vertex_id, a.subtask_index, a.attempt) for a in report.attempts}
+        # Only what this instance has acknowledged before can be missing (P16): its slot is ALLOCATED then.
+        missing = [
+            slot.allocation_id
+            for slot in self.slot_manager.task_managers[report.task_manager_id].slots
+            if slot.state is SlotState.ALLOCATED and self.slot_manager.allocations[slot.allocation_id].attempt not in present
+        ]
+        unknown = tuple([a for a in report.attempts if not self._expects(a, report.instance_id)])
+        return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown)]
+
+    def _expects(self, status: AttemptStatus, instance_id: str) -> bool:
+        attempt = AttemptId(status.job_id, status.vertex_id, status.subtask_index, status.attempt)
+        subtask = self._live_subtask(attempt)
+        return subtask is not None and self.slot_manager.held_by(subtask.allocation_id, instance_id) is not None
+
+    def _live_subtask(self, attempt: AttemptId) -> Subtask | None:
+        job = self.dispatcher.jobs.get(attempt.job_id)
+        subtask = job.execution_graph.current(attempt) if job is not None else None
+        return subtask if subtask is not None and subtask.state not in TERMINAL_EXECUTION_STATES else None
+
+    def _decide_slot_offer(self, offer: SlotOffer, _now: int) -> list[LogEvent]:
+        allocation = self.slot_manager.held_by(offer.allocation_id, offer.instance_id)
+        if allocation is None or self.slot_manager.state_of(allocation) is not SlotState.PENDING:
+            return [e.InputsSkipped(1, f"SlotOffer of {offer.allocation_id}: it is not pending on that instance")]
+        return [e.SlotOffered(offer.allocation_id)]
+
+    def _decide_slot_offer_refusal(self, refusal: SlotOfferRefusal, now_ms: int) -> list[LogEvent]:
+        allocation = self.slot_manager.held_by(refusal.allocation_id, refusal.instance_id)
+        if allocation is None:
+            return [e.InputsSkipped(1, f"SlotOfferRefusal of {refusal.allocation_id}: that instance does not hold it")]
+        job, subtask = self._job_and_subtask(allocation.attempt)
+        rejected = e.SlotOfferRejected(refusal.allocation_id, refusal.reason[:MAX_MESSAGE_LENGTH])
+        return [*job.decide_refusal(subtask, rejected.reason, now_ms), rejected]
+
+    def _job_and_subtask(self, attempt: AttemptId) -> tuple[JobMaster, Subtask]:
+        job = self.dispatcher.jobs[attempt.job_id]
+        return job, job.execution_graph.vertices[attempt.vertex_id].subtasks[attempt.subtask_index]
+
+    def _decide_task_state_report(self, report: TaskStateReport, now_ms: int) -> list[LogEvent]:
+        attempt = AttemptId(report.job_id, report.vertex_id, report.subtask_index, report.attempt)
+        subtask = self._live_subtask(attempt)
+        if subtask is None or self.slot_manager.held_by(subtask.allocation_id, report.instance_id) is None:
+            return [e.InputsSkipped(1, f"{report.execution_state} of {attempt}: not a live attempt of that instance")]
+        return self.dispatcher.jobs[report.job_id].decide_report(report, now_ms)
+
+    def _decide_file_upload_completed(self, completed: FileUploadCompleted, _now: int) -> list[LogEvent]:
+        if completed.request_id not in self.dispatcher.uploads:
+            return [e.InputsSkipped(1, f"upload {completed.request_id}: nobody waits for it")]
+        return [e.FileUploaded(completed.request_id, completed.blob_key, completed.error)]
+
+    def _decide_unreadable_input(self, value: i.UnreadableInput, _now: int) -> list[LogEvent]:
+        partition = value.reply_partition
+        if partition == NO_REPLY and value.request_id:
+            partition = ALL_REPLY_PARTITIONS
+        return [self._refuse(value.request_id, partition, value.subject, value.code, value.message, dead_letter=True)]
+
+    def _decide_input_too_old(self, value: i.InputTooOld, _now: int) -> list[LogEvent]:
+        message = f"the request is {value.age_ms} ms old: older than what the cluster remembers of earlier requests"
+        return [self._refuse(value.request_id, value.reply_partition, value.subject, "RequestTooOld", message)]
+
+    def _decide_poisoned_input(self, value: i.PoisonedInput, _now: int) -> list[LogEvent]:
+        message = f"the input {value.topic}@{value.offset} ended a leadership: {value.error}"
+        return [self._refuse(value.request_id, value.reply_partition, value.subject, "InternalError", message, dead_letter=True)]
+
+    def _refuse(
+        self, request_id: str, partition: int, subject: str, code: str, message: str, *, dead_letter: bool = False
+    ) -> e.RequestRejected:
+        return e.RequestRejected(
+            request_id=request_id,
+            reply_partition=partition,
+            subject=subject[:MAX_MESSAGE_LENGTH],
+            code=code,
+            message=message[:MAX_MESSAGE_LENGTH],
+            dead_letter=dead_letter,
+        )
+
+    def _decide_follow_up(self, follow_up: i.FollowUp, now_ms: int) -> list[LogEvent]:
+        decided = e.FollowUpDecided(follow_up.follow_up_type, follow_up.subject)
+        subject = follow_up.subject
+        match follow_up.follow_up_type:
+            case FollowUpType.SCHEDULE_TASKS:
+                return [decided, *self.dispatcher.jobs[subject].decide_schedule(self.slot_manager.allocation_ids())]
+            case FollowUpType.MATCH_SLOTS:
+                return [decided, *self.slot_manager.decide_matches()]
+            case FollowUpType.CANCEL_TASKS:
+                return [decided, *self.dispatcher.jobs[subject].decide_task_cancellations()]
+            case FollowUpType.COMPLETE_JOB:
+                return [decided, *self.dispatcher.jobs[subject].decide_completion(now_ms)]
+            case FollowUpType.FAIL_ALLOCATION:
+                return [decided, *self._decide_fail_allocation(subject, now_ms)]
+
+    def _decide_fail_allocation(self, allocation_id: str, now_ms: int) -> list[LogEvent]:
+        allocation = self.slot_manager.allocations[allocation_id]
+        job, subtask = self._job_and_subtask(allocation.attempt)
+        kind = allocation.orphaned.partition(":")[0]
+        cause = FailureCause(kind, f"{allocation.task_manager_id} no longer has {allocation.attempt} ({allocation.orphaned})")
+        return [*job.decide_failure(subtask, cause, now_ms), e.SlotFreed(allocation_id)]
+
+    def _decide_slot_request_timeout(self, _value: i.SlotRequestTimeout, now_ms: int) -> list[LogEvent]:
+        overdue = self.slot_manager.overdue_request(now_ms, self.settings.slot_request_timeout_ms)
+        if overdue is None:
+            return []
+        allocation_id, request = overdue
+        job, subtask = self._job_and_subtask(request.attempt)
+        waited_ms = now_ms - request.requested_at_ms
+        registered = self.slot_manager.get_number_registered_slots()
+        message = f"no slot became free within {waited_ms} ms; {registered} slots are registered, none is free"
+        cause = FailureCause("NoResourceAvailable", message)
+        return [e.SlotRequestTimedOut(allocation_id, waited_ms), *job.decide_failure(subtask, cause, now_ms)]
+
+    def _decide_restarts_due(self, due: i.RestartsDue, now_ms: int) -> list[LogEvent]:
+        job = self.dispatcher.jobs.get(due.job_id)
+        return job.decide_restarts(now_ms) if job is not None else []
+
+    def _decide_expire_answers(self, _value: i.ExpireAnswers, _now: int) -> list[LogEvent]:
+        horizon = self.settings.request_horizon
+        return [*self.requests.decide_expiry(horizon), *self.dispatcher.decide_expiry(horizon)]
+
+    def due(self, now_ms: int) -> Iterable[MasterInput]:
+        """Yield the internal inputs that are due: by the state, the settings and the time alone."""
+        if self.slot_manager.overdue_request(now_ms, self.settings.slot_request_timeout_ms) is not None:
+            yield i.SlotRequestTimeout()
+        for job_id in [j.job_id for j in self.dispatcher.restarting() if any(at <= now_ms for at in j.restarts_due.values())]:
+            yield i.RestartsDue(job_id)
+        if len(self.dispatcher.ended) > self.settings.job_store_capacity:
+            yield i.EvictJobs()
+        if max(len(self.requests.answers), len(self.dispatcher.forgotten)) > self.settings.request_horizon:
+            yield i.ExpireAnswers()
+
+    def due_clean_ups(self, now_ms: int) -> list[CleanUp]:
+        """Return the failed clean-ups whose back-off is over."""
+        dirty = self.dispatcher.dirty
+        return [clean_up(self, job_id) for job_id, job in dirty.items() if 0 < job.retry_at_ms <= now_ms]
+
+    # -- apply ----------------------------------------------------------------------------------------------------
+
+    def apply(self, event: LogEvent, at_ms: int) -> None:
+        """Change the state by one event of an accepted decision, made at `at_ms` of the log's clock.
+
+        Raises:
+            IllegalTransition: the event does not fit the state, which stays as it was.
+
+        """
+        self._apply[type(event)](event, at_ms)
+
+    def apply_causes(self, causes: Iterable[Cause]) -> None:
+        """Move the cursors behind the inputs that a decision answers (P6)."""
+        for cause in causes:
+            if type(cause) is InputCause:
+                self.requests.advance(cause.topic, cause.first_offset, cause.last_offset)
+
+    def _apply_table(self) -> dict[type[Any], Callable[[Any, int], None]]:
+        requests, dispatcher = self.requests, self.dispatcher
+        resource_manager, slot_manager = self.resource_manager, self.slot_manager
+        return {
+            e.LeadershipGranted: self._apply_leadership_granted,
+            e.InputsBound: requests.apply_inputs_bound,
+            e.InputsSkipped: lambda _event, _at: None,
+            e.InputsLost: requests.apply_inputs_lost,
+            e.RequestAccepted: requests.apply_request_accepted,
+            e.RequestRejected: requests.apply_request_rejected,
+            e.RequestRepeated: lambda _event, _at: None,
+            e.AnswersExpired: requests.apply_answers_expired,
+            e.FollowUpDecided: self._apply_follow_up_decided,
+            e.JobSubmitted: dispatcher.apply_job_submitted,
+            e.JobMasterStarted: lambda event, at: dispatcher.job(event.job_id).apply_job_master_started(event, at),
+            e.JobCancellationRequested: dispatcher.apply_job_cancellation_requested,
+            e.JobStatusChanged: dispatcher.apply_job_status_changed,
+            e.JobResultStored: dispatcher.apply_job_result_stored,
+            e.JobCleanedUp: dispatcher.apply_job_cleaned_up,
+            e.JobCleanupFailed: dispatcher.apply_job_cleanup_failed,
+            e.JobEvicted: dispatcher.apply_job_evicted,
+            e.JobIdsExpired: dispatcher.apply_job_ids_expired,
+            e.TaskManagerRegistered: self._apply_task_manager_registered,
+            e.TaskManagerReportReconciled: self._apply_task_manager_report_reconciled,
+            e.TaskManagerRegistrationRefused: resource_manager.apply_nothing,
+            e.TaskManagerDisconnected: self._apply_task_manager_gone,
+            e.TaskManagerLost: self._apply_task_manager_gone,
+            e.SlotRequested: self._apply_slot_requested,
+            e.SlotAllocated: slot_manager.apply_slot_allocated,
+            e.SlotOffered: slot_manager.apply_slot_offered,
+            e.SlotOfferRejected: slot_manager.apply_slot_released,
+            e.SlotRequestCancelled: slot_manager.apply_slot_request_ended,
+            e.SlotRequestTimedOut: slot_manager.apply_slot_request_ended,
+            e.SlotFreed: slot_manager.apply_slot_released,
+            e.TaskScheduled: lambda event, at: dispatcher.job(event.job_id).apply_task_scheduled(event, at),
+            e.TaskDeployed: self._apply_task_deployed,
+            e.TaskStateChanged: lambda event, at: dispatcher.job(event.job_id).apply_task_state_changed(event, at),
+            e.TaskCancellationRequested: lambda event, at: dispatcher.job(event.job_id).apply_task_cancellation_requested(event, at),
+            e.TaskFinished: lambda event, at: dispatcher.job(event.job_id).apply_task_finished(event, at),
+            e.TaskFailed: lambda event, at: dispatcher.job(event.job_id).apply_task_failed(event, at),
+            e.RestartScheduled: lambda event, at: dispatcher.job(event.job_id).apply_restart_scheduled(event, at),
+            e.RegionRestarted: lambda event, at: dispatcher.job(event.job_id).apply_region_restarted(event, at),
+            e.FileUploadRequested: dispatcher.apply_file_upload_requested,
+            e.FileUploaded: dispatcher.apply_file_uploaded,
+        }
+
+    def _apply_leadership_granted(self, event: e.LeadershipGranted, _at: int) -> None:
+        self.blob_address = event.blob_address
+
+    def _apply_follow_up_decided(self, event: e.FollowUpDecided, _at: int) -> None:
+        self.follow_ups.apply_follow_up_decided(event.follow_up_type, event.subject)
+
+    def _apply_task_manager_registered(self, event: e.TaskManagerRegistered, at_ms: int) -> None:
+        self.slot_manager.apply_task_manager_registered(event, at_ms)
+        self.resource_manager.apply_task_manager_registered(event, at_ms)
+
+    def _apply_task_manager_gone(self, event: e.TaskManagerLost | e.TaskManagerDisconnected, at_ms: int) -> None:
+        self.slot_manager.apply_task_manager_gone(event, at_ms)
+        self.resource_manager.apply_task_manager_gone(event, at_ms)
+        self.dispatcher.drop_uploads_of(event.instance_id)
+
+    def _apply_task_manager_report_reconciled(self, event: e.TaskManagerReportReconciled, _at: int) -> None:
+        for allocation_id in event.missing:
+            self.slot_manager.orphan(allocation_id, "AttemptMissing: its TaskExecutor does not report it")
+
+    def _apply_slot_requested(self, event: e.SlotRequested, at_ms: int) -> None:
+        self.slot_manager.apply_slot_requested(event, at_ms)
+        self.dispatcher.job(event.job_id).apply_slot_requested(event, at_ms)
+
+    def _apply_task_deployed(self, event: e.TaskDeployed, at_ms: int) -> None:
+        allocation = self.slot_manager.allocations[event.allocation_id]
+        place = (allocation.task_manager_id, allocation.instance_id)
+        self.dispatcher.job(event.job_id).apply_task_deployed(event, at_ms, place)
+
+    # -- whole-state ----------------------------------------------------------------------------------------------
+
+    def digest(self) -> str:
+        """Return the canonical digest of the state, in hexadecimal."""
+        parts = (self.blob_address, self.follow_ups, self.requests, self.dispatcher, self.resource_manager, self.slot_manager)
+        return digest_of(parts)
+
+    def validate(self) -> None:
+        """Check every invariant of every component, and those between them.
+
+        Raises:
+            InvariantBroken: one does not hold; the message says which and where.
+
+        """
+        self.slot_manager.validate()
+        self.resource_manager.validate()
+        self.dispatcher.validate()
+        registered = {t: m.instance_id for t, m in self.resource_manager.task_managers.items()}
+        with_slots = {t: s.instance_id for t, s in self.slot_manager.task_managers.items()}
+        require(registered == with_slots, "ResourceManager and SlotManager know different TaskManagers")
+        for allocation_id, allocation in self.slot_manager.allocations.items():
+            subtask = self._live_subtask(allocation.attempt)
+            require(subtask is not None and subtask.allocation_id == allocation_id, f"{allocation_id} is held by no live attempt")
+        for allocation_id, request in self.slot_manager.pending.items():
+            subtask = self._live_subtask(request.attempt)
+            waits = subtask is not None and subtask.allocation_id == allocation_id and subtask.state is ExecutionState.SCHEDULED
+            require(waits, f"{allocation_id} is requested for an attempt that does not wait for it")
+        for job_id, job in self.dispatcher.jobs.items():
+            for subtask in job.execution_graph.subtasks():
+                self._validate_subtask(job_id, subtask)
+
+    def _validate_subtask(self, job_id: str, subtask: Subtask) -> None:
+        state = subtask.state
+        place = f"{job_id}/{subtask.vertex_id}[{subtask.subtask_index}]#{subtask.attempt}"
+        if state is ExecutionState.SCHEDULED:
+            require(subtask.allocation_id in self.slot_manager.pending, f"{place} is SCHEDULED but waits for no slot")
+        elif state not in TERMINAL_EXECUTION_STATES and state is not ExecutionState.CREATED:
+            require(subtask.allocation_id in self.slot_manager.allocations, f"{place} is {state} without a slot")

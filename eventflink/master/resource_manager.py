@@ -1,0 +1,108 @@
+"""The ResourceManager: which TaskManagers there are, under which instance, and which instances are gone for good.
+
+An instance that was lost never comes back (P12): its tasks are failed, and only a new instance id is registered again.
+"""
+
+from dataclasses import dataclass, field
+
+from eventflink.events.inputs import Disconnection, SlotReport, TaskManagerDeath, TaskManagerRegistration
+from eventflink.events.log_events import (
+    InputsSkipped,
+    LogEvent,
+    TaskManagerDisconnected,
+    TaskManagerLost,
+    TaskManagerRegistered,
+    TaskManagerRegistrationRefused,
+    TaskManagerReportReconciled,
+)
+from eventflink.master.canonical import require
+from eventflink.master.inputs import HeartbeatTimeout
+
+MAX_SLOTS = 1_024
+MAX_GONE_INSTANCES = 10_000
+
+
+@dataclass(slots=True)
+class TaskManager:
+    """One registered TaskManager."""
+
+    instance_id: str
+    host: str
+    process_id: int
+    slot_count: int
+    registered_at_ms: int
+
+
+@dataclass(slots=True)
+class ResourceManager:
+    """All registered TaskManagers."""
+
+    task_managers: dict[str, TaskManager] = field(default_factory=dict)
+    gone_instances: dict[str, str] = field(default_factory=dict)
+    """Instances that ended, with the reason; the oldest are forgotten."""
+
+    def is_current(self, task_manager_id: str, instance_id: str) -> bool:
+        """Tell whether the instance is the registered one."""
+        known = self.task_managers.get(task_manager_id)
+        return known is not None and known.instance_id == instance_id
+
+    def decide_registration(self, registration: TaskManagerRegistration) -> list[LogEvent]:
+        """Register an instance; an older one of the same TaskManager is lost first."""
+        if registration.instance_id in self.gone_instances:
+            reason = self.gone_instances[registration.instance_id]
+            return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, reason)]
+        if not registration.task_manager_id or not registration.instance_id or not 1 <= registration.slot_count <= MAX_SLOTS:
+            reason = f"a TaskManager needs an id, an instance id and 1 to {MAX_SLOTS} slots, not {registration.slot_count}"
+            return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, reason)]
+        events: list[LogEvent] = []
+        older = self.task_managers.get(registration.task_manager_id)
+        if older is not None and older.instance_id != registration.instance_id:
+            reason = f"replaced by its new instance {registration.instance_id}"
+            events.append(TaskManagerLost(registration.task_manager_id, older.instance_id, reason))
+        events.append(
+            TaskManagerRegistered(
+                registration.task_manager_id,
+                registration.instance_id,
+                registration.host,
+                registration.process_id,
+                registration.slot_count if older is None or older.instance_id != registration.instance_id else older.slot_count,
+            )
+        )
+        return events
+
+    def decide_departure(self, departure: Disconnection | TaskManagerDeath | HeartbeatTimeout) -> list[LogEvent]:
+        """Let an instance go: in order, dead by its guardian's word, or silent for too long."""
+        if not self.is_current(departure.task_manager_id, departure.instance_id):
+            return [InputsSkipped(1, f"{type(departure).__name__} of {departure.task_manager_id}: that instance is not registered")]
+        if isinstance(departure, Disconnection):
+            return [TaskManagerDisconnected(departure.task_manager_id, departure.instance_id, departure.reason)]
+        if isinstance(departure, TaskManagerDeath):
+            return [TaskManagerLost(departure.task_manager_id, departure.instance_id, departure.reason)]
+        return [TaskManagerLost(departure.task_manager_id, departure.instance_id, f"no heartbeat for {departure.silence_ms} ms")]
+
+    def decide_foreign_report(self, report: SlotReport) -> list[LogEvent]:
+        """Answer the report of an instance that is not registered: it has to come back as a new one."""
+        reason = self.gone_instances.get(report.instance_id, "it is not registered")
+        return [TaskManagerRegistrationRefused(report.task_manager_id, report.instance_id, reason)]
+
+    def apply_task_manager_registered(self, event: TaskManagerRegistered, at_ms: int) -> None:
+        """Take note of an instance."""
+        if not self.is_current(event.task_manager_id, event.instance_id):
+            self.task_managers[event.task_manager_id] = TaskManager(
+                event.instance_id, event.host, event.process_id, event.slot_count, at_ms
+            )
+
+    def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected, _at: int) -> None:
+        """Forget the TaskManager; remember that this instance is over."""
+        del self.task_managers[event.task_manager_id]
+        self.gone_instances[event.instance_id] = f"{type(event).__name__}: {event.reason}"
+        while len(self.gone_instances) > MAX_GONE_INSTANCES:
+            del self.gone_instances[next(iter(self.gone_instances))]
+
+    def apply_nothing(self, _event: TaskManagerReportReconciled | TaskManagerRegistrationRefused, _at: int) -> None:
+        """Change nothing here: the event is for the record and for its effects."""
+
+    def validate(self) -> None:
+        """Check that no registered instance is one that is gone."""
+        for task_manager_id, task_manager in self.task_managers.items():
+            require(task_manager.instance_id not in self.gone_instances, f"{task_manager_id} is registered under an instance that is gone")
