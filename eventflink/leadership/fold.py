@@ -1,0 +1,104 @@
+"""The fold over the log: the accepted state, where it stands, and what it saw last.
+
+A `Fold` is what every reader of the log has: a master, an audit, the command line. It takes records in offset order, decides
+by the acceptance rule which ones count, and applies those. A failure in here is fatal and names the record: no record of the
+log is ever skipped.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from eventflink.events.codec import DecisionCodec, UndecodableRecord
+from eventflink.events.decision import Decision
+from eventflink.leadership.acceptance import HASH_START, Acceptance, LogDiverged, check_density, is_grant, next_hash
+from eventflink.master.canonical import InvariantBroken
+from eventflink.master.effects import Reply, replies_of
+from eventflink.master.master import Master
+from eventflink.model.statuses import IllegalTransition
+
+RECENT_REPLIES = 4_096
+"""Answers of the last decisions, which a new leader sends again: its predecessor may have died before it did."""
+
+
+class LogUnusable(Exception):
+    """A record of the log cannot be folded; the message names offset, epoch, sequence and event type."""
+
+
+@dataclass(slots=True)
+class RecentReply:
+    """An answer, and the accepted decision that holds it."""
+
+    offset: int
+    epoch: int
+    sequence: int
+    leader_id: str
+    reply: Reply
+
+
+@dataclass(slots=True)
+class Fold:
+    """The state after the record at `last_offset`."""
+
+    master: Master
+    codec: DecisionCodec
+    acceptance: Acceptance = field(default_factory=Acceptance)
+    running_hash: bytes = HASH_START
+    last_offset: int = -1
+    last_decided_at_ms: int = 0
+    last_timestamp_ms: int = 0
+    """Kafka's timestamp of the last accepted record."""
+    accepted_count: int = 0
+    rejected_count: int = 0
+    event_count: int = 0
+    recent_replies: deque[RecentReply] = field(default_factory=lambda: deque(maxlen=RECENT_REPLIES))
+
+    def take(self, offset: int, timestamp_ms: int, value: bytes) -> Decision | None:
+        """Fold one record; return its decision if it was accepted.
+
+        Raises:
+            LogNotDense: records are missing before this one.
+            LogDiverged: the record was made after other records than these.
+            LogUnusable: it cannot be decoded or applied.
+
+        """
+        if not check_density(self.last_offset, offset):
+            return None
+        try:
+            decision = self.codec.decode(value)
+        except UndecodableRecord as error:
+            raise LogUnusable(f"log@{offset}: {error}") from error
+        grant = is_grant(decision)
+        if not self.acceptance.accepts(decision.epoch, decision.sequence, decision.leader_id, grant=grant):
+            self.last_offset = offset
+            self.rejected_count += 1
+            return None
+        if not grant and decision.previous_hash != self.running_hash:
+            raise LogDiverged(
+                f"log@{offset} epoch={decision.epoch} sequence={decision.sequence}: it was decided after other records than were read here"
+            )
+        self._apply(offset, decision)
+        self.confirm(offset, timestamp_ms, decision.epoch, decision.sequence, decision.leader_id, decision.decided_at_ms, value)
+        self.event_count += len(decision.events)
+        for reply in replies_of(decision.events):
+            self.recent_replies.append(RecentReply(offset, decision.epoch, decision.sequence, decision.leader_id, reply))
+        return decision
+
+    def _apply(self, offset: int, decision: Decision) -> None:
+        master, at_ms = self.master, decision.decided_at_ms
+        event: object = None
+        try:
+            master.apply_causes(decision.causes)
+            for event in decision.events:
+                master.apply(event, at_ms)
+        except (IllegalTransition, InvariantBroken, LookupError, TypeError, ValueError, AttributeError) as error:
+            name = type(event).__name__
+            raise LogUnusable(f"log@{offset} epoch={decision.epoch} sequence={decision.sequence} event={name}: {error!r}") from error
+
+    def confirm(self, offset: int, timestamp_ms: int, epoch: int, sequence: int, leader_id: str, decided_at_ms: int, value: bytes) -> None:
+        """Take note of an accepted record whose events are applied (a leader applies its own before it appends them)."""
+        self.last_offset = offset
+        self.last_timestamp_ms = timestamp_ms
+        self.last_decided_at_ms = decided_at_ms
+        self.running_hash = next_hash(self.running_hash, value)
+        self.acceptance.advance(epoch, sequence, leader_id)
+        self.accepted_count += 1

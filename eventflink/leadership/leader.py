@@ -1,0 +1,283 @@
+"""The leader as a sans-I/O machine: it decides, applies at once, appends without waiting, and releases what was accepted.
+
+Its state runs ahead of the log by the window of unconfirmed decisions. What the world may see of a decision (replies,
+deployments) waits until the record was read back and accepted (P4). Whatever makes the state doubtful ends the leadership:
+the state is dropped and rebuilt from the log, never repaired (P2).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from eventflink.events.decision import Cause, FollowUpCause, InputCause, TimerCause
+from eventflink.events.log_events import LogEvent
+from eventflink.events.topics import INBOUND, MAX_DECISION_BYTES
+from eventflink.leadership.acceptance import check_density, is_grant, next_hash
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.inbound import Inbound, InboundDecoder
+from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.master.canonical import InvariantBroken
+from eventflink.master.effects import Effect, effects_of
+from eventflink.master.inputs import FollowUp, MasterInput, UnreadableInput
+from eventflink.model.statuses import IllegalTransition
+
+INLINE_BYTES = 32 * 1024
+"""Follow-ups share the decision of their cause while it is smaller than this; the others get decisions of their own (P10a)."""
+
+INLINE_STEPS = 16
+
+LAG_DIVISOR = 4
+"""Nothing is decided while the oldest unconfirmed decision is older than this part of the lease."""
+
+_APPLY_FAILURES = (IllegalTransition, InvariantBroken, LookupError, TypeError, ValueError, AttributeError)
+
+
+class LeadershipEnded(Exception):
+    """The leadership is over: the state is to be dropped, and rebuilt from the log."""
+
+
+class ApplyFailed(LeadershipEnded):
+    """A decision could not be applied: nothing of it was appended; its input is refused next time (P10)."""
+
+    def __init__(self, message: str, record: InboundRecord | None) -> None:
+        """Keep the input that did it."""
+        super().__init__(message)
+        self.record = record
+
+
+@dataclass(slots=True)
+class Unconfirmed:
+    """A decision that was appended and not read back yet."""
+
+    sequence: int
+    value: bytes
+    decided_at_ms: int
+    appended_at_ms: int
+    event_count: int
+    effects: list[Effect]
+    record: InboundRecord | None
+
+
+@dataclass(slots=True)
+class Released:
+    """The effects of an accepted decision, with where it stands; `record` is the input it answers, if it was a record."""
+
+    offset: int
+    epoch: int
+    sequence: int
+    leader_id: str
+    effects: list[Effect]
+    record: InboundRecord | None
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A decision in the making."""
+
+    at_ms: int
+    record: InboundRecord | None
+    blocks: list[bytes] = field(default_factory=list)
+    size: int = 0
+    event_count: int = 0
+    effects: list[Effect] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Leader:
+    """One leadership: from the moment its grant was read back."""
+
+    fold: Fold
+    decoder: InboundDecoder
+    inboxes: dict[str, PartitionInbox]
+    window_size: int
+    lease_timeout_ms: int
+    poisoned: dict[tuple[str, int], str]
+    unconfirmed: deque[Unconfirmed] = field(default_factory=deque)
+    timers: deque[MasterInput] = field(default_factory=deque)
+    _sequence: int = 0
+    _hash: bytes = b""
+    _turn: int = 0
+
+    def __post_init__(self) -> None:
+        """Go on from the grant."""
+        self._sequence = self.fold.acceptance.sequence
+        self._hash = self.fold.running_hash
+
+    # -- deciding -------------------------------------------------------------------------------------------------
+
+    def decide_next(self, now_ms: int, monotonic_ms: int) -> bytes | None:
+        """Decide the next input; return the record to append, or None when there is nothing to do or the window is full.
+
+        Sources take turns, so that neither a flood of inputs nor a long queue of consequences starves the others.
+
+        Raises:
+            LeadershipEnded: the decision could not be applied.
+
+        """
+        if len(self.unconfirmed) >= self.window_size or self._lags(monotonic_ms):
+            return None
+        sources = len(INBOUND) + 2
+        for _ in range(sources):
+            turn, self._turn = self._turn, (self._turn + 1) % sources
+            value = self._decide_turn(turn, now_ms, monotonic_ms)
+            if value is not None:
+                return value
+        return None
+
+    def _lags(self, monotonic_ms: int) -> bool:
+        """Tell whether reading back is so far behind that deciding more would only endanger the lease."""
+        return bool(self.unconfirmed) and LAG_DIVISOR * (monotonic_ms - self.unconfirmed[0].appended_at_ms) > self.lease_timeout_ms
+
+    def _decide_turn(self, turn: int, now_ms: int, monotonic_ms: int) -> bytes | None:
+        if turn < len(INBOUND):
+            return self._decide_record(INBOUND[turn], now_ms, monotonic_ms)
+        if turn == len(INBOUND):
+            head = self.fold.master.follow_ups.head()
+            return None if head is None else self._decide((FollowUpCause(head.follow_up_type),), "", (head,), None, now_ms, monotonic_ms)
+        while self.timers:
+            value = self.timers.popleft()
+            record = self._decide((TimerCause(type(value).__name__),), "", (value,), None, now_ms, monotonic_ms)
+            if record is not None:
+                return record
+        return None
+
+    def _decide_record(self, topic: str, now_ms: int, monotonic_ms: int) -> bytes | None:
+        cursor = self.fold.master.requests.cursors.get(topic)
+        record = None if cursor is None else self.inboxes[topic].head_from(cursor.next_offset)
+        if record is None:
+            return None
+        poison = self.poisoned.get((topic, record.offset))
+        inbound = self.decoder.decode(record, now_ms) if poison is None else self.decoder.poisoned(record, poison, now_ms)
+        if not inbound.inputs:
+            inbound = Inbound((UnreadableInput("UndecodableRecord", f"{topic}@{record.offset}: the record holds no report", ""),))
+        cause = InputCause(topic, 0, record.offset, record.offset)
+        return self._decide((cause,), inbound.actor, inbound.inputs, record, now_ms, monotonic_ms)
+
+    def _decide(
+        self,
+        causes: tuple[Cause, ...],
+        actor: str,
+        inputs: Sequence[MasterInput],
+        record: InboundRecord | None,
+        now_ms: int,
+        monotonic_ms: int,
+    ) -> bytes | None:
+        """Decide inputs and what follows from them, as one record of the log."""
+        master = self.fold.master
+        draft = _Draft(now_ms, record)
+        try:
+            master.apply_causes(causes)
+        except InvariantBroken as error:
+            raise ApplyFailed(str(error), record) from error
+        for value in inputs:
+            self._step(draft, value)
+        steps = 0
+        while draft.event_count and steps < INLINE_STEPS and draft.size < INLINE_BYTES and (head := master.follow_ups.head()) is not None:
+            self._step(draft, head)
+            steps += 1
+        if not draft.event_count:
+            return None
+        return self._seal(draft, causes, actor, monotonic_ms)
+
+    def _step(self, draft: _Draft, value: MasterInput) -> None:
+        """Decide one input, check its events by encoding and decoding them, and apply them."""
+        master = self.fold.master
+        try:
+            block, events = self._encoded(master.decide(value, draft.at_ms), draft.size)
+        except Exception as error:
+            # Deciding is pure: the state is untouched, whatever went wrong. The input is refused, and everything else goes on.
+            if isinstance(value, FollowUp) or draft.record is None:
+                raise ApplyFailed(f"{type(value).__name__} cannot be decided: {error!r}", draft.record) from error
+            refusal = self.decoder.poisoned(draft.record, repr(error), draft.at_ms)
+            block, events = self._encoded(master.decide(refusal.inputs[0], draft.at_ms), draft.size)
+        event: LogEvent | None = None
+        try:
+            for event in events:
+                master.apply(event, draft.at_ms)
+        except _APPLY_FAILURES as error:
+            raise ApplyFailed(
+                f"{type(event).__name__} decided for {type(value).__name__} cannot be applied: {error!r}", draft.record
+            ) from error
+        if events:
+            draft.blocks.append(block)
+            draft.size += len(block)
+            draft.event_count += len(events)
+            draft.effects.extend(effects_of(master, events))
+
+    def _encoded(self, events: list[LogEvent], size_before: int) -> tuple[bytes, tuple[LogEvent, ...]]:
+        if not events:
+            return b"", ()
+        block = self.fold.codec.encode_events(events)
+        if size_before + len(block) > MAX_DECISION_BYTES:
+            raise ValueError(f"the decision has {size_before + len(block)} bytes; at most {MAX_DECISION_BYTES} are allowed")
+        return block, self.fold.codec.decode_events(block)
+
+    def _seal(self, draft: _Draft, causes: tuple[Cause, ...], actor: str, monotonic_ms: int) -> bytes:
+        acceptance = self.fold.acceptance
+        self._sequence += 1
+        value = self.fold.codec.seal(
+            epoch=acceptance.epoch,
+            sequence=self._sequence,
+            leader_id=acceptance.leader_id,
+            decided_at_ms=draft.at_ms,
+            previous_hash=self._hash,
+            causes=causes,
+            actor=actor,
+            blocks=draft.blocks,
+        )
+        self._hash = next_hash(self._hash, value)
+        self.unconfirmed.append(
+            Unconfirmed(self._sequence, value, draft.at_ms, monotonic_ms, draft.event_count, draft.effects, draft.record)
+        )
+        return value
+
+    # -- reading back ---------------------------------------------------------------------------------------------
+
+    def read_back(self, offset: int, timestamp_ms: int, value: bytes) -> Released | None:
+        """Take a record of the log; return the effects to release if it is the oldest unconfirmed decision.
+
+        Raises:
+            LeadershipEnded: the record shows that somebody else leads.
+            LogNotDense: records are missing before this one.
+
+        """
+        fold = self.fold
+        if not self.unconfirmed or value != self.unconfirmed[0].value:
+            self._foreign(offset, value)
+            return None
+        if not check_density(fold.last_offset, offset):
+            return None
+        own = self.unconfirmed.popleft()
+        acceptance = fold.acceptance
+        epoch, leader_id = acceptance.epoch, acceptance.leader_id
+        fold.confirm(offset, timestamp_ms, epoch, own.sequence, leader_id, own.decided_at_ms, value)
+        fold.event_count += own.event_count
+        return Released(offset, epoch, own.sequence, leader_id, own.effects, own.record)
+
+    def _foreign(self, offset: int, value: bytes) -> None:
+        """Pass over a record that the fold rejects; an accepted one ends this leadership."""
+        fold = self.fold
+        if not check_density(fold.last_offset, offset):
+            return
+        decision = fold.codec.decode(value)
+        if fold.acceptance.accepts(decision.epoch, decision.sequence, decision.leader_id, grant=is_grant(decision)):
+            raise LeadershipEnded(
+                f"log@{offset}: the epoch {decision.epoch} of {decision.leader_id} began; {len(self.unconfirmed)} decisions are void"
+            )
+        fold.last_offset = offset
+        fold.rejected_count += 1
+
+    def check_lease(self, monotonic_ms: int) -> None:
+        """End the leadership if a decision was not read back within a lease (P2).
+
+        Raises:
+            LeadershipEnded: it was not.
+
+        """
+        if self.unconfirmed and monotonic_ms - self.unconfirmed[0].appended_at_ms > self.lease_timeout_ms:
+            waited_ms = monotonic_ms - self.unconfirmed[0].appended_at_ms
+            raise LeadershipEnded(f"the decision sequence={self.unconfirmed[0].sequence} was not read back within {waited_ms} ms")
+
+    def may_beat(self, monotonic_ms: int) -> bool:
+        """Tell whether the leader may say that it lives: not while a decision is unconfirmed for half a lease (L1)."""
+        return not self.unconfirmed or 2 * (monotonic_ms - self.unconfirmed[0].appended_at_ms) < self.lease_timeout_ms

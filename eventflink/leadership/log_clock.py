@@ -1,0 +1,28 @@
+"""The clock of the log (P20): time goes on from the last decision, at the pace of one monotonic clock.
+
+It is drawn towards the wall clock by at most a tenth of the time that passes, so that one wall clock that is a year ahead
+neither expires everything nor freezes time. How long nobody decided is measured by Kafka's timestamps of the last record and
+of the new leader's grant. Clocks are read by the caller.
+"""
+
+from dataclasses import dataclass
+
+SLEW_DIVISOR = 10
+
+
+@dataclass(slots=True)
+class LogClock:
+    """Milliseconds since 1970, never going back."""
+
+    now_ms: int
+    monotonic_ms: int
+
+    def read(self, monotonic_ms: int, wall_ms: int) -> int:
+        """Return the time at these readings."""
+        passed_ms = max(0, monotonic_ms - self.monotonic_ms)
+        if passed_ms:
+            limit_ms = passed_ms // SLEW_DIVISOR
+            drawn_ms = max(-limit_ms, min(limit_ms, wall_ms - (self.now_ms + passed_ms)))
+            self.now_ms += passed_ms + drawn_ms
+            self.monotonic_ms = monotonic_ms
+        return self.now_ms
