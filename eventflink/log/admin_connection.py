@@ -1,0 +1,273 @@
+"""One connection to a Kafka cluster's administration: calls with timeouts, and errors that a person understands.
+
+What a cluster of ours needs is said in `administration`; here are only the calls. The rule: every call ends within the timeout, with a
+result or with an AdministrationError that names the brokers.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+
+DEFAULT_TIMEOUT_S: Final = 30.0
+_POLL_S: Final = 0.05
+_COORDINATOR_NOT_READY: Final = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+_LEADER_NOT_READY: Final = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+)
+_NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+"""How a topic id of 16 zero bytes is written: what a broker says that has none."""
+
+
+class AdministrationError(Exception):
+    """A call to the cluster's administration failed; the message names the brokers and the cause."""
+
+
+class KafkaUnreachable(AdministrationError):
+    """No broker answered within the timeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    """What the cluster's metadata say of a topic."""
+
+    name: str
+    partitions: int
+    replicas: int
+    """The fewest that any of its partitions has."""
+    has_leaders: bool
+    """Whether every partition can be written to now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """The offsets of a partition: the first that is kept, and the one after the last."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRequest:
+    """A topic that is to be created."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configuration: Mapping[str, str]
+
+
+class AdminConnection:
+    """An AdminClient, kept for as long as its calls go on (one that is collected cancels them)."""
+
+    def __init__(self, bootstrap_servers: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        """Connect lazily: an address that nobody answers shows with the first call."""
+        self._bootstrap_servers = bootstrap_servers
+        self.timeout_s = timeout_s
+        # Its own log would repeat on stderr, once a second, what the error says.
+        self._client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0, "socket.connection.setup.timeout.ms": 5000})
+
+    def find_topics(self) -> dict[str, FoundTopic]:
+        """Return every topic of the cluster, by name."""
+        try:
+            metadata = self._client.list_topics(timeout=self.timeout_s)
+        except KafkaException as error:
+            raise self._explain("list topics", error) from error
+        return {name: _read_topic(name, topic) for name, topic in metadata.topics.items() if topic.error is None}
+
+    def count_brokers(self) -> int:
+        """Return how many brokers the cluster has now."""
+        try:
+            return len(self._client.list_topics(timeout=self.timeout_s).brokers)
+        except KafkaException as error:
+            raise self._explain("list brokers", error) from error
+
+    def wait_for_topics(self, names: Iterable[str]) -> dict[str, FoundTopic]:
+        """Wait until each named topic has a leader for every partition, which really answers, and return all topics."""
+        deadline = time.monotonic() + self.timeout_s
+        wanted = set(names)
+        while True:
+            topics = self.find_topics()
+            missing = sorted(name for name in wanted if name not in topics or not topics[name].has_leaders)
+            if not missing:
+                # The metadata name a leader shortly before it knows that it is one.
+                self.read_watermarks(
+                    ((name, partition) for name in wanted for partition in range(topics[name].partitions)), committed=False
+                )
+                return topics
+            if time.monotonic() > deadline:
+                raise AdministrationError(
+                    f"{self._bootstrap_servers}: after {self.timeout_s:.0f} s not visible or without a leader: {', '.join(missing)}"
+                )
+            time.sleep(_POLL_S)
+
+    def create_topics(self, requests: Iterable[TopicRequest]) -> None:
+        """Create topics; one that somebody else has created meanwhile is left as it is."""
+        pending = list(requests)
+        futures = self._create(pending)
+        for request in pending:
+            try:
+                self._result(f"create topic {request.name}", futures[request.name])
+            except AdministrationError as error:
+                if not _has_code(error, KafkaError.TOPIC_ALREADY_EXISTS):
+                    raise
+
+    def _create(self, requests: list[TopicRequest]) -> dict[str, "Future[Any]"]:
+        topics = [
+            NewTopic(
+                request.name,
+                num_partitions=request.partitions,
+                replication_factor=request.replication_factor,
+                config=dict(request.configuration),
+            )
+            for request in requests
+        ]
+        futures: dict[str, Future[Any]] = self._client.create_topics(
+            topics, operation_timeout=self.timeout_s, request_timeout=self.timeout_s
+        )
+        return futures
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete topics; one that is not there is no error."""
+        wanted = list(names)
+        if not wanted:
+            return
+        futures = self._client.delete_topics(wanted, operation_timeout=self.timeout_s, request_timeout=self.timeout_s)
+        for name, future in futures.items():
+            try:
+                self._result(f"delete topic {name}", future)
+            except AdministrationError as error:
+                if not _has_code(error, KafkaError.UNKNOWN_TOPIC_OR_PART):
+                    raise
+
+    def read_configurations(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return the effective configuration of each topic, only with the keys that this broker has."""
+        return {name: self._read_configuration(name) for name in names}
+
+    def _read_configuration(self, name: str) -> dict[str, str]:
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+            (future,) = self._client.describe_configs([resource], request_timeout=self.timeout_s).values()
+            try:
+                entries = self._result(f"describe topic {name}", future)
+            except AdministrationError as error:
+                # The broker that was asked may not have heard yet of a topic that another has just created.
+                if not _has_code(error, KafkaError.UNKNOWN_TOPIC_OR_PART) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_S)
+            else:
+                return {key: entry.value for key, entry in entries.items() if entry.value is not None}
+
+    def read_topic_ids(self, names: Iterable[str]) -> dict[str, str]:
+        """Return each topic's id (22 characters), empty where the broker gives none."""
+        futures = self._client.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout_s)
+        ids = {}
+        for name, future in futures.items():
+            topic_id = self._result(f"describe topic {name}", future).topic_id
+            text = "" if topic_id is None else str(topic_id)
+            ids[name] = "" if text == _NO_TOPIC_ID else text
+        return ids
+
+    def read_watermarks(self, partitions: Iterable[tuple[str, int]], *, committed: bool) -> dict[tuple[str, int], Watermarks]:
+        """Return the offsets of partitions; `committed`: the high one is before the first transaction that is still open.
+
+        A partition that is just getting its leader is waited for.
+        """
+        wanted = list(partitions)
+        low = self._list_offsets(wanted, OffsetSpec.earliest, committed=committed)
+        high = self._list_offsets(wanted, OffsetSpec.latest, committed=committed)
+        return {partition: Watermarks(low[partition], high[partition]) for partition in wanted}
+
+    def _list_offsets(
+        self, partitions: list[tuple[str, int]], specification: Callable[[], OffsetSpec], *, committed: bool
+    ) -> dict[tuple[str, int], int]:
+        deadline = time.monotonic() + self.timeout_s
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        offsets: dict[tuple[str, int], int] = {}
+        while len(offsets) < len(partitions):
+            request = {TopicPartition(*partition): specification() for partition in partitions if partition not in offsets}
+            futures = self._client.list_offsets(request, isolation_level=level, request_timeout=self.timeout_s)
+            for partition, future in futures.items():
+                try:
+                    result = self._result(f"read offsets of {partition.topic}", future)
+                except AdministrationError as error:
+                    if not _has_code(error, *_LEADER_NOT_READY) or time.monotonic() > deadline:
+                        raise
+                    time.sleep(_POLL_S)
+                else:
+                    offsets[partition.topic, partition.partition] = result.offset
+        return offsets
+
+    def set_group_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Set where a consumer group that has no members goes on."""
+        deadline = time.monotonic() + self.timeout_s
+        while offsets:
+            errors = self._try_set_group_offsets(group, offsets)
+            if not errors:
+                return
+            # The first use of a group on a fresh broker makes it create and load the coordinator's topic.
+            if time.monotonic() > deadline or not all(error.code() in _COORDINATOR_NOT_READY for error in errors.values()):
+                refused = "; ".join(f"{partition}: {error.str()} ({error.name()})" for partition, error in errors.items())
+                raise AdministrationError(f"{self._bootstrap_servers}: set offsets of group {group}: {refused}")
+            time.sleep(_POLL_S)
+
+    def _try_set_group_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> dict[str, Any]:
+        """Ask once, and return the error of each partition that was refused."""
+        partitions = [TopicPartition(name, partition, offset) for (name, partition), offset in offsets.items()]
+        request = [ConsumerGroupTopicPartitions(group, partitions)]
+        (future,) = self._client.alter_consumer_group_offsets(request, request_timeout=self.timeout_s).values()
+        result = self._result(f"set offsets of group {group}", future)
+        return {f"{partition.topic}[{partition.partition}]": partition.error for partition in result.topic_partitions if partition.error}
+
+    def delete_group(self, group: str) -> None:
+        """Delete a consumer group that has no members; one that is not there is no error."""
+        (future,) = self._client.delete_consumer_groups([group], request_timeout=self.timeout_s).values()
+        try:
+            self._result(f"delete group {group}", future)
+        except AdministrationError as error:
+            if not _has_code(error, KafkaError.GROUP_ID_NOT_FOUND):
+                raise
+
+    def _result(self, what: str, future: "Future[Any]") -> Any:
+        try:
+            return future.result(self.timeout_s)
+        except KafkaException as error:
+            raise self._explain(what, error) from error
+        except FutureTimeoutError as error:
+            raise KafkaUnreachable(f"{self._bootstrap_servers}: {what}: no answer within {self.timeout_s:.0f} s") from error
+
+    def _explain(self, what: str, error: KafkaException) -> AdministrationError:
+        cause = error.args[0]
+        if cause.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):  # noqa: SLF001 - public names of librdkafka's codes
+            return KafkaUnreachable(
+                f"{self._bootstrap_servers}: {what}: no Kafka broker answered within {self.timeout_s:.0f} s ({cause.str()})"
+            )
+        return AdministrationError(f"{self._bootstrap_servers}: {what}: {cause.str()} ({cause.name()})")
+
+
+def _has_code(error: AdministrationError, *codes: int) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() in codes
+
+
+def _read_topic(name: str, topic: Any) -> FoundTopic:
+    partitions = list(topic.partitions.values())
+    return FoundTopic(
+        name=name,
+        partitions=len(partitions),
+        replicas=min((len(partition.replicas) for partition in partitions), default=0),
+        has_leaders=bool(partitions) and all(partition.leader >= 0 for partition in partitions),
+    )

@@ -1,0 +1,247 @@
+"""The topics and consumer groups of a cluster, as a master and the commands need them.
+
+The calls are in `admin_connection`, the demands on topics in `topic_checks`. The rule: what is missing is created rightly, what exists
+is never changed, and what exists wrongly is refused by name.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from eventflink.events.topics import SPECIFICATIONS, Topic, topic_name
+from eventflink.log.admin_connection import (
+    DEFAULT_TIMEOUT_S,
+    AdminConnection,
+    AdministrationError,
+    KafkaUnreachable,
+    TopicRequest,
+    Watermarks,
+)
+from eventflink.log.topic_checks import (
+    DURABLE_REPLICATION_FACTOR,
+    DURABLE_TOPICS,
+    Fault,
+    find_durability_faults,
+    find_fault,
+    wanted_configuration,
+)
+
+__all__ = [
+    "AdministrationError",
+    "KafkaUnreachable",
+    "NotDurable",
+    "TopicMisconfigured",
+    "TopicRow",
+    "Watermarks",
+    "check_durability",
+    "delete_group",
+    "delete_topics",
+    "describe_topics",
+    "ensure_topics",
+    "set_group_offsets",
+    "topic_ids",
+    "watermarks",
+]
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class TopicMisconfigured(AdministrationError):
+    """A topic exists and is not as it must be; it is left as it is."""
+
+    def __init__(self, fault: Fault) -> None:
+        """Name the topic, the key, what was found and what is wanted."""
+        super().__init__(f"{fault}; correct it with the tools of your Kafka cluster")
+        self.topic_name = fault.topic_name
+        self.key = fault.key
+        self.found = fault.found
+        self.wanted = fault.wanted
+
+
+class NotDurable(AdministrationError):
+    """A replicated cluster could lose accepted decisions; the message names everything that is wrong."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        """Name all faults."""
+        super().__init__("the cluster is configured as replicated but could lose accepted decisions: " + "; ".join(map(str, faults)))
+        self.faults = faults
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """A topic as a person wants to see it."""
+
+    topic: Topic
+    name: str
+    partitions: int
+    replicas: int
+    messages: int
+    """How many offsets are kept, over all partitions; markers of transactions count too."""
+    retention_ms: int
+    """-1: kept for ever."""
+    max_message_bytes: int
+    cleanup_policy: str
+
+
+def _names(cluster_id: str) -> dict[Topic, str]:
+    return {topic: topic_name(cluster_id, topic) for topic in SPECIFICATIONS}
+
+
+def ensure_topics(bootstrap: str, cluster_id: str, replication_factor: int = 1, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[Topic]:
+    """Create the topics that are missing, wait until all are visible, check every one, and return those that were created.
+
+    Raises:
+        TopicMisconfigured: a topic is not as it must be.
+        KafkaUnreachable: no broker answered within `timeout_s`.
+        AdministrationError: a topic could not be created, or had no leader within `timeout_s`.
+
+    """
+    connection = AdminConnection(bootstrap, timeout_s)
+    names = _names(cluster_id)
+    existing = connection.find_topics()
+    missing = [topic for topic, name in names.items() if name not in existing]
+    if missing:
+        _check_brokers_suffice(connection, bootstrap, replication_factor)
+        connection.create_topics(
+            TopicRequest(
+                names[topic], SPECIFICATIONS[topic].partitions, replication_factor, wanted_configuration(topic, replication_factor)
+            )
+            for topic in missing
+        )
+        _LOGGER.info("TopicsCreated cluster=%s topics=%s replication_factor=%s", cluster_id, ",".join(missing), replication_factor)
+    found = connection.wait_for_topics(names.values())
+    configurations = connection.read_configurations(names.values())
+    for topic, name in names.items():
+        fault = find_fault(topic, name, found[name].partitions, configurations[name])
+        if fault is not None:
+            raise TopicMisconfigured(fault)
+    return missing
+
+
+def _check_brokers_suffice(connection: AdminConnection, bootstrap: str, replication_factor: int) -> None:
+    brokers = connection.count_brokers()
+    if replication_factor > brokers:
+        raise AdministrationError(
+            f"{bootstrap}: topics.replication-factor is {replication_factor}, but the Kafka cluster has {brokers} broker(s) now"
+        )
+
+
+def topic_ids(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[Topic, str]:
+    """Return the id that Kafka gave each topic when it was created; empty where the broker has no such ids.
+
+    Raises:
+        AdministrationError: a topic does not exist, or no broker answered.
+
+    """
+    names = _names(cluster_id)
+    ids = AdminConnection(bootstrap, timeout_s).read_topic_ids(names.values())
+    return {topic: ids[name] for topic, name in names.items()}
+
+
+def watermarks(
+    bootstrap: str, partitions: Iterable[tuple[str, int]], *, committed: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S
+) -> dict[tuple[str, int], Watermarks]:
+    """Return the offsets of partitions, given as (topic name, partition).
+
+    With `committed` the high watermark is the last stable offset: where a reader of committed records comes to now.
+
+    Raises:
+        AdministrationError: a partition does not exist, or no broker answered.
+
+    """
+    return AdminConnection(bootstrap, timeout_s).read_watermarks(partitions, committed=committed)
+
+
+def set_group_offsets(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    """Set the next offset that a consumer group reads, by (topic name, partition).
+
+    Raises:
+        AdministrationError: the group has members (also ones that died within the last session timeout), or a partition does not exist.
+
+    """
+    AdminConnection(bootstrap, timeout_s).set_group_offsets(group, offsets)
+
+
+def delete_group(bootstrap: str, group: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    """Delete a consumer group; one that does not exist is no error.
+
+    Raises:
+        AdministrationError: the group has members, or no broker answered.
+
+    """
+    AdminConnection(bootstrap, timeout_s).delete_group(group)
+
+
+def delete_topics(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    """Delete all topics of a cluster, and with them everything it knows. For clusters that were only tried out.
+
+    Raises:
+        AdministrationError: the broker refuses, or none answered.
+
+    """
+    connection = AdminConnection(bootstrap, timeout_s)
+    existing = connection.find_topics()
+    connection.delete_topics(name for name in _names(cluster_id).values() if name in existing)
+
+
+def describe_topics(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[TopicRow]:
+    """Return a row for each topic of the cluster that exists, in the order in which they are specified.
+
+    Raises:
+        AdministrationError: no broker answered.
+
+    """
+    connection = AdminConnection(bootstrap, timeout_s)
+    existing = connection.find_topics()
+    names = {topic: name for topic, name in _names(cluster_id).items() if name in existing}
+    configurations = connection.read_configurations(names.values())
+    offsets = connection.read_watermarks(
+        ((name, partition) for name in names.values() for partition in range(existing[name].partitions)), committed=False
+    )
+    return [
+        TopicRow(
+            topic=topic,
+            name=name,
+            partitions=existing[name].partitions,
+            replicas=existing[name].replicas,
+            messages=sum(marks.high - marks.low for (of_topic, _), marks in offsets.items() if of_topic == name),
+            retention_ms=int(configurations[name].get("retention.ms", "-1")),
+            max_message_bytes=int(configurations[name].get("max.message.bytes", "0")),
+            cleanup_policy=configurations[name].get("cleanup.policy", ""),
+        )
+        for topic, name in names.items()
+    ]
+
+
+def check_durability(bootstrap: str, cluster_id: str, replication_factor: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
+    """Check that no accepted decision can be lost (P5), and return warnings for people; the topics must exist.
+
+    Below a replication factor of three the cluster is single-node: that is a warning and nothing else is asked.
+
+    Raises:
+        NotDurable: three or more replicas are configured, and the log or an inbound topic has fewer, could be acknowledged by one
+            replica only, could elect a replica that lacks records, or has a limited log.
+        AdministrationError: a topic does not exist, or no broker answered.
+
+    """
+    connection = AdminConnection(bootstrap, timeout_s)
+    if replication_factor < DURABLE_REPLICATION_FACTOR:
+        return [_warn_of_single_node(replication_factor, connection.count_brokers())]
+    names = {topic: topic_name(cluster_id, topic) for topic in DURABLE_TOPICS}
+    found = connection.wait_for_topics(names.values())
+    configurations = connection.read_configurations(names.values())
+    faults = [
+        fault for topic, name in names.items() for fault in find_durability_faults(topic, name, found[name].replicas, configurations[name])
+    ]
+    if faults:
+        raise NotDurable(faults)
+    return []
+
+
+def _warn_of_single_node(replication_factor: int, brokers: int) -> str:
+    warning = f"single-node mode: topics.replication-factor is {replication_factor}; who loses a broker's disk loses accepted decisions"
+    if brokers >= DURABLE_REPLICATION_FACTOR:
+        warning += (
+            f". This Kafka cluster has {brokers} brokers: create the topics with a replication factor of {DURABLE_REPLICATION_FACTOR}"
+        )
+    return warning

@@ -1,0 +1,117 @@
+"""Writing to Kafka as a master does: the log by one idempotent producer, effects by another.
+
+A decision that cannot be delivered within the lease ends the leadership (P2): `enable.gapless.guarantee` makes librdkafka
+report that as an error of the whole producer, so that nothing after the gap is ever delivered.
+"""
+
+import logging
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from eventflink.events.topics import Topic, topic_name
+
+_logger = logging.getLogger(__name__)
+
+
+def producer_settings(bootstrap: str, message_timeout_ms: int) -> dict[str, Any]:
+    """Return the settings of an idempotent producer that sends at once."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 0,
+        "message.timeout.ms": message_timeout_ms,
+        "socket.nagle.disable": True,
+        "queue.buffering.max.messages": 1_000_000,
+        "message.max.bytes": 4 * 1024 * 1024,
+        "compression.type": "none",
+    }
+
+
+class AppendFailed(Exception):
+    """A record of the log could not be delivered; what is behind it in the queue was purged."""
+
+
+class LogAppender:
+    """Appends decisions to the log, in order, without waiting."""
+
+    def __init__(self, bootstrap: str, cluster_id: str, lease_timeout_ms: int) -> None:
+        """Open a producer whose records live no longer than the lease."""
+        settings = producer_settings(bootstrap, lease_timeout_ms) | {
+            "enable.gapless.guarantee": True,
+            "request.timeout.ms": lease_timeout_ms,
+        }
+        self._topic = topic_name(cluster_id, Topic.LOG)
+        self._key = cluster_id.encode()
+        self._failure: str | None = None
+        self._producer = Producer(settings, logger=_logger)
+
+    def append(self, value: bytes) -> None:
+        """Queue a record.
+
+        Raises:
+            AppendFailed: an earlier one failed, or the queue is full.
+
+        """
+        try:
+            self._producer.produce(self._topic, key=self._key, value=value, partition=0, on_delivery=self._delivered)
+        except (BufferError, KafkaException) as error:
+            self._failure = self._failure or str(error)
+        self.poll()
+
+    def poll(self) -> None:
+        """Serve delivery reports.
+
+        Raises:
+            AppendFailed: a record was not delivered.
+
+        """
+        self._producer.poll(0)
+        if self._failure is not None:
+            self._producer.purge()
+            raise AppendFailed(f"a decision could not be appended: {self._failure}")
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None and self._failure is None:
+            self._failure = error.str()
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for what is queued, at most `timeout_s`, and drop the rest."""
+        self._producer.flush(timeout_s)
+        self._producer.purge()
+        self._producer.flush(0)
+
+
+class EffectProducer:
+    """Produces replies, deployments, beats and dead letters: at least once, for each receiver in order."""
+
+    def __init__(self, bootstrap: str, cluster_id: str) -> None:
+        """Open the producer."""
+        self._cluster_id = cluster_id
+        self._producer = Producer(producer_settings(bootstrap, 30_000), logger=_logger)
+        self.failed_count = 0
+
+    def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
+        """Queue a record; a full queue first gets time to drain."""
+        name = topic_name(self._cluster_id, topic)
+        try:
+            self._producer.produce(name, key=key.encode(), value=value, partition=partition, on_delivery=self._delivered)
+        except BufferError:
+            self._producer.poll(1.0)
+            self._producer.produce(name, key=key.encode(), value=value, partition=partition, on_delivery=self._delivered)
+        self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed_count += 1
+            # Nothing is lost: what the state still misses is sent again, and a client repeats its request.
+            _logger.warning("EffectNotDelivered topic=%s error=%s", message.topic(), error.str())
+
+    def poll(self) -> None:
+        """Serve delivery reports."""
+        self._producer.poll(0)
+
+    def close(self, timeout_s: float) -> None:
+        """Wait for what is queued, at most `timeout_s`."""
+        self._producer.flush(timeout_s)

@@ -1,0 +1,134 @@
+"""Bulk replay: the log from its first record to its end, folded as fast as one core does it.
+
+It reads with confluent-kafka by assignment (no group, no commits). Where it stops, a Faust tail goes on from exactly there.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+from eventflink.events.codec import DecisionCodec
+from eventflink.events.topics import Topic, topic_name
+from eventflink.leadership.fold import Fold
+from eventflink.master.master import Master, MasterSettings
+
+_logger = logging.getLogger(__name__)
+
+BATCH = 10_000
+DEFAULT_STALL_TIMEOUT_S = 30.0
+
+
+class ReplayStalled(Exception):
+    """Kafka gave no more records before the end of the log was reached."""
+
+
+def new_fold(settings: MasterSettings | None = None) -> Fold:
+    """Return the state before the first record."""
+    return Fold(Master(settings or MasterSettings()), DecisionCodec())
+
+
+def consumer_settings(bootstrap: str, *, isolation: str = "read_committed") -> dict[str, Any]:
+    """Return the settings of a consumer that reads an assigned partition, from where it is told, for itself alone."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "group.id": "eventflink-reader",  # never joined, nothing is committed: librdkafka wants a name
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "isolation.level": isolation,
+        "allow.auto.create.topics": False,
+        "enable.partition.eof": False,
+        "queued.max.messages.kbytes": 65_536,
+        "fetch.wait.max.ms": 100,
+        "fetch.message.max.bytes": 4 * 1024 * 1024,
+        "check.crcs": True,
+    }
+
+
+def log_bounds(bootstrap: str, cluster_id: str, timeout_s: float = 10.0) -> tuple[int, int]:
+    """Return the first offset of the log and the offset after its last record.
+
+    Raises:
+        KafkaException: the broker cannot be reached, or the cluster has no log.
+
+    """
+    consumer = Consumer(consumer_settings(bootstrap))
+    try:
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic_name(cluster_id, Topic.LOG), 0), timeout=timeout_s)
+        return low, high
+    finally:
+        consumer.close()
+
+
+def read_log(
+    bootstrap: str, cluster_id: str, first_offset: int, end_offset: int, stall_timeout_s: float = DEFAULT_STALL_TIMEOUT_S
+) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (offset, timestamp, value) of the records from `first_offset` up to, without, `end_offset`.
+
+    Raises:
+        ReplayStalled: no record came for `stall_timeout_s`.
+        KafkaException: the broker reports an error that does not pass.
+
+    """
+    if first_offset >= end_offset:
+        return
+    consumer = Consumer(consumer_settings(bootstrap))
+    try:
+        consumer.assign([TopicPartition(topic_name(cluster_id, Topic.LOG), 0, first_offset if first_offset > 0 else OFFSET_BEGINNING)])
+        deadline = time.monotonic() + stall_timeout_s
+        while True:
+            messages = consumer.consume(BATCH, timeout=0.2)
+            for message in messages:
+                error = message.error()
+                if error is not None:
+                    if error.code() == KafkaError._PARTITION_EOF or error.retriable():  # noqa: SLF001 - the client's own name for it
+                        continue
+                    raise KafkaException(error)
+                if message.offset() >= end_offset:
+                    return
+                yield message.offset(), message.timestamp()[1], message.value() or b""
+                if message.offset() == end_offset - 1:
+                    return
+            if messages:
+                deadline = time.monotonic() + stall_timeout_s
+            elif time.monotonic() > deadline:
+                raise ReplayStalled(f"the log of {cluster_id} gave no record for {stall_timeout_s:.0f} s before offset {end_offset}")
+    finally:
+        consumer.close()
+
+
+def replay(
+    bootstrap: str, cluster_id: str, fold: Fold, end_offset: int | None = None, on_progress: Callable[[int, int], None] | None = None
+) -> Fold:
+    """Fold the log up to its present end (or `end_offset`) and return the fold.
+
+    Raises:
+        LogUnusable, LogDiverged, LogNotDense: the log is not one; the message names the record.
+        ReplayStalled, KafkaException: Kafka does not give it.
+
+    """
+    _, high = log_bounds(bootstrap, cluster_id)
+    end = high if end_offset is None else min(end_offset, high)
+    started = time.monotonic()
+    for offset, timestamp_ms, value in read_log(bootstrap, cluster_id, fold.last_offset + 1, end):
+        fold.take(offset, timestamp_ms, value)
+        if on_progress is not None and offset % BATCH == 0:
+            on_progress(offset, end)
+    elapsed = time.monotonic() - started
+    _logger.info(
+        "Replayed offset=%d accepted=%d rejected=%d events=%d seconds=%.3f",
+        fold.last_offset,
+        fold.accepted_count,
+        fold.rejected_count,
+        fold.event_count,
+        elapsed,
+    )
+    return fold
+
+
+def read_state(bootstrap: str, cluster_id: str) -> Fold:
+    """Return the accepted state at the present end of the log, for a reader who only asks."""
+    return replay(bootstrap, cluster_id, new_fold())

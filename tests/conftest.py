@@ -1,0 +1,35 @@
+"""What tests of every kind share: a real Kafka broker, and a cluster id of their own.
+
+EVENTFLINK_TEST_BOOTSTRAP=host:port names a running cluster to test against; without it one broker is started for the whole
+run, when the first test asks for it.
+"""
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from eventflink.log.administration import AdministrationError, delete_topics
+from eventflink.log.embedded_broker import EmbeddedBroker
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Bootstrap servers of a real Kafka cluster."""
+    configured = os.environ.get("EVENTFLINK_TEST_BOOTSTRAP", "")
+    if configured:
+        yield configured
+        return
+    with EmbeddedBroker(tmp_path_factory.mktemp("broker"), progress=print) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def cluster_id(bootstrap: str) -> Iterator[str]:
+    """Name a cluster that no other test has; its topics are deleted afterwards."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    yield name
+    with contextlib.suppress(AdministrationError):
+        delete_topics(bootstrap, name)

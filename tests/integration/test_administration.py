@@ -1,0 +1,171 @@
+"""Topics and groups on a real broker: created rightly, found wrong by name, offsets as Kafka has them."""
+
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from eventflink.events.topics import SPECIFICATIONS, Topic, topic_name
+from eventflink.log.administration import (
+    AdministrationError,
+    KafkaUnreachable,
+    NotDurable,
+    TopicMisconfigured,
+    Watermarks,
+    check_durability,
+    delete_group,
+    delete_topics,
+    describe_topics,
+    ensure_topics,
+    set_group_offsets,
+    topic_ids,
+    watermarks,
+)
+
+
+def create(bootstrap: str, name: str, partitions: int, configuration: dict[str, str]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1, config=configuration)])[name].result(10)
+
+
+def produce(bootstrap: str, name: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    for number in range(count):
+        producer.produce(name, str(number).encode(), partition=0)
+    assert producer.flush(10) == 0
+
+
+def test_missing_topics_are_created_once_and_are_visible_at_once(bootstrap: str, cluster_id: str) -> None:
+    assert ensure_topics(bootstrap, cluster_id, 1) == list(SPECIFICATIONS)
+    assert ensure_topics(bootstrap, cluster_id, 1) == []
+    rows = describe_topics(bootstrap, cluster_id)
+    assert [row.topic for row in rows] == list(SPECIFICATIONS)
+    for row in rows:
+        specification = SPECIFICATIONS[row.topic]
+        assert row.name == topic_name(cluster_id, row.topic)
+        assert (row.partitions, row.retention_ms, row.max_message_bytes) == (
+            specification.partitions,
+            specification.retention_ms,
+            specification.max_message_bytes,
+        )
+        assert (row.messages, row.replicas, row.cleanup_policy) == (0, 1, "delete")
+
+
+def test_a_topic_deleted_by_somebody_is_created_again_with_another_id(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id, 1)
+    before = topic_ids(bootstrap, cluster_id)
+    assert set(before) == set(SPECIFICATIONS)
+    assert topic_ids(bootstrap, cluster_id) == before
+    name = topic_name(cluster_id, Topic.SUBMISSIONS)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([name], operation_timeout=10)[name].result(10)
+    deadline = time.monotonic() + 10
+    while Topic.SUBMISSIONS in {row.topic for row in describe_topics(bootstrap, cluster_id)}:
+        assert time.monotonic() < deadline
+    assert ensure_topics(bootstrap, cluster_id, 1) == [Topic.SUBMISSIONS]
+    after = topic_ids(bootstrap, cluster_id)
+    if before[Topic.SUBMISSIONS]:
+        assert after[Topic.SUBMISSIONS] != before[Topic.SUBMISSIONS]
+    assert after[Topic.LOG] == before[Topic.LOG]
+
+
+@pytest.mark.parametrize(
+    ("topic", "partitions", "configuration", "key", "found"),
+    [
+        (Topic.LOG, 1, {"cleanup.policy": "compact", "retention.ms": "-1"}, "cleanup.policy", "compact"),
+        (Topic.LOG, 1, {"retention.ms": "3600000"}, "retention.ms", "3600000"),
+        (Topic.COMMANDS, 3, {}, "number of partitions", "3"),
+        (Topic.DEAD_LETTERS, 1, {"max.message.bytes": "5000"}, "max.message.bytes", "5000"),
+    ],
+)
+def test_a_topic_that_is_wrong_is_refused_by_name_and_left_alone(
+    bootstrap: str, cluster_id: str, topic: Topic, partitions: int, configuration: dict[str, str], key: str, found: str
+) -> None:
+    name = topic_name(cluster_id, topic)
+    create(bootstrap, name, partitions, configuration)
+    for _ in range(2):
+        with pytest.raises(TopicMisconfigured) as caught:
+            ensure_topics(bootstrap, cluster_id, 1)
+        assert (caught.value.topic_name, caught.value.key, caught.value.found) == (name, key, found)
+        assert name in str(caught.value)
+        assert caught.value.wanted in str(caught.value)
+
+
+def test_watermarks_follow_what_is_produced_and_rows_count_it(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id, 1)
+    name = topic_name(cluster_id, Topic.SUBMISSIONS)
+    assert watermarks(bootstrap, [(name, 0)]) == {(name, 0): Watermarks(0, 0)}
+    produce(bootstrap, name, 5)
+    assert watermarks(bootstrap, [(name, 0)], committed=True) == {(name, 0): Watermarks(0, 5)}
+    assert {row.topic: row.messages for row in describe_topics(bootstrap, cluster_id)}[Topic.SUBMISSIONS] == 5
+
+
+def test_an_open_transaction_holds_the_committed_watermark_back(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id, 1)
+    name = topic_name(cluster_id, Topic.SUBMISSIONS)
+    produce(bootstrap, name, 2)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": cluster_id})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(name, b"open", partition=0)
+    producer.flush(10)
+    assert watermarks(bootstrap, [(name, 0)], committed=False)[name, 0].high == 3
+    assert watermarks(bootstrap, [(name, 0)], committed=True)[name, 0].high == 2
+    producer.abort_transaction(20)
+
+
+def test_a_group_goes_on_where_it_is_told_and_can_be_deleted(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id, 1)
+    name = topic_name(cluster_id, Topic.LOG)
+    group = f"{cluster_id}-group"
+    produce(bootstrap, name, 10)
+    set_group_offsets(bootstrap, group, {(name, 0): 7})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "error", "enable.auto.commit": False})
+    try:
+        consumer.subscribe([name])
+        assert [message.value() for message in consumer.consume(3, timeout=20)] == [b"7", b"8", b"9"]
+        with pytest.raises(AdministrationError, match=group):
+            set_group_offsets(bootstrap, group, {(name, 0): 1})
+        with pytest.raises(AdministrationError, match=group):
+            delete_group(bootstrap, group)
+        assert consumer.committed([TopicPartition(name, 0)], timeout=10)[0].offset == 7
+    finally:
+        consumer.close()
+    delete_group(bootstrap, group)
+    delete_group(bootstrap, group)
+
+
+def test_a_cluster_below_three_replicas_is_said_to_be_single_node(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id, 1)
+    (warning,) = check_durability(bootstrap, cluster_id, 1)
+    assert "single-node" in warning
+
+
+def test_a_cluster_that_claims_to_be_replicated_and_is_not_is_refused(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id, 1)
+    with pytest.raises(NotDurable) as caught:
+        check_durability(bootstrap, cluster_id, 3)
+    found = {(fault.topic_name, fault.key) for fault in caught.value.faults}
+    for topic in (Topic.LOG, Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS):
+        assert (topic_name(cluster_id, topic), "replication factor") in found
+
+
+def test_more_replicas_than_brokers_is_refused_before_anything_is_created(bootstrap: str, cluster_id: str) -> None:
+    with pytest.raises(AdministrationError, match=r"topics\.replication-factor is 15"):
+        ensure_topics(bootstrap, cluster_id, 15)
+    assert describe_topics(bootstrap, cluster_id) == []
+
+
+def test_an_address_where_nobody_answers_is_named_in_time() -> None:
+    started = time.monotonic()
+    with pytest.raises(KafkaUnreachable, match=r"127\.0\.0\.1:1"):
+        ensure_topics("127.0.0.1:1", "nobody", 1, timeout_s=1.5)
+    assert time.monotonic() - started < 6
+
+
+def test_deleting_the_topics_of_a_cluster_leaves_none_and_can_be_repeated(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id, 1)
+    delete_topics(bootstrap, cluster_id)
+    delete_topics(bootstrap, cluster_id)
+    assert describe_topics(bootstrap, cluster_id) == []

@@ -1,0 +1,143 @@
+"""The embedded broker is a real one, keeps its data, never outlives its owner, and says clearly what hinders it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from eventflink.log import broker_jars
+from eventflink.log.broker_jars import BrokerUnavailable, ensure_broker_jars
+from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.log.java import find_java
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from eventflink.log.embedded_broker import EmbeddedBroker
+broker = EmbeddedBroker(Path(sys.argv[1]))
+broker.start()
+print(broker.process_id, flush=True)
+time.sleep(120)
+"""
+
+
+def produce(bootstrap: str, topic: str, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    producer.produce(topic, value)
+    assert producer.flush(10) == 0
+
+
+def read_all(bootstrap: str, topic: str, count: int) -> list[bytes]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        values = [message.value() for message in consumer.consume(count, timeout=10)]
+    finally:
+        consumer.close()
+    return values
+
+
+def wait_until_gone(process_id: int, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        try:
+            state = Path(f"/proc/{process_id}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_it_keeps_its_data_over_a_restart_on_another_port(tmp_path: Path) -> None:
+    topic = "kept"
+    with EmbeddedBroker(tmp_path) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+        produce(broker.bootstrap_servers, topic, b"first")
+        first_port = broker.bootstrap_servers
+        with pytest.raises(BrokerUnavailable, match="another broker is using"):
+            EmbeddedBroker(tmp_path).start()
+    assert not broker.is_running
+    with EmbeddedBroker(tmp_path) as broker:
+        assert broker.bootstrap_servers != first_port
+        produce(broker.bootstrap_servers, topic, b"second")
+        assert read_all(broker.bootstrap_servers, topic, 2) == [b"first", b"second"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the death of a parent is signalled by Linux only")
+def test_it_dies_with_its_owner_and_its_directory_is_free_again(tmp_path: Path) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    java_process_id = int(owner.stdout.readline())
+    os.kill(java_process_id, 0)
+    owner.send_signal(signal.SIGKILL)
+    owner.wait(10)
+    owner.stdout.close()
+    assert wait_until_gone(java_process_id, 2.0)
+    with EmbeddedBroker(tmp_path) as broker:
+        assert broker.is_running
+
+
+def test_a_taken_port_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BrokerUnavailable, match=f"port {port} .*bootstrap.servers"):
+            EmbeddedBroker(tmp_path, port).start()
+
+
+def test_when_java_ends_early_its_last_words_are_shown(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path):
+        pass
+    meta = tmp_path / "kafka" / "meta.properties"
+    meta.write_text(meta.read_text(encoding="utf-8").replace("node.id=1", "node.id=7"), encoding="utf-8")
+    broker = EmbeddedBroker(tmp_path)
+    with pytest.raises(BrokerUnavailable, match=r"(?s)ended while it started.*node"):
+        broker.start()
+    assert broker.process_id is None
+
+
+def test_without_network_and_without_cache_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repository at a port where nobody listens is what a machine without network sees."""
+    settings = tmp_path / "settings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="none"/><resolvers>'
+        '<ibiblio name="none" m2compatible="true" root="http://127.0.0.1:1/"/></resolvers></ivysettings>',
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("EVENTFLINK_IVY_SETTINGS", str(settings))
+    cache = tmp_path / "cache"
+    with pytest.raises(BrokerUnavailable, match=r"(?s)is there a network.*bootstrap\.servers.*not found"):
+        ensure_broker_jars(find_java(), cache)
+    assert not (cache / f"kafka-{broker_jars.KAFKA_VERSION}").exists()
+    assert not (cache / f"kafka-{broker_jars.KAFKA_VERSION}.partial").exists()
+
+
+LOCK_HOLDER = """
+import fcntl, pathlib, sys, time
+lock = open(sys.argv[1] + ".lock", "a")
+fcntl.flock(lock, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(0.5)
+pathlib.Path(sys.argv[1]).mkdir()
+"""
+
+
+def test_a_second_process_waits_for_the_one_that_fetches(tmp_path: Path) -> None:
+    """The lock is held by somebody who then puts the jars there: they are found, not fetched again."""
+    jars = tmp_path / f"kafka-{broker_jars.KAFKA_VERSION}"
+    with subprocess.Popen([sys.executable, "-c", LOCK_HOLDER, str(jars)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        lines: list[str] = []
+        assert ensure_broker_jars(find_java(), tmp_path, lines.append) == jars
+    assert lines == ["waiting for another process that fetches the Kafka jars"]
