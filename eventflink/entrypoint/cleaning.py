@@ -1,0 +1,93 @@
+"""Removing the intermediate data of ended jobs: outside Kafka, in a thread, its outcome handed back as an input.
+
+Only what lies below the job's own folder in the working directory is touched, and of that everything but the results. Doing
+it twice is harmless.
+"""
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from eventflink.master.effects import CleanUp
+from eventflink.master.inputs import CleanupFailed, CleanupsCompleted, MasterInput
+from eventflink.model.job_graph_document import is_valid_job_id
+
+_logger = logging.getLogger(__name__)
+
+BATCH = 256
+
+
+def remove_intermediate_data(working_path: Path, job_id: str, kept: Iterable[str]) -> None:
+    """Remove all of a job's folder but the directories in `kept`.
+
+    Raises:
+        OSError: something could not be removed.
+        ValueError: the job id is not one, and would lead out of the working directory.
+
+    """
+    if not is_valid_job_id(job_id):
+        raise ValueError(f"'{job_id}' is no job id")
+    folder = working_path / job_id
+    if not folder.is_dir():
+        return
+    keep = {Path(location.removeprefix("file://")) for location in kept}
+    if not _prune(folder, keep):
+        folder.rmdir()
+
+
+def _prune(folder: Path, keep: set[Path]) -> bool:
+    """Remove what is not kept below a folder; tell whether anything stayed."""
+    stayed = False
+    for entry in folder.iterdir():
+        if entry in keep:
+            stayed = True
+        elif entry.is_dir() and not entry.is_symlink():
+            if any(path.is_relative_to(entry) for path in keep):
+                stayed = _prune(entry, keep) or stayed
+            else:
+                shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    return stayed
+
+
+class Cleaner:
+    """Does the clean-ups of a term, one batch after the other."""
+
+    def __init__(self, working_path: Path, on_outcome: Callable[[MasterInput], None]) -> None:
+        """Hand outcomes to `on_outcome`, in the event loop's thread."""
+        self._working_path = working_path
+        self._on_outcome = on_outcome
+        self._waiting: dict[str, CleanUp] = {}
+        self._wake = asyncio.Event()
+
+    def submit(self, clean_up: CleanUp) -> None:
+        """Queue a clean-up; the queue holds each dirty job once, so the state bounds it."""
+        self._waiting[clean_up.job_id] = clean_up
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Clean up until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                batch = [self._waiting.pop(job_id) for job_id in list(self._waiting)[:BATCH]]
+                done, failed = await asyncio.to_thread(self._clean, batch)
+                if done:
+                    self._on_outcome(CleanupsCompleted(tuple(done)))
+                for failure in failed:
+                    _logger.warning("CleanupFailed job=%s error=%s", failure.job_id, failure.message)
+                    self._on_outcome(failure)
+
+    def _clean(self, batch: list[CleanUp]) -> tuple[list[str], list[CleanupFailed]]:
+        done, failed = [], []
+        for clean_up in batch:
+            try:
+                remove_intermediate_data(self._working_path, clean_up.job_id, clean_up.kept)
+                done.append(clean_up.job_id)
+            except (OSError, ValueError) as error:
+                failed.append(CleanupFailed(clean_up.job_id, str(error)[:1024]))
+        return done, failed

@@ -1,0 +1,125 @@
+"""The Faust application of a master: one agent per topic, each of which only hands its records on.
+
+Faust reads uncommitted records unless its own exactly-once mode is on; the transport below makes its consumer read committed
+ones, so that an aborted submission never reaches an agent. One application serves one term of a master; it has a consumer
+group of its own, whose offsets are set before it starts, so that it begins exactly where the bulk replay ended.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import faust
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+
+from eventflink.events.topics import Topic, topic_name
+
+_logger = logging.getLogger(__name__)
+
+OnRecord = Callable[[Topic, Any], Awaitable[None] | None]
+"""Called with the topic and Faust's message: offset, timestamp (seconds), key, value."""
+
+BUFFER_RECORDS = 16_384
+FETCH_BYTES = 4 * 1024 * 1024
+START_TIMEOUT_S = 60.0
+
+FETCH_WAIT_MS = 10
+"""How long a broker holds a fetch that finds nothing. aiokafka has one fetch under way per broker, and leaves out partitions whose
+records it still holds: with Faust's 1,500 ms, a record of the log waits that long behind a fetch of silent topics."""
+
+
+class _ReadCommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        # Faust passes neither of the two on, and aiokafka reads them only when the consumer starts.
+        consumer._isolation_level = "read_committed"  # noqa: SLF001
+        consumer._fetch_max_wait_ms = FETCH_WAIT_MS  # noqa: SLF001
+        return consumer
+
+
+class _ReadCommittedConsumer(driver.Consumer):  # type: ignore[misc]
+    def _new_consumer_thread(self) -> Any:
+        return _ReadCommittedThread(self, loop=self.loop, beacon=self.beacon)
+
+
+class _ReadCommittedTransport(driver.Transport):  # type: ignore[misc]
+    Consumer = _ReadCommittedConsumer
+
+
+class _Application(faust.App):  # type: ignore[misc]
+    def _new_transport(self) -> Any:
+        return _ReadCommittedTransport(self.conf.broker_consumer, self)
+
+
+class FaustApplication:
+    """Reads all topics of a master from given offsets on and hands each record to `on_record`."""
+
+    def __init__(self, bootstrap: str, cluster_id: str, group: str, offsets: Mapping[Topic, int], on_record: OnRecord) -> None:
+        """Declare the agents; the offsets of `group` must be set in Kafka already."""
+        self._topics = {topic: topic_name(cluster_id, topic) for topic in offsets}
+        self._on_record = on_record
+        self._app = _Application(
+            group,
+            broker=[f"kafka://{server.strip()}" for server in bootstrap.split(",")],
+            store="memory://",
+            web_enabled=False,
+            topic_disable_leader=True,
+            topic_allow_declare=False,
+            topic_partitions=1,
+            consumer_auto_offset_reset="none",
+            consumer_max_fetch_size=FETCH_BYTES,
+            stream_buffer_maxsize=BUFFER_RECORDS,
+            stream_wait_empty=False,
+            broker_commit_interval=3600.0,  # positions live in the state, never in the group (P6)
+            broker_commit_livelock_soft_timeout=10 * 365 * 86_400.0,
+            broker_heartbeat_interval=3.0,
+            broker_session_timeout=30.0,
+            key_serializer="raw",
+            value_serializer="raw",
+        )
+        for topic, name in self._topics.items():
+            self._declare_agent(topic, name)
+
+    def _declare_agent(self, topic: Topic, name: str) -> None:
+        channel = self._app.topic(name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw", partitions=1)
+        on_record = self._on_record
+
+        async def read(stream: Any) -> None:
+            async for event in stream.events():
+                waiting = on_record(topic, event.message)
+                if waiting is not None:
+                    await waiting
+
+        self._app.agent(channel, name=f"read-{topic}")(read)
+
+    async def start(self) -> None:
+        """Start and wait until every partition is assigned.
+
+        Raises:
+            TimeoutError: they were not within a minute.
+
+        """
+        self._app.finalize()
+        await self._app.start()
+        wanted = {TP(name, 0) for name in self._topics.values()}
+        async with asyncio.timeout(START_TIMEOUT_S):
+            while not wanted <= set(self._app.consumer.assignment()) or not self._app.flow_control.is_active():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)  # Faust signals neither of the two.
+
+    def pause(self, topic: Topic) -> None:
+        """Stop reading a topic: its inbox is full."""
+        self._app.consumer.pause_partitions({TP(self._topics[topic], 0)})
+
+    def resume(self, topic: Topic) -> None:
+        """Go on reading a topic."""
+        self._app.consumer.resume_partitions({TP(self._topics[topic], 0)})
+
+    async def stop(self) -> None:
+        """Leave the group and close every connection."""
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await self._app.stop()
+        except TimeoutError:
+            _logger.warning("FaustStopTimedOut seconds=%s", START_TIMEOUT_S)

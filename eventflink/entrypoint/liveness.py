@@ -1,0 +1,70 @@
+"""Beats of TaskExecutors and canaries of the leader: the soft state that decides who has been silent for too long.
+
+Heartbeats are read from their end on, are never named by a decision and never decided again (P7).
+"""
+
+import logging
+from collections.abc import Iterator
+
+from eventflink.entrypoint.release import Releaser
+from eventflink.events.codec import PayloadCodec, UndecodableRecord
+from eventflink.events.inputs import Canary, Heartbeat
+from eventflink.master.heartbeats import HeartbeatMonitor
+from eventflink.master.inputs import HeartbeatTimeout
+from eventflink.master.master import Master
+from eventflink.model.configuration import Configuration
+
+_logger = logging.getLogger(__name__)
+
+MAX_OUTSTANDING_CANARIES = 1_000
+
+
+class Liveness:
+    """The heartbeat monitor of one term, fed from Kafka."""
+
+    def __init__(self, configuration: Configuration, releaser: Releaser) -> None:
+        """Wait for the promotion."""
+        self._codec = PayloadCodec("HeartbeatEnvelope")
+        self._interval_ms = configuration.heartbeat_interval_ms
+        self._releaser = releaser
+        self._monitor = HeartbeatMonitor(configuration.loss_timeout_ms, 0)
+        self._canaries: dict[int, int] = {}
+        self._sequence = 0
+        self._next_canary_ms = 0
+        self._leader_id = ""
+
+    def promoted(self, now_ms: int) -> None:
+        """Begin all deadlines anew."""
+        self._monitor.promoted_at_ms = now_ms
+
+    def on_heartbeat(self, value: bytes | None, now_ms: int) -> None:
+        """Take a record of `heartbeats`; one that cannot be read is nobody's beat."""
+        try:
+            payload, _ = self._codec.decode(value or b"")
+        except UndecodableRecord as error:
+            _logger.warning("HeartbeatUnreadable error=%s", error)
+            return
+        if isinstance(payload, Heartbeat):
+            self._monitor.heard(payload.instance_id, now_ms)
+        elif isinstance(payload, Canary) and payload.leader_id == self._leader_id:
+            sent_at_ms = self._canaries.pop(payload.sequence, None)
+            if sent_at_ms is not None:
+                self._monitor.canary_read(sent_at_ms)
+
+    def overdue(self, master: Master, leader_id: str, now_ms: int) -> Iterator[HeartbeatTimeout]:
+        """Yield the instances that were silent for too long, and send a canary when one is due."""
+        self._leader_id = leader_id
+        if now_ms >= self._next_canary_ms:
+            self._next_canary_ms = now_ms + self._interval_ms // 2
+            self._sequence += 1
+            if len(self._canaries) >= MAX_OUTSTANDING_CANARIES:
+                self._canaries.clear()
+            self._canaries[self._sequence] = now_ms
+            self._releaser.send_canary(leader_id, self._sequence)
+        instances = set()
+        for task_manager_id, task_manager in master.resource_manager.task_managers.items():
+            instances.add(task_manager.instance_id)
+            timeout = self._monitor.overdue(task_manager_id, task_manager.instance_id, now_ms)
+            if timeout is not None:
+                yield timeout
+        self._monitor.forget_all_but(instances)

@@ -1,0 +1,104 @@
+"""From accepted effects to records on the outbound topics. Everything here may happen twice; receivers tell it apart.
+
+Effects carry the epoch of the leader that releases them (P4).
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from eventflink.events.codec import PayloadCodec
+from eventflink.events.effects import DeadLetter, LeaderBeat, Resignation
+from eventflink.events.inputs import Canary
+from eventflink.events.topics import SPECIFICATIONS, Topic
+from eventflink.leadership.inbox import InboundRecord
+from eventflink.leadership.leader import Released
+from eventflink.log.producers import EffectProducer
+from eventflink.master.effects import CleanUp, DeadLetterOrder, Deployment, Reply
+from eventflink.master.requests import ALL_REPLY_PARTITIONS
+
+_logger = logging.getLogger(__name__)
+
+REPLY_PARTITIONS = SPECIFICATIONS[Topic.REPLIES].partitions
+MAX_DEAD_LETTER_BYTES = SPECIFICATIONS[Topic.DEAD_LETTERS].max_message_bytes - 64 * 1024
+"""Of value and key together: the rest of the record has room beside them."""
+
+
+class Releaser:
+    """Sends the effects of accepted decisions."""
+
+    def __init__(self, producer: EffectProducer, master_id: str, on_clean_up: Callable[[CleanUp], None]) -> None:
+        """Load the codecs."""
+        self._producer = producer
+        self._master_id = master_id
+        self._on_clean_up = on_clean_up
+        self._deployments = PayloadCodec("DeploymentEnvelope")
+        self._replies = PayloadCodec("ReplyEnvelope")
+        self._leadership = PayloadCodec("LeadershipEnvelope")
+        self._heartbeats = PayloadCodec("HeartbeatEnvelope")
+        self._dead_letters = PayloadCodec("DeadLetterEnvelope")
+
+    def release(self, released: Released, epoch: int) -> None:
+        """Send the effects of one decision under the epoch of the present leader."""
+        for effect in released.effects:
+            match effect:
+                case Deployment():
+                    self._deploy(effect, epoch)
+                case Reply():
+                    self._reply(effect, released)
+                case DeadLetterOrder():
+                    self._bury(effect, released.record)
+                case CleanUp():
+                    self._on_clean_up(effect)
+
+    def _deploy(self, effect: Deployment, epoch: int) -> None:
+        value = self._deployments.encode(
+            effect.payload, epoch=epoch, task_manager_id=effect.task_manager_id, instance_id=effect.instance_id
+        )
+        self._producer.produce(Topic.DEPLOYMENTS, effect.task_manager_id, value)
+
+    def _reply(self, effect: Reply, released: Released) -> None:
+        value = self._replies.encode(
+            effect.payload,
+            epoch=released.epoch,
+            sequence=released.sequence,
+            leader_id=released.leader_id,
+            log_offset=released.offset,
+        )
+        partitions: Iterable[int] = (effect.reply_partition,)
+        if effect.reply_partition == ALL_REPLY_PARTITIONS:
+            partitions = range(REPLY_PARTITIONS)
+        elif effect.reply_partition >= REPLY_PARTITIONS:
+            _logger.warning("ReplyUndeliverable request=%s partition=%d", effect.request_id, effect.reply_partition)
+            return
+        for partition in partitions:
+            self._producer.produce(Topic.REPLIES, effect.request_id, value, partition)
+
+    def _bury(self, effect: DeadLetterOrder, record: InboundRecord | None) -> None:
+        if record is None:
+            return
+        key = None if record.key is None else record.key[: MAX_DEAD_LETTER_BYTES // 4]
+        room = MAX_DEAD_LETTER_BYTES - len(key or b"")
+        letter = DeadLetter(
+            topic=record.topic,
+            partition=0,
+            offset=record.offset,
+            reason=effect.reason,
+            key=key,
+            value=None if record.value is None else record.value[:room],
+            value_length=len(record.value or b""),
+            refused_by=self._master_id,
+        )
+        self._producer.produce(Topic.DEAD_LETTERS, record.topic, self._dead_letters.encode(letter))
+        _logger.warning("DeadLetter topic=%s offset=%d reason=%s", record.topic, record.offset, effect.reason)
+
+    def beat(self, beat: LeaderBeat) -> None:
+        """Say that the leader lives."""
+        self._producer.produce(Topic.LEADERSHIP, "leader", self._leadership.encode(beat))
+
+    def resign(self, resignation: Resignation) -> None:
+        """Say that the leader leaves in order."""
+        self._producer.produce(Topic.LEADERSHIP, "leader", self._leadership.encode(resignation))
+
+    def send_canary(self, leader_id: str, sequence: int) -> None:
+        """Put a canary among the heartbeats."""
+        self._producer.produce(Topic.HEARTBEATS, leader_id, self._heartbeats.encode(Canary(leader_id, sequence)))
