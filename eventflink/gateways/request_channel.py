@@ -1,0 +1,167 @@
+"""One caller's way to the leader and back: requests out on an inbound topic, answers in on one partition of `replies`.
+
+The partition's end is known before the first request goes out, so no answer can be missed. Answers are told apart by
+request id; other callers' answers on the same partition are passed over undecoded. There is no thread in here.
+"""
+
+import dataclasses
+import random
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaException, Message
+
+from eventflink.events.codec import PayloadCodec, UndecodableRecord
+from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
+from eventflink.events.log_events import RequestAccepted
+from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
+from eventflink.gateways.errors import GatewayError, RequestRefused
+from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
+
+Request = JobSubmission | CancelJob | RequestFileUpload
+
+REPEAT_AFTER_S: Final = 5.0
+"""A request without an answer is sent again after this long, under the same request id."""
+
+_CLOSE_TIMEOUT_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The request was done, by the decision at `log_offset`."""
+
+    request_id: str
+    subject: str
+    epoch: int
+    sequence: int
+    leader_id: str
+    log_offset: int
+
+    @property
+    def job_id(self) -> str:
+        """The job that the request is about."""
+        return self.subject
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The request was refused by the decision at `log_offset`."""
+
+    request_id: str
+    subject: str
+    code: str
+    message: str
+    log_offset: int
+
+
+Answer = Accepted | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRequest:
+    """A request as it goes out; sending it twice is sending the same bytes."""
+
+    request_id: str
+    topic: str
+    key: bytes
+    value: bytes
+
+
+def result_of(answer: Answer) -> Accepted:
+    """Return an acceptance.
+
+    Raises:
+        RequestRefused: the answer is a refusal.
+
+    """
+    if isinstance(answer, Refused):
+        raise RequestRefused(answer.code, answer.message, answer.log_offset)
+    return answer
+
+
+class RequestChannel:
+    """Sends requests and receives answers. `send` is for any thread, `receive` for one."""
+
+    def __init__(self, bootstrap: str, cluster_id: str, *, connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> None:
+        """Connect, choose a partition of `replies` and stand at its end.
+
+        Raises:
+            ClusterUnreachable: Kafka does not answer.
+            ClusterNotFound: Kafka holds no such cluster.
+
+        """
+        self.cluster_id = cluster_id
+        self._submissions = PayloadCodec("SubmissionEnvelope")
+        self._commands = PayloadCodec("CommandEnvelope")
+        self._replies = PayloadCodec("ReplyEnvelope")
+        self._reader = PartitionReader(bootstrap, cluster_id, Topic.REPLIES, connect_timeout_s=connect_timeout_s)
+        try:
+            self.reply_partition = random.randrange(self._reader.partition_count)  # noqa: S311 - spreads load, hides nothing
+            self._reader.seek(self.reply_partition, self._reader.offsets(self.reply_partition)[1])
+            self._producer = make_producer(bootstrap)
+        except BaseException:
+            self._reader.close()
+            raise
+
+    def encode(self, request: Request) -> EncodedRequest:
+        """Give the request an id and this channel's reply partition, and encode it.
+
+        Raises:
+            RequestRefused: it is longer than a master would decode; it has to become smaller.
+
+        """
+        request = dataclasses.replace(request, request_id=request.request_id or str(uuid.uuid4()), reply_partition=self.reply_partition)
+        is_submission = isinstance(request, JobSubmission)
+        codec, topic = (self._submissions, Topic.SUBMISSIONS) if is_submission else (self._commands, Topic.COMMANDS)
+        value = codec.encode(request, sent_at_ms=time.time_ns() // 1_000_000)
+        if len(value) > MAX_INBOUND_BYTES:
+            raise RequestRefused("RequestTooLarge", f"the request has {len(value)} bytes, and masters take at most {MAX_INBOUND_BYTES}")
+        return EncodedRequest(request.request_id, topic_name(self.cluster_id, topic), request.job_id.encode(), value)
+
+    def send(self, request: EncodedRequest) -> None:
+        """Hand the request to the producer, which sends it at once.
+
+        A failed delivery is not reported: whoever waits for the answer sends again.
+
+        Raises:
+            GatewayError: the producer takes nothing any more.
+
+        """
+        try:
+            self._producer.produce(request.topic, value=request.value, key=request.key)
+            self._producer.poll(0)
+        except (BufferError, KafkaException) as error:
+            raise GatewayError(f"the request cannot be sent: {error}") from error
+
+    def receive(self, timeout_s: float, wanted: Any) -> list[Answer]:
+        """Return the answers that there are to request ids in `wanted` (anything that knows `in`); wait up to `timeout_s` for records."""
+        self._producer.poll(0)
+        answers = []
+        for message in self._reader.read(timeout_s):
+            request_id = (message.key() or b"").decode("utf-8", "replace")
+            if request_id in wanted:
+                answers.append(self._decode(request_id, message))
+        return answers
+
+    def _decode(self, request_id: str, message: Message) -> Answer:
+        """Turn a reply into an answer.
+
+        Not by its epoch: a reply is released only when its decision was accepted, so a late one of an older leader is as true
+        as a repetition by the new one would be.
+        """
+        try:
+            payload, envelope = self._replies.decode(message.value() or b"")
+        except UndecodableRecord as error:
+            raise GatewayError(f"the answer to request {request_id} cannot be read: {error}") from error
+        offset = int(envelope["log_offset"])
+        if isinstance(payload, RequestAccepted):
+            return Accepted(request_id, payload.subject, int(envelope["epoch"]), int(envelope["sequence"]), envelope["leader_id"], offset)
+        return Refused(request_id, payload.subject, payload.code, payload.message, offset)
+
+    def close(self) -> None:
+        """Let the connections go; what was not sent by now is dropped, its caller has given up."""
+        self._producer.purge()
+        self._producer.flush(_CLOSE_TIMEOUT_S)
+        self._reader.close()

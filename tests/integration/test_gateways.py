@@ -1,0 +1,322 @@
+"""The gateways against a real broker, with a scripted leader: it speaks the wire formats and says only what a test tells it."""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from eventflink.events.codec import DecisionCodec, PayloadCodec
+from eventflink.events.decision import Decision, TimerCause
+from eventflink.events.effects import LeaderBeat, Resignation
+from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
+from eventflink.events.log_events import InputsSkipped, LeadershipGranted, RequestAccepted, RequestRejected
+from eventflink.events.topics import Topic, topic_name
+from eventflink.gateways import dispatcher_gateway, pipelined_client
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.errors import ClusterNotFound, ClusterUnreachable, LogUnreadable, NoLeader, RequestRefused, RequestTimedOut
+from eventflink.gateways.follow import FollowTimedOut, follow_log
+from eventflink.gateways.leader import find_leader
+from eventflink.gateways.pipelined_client import PipelinedClient
+from eventflink.log.administration import ensure_topics, watermarks
+from eventflink.model.attempts import AttemptId
+from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.statuses import TaskFile
+
+GRAPH = parse_job_graph({"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}, "test")
+REPLIES = PayloadCodec("ReplyEnvelope")
+LEADERSHIP = PayloadCodec("LeadershipEnvelope")
+DECISIONS = DecisionCodec()
+
+Answer = RequestAccepted | RequestRejected | None
+
+
+class ScriptedLeader:
+    """Answers every request as `decide` says; keeps what it has seen."""
+
+    def __init__(self, bootstrap: str, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+        self.seen: list[tuple[Message, Any]] = []
+        self.decide: Callable[[Any], Answer] = self.accept
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        self.consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "enable.auto.commit": False})
+        self.consumer.assign([TopicPartition(topic_name(cluster_id, t), 0, 0) for t in (Topic.SUBMISSIONS, Topic.COMMANDS)])
+        self.codecs = {
+            topic_name(cluster_id, Topic.SUBMISSIONS): PayloadCodec("SubmissionEnvelope"),
+            topic_name(cluster_id, Topic.COMMANDS): PayloadCodec("CommandEnvelope"),
+        }
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    @staticmethod
+    def accept(request: Any) -> Answer:
+        return RequestAccepted(request_id=request.request_id, reply_partition=request.reply_partition, subject=request.job_id)
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            message = self.consumer.poll(0.05)
+            if message is None or message.error():
+                continue
+            request, _ = self.codecs[message.topic() or ""].decode(message.value() or b"")
+            self.seen.append((message, request))
+            answer = self.decide(request)
+            if answer is not None:
+                self.reply(answer, len(self.seen))
+
+    def reply(self, answer: RequestAccepted | RequestRejected, log_offset: int) -> None:
+        value = REPLIES.encode(answer, epoch=3, sequence=9, leader_id="leader", log_offset=log_offset)
+        self.produce(Topic.REPLIES, value, answer.request_id, answer.reply_partition)
+
+    def produce(self, topic: Topic, value: bytes, key: str = "x", partition: int = 0) -> None:
+        self.producer.produce(topic_name(self.cluster_id, topic), value=value, key=key.encode(), partition=partition)
+        self.producer.poll(0)
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self.thread.join(10)
+        self.producer.flush(5)
+        self.consumer.close()
+
+
+@pytest.fixture
+def leader(bootstrap: str, cluster_id: str) -> Iterator[ScriptedLeader]:
+    ensure_topics(bootstrap, cluster_id)
+    scripted = ScriptedLeader(bootstrap, cluster_id)
+    yield scripted
+    scripted.stop()
+
+
+@pytest.fixture
+def gateway(bootstrap: str, leader: ScriptedLeader) -> Iterator[DispatcherGateway]:
+    with DispatcherGateway(bootstrap, leader.cluster_id, request_timeout_s=10) as opened:
+        yield opened
+
+
+def test_a_submission_is_one_record_and_its_acceptance_says_where_it_stands(gateway: DispatcherGateway, leader: ScriptedLeader) -> None:
+    accepted = gateway.submit_job(GRAPH, "job-1", actor="ann@host")
+    ((message, request),) = leader.seen
+    assert message.key() == b"job-1"
+    assert request == JobSubmission(
+        job_id="job-1", request_id=accepted.request_id, reply_partition=request.reply_partition, actor="ann@host", job_graph=GRAPH
+    )
+    assert (accepted.job_id, accepted.epoch, accepted.sequence, accepted.leader_id, accepted.log_offset) == ("job-1", 3, 9, "leader", 1)
+
+
+def test_each_request_has_ids_of_its_own(gateway: DispatcherGateway, leader: ScriptedLeader) -> None:
+    first, second = gateway.submit_job(GRAPH), gateway.submit_job(GRAPH)
+    assert first.job_id != second.job_id
+    assert first.request_id != second.request_id
+    gateway.cancel_job("job-2", actor="ann")
+    gateway.request_file_upload(AttemptId("job-3", "only", 1, 2), TaskFile.STDERR)
+    _, _, (cancel_message, cancel), (_, upload) = leader.seen
+    assert cancel_message.key() == b"job-2"
+    assert isinstance(cancel, CancelJob)
+    assert isinstance(upload, RequestFileUpload)
+    assert (upload.job_id, upload.vertex_id, upload.subtask_index, upload.attempt, upload.file) == ("job-3", "only", 1, 2, TaskFile.STDERR)
+
+
+def test_a_refusal_has_a_code_and_a_message(gateway: DispatcherGateway, leader: ScriptedLeader) -> None:
+    leader.decide = lambda request: RequestRejected(
+        request_id=request.request_id,
+        reply_partition=request.reply_partition,
+        subject=request.job_id,
+        code="DuplicateJob",
+        message="there is such a job",
+        dead_letter=False,
+    )
+    with pytest.raises(RequestRefused, match=r"there is such a job \(DuplicateJob\)") as caught:
+        gateway.submit_job(GRAPH)
+    assert (caught.value.code, caught.value.log_offset) == ("DuplicateJob", 1)
+
+
+def test_answers_to_others_and_garbage_are_passed_over(gateway: DispatcherGateway, leader: ScriptedLeader) -> None:
+    def decide(request: Any) -> Answer:
+        for key in ("", "someone-else", "\udcff"):
+            leader.producer.produce(
+                topic_name(leader.cluster_id, Topic.REPLIES),
+                value=b"garbage",
+                key=key.encode("utf-8", "surrogateescape"),
+                partition=request.reply_partition,
+            )
+        return leader.accept(request)
+
+    leader.decide = decide
+    assert gateway.submit_job(GRAPH, "job-1").job_id == "job-1"
+
+
+def test_a_request_without_an_answer_is_sent_again_under_the_same_id(
+    gateway: DispatcherGateway, leader: ScriptedLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the leader fell between the input and the answer: the second record gets it, and it is the same bytes."""
+    monkeypatch.setattr(dispatcher_gateway, "REPEAT_AFTER_S", 0.3)
+    leader.decide = lambda request: leader.accept(request) if len(leader.seen) == 2 else None
+    accepted = gateway.submit_job(GRAPH)
+    (first, _), (second, request) = leader.seen
+    assert first.value() == second.value()
+    assert request.request_id == accepted.request_id
+
+
+def test_a_request_that_nobody_answers_ends_in_time(bootstrap: str, leader: ScriptedLeader) -> None:
+    leader.decide = lambda _request: None
+    with DispatcherGateway(bootstrap, leader.cluster_id, request_timeout_s=1) as gateway:
+        started = time.monotonic()
+        with pytest.raises(RequestTimedOut, match=r"within 1 s.*may still be done") as caught:
+            gateway.submit_job(GRAPH, request_id="request-1")
+        assert 1 <= time.monotonic() - started < 3
+    assert caught.value.request_id == "request-1"
+
+
+def test_a_request_that_no_master_would_decode_is_not_sent(gateway: DispatcherGateway, leader: ScriptedLeader) -> None:
+    large = parse_job_graph(
+        {"name": "large", "vertices": [{"id": f"v{n}", "sql": "SELECT '" + "x" * 60_000 + "'"} for n in range(5)]}, "test"
+    )
+    with pytest.raises(RequestRefused, match="RequestTooLarge"):
+        gateway.submit_job(large)
+    assert leader.seen == []
+
+
+def test_pipelined_requests_each_get_their_own_answer(bootstrap: str, leader: ScriptedLeader) -> None:
+    def decide(request: Any) -> Answer:
+        if not request.job_id.endswith("7"):
+            return leader.accept(request)
+        return RequestRejected(
+            request_id=request.request_id,
+            reply_partition=request.reply_partition,
+            subject=request.job_id,
+            code="Seven",
+            message="no",
+            dead_letter=False,
+        )
+
+    leader.decide = decide
+    with PipelinedClient(bootstrap, leader.cluster_id, max_pending=64) as client:
+        futures = {f"job-{n}": client.send(JobSubmission(job_id=f"job-{n}", job_graph=GRAPH)) for n in range(500)}
+        for job_id, future in futures.items():
+            if job_id.endswith("7"):
+                assert isinstance(future.exception(10), RequestRefused)
+            else:
+                assert future.result(10).job_id == job_id
+    assert len(leader.seen) == 500
+
+
+def test_pipelined_requests_are_repeated_and_given_up(bootstrap: str, leader: ScriptedLeader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelined_client, "REPEAT_AFTER_S", 0.2)
+    leader.decide = lambda _request: None
+    with PipelinedClient(bootstrap, leader.cluster_id, request_timeout_s=1) as client:
+        future = client.send(CancelJob(job_id="job-1"))
+        assert isinstance(future.exception(5), RequestTimedOut)
+    assert len({request.request_id for _, request in leader.seen}) == 1
+    assert len(leader.seen) > 2
+
+
+def test_without_topics_or_broker_the_error_says_which(bootstrap: str) -> None:
+    with pytest.raises(ClusterNotFound, match=r"no topic 'nowhere\.replies'"):
+        DispatcherGateway(bootstrap, "nowhere")
+    with pytest.raises(ClusterUnreachable, match="localhost:1 does not answer"):
+        DispatcherGateway("localhost:1", "nowhere", connect_timeout_s=0.5)
+
+
+def beat(leader_id: str, epoch: int) -> bytes:
+    return LEADERSHIP.encode(
+        LeaderBeat(epoch=epoch, leader_id=leader_id, master_id=f"master-{leader_id}", blob_address="h:1", log_offset=5)
+    )
+
+
+def test_only_a_beat_that_comes_after_the_question_is_a_living_leaders(bootstrap: str, leader: ScriptedLeader) -> None:
+    with pytest.raises(NoLeader, match="nothing was said"):
+        find_leader(bootstrap, leader.cluster_id, timeout_s=0.5)
+    leader.produce(Topic.LEADERSHIP, beat("old", 1))
+    leader.producer.flush(5)
+    with pytest.raises(NoLeader, match=r"master-old \(epoch 1\)"):
+        find_leader(bootstrap, leader.cluster_id, timeout_s=0.5)
+    # While the question waits: garbage, a deposed leader's late beat, then the living one.
+
+    def say() -> None:
+        for value in (b"garbage", beat("old", 1), LEADERSHIP.encode(Resignation(epoch=2, leader_id="new")), beat("newer", 3)):
+            leader.produce(Topic.LEADERSHIP, value)
+
+    leader.produce(Topic.LEADERSHIP, beat("new", 2))
+    leader.producer.flush(5)
+    timer = threading.Timer(0.4, say)
+    timer.start()
+    assert find_leader(bootstrap, leader.cluster_id, timeout_s=10).leader_id == "newer"
+    timer.join()
+
+
+def decision(epoch: int, sequence: int, leader_id: str, *, grant: bool = False) -> bytes:
+    event = LeadershipGranted(master_id="m", blob_address="h:1") if grant else InputsSkipped(count=1, reason=leader_id)
+    return DECISIONS.encode(
+        Decision(
+            epoch=epoch,
+            sequence=sequence,
+            leader_id=leader_id,
+            decided_at_ms=0,
+            previous_hash=b"",
+            causes=(TimerCause("test"),),
+            actor="",
+            events=(event,),
+        )
+    )
+
+
+LOG = [
+    (decision(1, 0, "a", grant=True), True),
+    (decision(1, 1, "a"), True),
+    (decision(1, 1, "a"), False),
+    (decision(1, 2, "b"), False),
+    (decision(2, 0, "b", grant=True), True),
+    (decision(2, 0, "c", grant=True), False),
+    (decision(1, 2, "a"), False),
+    (decision(2, 1, "b"), True),
+]
+
+
+@pytest.mark.parametrize("from_offset", [0, 1, 4])
+def test_a_follower_tells_which_decisions_count(bootstrap: str, leader: ScriptedLeader, from_offset: int) -> None:
+    """From the beginning or from any accepted decision, the same ones are accepted (P1)."""
+    for value, _ in LOG:
+        leader.produce(Topic.LOG, value)
+    leader.producer.flush(5)
+    found = []
+    for logged in follow_log(bootstrap, leader.cluster_id, from_offset, timeout_s=10):
+        found.append((logged.offset, logged.accepted))
+        if logged.offset == len(LOG) - 1:
+            break
+    assert found == [(offset, accepted) for offset, (_, accepted) in enumerate(LOG)][from_offset:]
+
+
+def test_following_ends_when_it_should(bootstrap: str, leader: ScriptedLeader) -> None:
+    with pytest.raises(FollowTimedOut):
+        list(follow_log(bootstrap, leader.cluster_id, 0, timeout_s=0.3))
+    assert list(follow_log(bootstrap, leader.cluster_id, 0, stop=lambda: True)) == []
+
+
+def test_a_log_with_garbage_a_hole_or_a_lost_beginning_is_not_followed(bootstrap: str, leader: ScriptedLeader) -> None:
+    """Skipping is never an option (P3)."""
+    name = topic_name(leader.cluster_id, Topic.LOG)
+    writer = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid.uuid4().hex})
+    writer.init_transactions(10)
+    writer.begin_transaction()
+    writer.produce(name, value=LOG[0][0])
+    writer.commit_transaction(10)
+    deadline = time.monotonic() + 10  # Its marker takes offset 1, a little later.
+    while watermarks(bootstrap, [(name, 0)])[name, 0].high != 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    leader.produce(Topic.LOG, LOG[1][0])
+    leader.produce(Topic.LOG, b"garbage")
+    leader.producer.flush(5)
+    with pytest.raises(LogUnreadable, match="1 records are missing"):
+        list(follow_log(bootstrap, leader.cluster_id, 0, timeout_s=10))
+    with pytest.raises(LogUnreadable, match=r"offset 3: .*marker"):
+        list(follow_log(bootstrap, leader.cluster_id, 2, timeout_s=10))
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_records([TopicPartition(name, 0, 2)]).values():
+        future.result(10)
+    with pytest.raises(LogUnreadable, match="not there"):
+        list(follow_log(bootstrap, leader.cluster_id, 0, timeout_s=10))
