@@ -1,0 +1,91 @@
+"""What a PySpark task is given: its inputs, its parameters, who it is, and Spark if it asks.
+
+The task's function takes one `TaskContext` and returns the DataFrame to publish, a mapping of output name to DataFrame, or None.
+Everything that costs time is lazy: a task that never asks for Spark never waits for it. How a session is opened and rows are read is
+handed in.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from eventflink.jobs.shipping import InputUnusable, share_rows
+from eventflink.model.attempts import AttemptId
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class TaskInputs(Mapping[str, "DataFrame"]):
+    """The inputs of a subtask by name, each read when it is first asked for: the rows that belong to this subtask, and no others."""
+
+    def __init__(self, readers: Mapping[str, Callable[[], "DataFrame"]]) -> None:
+        """Take how to read each input."""
+        self._readers = dict(readers)
+        self._rows: dict[str, DataFrame] = {}
+
+    def __getitem__(self, name: str) -> "DataFrame":
+        """Return this subtask's rows of the input.
+
+        Raises:
+            InputUnusable: the vertex has no input of that name, or it cannot be shared out as its edge says.
+
+        """
+        if name not in self._readers:
+            raise InputUnusable(f"there is no input '{name}'; this vertex has {', '.join(self._readers) or 'none'}")
+        if name not in self._rows:
+            self._rows[name] = self._readers[name]()
+        return self._rows[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is an input of that name, without reading it."""
+        return name in self._readers
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        """Return how many inputs there are."""
+        return len(self._readers)
+
+
+class TaskContext:
+    """What the function of a task is called with."""
+
+    def __init__(
+        self,
+        attempt_id: AttemptId,
+        *,
+        parallelism: int,
+        max_parallelism: int,
+        parameters: dict[str, Any],
+        readers: Mapping[str, Callable[[], "DataFrame"]],
+        open_spark: Callable[[], "SparkSession"],
+    ) -> None:
+        """Take who the task is and how its inputs and Spark are opened."""
+        self.job_id = attempt_id.job_id
+        self.vertex_id = attempt_id.vertex_id
+        self.subtask_index = attempt_id.subtask_index
+        self.attempt = attempt_id.attempt
+        self.parallelism = parallelism
+        self.max_parallelism = max_parallelism
+        self.parameters = parameters
+        self.inputs = TaskInputs(readers)
+        self.logger = logging.getLogger(f"task.{attempt_id.vertex_id}")
+        self._open_spark = open_spark
+        self._spark: SparkSession | None = None
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The task's own Spark session, opened now if it was not before (the first task of a host waits for Spark to start)."""
+        if self._spark is None:
+            self._spark = self._open_spark()
+        return self._spark
+
+    def share(self, rows: "DataFrame") -> "DataFrame":
+        """Return this subtask's rows of a DataFrame that every subtask sees whole, such as a file: what a source calls.
+
+        Rows are told apart by what is in them: the DataFrame must have the same rows in every subtask, in any order.
+        """
+        return share_rows(rows, self.subtask_index, self.parallelism)
