@@ -1,0 +1,150 @@
+"""The checks of `doctor`: each looks at one thing that a cluster needs, and says what it found and what to do.
+
+A check never raises and never waits long; what it cannot find out is a finding, too.
+"""
+
+import importlib.metadata
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from eventflink.cli import broker_address
+from eventflink.gateways.errors import GatewayError
+from eventflink.gateways.leader import find_leader
+from eventflink.log.administration import AdministrationError, KafkaUnreachable, check_durability, describe_topics
+from eventflink.log.broker_jars import KAFKA_VERSION, default_cache_directory
+from eventflink.log.java import JavaMissing, find_java
+from eventflink.model.configuration import Configuration
+
+_TIMEOUT_S: Final = 5.0
+_MINIMUM_FREE_BYTES: Final = 2 * 1024**3
+_MINIMUM_PYTHON: Final = (3, 11)
+
+
+class Verdict(StrEnum):
+    """How a check came out."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+class Finding(NamedTuple):
+    """One line of `doctor`."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+
+
+def check_all(configuration: Configuration) -> Iterator[Finding]:
+    """Run every check, yielding each finding as it comes."""
+    yield _python()
+    yield _java()
+    yield _spark(configuration)
+    yield _broker_jars(configuration)
+    yield _disk(configuration.data_path)
+    bootstrap = configuration.bootstrap_servers or broker_address.read(configuration.data_path)
+    if not bootstrap:
+        yield Finding("kafka", Verdict.WARNING, "none is named (bootstrap.servers) and none runs here; 'eventflink up' starts one")
+        return
+    topics = _topics(bootstrap, configuration)
+    yield from topics
+    if all(finding.verdict is not Verdict.FAILED for finding in topics):
+        yield _leader(bootstrap, configuration)
+
+
+def _python() -> Finding:
+    version = sys.version.split()[0]
+    return Finding("python", Verdict.OK if sys.version_info >= _MINIMUM_PYTHON else Verdict.FAILED, f"{version} at {sys.executable}")
+
+
+def _java() -> Finding:
+    try:
+        java = find_java()
+        said = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False).stderr
+    except (JavaMissing, OSError, subprocess.TimeoutExpired) as error:
+        return Finding("java", Verdict.FAILED, str(error))
+    return Finding("java", Verdict.OK, f"{java}: {said.splitlines()[0] if said else 'it names no version'}")
+
+
+def _spark(configuration: Configuration) -> Finding:
+    try:
+        version = importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return Finding("spark", Verdict.FAILED, "the package pyspark is not installed; install eventflink again")
+    if not configuration.spark_remote:
+        return Finding("spark", Verdict.OK, f"pyspark {version}; TaskExecutors of this host share a local server")
+    return _spark_remote(configuration.spark_remote, version)
+
+
+def _spark_remote(remote: str, version: str) -> Finding:
+    host, _, port = remote.removeprefix("sc://").partition("/")[0].partition(":")
+    try:
+        with socket.create_connection((host, int(port or 15002)), timeout=_TIMEOUT_S):
+            return Finding("spark", Verdict.OK, f"pyspark {version}; {remote} accepts connections")
+    except (OSError, ValueError) as error:
+        return Finding("spark", Verdict.FAILED, f"pyspark {version}; {remote} (spark.remote) does not answer: {error}")
+
+
+def _broker_jars(configuration: Configuration) -> Finding:
+    jars = default_cache_directory() / f"kafka-{KAFKA_VERSION}"
+    if jars.is_dir():
+        return Finding("kafka jars", Verdict.OK, str(jars))
+    if configuration.bootstrap_servers:
+        return Finding("kafka jars", Verdict.OK, "not here, and not needed: bootstrap.servers names a cluster")
+    return Finding("kafka jars", Verdict.WARNING, "not here yet; the first 'eventflink up' or 'eventflink broker' fetches them (43 MB)")
+
+
+def _disk(data_path: Path) -> Finding:
+    existing = next(p for p in (data_path, *data_path.parents) if p.exists())
+    try:
+        free = shutil.disk_usage(existing).free
+    except OSError as error:
+        return Finding("disk", Verdict.FAILED, f"{data_path}: {error.strerror or error}")
+    verdict = Verdict.OK if free >= _MINIMUM_FREE_BYTES else Verdict.WARNING
+    return Finding("disk", verdict, f"{free / 1024**3:.1f} GiB free at {existing} (data.directory)")
+
+
+def _topics(bootstrap: str, configuration: Configuration) -> list[Finding]:
+    try:
+        rows = describe_topics(bootstrap, configuration.cluster_id, timeout_s=_TIMEOUT_S)
+    except KafkaUnreachable as error:
+        return [Finding("kafka", Verdict.FAILED, str(error))]
+    except AdministrationError as error:
+        return [Finding("kafka", Verdict.OK, bootstrap), Finding("topics", Verdict.FAILED, str(error))]
+    findings = [Finding("kafka", Verdict.OK, f"{bootstrap} answers")]
+    if not rows:
+        return [*findings, Finding("topics", Verdict.FAILED, f"no cluster '{configuration.cluster_id}'; its first master creates them")]
+    findings.append(Finding("topics", Verdict.OK, f"{len(rows)} topics, {sum(r.messages for r in rows)} records"))
+    return [*findings, _durability(bootstrap, configuration)]
+
+
+def _durability(bootstrap: str, configuration: Configuration) -> Finding:
+    try:
+        warnings = check_durability(bootstrap, configuration.cluster_id, configuration.replication_factor, timeout_s=_TIMEOUT_S)
+    except AdministrationError as error:
+        return Finding("durability", Verdict.FAILED, str(error))
+    return Finding("durability", Verdict.WARNING, "; ".join(warnings)) if warnings else Finding("durability", Verdict.OK, "replicated")
+
+
+def _leader(bootstrap: str, configuration: Configuration) -> Finding:
+    try:
+        beat = find_leader(bootstrap, configuration.cluster_id, timeout_s=_TIMEOUT_S)
+    except GatewayError as error:
+        return Finding("leader", Verdict.FAILED, str(error))
+    return _blob_server(beat.blob_address, f"{beat.master_id} leads in epoch {beat.epoch}, log offset {beat.log_offset}")
+
+
+def _blob_server(address: str, leader: str) -> Finding:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_TIMEOUT_S).close()
+    except (OSError, ValueError) as error:
+        return Finding("leader", Verdict.FAILED, f"{leader}, but its blob server at '{address}' cannot be reached from here: {error}")
+    return Finding("leader", Verdict.OK, leader)

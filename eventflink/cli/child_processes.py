@@ -1,0 +1,99 @@
+"""The child processes of `up` and `demo`: started with their logs in files, watched, ended in order.
+
+A child dies with the process that started it (the kernel sees to that), and a Ctrl-C in the terminal reaches only the parent, which
+then ends its children in the order that lets each say goodbye. Start children from the main thread.
+"""
+
+import logging
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from eventflink.processes import die_with_parent
+
+STOP_TIMEOUT_S: Final = 15.0
+_SHOWN_LINES: Final = 15
+_SHOWN_BYTES: Final = 16 * 1024
+
+logger = logging.getLogger(__name__)
+
+
+class ChildDied(Exception):
+    """A child ended by itself; the message has its exit code and the last lines of its log."""
+
+
+@dataclass(slots=True)
+class Child:
+    """One running child."""
+
+    name: str
+    log_path: Path
+    process: subprocess.Popen[bytes]
+
+
+class ChildProcesses:
+    """Children in the order in which they were started. For the main thread."""
+
+    def __init__(self, log_directory: Path) -> None:
+        """Let the children log to `log_directory`/<name>.log."""
+        self._log_directory = log_directory
+        self.children: list[Child] = []
+
+    def start(self, name: str, command: Sequence[str]) -> Child:
+        """Start a child; its output is appended to its log.
+
+        Raises:
+            OSError: it cannot be started, or its log not be written.
+
+        """
+        self._log_directory.mkdir(parents=True, exist_ok=True)
+        log_path = self._log_directory / f"{name}.log"
+        with log_path.open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - the function only calls prctl, which is safe after fork
+            )
+        child = Child(name, log_path, process)
+        self.children.append(child)
+        logger.info("ChildStarted name=%s process_id=%d log=%s", name, process.pid, log_path)
+        return child
+
+    def check(self) -> None:
+        """Raise `ChildDied` if one has ended."""
+        for child in self.children:
+            if (code := child.process.poll()) is not None:
+                how = f"signal {-code}" if code < 0 else f"exit code {code}"
+                raise ChildDied(f"{child.name} ended by itself ({how}); its log, {child.log_path}, ends:\n{_last_lines(child.log_path)}")
+
+    def stop(self, names: Sequence[str] | None = None) -> None:
+        """End these children (default: all, the last started first), together: SIGTERM, and SIGKILL after 15 s."""
+        going = [c for c in reversed(self.children) if names is None or c.name in names]
+        for child in going:
+            if child.process.poll() is None:
+                child.process.terminate()
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for child in going:
+            try:
+                child.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                logger.warning("ChildKilled name=%s process_id=%d timeout_s=%.0f", child.name, child.process.pid, STOP_TIMEOUT_S)
+                child.process.kill()
+                child.process.wait()
+            self.children.remove(child)
+
+
+def _last_lines(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _SHOWN_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError as error:
+        return f"(it cannot be read: {error})"
+    return "\n".join(text.strip().splitlines()[-_SHOWN_LINES:])

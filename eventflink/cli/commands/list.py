@@ -1,0 +1,50 @@
+"""`eventflink list`: the jobs that the log knows."""
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.job_progress import styled
+from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import read_fold
+from eventflink.cli.views import job_row
+from eventflink.model.statuses import JobStatus
+
+
+@click.command("list")
+@click.option(
+    "--status",
+    "statuses",
+    type=click.Choice([s.value for s in JobStatus], case_sensitive=False),
+    multiple=True,
+    help="Only these; repeatable.",
+)
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Show only so many, the newest.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+@pass_session
+def list_jobs(session: Session, statuses: tuple[str, ...], limit: int, *, as_json: bool) -> int:
+    """List the jobs, the newest last."""
+    fold = read_fold(session.bootstrap, session.cluster_id)
+    jobs = [job for job in fold.master.dispatcher.jobs.values() if not statuses or job.status in statuses]
+    rows = [job_row(job, fold.last_decided_at_ms) for job in jobs[-limit:]]
+    if as_json:
+        session.print_json(rows)
+        return ExitCode.OK
+    table = Table()
+    for heading in ("job id", "name", "status", "tasks", "restarts", "submitted", "seconds"):
+        table.add_column(heading, justify="right" if heading in ("tasks", "restarts", "seconds") else "left", no_wrap=heading == "job id")
+    for row in rows:
+        table.add_row(
+            Text(row["job_id"]),
+            Text(row["name"]),
+            styled(row["status"]),
+            f"{row['tasks_finished']}/{row['tasks']}",
+            str(row["restarts"] or ""),
+            row["submitted_at"],
+            f"{row['duration_ms'] / 1000:.3f}",
+        )
+    session.out.print(table)
+    if len(jobs) > limit:
+        session.err.print(f"{len(jobs) - limit} older ones are not shown (--limit)")
+    return ExitCode.OK

@@ -1,0 +1,22 @@
+"""`eventflink master`: one master, in the foreground."""
+
+import click
+
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import CommandFailed
+from eventflink.cli.session import Session, pass_session
+from eventflink.entrypoint.master_process import MasterFailed, run_master
+
+
+@click.command()
+@pass_session
+def master(session: Session) -> int:
+    """Start a master.
+
+    It creates missing topics, takes or awaits leadership, and runs until it is stopped (Ctrl-C, SIGTERM).
+    """
+    session.log_to_stderr()
+    try:
+        return run_master(session.configuration.with_ids(), session.bootstrap)
+    except MasterFailed as error:
+        raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

@@ -1,0 +1,70 @@
+"""`eventflink status`: one job with its tasks, or the cluster with its TaskManagers."""
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.job_progress import styled
+from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import find_job, read_fold
+from eventflink.cli.views import View, cluster_view, job_view
+
+
+@click.command()
+@click.argument("job_id", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@pass_session
+def status(session: Session, job_id: str | None, *, as_json: bool) -> int:
+    """Show the job JOB_ID (the beginning of its id is enough), or without one the whole cluster."""
+    fold = read_fold(session.bootstrap, session.cluster_id)
+    view = job_view(find_job(fold, job_id), fold.last_decided_at_ms) if job_id else cluster_view(fold)
+    if as_json:
+        session.print_json(view)
+    elif job_id:
+        _print_job(session, view)
+    else:
+        _print_cluster(session, view)
+    return ExitCode.OK
+
+
+def _print_job(session: Session, view: View) -> None:
+    session.out.print(
+        Text.assemble(
+            f"{view['name']} ({view['job_id']}) ", styled(view["status"]), f" {view['duration_ms'] / 1000:.3f} s, by {view['actor'] or '?'}"
+        )
+    )
+    if view["cause"]:
+        session.out.print(Text(f"{view['cause']['failure_type']}: {view['cause']['message']}", style="red"))
+    table = Table()
+    for heading in ("vertex", "subtask", "attempt", "state", "TaskManager", "last failure"):
+        table.add_column(heading, justify="right" if heading in ("subtask", "attempt") else "left")
+    for vertex in view["vertices"]:
+        for subtask in vertex["subtasks"]:
+            failure = subtask["last_failure"]
+            table.add_row(
+                Text(vertex["vertex_id"]),
+                str(subtask["subtask_index"]),
+                str(subtask["attempt"]),
+                styled(subtask["state"]),
+                Text(subtask["task_manager_id"] or ""),
+                Text(f"{failure['failure_type']}: {failure['message'].splitlines()[0] if failure['message'] else ''}" if failure else ""),
+            )
+    session.out.print(table)
+
+
+def _print_cluster(session: Session, view: View) -> None:
+    jobs = ", ".join(f"{count} {name}" for name, count in sorted(view["jobs"].items())) or "none"
+    session.out.print(
+        f"cluster '{session.cluster_id}': epoch {view['epoch']}, log offset {view['log_offset']}, "
+        f"last decision {view['last_decision_at']}\n"
+        f"jobs: {jobs}\nslots: {view['slots_free']} free of {view['slots']}, {view['slot_requests']} requests wait",
+        markup=False,
+    )
+    table = Table()
+    for heading in ("TaskManager", "host", "process", "free slots", "registered"):
+        table.add_column(heading, justify="right" if heading in ("process", "free slots") else "left")
+    for manager in view["task_managers"]:
+        free = f"{manager['slots_free']}/{manager['slots']}"
+        table.add_row(manager["task_manager_id"], manager["host"], str(manager["process_id"]), free, manager["registered_at"])
+    session.out.print(table)

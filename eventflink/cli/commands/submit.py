@@ -1,0 +1,106 @@
+"""`eventflink submit`: a JobGraph document, and the code that it needs, to the cluster."""
+
+import dataclasses
+import getpass
+import socket
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from eventflink.blob.client import put_blob
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import CommandFailed
+from eventflink.cli.job_progress import JobProgress
+from eventflink.cli.job_waiting import exit_code_of, wait_for_end_after
+from eventflink.cli.session import Session, pass_session
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.request_channel import Accepted
+from eventflink.jobs.archive import build_archive
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import parse_job_graph
+
+_MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
+
+
+def actor_name() -> str:
+    """Return who asks, for the audit: user and host."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (OSError, KeyError):  # A user id without a name, as in some containers.
+        return socket.gethostname()
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--code", type=click.Path(path_type=Path), multiple=True, help="A file or directory with the job's Python code; repeatable.")
+@click.option("--job-id", help="The job's id. Default: a new one.")
+@click.option("--detach", is_flag=True, help="Do not wait for the job's end.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines for people.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Wait no longer than this for the end.")
+@pass_session
+def submit(
+    session: Session, file: Path, code: tuple[Path, ...], job_id: str | None, timeout_s: float | None, *, detach: bool, as_json: bool
+) -> int:
+    """Submit the job that FILE (JSON or YAML; - for standard input) describes, and wait for its end."""
+    graph = parse_job_graph(_read_document(file), "standard input" if str(file) == "-" else str(file))
+    archive = build_archive(code) if code else None
+    accepted = _submit(session, graph, archive, job_id)
+    report: dict[str, Any] = {
+        "job_id": accepted.job_id,
+        "name": graph.name,
+        "request_id": accepted.request_id,
+        "log_offset": accepted.log_offset,
+    }
+    if detach:
+        session.print_json(report) if as_json else click.echo(accepted.job_id)
+        return ExitCode.OK
+    if not as_json:
+        session.err.print(f"{accepted.job_id} is accepted (log offset {accepted.log_offset})", markup=False)
+    try:
+        progress = wait_for_end_after(session, accepted, timeout_s=timeout_s, quiet=as_json)
+    except KeyboardInterrupt:
+        raise CommandFailed(
+            ExitCode.INTERRUPTED, f"job {accepted.job_id} goes on; 'eventflink cancel {accepted.job_id}' would end it"
+        ) from None
+    _report_end(session, progress, report, as_json=as_json)
+    return exit_code_of(progress.status)
+
+
+def _read_document(file: Path) -> str:
+    """Return the text, bounded.
+
+    Raises:
+        CommandFailed: it cannot be read, is too long or is no text.
+
+    """
+    try:
+        with click.open_file(str(file), "rb") as stream:
+            data: bytes = stream.read(_MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        raise CommandFailed(ExitCode.USAGE, f"{file}: {error.strerror or error}") from error
+    if len(data) > _MAX_DOCUMENT_BYTES:
+        raise CommandFailed(ExitCode.USAGE, f"{file}: longer than {_MAX_DOCUMENT_BYTES} bytes; a job graph is not")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandFailed(ExitCode.USAGE, f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def _submit(session: Session, graph: JobGraph, archive: bytes | None, job_id: str | None) -> Accepted:
+    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+        if archive is not None:
+            key = put_blob(gateway.find_leader().blob_address, archive)
+            graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
+        return gateway.submit_job(graph, job_id, actor=actor_name())
+
+
+def _report_end(session: Session, progress: JobProgress, report: dict[str, Any], *, as_json: bool) -> None:
+    if not as_json:
+        click.echo(progress.describe_result())
+        return
+    result = progress.result
+    report["status"] = progress.status
+    report["net_run_time_ms"] = result.net_run_time_ms if result else None
+    report["cause"] = dataclasses.asdict(result.cause) if result and result.cause else None
+    session.print_json(report)

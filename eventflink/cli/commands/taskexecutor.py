@@ -1,0 +1,17 @@
+"""`eventflink taskexecutor`: one TaskExecutor, in the foreground."""
+
+import click
+
+from eventflink.cli.session import Session, pass_session
+from eventflink.taskexecutor.executor import run_task_executor
+
+
+@click.command()
+@pass_session
+def taskexecutor(session: Session) -> int:
+    """Start a TaskExecutor.
+
+    It registers, offers taskmanager.numberOfTaskSlots slots, and runs until it is stopped (Ctrl-C, SIGTERM).
+    """
+    session.log_to_stderr()
+    return run_task_executor(session.configuration.with_ids(), session.bootstrap)

@@ -1,0 +1,28 @@
+"""`eventflink up`: a whole cluster on this machine, until it is stopped."""
+
+import click
+
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.local_cluster import LocalCluster
+from eventflink.cli.session import Session, pass_session
+from eventflink.cli.waiting import Stopped, stop_on_signals, wait_while_healthy
+
+
+@click.command()
+@click.option("--taskexecutors", type=click.IntRange(0, 64), default=1, show_default=True, help="How many TaskExecutors to start.")
+@pass_session
+def up(session: Session, taskexecutors: int) -> int:
+    """Start a whole cluster on this machine.
+
+    Starts Kafka (unless bootstrap.servers names one), a master and TaskExecutors; Ctrl-C stops them in order. Their logs are in
+    <data.directory>/logs.
+    """
+    say = session.err.print
+    cluster = LocalCluster(session, taskexecutors, lambda line: say(line, markup=False))
+    try:
+        with stop_on_signals(), cluster:
+            say(f"the cluster '{session.cluster_id}' is up; Ctrl-C stops it", markup=False)
+            wait_while_healthy(cluster.check)
+    except Stopped:
+        say("stopped")
+    return ExitCode.OK

@@ -1,0 +1,28 @@
+"""What an exit code of `eventflink` means. Scripts depend on these numbers: they are never given another meaning."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The outcome of a command."""
+
+    OK = 0
+    """It was done."""
+
+    NEGATIVE = 1
+    """It worked, and the outcome is a no: the job failed or was cancelled, the request was refused, a check failed."""
+
+    USAGE = 2
+    """The command line, the configuration or a document is wrong; nothing was asked of the cluster."""
+
+    UNREACHABLE = 3
+    """The cluster did not answer: no Kafka, no leader, no answer in time."""
+
+    ENVIRONMENT = 4
+    """This machine lacks something: Java, the network, a free port, disk space."""
+
+    INTERNAL = 5
+    """A fault of eventflink itself; -v shows where."""
+
+    INTERRUPTED = 130
+    """Ctrl-C, as shells report it."""

@@ -1,0 +1,62 @@
+"""From an exception to one line and an exit code: the only place that knows which error is whose fault."""
+
+import errno
+from typing import Final
+
+from eventflink.blob.errors import BlobError, BlobNotFound, BlobTooLarge, BlobUnavailable, InvalidBlobKey
+from eventflink.cli.child_processes import ChildDied
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.gateways.errors import GatewayError, RequestRefused
+from eventflink.jobs.archive import ArchiveError
+from eventflink.log.administration import AdministrationError, NotDurable, TopicMisconfigured
+from eventflink.log.embedded_broker import BrokerUnavailable
+from eventflink.log.java import JavaMissing
+from eventflink.model.configuration import ConfigurationError
+from eventflink.model.job_graph_document import InvalidJobGraph
+
+
+class CommandFailed(Exception):
+    """A command ends here, with this message and this exit code."""
+
+    def __init__(self, exit_code: ExitCode, message: str) -> None:
+        """Keep the exit code."""
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+# The first match counts: narrower types come before wider ones.
+_EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
+    (ConfigurationError, ExitCode.USAGE),
+    (InvalidJobGraph, ExitCode.USAGE),
+    (ArchiveError, ExitCode.USAGE),
+    (BlobTooLarge, ExitCode.USAGE),
+    (InvalidBlobKey, ExitCode.USAGE),
+    (RequestRefused, ExitCode.NEGATIVE),
+    (BlobNotFound, ExitCode.NEGATIVE),
+    (BlobUnavailable, ExitCode.UNREACHABLE),
+    (GatewayError, ExitCode.UNREACHABLE),
+    (BlobError, ExitCode.NEGATIVE),
+    (JavaMissing, ExitCode.ENVIRONMENT),
+    (BrokerUnavailable, ExitCode.ENVIRONMENT),
+    (TopicMisconfigured, ExitCode.ENVIRONMENT),
+    (NotDurable, ExitCode.ENVIRONMENT),
+    (ChildDied, ExitCode.ENVIRONMENT),
+    (AdministrationError, ExitCode.UNREACHABLE),
+)
+
+_OF_THE_MACHINE: Final = frozenset(
+    {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EPERM, errno.EMFILE}
+)
+
+
+def explain(error: BaseException) -> tuple[ExitCode, str]:
+    """Return the exit code and the one line for people."""
+    if isinstance(error, CommandFailed):
+        return error.exit_code, str(error)
+    for error_type, exit_code in _EXIT_CODES:
+        if isinstance(error, error_type):
+            return exit_code, str(error)
+    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+        place = f"{error.filename}: " if error.filename else ""
+        return ExitCode.ENVIRONMENT, f"{place}{error.strerror or error}"
+    return ExitCode.INTERNAL, f"internal error: {type(error).__name__}: {error} (with -v you see where)"

@@ -1,0 +1,139 @@
+"""What a waiting caller is shown of one job: a small view of its events in the log, and how it is drawn.
+
+This is no state of the master, only its shadow for one screen: an event about another job, or one that does not fit, changes
+nothing here.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from rich.table import Table
+from rich.text import Text
+
+from eventflink.events.log_events import (
+    JobResultStored,
+    JobStatusChanged,
+    JobSubmitted,
+    LogEvent,
+    RegionRestarted,
+    RestartScheduled,
+    SlotRequested,
+    TaskCancellationRequested,
+    TaskDeployed,
+    TaskFailed,
+    TaskFinished,
+    TaskScheduled,
+    TaskStateChanged,
+)
+from eventflink.model.statuses import ExecutionState, JobStatus
+
+_STATE_AFTER: Final = {
+    RegionRestarted: ExecutionState.CREATED,
+    TaskScheduled: ExecutionState.SCHEDULED,
+    TaskDeployed: ExecutionState.DEPLOYING,
+    TaskCancellationRequested: ExecutionState.CANCELING,
+    TaskFinished: ExecutionState.FINISHED,
+    TaskFailed: ExecutionState.FAILED,
+}
+_STYLES: Final = {
+    "FINISHED": "green",
+    "FAILED": "red",
+    "FAILING": "red",
+    "CANCELED": "yellow",
+    "CANCELING": "yellow",
+    "CANCELLING": "yellow",
+    "RUNNING": "cyan",
+    "RESTARTING": "yellow",
+}
+
+
+def styled(status: str) -> Text:
+    """Return a status in its colour."""
+    return Text(status, style=_STYLES.get(status, ""))
+
+
+@dataclass(slots=True)
+class VertexProgress:
+    """Where the newest attempts of a vertex's subtasks stand."""
+
+    parallelism: int
+    states: dict[int, ExecutionState] = field(default_factory=dict)
+    restarts: int = 0
+
+    def count(self) -> Counter[ExecutionState]:
+        """Return how many subtasks are in each state."""
+        counted = Counter(self.states.values())
+        counted[ExecutionState.CREATED] += self.parallelism - len(self.states)
+        return counted
+
+
+@dataclass(slots=True)
+class JobProgress:
+    """One job as its events tell it."""
+
+    job_id: str
+    name: str = ""
+    status: JobStatus = JobStatus.INITIALIZING
+    vertices: dict[str, VertexProgress] = field(default_factory=dict)
+    result: JobResultStored | None = None
+    last_failure: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the job's submission has been seen."""
+        return bool(self.vertices)
+
+    def apply(self, event: LogEvent) -> bool:
+        """Take one accepted event in; tell whether it is about this job."""
+        if getattr(event, "job_id", None) != self.job_id:
+            return False
+        if isinstance(event, JobSubmitted):
+            self.name = event.job_graph.name
+            self.vertices = {v.vertex_id: VertexProgress(v.parallelism) for v in event.job_graph.vertices}
+        elif isinstance(event, JobStatusChanged):
+            self.status = event.to_status
+        elif isinstance(event, JobResultStored):
+            self.status, self.result = event.status, event
+        elif not isinstance(event, SlotRequested):
+            self._apply_to_vertex(event)
+        return True
+
+    def _apply_to_vertex(self, event: LogEvent) -> None:
+        vertex = self.vertices.get(getattr(event, "vertex_id", ""))
+        if vertex is None:
+            return
+        if isinstance(event, RestartScheduled):
+            vertex.restarts += 1
+            return
+        if isinstance(event, TaskFailed):
+            self.last_failure = (
+                f"{event.vertex_id}[{event.subtask_index}]#{event.attempt}: {event.cause.failure_type}: {event.cause.message}"
+            )
+        state = event.to_state if isinstance(event, TaskStateChanged) else _STATE_AFTER.get(type(event))
+        if state is not None:
+            vertex.states[getattr(event, "subtask_index", 0)] = state
+
+    def describe_result(self) -> str:
+        """Return the end of the job in one line."""
+        if self.result is None:
+            return f"{self.job_id} {self.status}"
+        line = f"{self.job_id} {self.result.status} after {self.result.net_run_time_ms / 1000:.3f} s"
+        cause = self.result.cause
+        return f"{line}: {cause.failure_type}: {cause.message}" if cause else line
+
+    def draw(self) -> Table:
+        """Return the table that is shown while the job runs."""
+        table = Table(title=Text.assemble(f"{self.name or 'job'} ({self.job_id}) ", styled(self.status)), title_justify="left")
+        table.add_column("vertex")
+        table.add_column("finished", justify="right")
+        table.add_column("subtasks")
+        table.add_column("restarts", justify="right")
+        for vertex_id, vertex in self.vertices.items():
+            counted = vertex.count()
+            states = Text(", ").join(Text.assemble(f"{n} ", styled(s)) for s, n in sorted(counted.items()) if n)
+            table.add_row(Text(vertex_id), f"{counted[ExecutionState.FINISHED]}/{vertex.parallelism}", states, str(vertex.restarts or ""))
+        if self.last_failure:
+            table.caption = Text(self.last_failure.splitlines()[0][:300], style="red")
+            table.caption_justify = "left"
+        return table

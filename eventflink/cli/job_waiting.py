@@ -1,0 +1,87 @@
+"""Waiting for a job's end by following the log, with a live table for people or lines for everything else."""
+
+import time
+from typing import Final, Self
+
+from rich.live import Live
+
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import CommandFailed
+from eventflink.cli.job_progress import JobProgress
+from eventflink.cli.session import Session
+from eventflink.events.log_events import JobSubmitted
+from eventflink.gateways.follow import LogFollower
+from eventflink.gateways.request_channel import Accepted
+from eventflink.model.statuses import JobStatus
+
+_POLL_S: Final = 0.25
+_FIRST_TIMEOUT_S: Final = 10.0
+
+
+def exit_code_of(status: JobStatus) -> ExitCode:
+    """Return what a job that ended so means for the command that waited for it."""
+    return ExitCode.OK if status is JobStatus.FINISHED else ExitCode.NEGATIVE
+
+
+def wait_for_end(session: Session, job_id: str, follower: LogFollower, *, timeout_s: float | None, quiet: bool) -> JobProgress:
+    """Follow the log from where the follower stands, before or at the job's submission, until the job has its result.
+
+    Raises:
+        CommandFailed: `timeout_s` is over; the job goes on.
+        LogUnreadable, ClusterUnreachable: the log cannot be followed.
+
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    progress = JobProgress(job_id)
+    with _Display(session, quiet=quiet) as display:
+        while progress.result is None:
+            for logged in follower.poll(_POLL_S):
+                for event in logged.decision.events if logged.accepted else ():
+                    if progress.apply(event):
+                        display.show(progress)
+            if deadline is not None and time.monotonic() > deadline:
+                raise CommandFailed(
+                    ExitCode.UNREACHABLE, f"job {job_id} has not ended within {timeout_s:g} s ({progress.status}); it goes on"
+                )
+    return progress
+
+
+def wait_for_end_after(session: Session, accepted: Accepted, *, timeout_s: float | None, quiet: bool) -> JobProgress:
+    """Wait for the end of the job that an accepted request is about; raises as `wait_for_end` does.
+
+    The answer to a repeated request, or to one about an older job, stands behind the submission: the log is then read from its start.
+    """
+    with LogFollower(session.bootstrap, session.cluster_id, accepted.log_offset) as follower:
+        first = follower.poll(_FIRST_TIMEOUT_S)[:1]
+        here = any(isinstance(e, JobSubmitted) and e.job_id == accepted.job_id for logged in first for e in logged.decision.events)
+    with LogFollower(session.bootstrap, session.cluster_id, accepted.log_offset if here else 0) as follower:
+        return wait_for_end(session, accepted.job_id, follower, timeout_s=timeout_s, quiet=quiet)
+
+
+class _Display:
+    """Shows a job's progress on standard error: live on a terminal, a line per change of status elsewhere, or nothing."""
+
+    def __init__(self, session: Session, *, quiet: bool) -> None:
+        self._console = session.err
+        self._quiet = quiet
+        self._live: Live | None = None
+        self._last_line = ""
+
+    def __enter__(self) -> Self:
+        if not self._quiet and self._console.is_terminal:
+            self._live = Live(console=self._console, refresh_per_second=8)
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, progress: JobProgress) -> None:
+        if self._live is not None:
+            self._live.update(progress.draw())
+        elif not self._quiet:
+            line = f"{progress.job_id} {progress.status}"
+            if line != self._last_line:
+                self._console.print(line, markup=False)
+                self._last_line = line

@@ -1,0 +1,141 @@
+"""A whole cluster on this machine: the embedded broker (where no Kafka is named), one master, some TaskExecutors.
+
+Started in the order in which they need each other and stopped in the reverse one, so that a TaskExecutor can still sign off at
+the master, and the master at Kafka. `up` and `demo` are this with different things around it.
+"""
+
+import contextlib
+import fcntl
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, Self
+
+from eventflink.cli import broker_address
+from eventflink.cli.child_processes import ChildProcesses
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import CommandFailed
+from eventflink.cli.session import Session
+from eventflink.cli.state import read_fold
+from eventflink.events.effects import LeaderBeat  # noqa: TC001 - annotations here are evaluated
+from eventflink.events.log_events import TaskManagerRegistered
+from eventflink.gateways.errors import ClusterNotFound, NoLeader
+from eventflink.gateways.follow import LogFollower
+from eventflink.gateways.leader import find_leader
+from eventflink.log.embedded_broker import EmbeddedBroker
+
+START_TIMEOUT_S: Final = 90.0
+_POLL_S: Final = 1.0
+
+
+class LocalCluster:
+    """Starts on entry and stops on exit. For the main thread, in which the children have to be started."""
+
+    def __init__(self, session: Session, task_executors: int, say: Callable[[str], None]) -> None:
+        """Prepare a cluster with this many TaskExecutors; `say` takes lines for people."""
+        self._session = session
+        self._task_executors = task_executors
+        self._say = say
+        self._data_path = session.configuration.data_path
+        self._children = ChildProcesses(self._data_path / "logs")
+        self._exit = contextlib.ExitStack()
+        self._broker: EmbeddedBroker | None = None
+        self.bootstrap = ""
+        self.leader: LeaderBeat | None = None
+
+    def __enter__(self) -> Self:
+        """Start everything and wait until the leader leads and the TaskExecutors are registered.
+
+        Raises:
+            ChildDied: a process of the cluster ended.
+            CommandFailed: the cluster did not come up in time, or another one runs on the same data directory.
+            BrokerUnavailable, JavaMissing: the embedded broker cannot be started.
+
+        """
+        try:
+            self._exit.enter_context(_exclusive(self._data_path))
+            self.bootstrap = self._session.configuration.bootstrap_servers or self._start_broker()
+            # Stops what is left when the start is broken off; an orderly stop has emptied it before.
+            self._exit.callback(self._children.stop)
+            self._start_master()
+            self._start_task_executors()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Stop everything."""
+        self.stop()
+
+    def _start_broker(self) -> str:
+        broker = EmbeddedBroker(self._data_path / "broker", self._session.configuration.broker_port, progress=self._say)
+        self._exit.callback(broker.stop)
+        bootstrap = broker.start()
+        self._broker = broker
+        self._exit.enter_context(broker_address.announced(self._data_path, bootstrap))
+        self._say(f"Kafka listens on {bootstrap}")
+        return bootstrap
+
+    def _start_master(self) -> None:
+        command = [*self._session.child_arguments(self.bootstrap, {}), "master"]
+        child = self._children.start("master", command)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self.leader is None:
+            self.check()
+            try:
+                self.leader = find_leader(self.bootstrap, self._session.cluster_id, timeout_s=_POLL_S)
+            except (NoLeader, ClusterNotFound) as error:
+                if time.monotonic() > deadline:
+                    raise CommandFailed(ExitCode.UNREACHABLE, f"the master does not lead: {error}; its log is {child.log_path}") from error
+                time.sleep(0.05)
+        self._say(f"master {self.leader.master_id} leads (epoch {self.leader.epoch})")
+
+    def _start_task_executors(self) -> None:
+        if self.leader is None or not self._task_executors:
+            return
+        base = self._session.configuration.task_manager_id or f"tm-{self._session.configuration.host}"
+        missing = {base if self._task_executors == 1 else f"{base}-{n}" for n in range(1, self._task_executors + 1)}
+        # Not from the beat's offset: the last record that the leader read may be one that nobody accepts.
+        fold = read_fold(self.bootstrap, self._session.cluster_id)
+        with LogFollower(self.bootstrap, self._session.cluster_id, fold.last_offset + 1, acceptance=fold.acceptance) as follower:
+            for name in sorted(missing):
+                command = [*self._session.child_arguments(self.bootstrap, {"taskmanager.id": name}), "taskexecutor"]
+                self._children.start(name, command)
+            deadline = time.monotonic() + START_TIMEOUT_S
+            while missing:
+                self.check()
+                if time.monotonic() > deadline:
+                    raise CommandFailed(ExitCode.UNREACHABLE, f"not registered in {START_TIMEOUT_S:.0f} s: {', '.join(sorted(missing))}")
+                for logged in follower.poll(_POLL_S):
+                    for event in logged.decision.events if logged.accepted else ():
+                        if isinstance(event, TaskManagerRegistered) and event.task_manager_id in missing:
+                            missing.discard(event.task_manager_id)
+                            self._say(f"TaskExecutor {event.task_manager_id} is registered ({event.slot_count} slots)")
+
+    def check(self) -> None:
+        """Raise `ChildDied` or `CommandFailed` if a part of the cluster has ended."""
+        self._children.check()
+        if self._broker is not None and not self._broker.is_running:
+            raise CommandFailed(ExitCode.ENVIRONMENT, f"the embedded broker ended by itself; its log is {self._broker.log_path}")
+
+    def stop(self) -> None:
+        """Stop the TaskExecutors, then the master, then the broker. Does nothing the second time."""
+        self._children.stop([child.name for child in self._children.children if child.name != "master"])
+        self._children.stop()
+        self._exit.close()
+
+
+@contextlib.contextmanager
+def _exclusive(data_path: Path) -> Iterator[None]:
+    """Hold the data directory: two local clusters on one would mix their brokers' data and their logs."""
+    directory = data_path / "run"
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "local-cluster.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CommandFailed(
+                ExitCode.ENVIRONMENT, f"a local cluster already runs on {data_path}; stop it, or give this one another -D data.directory=…"
+            ) from None
+        yield

@@ -1,0 +1,134 @@
+"""The command `eventflink`: its global options, its commands by name, and what becomes of an error.
+
+Each command lives in a module of its own, which is imported only when the command is used. The rule: a user's mistake is
+one line on standard error and an exit code (`exit_codes.py`), never a traceback.
+"""
+
+import importlib
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import explain
+from eventflink.cli.session import LOG_FORMAT, Session
+
+COMMANDS: Final = {
+    "up": "Start a whole cluster on this machine.",
+    "broker": "Start only the embedded Kafka broker.",
+    "master": "Start a master.",
+    "taskexecutor": "Start a TaskExecutor.",
+    "submit": "Submit a job and wait for its end.",
+    "list": "List the jobs.",
+    "status": "Show a job, or the whole cluster.",
+    "result": "Show the rows that a job left.",
+    "cancel": "End a job.",
+    "logs": "Show a file that a task wrote.",
+    "topics": "Show the cluster's topics.",
+    "doctor": "Check this machine and the cluster.",
+    "bench": "Measure the cluster.",
+    "demo": "See all of it once, on real data.",
+}
+"""The commands in the order of --help; each is the one click command that `eventflink.cli.commands.<name>` defines."""
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command when it is used, so that a start costs only what it needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"eventflink.cli.commands.{cmd_name}")
+        return next(value for value in vars(module).values() if isinstance(value, click.Command) and value.name == cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _read_overrides(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    overrides: dict[str, str] = {}
+    for text in values:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise click.BadParameter(f"'{text}' is not of the form KEY=VALUE")
+        overrides[key.strip()] = value.strip()
+    return overrides
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit codes: 0 done, 1 job failed or request refused, 2 usage, 3 cluster unreachable, 4 environment, 5 internal.",
+)
+@click.option("-c", "--config", type=click.Path(path_type=Path), envvar="EVENTFLINK_CONFIG", help="Configuration file (YAML).")
+@click.option(
+    "-D",
+    "overrides",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=_read_overrides,
+    help="Override one key of the configuration; repeatable.",
+)
+@click.option("--bootstrap", metavar="HOST:PORT", envvar="EVENTFLINK_BOOTSTRAP", help="The Kafka cluster; short for -D bootstrap.servers=…")
+@click.option("--cluster-id", metavar="ID", help="The cell; short for -D cluster.id=…")
+@click.option("-v", "--verbose", is_flag=True, help="More of the log; tracebacks of errors.")
+@click.version_option(package_name="eventflink", message="%(package)s %(version)s")
+@click.pass_context
+def cli(
+    context: click.Context, config: Path | None, overrides: dict[str, str], bootstrap: str | None, cluster_id: str | None, *, verbose: bool
+) -> None:
+    """Run an event-sourced cluster master whose state is a log in Kafka and whose jobs run on Spark."""
+    if bootstrap:
+        overrides["bootstrap.servers"] = bootstrap
+    if cluster_id:
+        overrides["cluster.id"] = cluster_id
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
+    context.obj = Session(config, overrides, verbose)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line (default: the process's own) and return its exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        outcome = cli.main(arguments, prog_name="eventflink", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return ExitCode.USAGE
+    except click.ClickException as error:
+        return _fail(ExitCode.USAGE, error.format_message() + _hint(error))
+    except (KeyboardInterrupt, click.Abort):
+        return _fail(ExitCode.INTERRUPTED, "interrupted")
+    except BrokenPipeError:
+        # Whoever read our output has enough of it. Python would complain once more while it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+    except Exception as error:  # noqa: BLE001 - the one place where every error becomes a line and a code
+        if {"-v", "--verbose"} & set(arguments):
+            traceback.print_exc()
+        return _fail(*explain(error))
+    return int(outcome or ExitCode.OK)
+
+
+def _hint(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    return f" (see '{context.command_path} --help')" if isinstance(context, click.Context) else ""
+
+
+def _fail(exit_code: ExitCode, message: str) -> ExitCode:
+    click.echo(f"eventflink: {message}", err=True)
+    return exit_code
+
+
+def main() -> None:
+    """Be the console command."""
+    sys.exit(run())

@@ -1,0 +1,99 @@
+"""The state as commands show it: plain values, ready for JSON, that tables are then drawn from.
+
+Times are ISO 8601 in UTC; durations are milliseconds of the log's time, so that two readers see the same.
+"""
+
+import dataclasses
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from eventflink.leadership.fold import Fold
+from eventflink.master.execution_graph import ExecutionVertex, Subtask
+from eventflink.master.job_master import JobMaster
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
+
+View = dict[str, Any]
+
+
+def iso_time(at_ms: int) -> str | None:
+    """Return a point in time as text; None for 0, which stands for never."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds") if at_ms else None
+
+
+def job_row(job: JobMaster, now_ms: int) -> View:
+    """Return one job as `list` shows it; `now_ms` is where the log's time stands."""
+    subtasks = list(job.execution_graph.subtasks())
+    return {
+        "job_id": job.job_id,
+        "name": job.execution_graph.graph.name,
+        "status": job.status,
+        "tasks": len(subtasks),
+        "tasks_finished": sum(s.state is ExecutionState.FINISHED for s in subtasks),
+        "restarts": job.restarts,
+        "submitted_at": iso_time(job.submitted_at_ms),
+        "ended_at": iso_time(job.ended_at_ms),
+        "duration_ms": (job.ended_at_ms or max(now_ms, job.submitted_at_ms)) - job.submitted_at_ms,
+        "actor": job.actor,
+    }
+
+
+def job_view(job: JobMaster, now_ms: int) -> View:
+    """Return one job with its vertices and tasks."""
+    view = job_row(job, now_ms)
+    view["cause"] = dataclasses.asdict(job.cause) if job.cause else None
+    view["vertices"] = [_vertex_view(vertex) for vertex in job.execution_graph.vertices.values()]
+    return view
+
+
+def _vertex_view(vertex: ExecutionVertex) -> View:
+    return {
+        "vertex_id": vertex.vertex.vertex_id,
+        "type": vertex.vertex.task_type,
+        "parallelism": vertex.vertex.parallelism,
+        "states": dict(Counter(s.state for s in vertex.subtasks)),
+        "subtasks": [_subtask_view(subtask) for subtask in vertex.subtasks],
+    }
+
+
+def _subtask_view(subtask: Subtask) -> View:
+    task_manager_id, _ = subtask.places.get(subtask.attempt, (None, None))
+    return {
+        "subtask_index": subtask.subtask_index,
+        "attempt": subtask.attempt,
+        "state": subtask.state,
+        "task_manager_id": task_manager_id,
+        "outputs": {o.output: o.location for o in subtask.outputs},
+        "last_failure": dataclasses.asdict(subtask.last_failure) if subtask.last_failure else None,
+    }
+
+
+def cluster_view(fold: Fold) -> View:
+    """Return the cluster as `status` shows it."""
+    master = fold.master
+    jobs = master.dispatcher.jobs.values()
+    return {
+        "epoch": fold.acceptance.epoch,
+        "leader_id": fold.acceptance.leader_id,
+        "log_offset": fold.last_offset,
+        "decisions_accepted": fold.accepted_count,
+        "decisions_rejected": fold.rejected_count,
+        "last_decision_at": iso_time(fold.last_decided_at_ms),
+        "jobs": dict(Counter(job.status for job in jobs)),
+        "jobs_live": sum(job.status not in TERMINAL_JOB_STATUSES for job in jobs),
+        "slots": sum(t.slot_count for t in master.resource_manager.task_managers.values()),
+        "slots_free": master.slot_manager.get_number_free_slots(),
+        "slot_requests": master.slot_manager.get_number_pending_slot_requests(),
+        "task_managers": [
+            {
+                "task_manager_id": task_manager_id,
+                "instance_id": task_manager.instance_id,
+                "host": task_manager.host,
+                "process_id": task_manager.process_id,
+                "slots": task_manager.slot_count,
+                "slots_free": len(master.slot_manager.task_managers[task_manager_id].free),
+                "registered_at": iso_time(task_manager.registered_at_ms),
+            }
+            for task_manager_id, task_manager in master.resource_manager.task_managers.items()
+        ],
+    }

@@ -1,0 +1,141 @@
+"""`eventflink up` and the commands around it, as a user types them: one cluster without TaskExecutors, real in every part."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+GRAPH = {"name": "waits for a slot", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
+PROGRAM = [sys.executable, "-m", "eventflink.cli"]
+
+
+class LocalCluster:
+    """A running `eventflink up`, and a way to call other commands on it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.options = ["-D", f"data.directory={directory / 'data'}", "-D", "broker.port=0"]
+        self.output = directory / "up.txt"
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen([*PROGRAM, *self.options, "up", "--taskexecutors", "0"], stdout=output, stderr=output)
+        wait_until(lambda: "is up" in self.output.read_text() or self.process.poll() is not None, 90)
+        assert self.process.poll() is None, self.output.read_text()
+
+    def run(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*PROGRAM, *self.options, *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=60)
+
+    def json(self, *arguments: str, stdin: str | None = None) -> Any:
+        finished = self.run(*arguments, "--json", stdin=stdin)
+        assert finished.returncode == 0, finished.stderr
+        return json.loads(finished.stdout.splitlines()[-1])
+
+    def children(self) -> list[psutil.Process]:
+        return list(psutil.Process(self.process.pid).children(recursive=True))
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    running = LocalCluster(tmp_path_factory.mktemp("up"))
+    yield running
+    running.process.terminate()
+    running.process.wait(60)
+
+
+def test_a_job_from_standard_input_is_accepted_listed_shown_and_cancelled(cluster: LocalCluster) -> None:
+    submitted = cluster.json("submit", "-", "--detach", stdin=json.dumps(GRAPH))
+    job_id = submitted["job_id"]
+    assert submitted["name"] == GRAPH["name"]
+    assert job_id in [job["job_id"] for job in cluster.json("list")]
+    assert job_id in cluster.run("list").stdout
+    shown = cluster.json("status", job_id[:12])
+    assert (shown["status"], shown["tasks"], shown["vertices"][0]["vertex_id"]) == ("RUNNING", 1, "only")
+    assert "@" in shown["actor"]
+    cancelled = cluster.json("cancel", job_id, "--wait")
+    assert cancelled["status"] == "CANCELED"
+    assert cluster.json("list", "--status", "canceled")[-1]["job_id"] == job_id
+
+
+def test_code_is_uploaded_with_the_job(cluster: LocalCluster, tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text("def run(context): ...")
+    submitted = cluster.json("submit", "-", "--detach", "--code", str(tmp_path / "code.py"), stdin=json.dumps(GRAPH))
+    assert len(list((cluster.directory / "data" / "blobs").glob("??/*"))) == 1
+    cluster.json("cancel", submitted["job_id"])
+
+
+def test_waiting_has_an_end_and_says_that_the_job_goes_on(cluster: LocalCluster) -> None:
+    finished = cluster.run("submit", "-", "--job-id", "slow", "--timeout", "1", stdin=json.dumps(GRAPH))
+    assert finished.returncode == 3
+    assert "has not ended within 1 s (RUNNING); it goes on" in finished.stderr
+    cluster.json("cancel", "slow", "--wait")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["submit", "-", "--job-id", "no/id", "--detach"], "job_id 'no/id'"),
+        (["cancel", "nothing"], "there is no job 'nothing'"),
+        (["status", "nothing"], "there is no job 'nothing'"),
+        (["result", "nothing"], "there is no job 'nothing'"),
+        (["logs", "nothing", "only"], "there is no job 'nothing'"),
+    ],
+)
+def test_a_refusal_is_one_line_and_exit_code_1(cluster: LocalCluster, arguments: list[str], said: str) -> None:
+    finished = cluster.run(*arguments, stdin=json.dumps(GRAPH))
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert said in finished.stderr
+    assert finished.stderr.count("\n") == 1
+
+
+def test_the_cluster_is_described(cluster: LocalCluster) -> None:
+    status = cluster.json("status")
+    assert (status["epoch"], status["slots"]) == (1, 0)
+    assert "epoch 1" in cluster.run("status").stdout
+    assert {row["topic"] for row in cluster.json("topics")} >= {"log", "submissions"}
+    assert {f["name"]: f["verdict"] for f in cluster.json("doctor")}["leader"] == "ok"
+
+
+def test_a_second_cluster_on_the_same_directory_is_refused(cluster: LocalCluster) -> None:
+    finished = cluster.run("up")
+    assert finished.returncode == 4
+    assert "already runs" in finished.stderr
+
+
+def test_an_orderly_stop_leaves_nothing_running_and_the_next_start_goes_on(tmp_path: Path) -> None:
+    first = LocalCluster(tmp_path)
+    first.json("submit", "-", "--detach", "--job-id", "kept", stdin=json.dumps(GRAPH))
+    processes = first.children()
+    assert len(processes) == 2
+    first.process.send_signal(signal.SIGINT)
+    assert first.process.wait(60) == 0
+    assert not any(process.is_running() for process in processes)
+    assert first.run("list").returncode == 3
+    second = LocalCluster(tmp_path)
+    assert [(job["job_id"], job["status"]) for job in second.json("list")] == [("kept", "RUNNING")]
+    assert second.json("status")["epoch"] == 2
+    processes = second.children()
+    os.kill(second.process.pid, signal.SIGKILL)
+    second.process.wait(10)
+    wait_until(lambda: not any(process.is_running() for process in processes), 5)
+
+
+def test_the_death_of_the_master_ends_up_with_an_error_that_shows_its_log(tmp_path: Path) -> None:
+    running = LocalCluster(tmp_path)
+    (master,) = [process for process in running.children() if "master" in process.cmdline()]
+    master.kill()
+    assert running.process.wait(60) == 4
+    assert "master ended by itself (signal 9)" in running.output.read_text()

@@ -1,0 +1,113 @@
+"""A user's mistake is one line that says what is wrong, and an exit code that scripts can rely on; never a traceback."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.main import COMMANDS, run
+
+GRAPH = {"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("EVENTFLINK_CONFIG", "EVENTFLINK_BOOTSTRAP"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "graph.json").write_text(json.dumps(GRAPH))
+    (tmp_path / "cycle.yaml").write_text(
+        "{name: c, vertices: [{id: a, sql: s}, {id: b, sql: s}], edges: [{from: a, to: b}, {from: b, to: a}]}"
+    )
+    (tmp_path / "broken.json").write_text('{"name": ')
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "list.yaml").write_text("[1, 2]")
+    (tmp_path / "typo.yaml").write_text("taskmanager: {numberOfTaskSlot: 3}")
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "said"),
+    [
+        ("nonsense", ExitCode.USAGE, "No such command 'nonsense'"),
+        ("submit", ExitCode.USAGE, "Missing argument 'FILE'. (see 'eventflink submit --help')"),
+        ("submit graph.json --timeout soon", ExitCode.USAGE, "'soon' is not a valid float"),
+        ("submit missing.json", ExitCode.USAGE, "missing.json: No such file"),
+        ("submit empty", ExitCode.USAGE, "empty: Is a directory"),
+        ("submit binary", ExitCode.USAGE, "binary: not UTF-8 text"),
+        ("submit broken.json", ExitCode.USAGE, "broken.json: neither JSON nor YAML"),
+        ("submit list.yaml", ExitCode.USAGE, "list.yaml: a job graph is a mapping"),
+        ("submit cycle.yaml", ExitCode.USAGE, "cycle.yaml: the graph has a cycle"),
+        ("submit graph.json --code missing", ExitCode.USAGE, "missing: No such file"),
+        ("submit graph.json --code empty", ExitCode.USAGE, "empty: holds no file"),
+        ("-D slots topics", ExitCode.USAGE, "'slots' is not of the form KEY=VALUE"),
+        ("-D =3 topics", ExitCode.USAGE, "not of the form KEY=VALUE"),
+        ("-D cluster.idd=x topics", ExitCode.USAGE, "did you mean 'cluster.id'?"),
+        ("-D heartbeat.interval=soon topics", ExitCode.USAGE, "heartbeat.interval"),
+        ("-c typo.yaml topics", ExitCode.USAGE, "did you mean 'taskmanager.numberOfTaskSlots'?"),
+        ("-c missing.yaml topics", ExitCode.USAGE, "missing.yaml: cannot be read"),
+        ("-D data.directory=. topics", ExitCode.UNREACHABLE, "which Kafka cluster?"),
+        ("--bootstrap localhost:1 submit graph.json", ExitCode.UNREACHABLE, "localhost:1 does not answer"),
+        ("up --taskexecutors -1", ExitCode.USAGE, "-1 is not in the range"),
+        ("logs job vertex --attempt 0", ExitCode.USAGE, "0 is not in the range"),
+    ],
+)
+def test_a_mistake_is_one_line_and_a_code(
+    here: Path, capsys: pytest.CaptureFixture[str], arguments: str, exit_code: ExitCode, said: str
+) -> None:
+    assert here.is_dir()
+    assert run(arguments.split()) == exit_code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert said in captured.err
+    assert captured.err.startswith("eventflink: ")
+    assert captured.err.count("\n") == 1
+
+
+def test_verbose_shows_the_traceback_and_still_the_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert here.is_dir()
+    assert run(["-v", "submit", "missing.json"]) == ExitCode.USAGE
+    captured = capsys.readouterr()
+    assert "Traceback" in captured.err
+    assert captured.err.splitlines()[-1].startswith("eventflink: missing.json")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_that_says_what_the_overview_says(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert run([command, "--help"]) == ExitCode.OK
+    captured = capsys.readouterr()
+    assert f"Usage: eventflink {command}" in captured.out
+    assert run(["--help"]) == ExitCode.OK
+    assert command in capsys.readouterr().out
+
+
+def test_the_installed_program_keeps_the_same_rules(here: Path) -> None:
+    """As a shell sees it: bare, with a mistake, and with a reader that closes the pipe."""
+    program = [sys.executable, "-m", "eventflink.cli"]
+    bare = subprocess.run(program, capture_output=True, text=True, check=False, cwd=here)
+    assert (bare.returncode, bare.stdout) == (ExitCode.USAGE, "")
+    assert "Commands:" in bare.stderr
+    wrong = subprocess.run([*program, "submit", "cycle.yaml"], capture_output=True, text=True, check=False, cwd=here)
+    assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (ExitCode.USAGE, "", 1)
+    piped = subprocess.run([*program, "submit", "-"], input="{", capture_output=True, text=True, check=False, cwd=here)
+    assert piped.returncode == ExitCode.USAGE
+    assert piped.stderr.startswith("eventflink: standard input: ")
+
+
+def test_doctor_tells_findings_to_programs_and_people(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["-D", f"data.directory={here}", "doctor", "--json"]) in (ExitCode.OK, ExitCode.NEGATIVE)
+    findings = {f["name"]: f for f in json.loads(capsys.readouterr().out)}
+    assert {"python", "java", "spark", "kafka jars", "disk", "kafka"} <= findings.keys()
+    assert findings["python"]["verdict"] == "ok"
+    assert "eventflink up" in findings["kafka"]["detail"]
+    code = run(["-D", "bootstrap.servers=localhost:1", "doctor"])
+    assert code == ExitCode.NEGATIVE
+    assert "localhost:1" in capsys.readouterr().out
