@@ -5,6 +5,7 @@ log that cannot be folded is fatal.
 """
 
 import asyncio
+import gc
 import logging
 import signal
 
@@ -57,7 +58,10 @@ async def _lead(configuration: Configuration, bootstrap: str, blob_address: str,
     while not stop.is_set():
         started = asyncio.get_running_loop().time()
         try:
+            gc.unfreeze()  # The state of the last term is garbage now.
+            gc.collect()
             fold = await replay_to_end(configuration, bootstrap, new_fold(master_settings(configuration)))
+            gc.freeze()  # A large state would be walked through by every full collection, and decisions would wait for that.
             await Term(configuration, bootstrap, fold, blob_address, poisoned, registry).run(stop)
         except (LogUnusable, LogDiverged, TopicReplaced) as error:
             raise MasterFailed(str(error)) from error

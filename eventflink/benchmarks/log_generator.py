@@ -1,0 +1,87 @@
+"""Writes a log for the replay benchmark: real decisions, made by the real leader, of jobs whose TaskManager answers at once.
+
+Only Kafka between the leader and itself is left out while the decisions are made; the records are those that a cluster
+would have written.
+"""
+
+from collections.abc import Iterator
+
+from eventflink.benchmarks.submit import noop_graph
+from eventflink.events.codec import PayloadCodec, ReportsCodec
+from eventflink.events.effects import TaskDeployment
+from eventflink.events.inputs import JobSubmission, SlotOffer, TaskManagerRegistration, TaskStateReport
+from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.role import MasterRole, RoleSettings
+from eventflink.master.effects import CleanUp, Deployment, Effect
+from eventflink.master.inputs import BindInputs, CleanupsCompleted
+from eventflink.model.statuses import ExecutionState
+
+_START_MS = 1_700_000_000_000
+_HORIZON_MS = 10**12
+
+
+class LogGenerator:
+    """One leader, one TaskManager, and as many jobs as it takes."""
+
+    def __init__(self, fold: Fold, slots: int = 16) -> None:
+        """Start from an empty fold."""
+        self._fold = fold
+        self._slots = slots
+        self._inboxes = {str(topic): PartitionInbox(1_000_000) for topic in INBOUND}
+        self._offsets = dict.fromkeys(self._inboxes, 0)
+        self._role = MasterRole(RoleSettings("generator", window_size=1), fold, InboundDecoder(_HORIZON_MS), self._inboxes)
+        self._submissions = PayloadCodec("SubmissionEnvelope")
+        self._reports = ReportsCodec("TaskManagerEnvelope")
+        self._now_ms = _START_MS
+
+    def records(self, event_count: int) -> Iterator[bytes]:
+        """Yield records of the log until they hold at least this many events."""
+        graph = noop_graph()
+        yield from self._take(self._role.campaign("generator-1", "localhost:1", _START_MS, 0))[0]
+        leader = self._role.leader
+        if leader is None:
+            raise RuntimeError("the only candidate was not granted the leadership")
+        leader.timers.extend(BindInputs(topic, "", 0) for topic in self._inboxes)
+        self._put(Topic.TASKMANAGERS, self._reports.encode([TaskManagerRegistration("tm", "tm-1", "localhost", 1, self._slots)]))
+        number = 0
+        while self._fold.event_count < event_count:
+            job = JobSubmission(job_id=f"job-{number}", request_id=f"request-{number}", actor="generator", job_graph=graph)
+            self._put(Topic.SUBMISSIONS, self._submissions.encode(job, sent_at_ms=0))
+            number += 1
+            yield from self._drain()
+            leader.timers.extend(self._fold.master.due(self._now_ms))
+
+    def _drain(self) -> Iterator[bytes]:
+        leader = self._role.leader
+        while leader is not None:
+            self._now_ms += 1
+            value = leader.decide_next(self._now_ms, 0)
+            if value is None:
+                return
+            records, effects = self._take(value)
+            yield from records
+            for effect in effects:
+                self._answer(effect)
+
+    def _take(self, value: bytes) -> tuple[list[bytes], list[Effect]]:
+        released = self._role.on_record(self._fold.last_offset + 1, self._now_ms, value, 0)
+        return [value], released.effects if released is not None else []
+
+    def _answer(self, effect: Effect) -> None:
+        leader = self._role.leader
+        if isinstance(effect, CleanUp) and leader is not None:
+            leader.timers.append(CleanupsCompleted((effect.job_id,)))
+        if not isinstance(effect, Deployment) or not isinstance(effect.payload, TaskDeployment):
+            return
+        task = effect.payload
+        said = ("tm", "tm-1", task.job_id, task.vertex_id, task.subtask_index, task.attempt)
+        started = [SlotOffer("tm", "tm-1", task.allocation_id), TaskStateReport(*said, execution_state=ExecutionState.RUNNING)]
+        self._put(Topic.TASKMANAGERS, self._reports.encode(started))
+        self._put(Topic.TASKMANAGERS, self._reports.encode([TaskStateReport(*said, execution_state=ExecutionState.FINISHED)]))
+
+    def _put(self, topic: Topic, value: bytes) -> None:
+        self._inboxes[topic].put(InboundRecord(str(topic), self._offsets[topic], 0, None, value))
+        self._offsets[topic] += 1
