@@ -1,0 +1,221 @@
+"""A running TaskExecutor: one main loop around the protocol, wired to Kafka, to the fork server and to the guardian.
+
+Everything that happens comes through one inbox into the main thread, which alone touches the protocol, the fork server and the guardian.
+The fork server is started from it too, for children follow the thread that started them. No decision is made here.
+"""
+
+import logging
+import os
+import signal
+import threading
+import time
+import types
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from eventflink.model.configuration import Configuration
+from eventflink.taskexecutor.file_uploader import FileUploader
+from eventflink.taskexecutor.guardian_link import GuardianLink
+from eventflink.taskexecutor.guardian_messages import InstanceBegan
+from eventflink.taskexecutor.identity_lock import IdentityLock
+from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
+from eventflink.taskexecutor.process_link import ProcessLink
+from eventflink.taskexecutor.protocol import (
+    Action,
+    EndForkServer,
+    NewInstanceNeeded,
+    ProtocolSettings,
+    SendHeartbeat,
+    SendReports,
+    StartForkServer,
+    Stopped,
+    SubmitOrder,
+    TaskExecutorProtocol,
+    UploadFile,
+)
+from eventflink.taskexecutor.spark_server import LockBusy, SparkLease
+
+_LOGGER = logging.getLogger(__name__)
+
+_TICK_S: Final = 0.02
+_BATCH: Final = 256
+_GUARDIAN_CHECK_INTERVAL_MS: Final = 500
+_FLUSH_TIMEOUT_S: Final = 5.0
+_JOIN_TIMEOUT_S: Final = 2.0
+
+
+def run_task_executor(configuration: Configuration, bootstrap: str) -> int:
+    """Run a TaskExecutor until SIGTERM or SIGINT; return the exit code: 0 after an orderly stop, 1 when it could not go on.
+
+    Call it from the main thread. `bootstrap` names the Kafka cluster; as long as it cannot be reached, it is tried again.
+    """
+    configuration = configuration.with_ids()
+    stopping = threading.Event()
+    with _stop_signals(stopping):
+        return TaskExecutor(configuration, bootstrap, stopping).run()
+
+
+@contextmanager
+def _stop_signals(stopping: threading.Event) -> Iterator[None]:
+    """Set the event on SIGTERM and SIGINT."""
+
+    def handle(_number: int, _frame: types.FrameType | None) -> None:
+        stopping.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class TaskExecutor:
+    """The parts of one TaskExecutor process, and its main loop."""
+
+    def __init__(self, configuration: Configuration, bootstrap: str, stopping: threading.Event) -> None:
+        """Put the parts together; nothing runs yet. `stopping` asks for an orderly stop."""
+        self._configuration = configuration
+        self._stopping = stopping
+        settings = _protocol_settings(configuration)
+        log_directory = configuration.data_path / "logs" / configuration.task_manager_id
+        runtime_directory = configuration.data_path / "run"
+        for directory in (log_directory, runtime_directory, configuration.working_path):
+            directory.mkdir(parents=True, exist_ok=True)
+        self._protocol = TaskExecutorProtocol(settings)
+        self._inbox = Inbox()
+        self._identity_lock = IdentityLock(log_directory / "taskexecutor.lock")
+        self._lease = SparkLease(runtime_directory)
+        ids = (bootstrap, configuration.cluster_id, configuration.task_manager_id)
+        self._guardian = GuardianLink(*ids, log_directory / "guardian.log", self._identity_lock)
+        self._processes = ProcessLink(configuration, log_directory, runtime_directory, self._inbox, self._protocol, self._guardian)
+        self._reader = EffectsReader(*ids, self._inbox, self._protocol)
+        self._writer = ReportsWriter(*ids, configuration.self_fence_timeout_ms, self._inbox, self._protocol)
+        self._uploader = FileUploader(log_directory, settings.upload_limit)
+        self._next_guardian_check_ms = 0
+        self._end: Stopped | None = None
+
+    def run(self) -> int:
+        """Run until the end; return the exit code."""
+        configuration = self._configuration
+        _LOGGER.info(
+            "TaskExecutorStarted task_manager=%s cluster=%s slots=%d",
+            configuration.task_manager_id,
+            configuration.cluster_id,
+            configuration.slots,
+        )
+        try:
+            self._identity_lock.acquire()
+            self._lease.acquire()
+        except LockBusy as error:
+            _LOGGER.error("TaskExecutorNotStarted task_manager=%s reason=%s", configuration.task_manager_id, error)  # noqa: TRY400 - it says all
+            return 1
+        self._guardian.check()
+        try:
+            self._reader.start()
+            # P12: not registered before no effect for this instance can be missed any more.
+            while not self._reader.positioned.wait(_TICK_S):
+                if self._stopping.is_set():
+                    return 0
+            self._perform(self._start_instance())
+            while self._end is None:
+                self._step()
+        finally:
+            self._close()
+        _LOGGER.info("TaskExecutorEnded task_manager=%s reason=%s", configuration.task_manager_id, self._end.reason)
+        return 1 if self._end.failed else 0
+
+    def _step(self) -> None:
+        """Take what happened, at most for one tick, and do what follows."""
+        items = self._inbox.take(_TICK_S, _BATCH)
+        now_ms = _now_ms()
+        # The tick comes first: after a long pause of this process a fence is due before anything else is believed.
+        actions = self._protocol.on_tick(now_ms)
+        if self._stopping.is_set():
+            actions += self._protocol.stop(now_ms, "the TaskExecutor was stopped in order")
+        for item in items:
+            actions += item(now_ms)
+        self._perform(actions)
+        if now_ms >= self._next_guardian_check_ms:
+            self._next_guardian_check_ms = now_ms + _GUARDIAN_CHECK_INTERVAL_MS
+            self._guardian.check()
+
+    def _start_instance(self) -> list[Action]:
+        instance_id = uuid.uuid4().hex
+        _LOGGER.info("InstanceBegan instance=%s", instance_id)
+        self._guardian.tell(InstanceBegan(instance_id))
+        return self._protocol.start(_now_ms(), instance_id)
+
+    def _perform(self, actions: Iterable[Action]) -> None:
+        """Carry the actions out; the reports of one batch go into one record, after the orders to processes."""
+        todo = deque(actions)
+        records: list[SendReports] = []
+        while todo:
+            match todo.popleft():
+                case SendReports() as record:
+                    records.append(record)
+                case NewInstanceNeeded(reason=reason):
+                    _LOGGER.warning("InstanceEnded instance=%s reason=%s", self._protocol.instance_id, reason)
+                    todo.extend(self._start_instance())
+                case Stopped() as end:
+                    self._end = end
+                case action:
+                    self._perform_one(action)
+        if records:
+            reports = tuple(report for record in records for report in record.reports)
+            self._writer.send_reports(reports, min(record.sent_at_ms for record in records))
+
+    def _perform_one(self, action: SendHeartbeat | SubmitOrder | UploadFile | StartForkServer | EndForkServer) -> None:
+        match action:
+            case SubmitOrder(order=order):
+                self._processes.submit(order)
+            case SendHeartbeat(heartbeat=heartbeat, sent_at_ms=sent_at_ms):
+                self._writer.send_beat(heartbeat, sent_at_ms)
+            case StartForkServer():
+                self._processes.start()
+            case EndForkServer(reason=reason):
+                self._processes.end(reason)
+            case UploadFile():
+                self._upload(action)
+
+    def _upload(self, upload: UploadFile) -> None:
+        instance_id, request_id = self._protocol.instance_id, upload.order.request_id
+
+        def on_end(blob_key: str | None, error: str | None) -> None:
+            self._inbox.put(partial(self._protocol.on_upload_completed, instance_id, request_id, blob_key, error))
+
+        self._uploader.submit(upload.order, upload.blob_address, on_end)
+
+    def _close(self) -> None:
+        """End everything that was started, whatever ended the loop; the guardian last, for until then it may be needed."""
+        self._inbox.close()
+        orderly = self._end is not None or self._stopping.is_set()
+        undelivered = self._writer.close(_FLUSH_TIMEOUT_S)
+        if undelivered:
+            _LOGGER.warning("ReportsUndelivered records=%d", undelivered)
+        self._processes.close()
+        self._reader.close(_JOIN_TIMEOUT_S)
+        self._lease.release()
+        if orderly:
+            self._guardian.close()
+        self._identity_lock.release()
+
+
+def _protocol_settings(configuration: Configuration) -> ProtocolSettings:
+    return ProtocolSettings(
+        task_manager_id=configuration.task_manager_id,
+        host=configuration.host,
+        process_id=os.getpid(),
+        slot_count=configuration.slots,
+        heartbeat_interval_ms=configuration.heartbeat_interval_ms,
+        self_fence_timeout_ms=configuration.self_fence_timeout_ms,
+        kill_timeout_ms=configuration.kill_timeout_ms,
+    )

@@ -1,0 +1,106 @@
+"""From what a task raised to the `FailureCause` that people and programs read: short, saying what and where, the rest in the stack trace.
+
+Nothing is reported from here. The rule it keeps: a cause is bounded, whatever was raised, and is text that can be encoded.
+"""
+
+import sys
+import traceback
+from typing import TYPE_CHECKING, Final
+
+from eventflink.blob.errors import BlobError
+from eventflink.jobs.shipping import InputUnusable
+from eventflink.model.attempts import FailureCause
+from eventflink.taskexecutor.spark_server import SparkUnavailable
+from eventflink.taskexecutor.task_files import UnusableName
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+MESSAGE_LIMIT: Final = 2_000
+SPARK_MESSAGE_LIMIT: Final = 500
+STACK_TRACE_LIMIT: Final = 16_000
+_PLATFORM: Final = ("eventflink.taskexecutor.", "importlib.", "runpy")
+
+
+class TaskUnusable(Exception):
+    """A task cannot be run as it was deployed, or what it returned cannot be published; subclasses name the failure."""
+
+
+class UnknownFunction(TaskUnusable):
+    """A Python vertex names no function that can be called."""
+
+
+class CodeUnusable(TaskUnusable):
+    """A code archive is no zip, or cannot be stored."""
+
+
+class ParametersUnusable(TaskUnusable):
+    """The vertex's parameters are no JSON object."""
+
+
+class OutputUnusable(TaskUnusable):
+    """A task returned something that is no output, or did not return one that another vertex reads."""
+
+
+_EXPLAINED: Final = (TaskUnusable, InputUnusable, UnusableName, SparkUnavailable, BlobError)
+"""Errors whose message says it all: they are raised by this platform about the task, not by the task."""
+
+
+def cause_of(error: BaseException, vertex_id: str) -> FailureCause:
+    """Return why a task of the vertex failed."""
+    failure_type = type(error).__name__
+    if isinstance(error, _EXPLAINED):
+        return FailureCause(failure_type, bounded(f"vertex '{vertex_id}': {error}", MESSAGE_LIMIT))
+    stack_trace = bounded(_user_stack_trace(error), STACK_TRACE_LIMIT)
+    if _is_spark_error(error):
+        message = f"vertex '{vertex_id}': {_spark_message(str(error))}"
+        return FailureCause(failure_type, bounded(message, MESSAGE_LIMIT), stack_trace)
+    return FailureCause(failure_type, bounded(_text_of(error) or failure_type, MESSAGE_LIMIT), stack_trace)
+
+
+def bounded(text: str, limit: int) -> str:
+    """Return text of at most `limit` characters that can be encoded; of longer text the beginning and, mostly, the end."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    if len(text) <= limit:
+        return text
+    mark = f"\n… {len(text) - limit} characters left out …\n"
+    head = max(0, (limit - len(mark)) // 3)
+    return text[:head] + mark + text[len(text) - max(0, limit - len(mark) - head) :]
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:  # noqa: BLE001 - user code may raise anything
+        return f"(its message cannot be told: {type(second).__name__})"
+
+
+def _user_stack_trace(error: BaseException) -> str:
+    """Format the trace from the first frame on that is not this platform's."""
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_next is not None and _is_platform(trace.tb_frame.f_globals.get("__name__", "")):
+        trace = trace.tb_next
+    try:
+        return "".join(traceback.format_exception(type(error), error, trace))
+    except Exception as second:  # noqa: BLE001 - user code may raise anything
+        return f"(its stack trace cannot be told: {type(second).__name__})"
+
+
+def _is_platform(module: str) -> bool:
+    return module.startswith(_PLATFORM) or module == "importlib"
+
+
+def _is_spark_error(error: BaseException) -> bool:
+    module = sys.modules.get("pyspark.errors")
+    return module is not None and isinstance(error, module.PySparkException)
+
+
+def _spark_message(text: str) -> str:
+    """Return the first line of Spark's message; of an error in a Python function that Spark ran, also what that function raised."""
+    lines = [line.strip() for line in text.partition("JVM stacktrace:")[0].splitlines() if line.strip()]
+    if not lines:
+        return "Spark gave no message"
+    if any("Traceback (most recent call last)" in line for line in lines):
+        raised = [line for line in lines if not line.startswith("SQLSTATE")][-1]
+        return f"a Python function that Spark ran raised {raised}"[:SPARK_MESSAGE_LIMIT]
+    return lines[0][:SPARK_MESSAGE_LIMIT]

@@ -1,0 +1,72 @@
+"""Uploads the files that task attempts write on this host: the end of a log, within bounds, to the blob server.
+
+One worker thread, one file after the other; the protocol bounds how many wait. Where an attempt's files are is in `task_files.py`.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from eventflink.blob.client import put_blob
+from eventflink.blob.errors import BlobError
+from eventflink.events.effects import FileUploadOrder
+from eventflink.model.attempts import AttemptId
+from eventflink.taskexecutor.task_files import UnusableName, task_file_path
+
+_LOGGER = logging.getLogger(__name__)
+
+TAIL_LIMIT_BYTES: Final = 8 * 1024 * 1024
+"""How much of a file's end is uploaded."""
+
+_UPLOAD_TIMEOUT_S: Final = 10.0
+_UPLOAD_ATTEMPTS: Final = 3
+
+
+def read_tail(path: Path, limit_bytes: int = TAIL_LIMIT_BYTES) -> bytes:
+    """Return the end of a file; when something is left out, a first line says how much."""
+    with path.open("rb") as stream:
+        size = stream.seek(0, 2)
+        start = max(0, size - limit_bytes)
+        stream.seek(start)
+        data = stream.read(limit_bytes)
+    return data if start == 0 else b"[%d bytes before this are left out]\n" % start + data
+
+
+class FileUploader:
+    """Uploads in a thread of its own and tells how each upload ended."""
+
+    def __init__(self, log_directory: Path, capacity: int) -> None:
+        """Start the thread; at most `capacity` uploads wait."""
+        self._log_directory = log_directory
+        self._queue: queue.Queue[tuple[FileUploadOrder, str, Callable[[str | None, str | None], None]]] = queue.Queue(capacity)
+        threading.Thread(target=self._run, name="file-uploader", daemon=True).start()
+
+    def submit(self, order: FileUploadOrder, blob_address: str, on_end: Callable[[str | None, str | None], None]) -> None:
+        """Upload the file; `on_end(blob_key, error)` is called in any case."""
+        try:
+            self._queue.put_nowait((order, blob_address, on_end))
+        except queue.Full:
+            on_end(None, "too many uploads are waiting: ask again later")
+
+    def _run(self) -> None:
+        while True:
+            order, blob_address, on_end = self._queue.get()
+            try:
+                key = self._upload(order, blob_address)
+            except (UnusableName, OSError, BlobError) as error:
+                _LOGGER.warning("UploadFailed request=%s reason=%s", order.request_id, error)
+                on_end(None, str(error))
+            else:
+                on_end(key, None)
+
+    def _upload(self, order: FileUploadOrder, blob_address: str) -> str:
+        attempt = AttemptId(order.job_id, order.vertex_id, order.subtask_index, order.attempt)
+        path = task_file_path(self._log_directory, attempt, order.file)
+        try:
+            data = read_tail(path)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{attempt} has no {order.file} on this host") from error
+        return put_blob(blob_address, data, timeout_s=_UPLOAD_TIMEOUT_S, attempts=_UPLOAD_ATTEMPTS)

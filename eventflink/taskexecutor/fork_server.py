@@ -1,0 +1,203 @@
+"""The TaskExecutor's end of its fork server: starts it, passes orders on, tells events, ends it.
+
+A thread of its own reads the events; what they mean is the protocol's business. The rule it keeps: the fork server and its children die
+with the thread that called `start` (the kernel's parent-death signal means the thread), so that thread must live as long as its
+process.
+"""
+
+import logging
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from eventflink.processes import die_with_parent
+from eventflink.taskexecutor.fork_server_wire import (
+    ForkServerSettings,
+    LineBuffer,
+    ProcessForked,
+    ProcessReaped,
+    ServerReady,
+    StopServer,
+    UnreadableLine,
+    decode_line,
+    encode_line,
+)
+from eventflink.taskexecutor.process_events import ForkServerDied, ProcessEvent, ProcessOrder
+
+__all__ = ["ForkServer", "ForkServerSettings"]
+
+logger = logging.getLogger(__name__)
+
+LOG_FILE: Final = "fork-server.log"
+_MODULE: Final = "eventflink.taskexecutor.fork_server_main"
+_DEFAULT_ENVIRONMENT: Final = {
+    # One slot is one core; and threads that libraries start when they are loaded do not survive a fork.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
+_READ_BYTES: Final = 65_536
+_SEND_TIMEOUT_S: Final = 5
+_STOP_MARGIN_S: Final = 3.0
+_JOIN_TIMEOUT_S: Final = 5.0
+_LOG_TAIL_BYTES: Final = 4_096
+_LOG_TAIL_LINES: Final = 5
+
+
+class ForkServer:
+    """One fork server process with its children; when it has died or was stopped, make another."""
+
+    def __init__(self, settings: ForkServerSettings, on_event: Callable[[ProcessEvent], None]) -> None:
+        """Take the settings and what is called with every event, from one reader thread, in order; it must not block for long."""
+        self._settings = settings
+        self._on_event = on_event
+        self._sending = threading.Lock()
+        self._known = threading.Lock()
+        self._children: set[int] = set()
+        self._ready = threading.Event()
+        self._stopping = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._reader: threading.Thread | None = None
+        self._log_start = 0
+
+    def start(self) -> None:
+        """Start the process and return at once; orders may follow, they wait until it has loaded what it preloads.
+
+        Call it from a thread that ends with this process. That the fork server cannot run is told as `ForkServerDied`.
+
+        Raises:
+            OSError: no process can be started, or its log cannot be written.
+
+        """
+        ours, theirs = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_TIMEOUT_S, 0))
+        log_path = self._settings.log_directory / LOG_FILE
+        try:
+            for directory in (self._settings.log_directory, self._settings.runtime_directory):
+                directory.mkdir(parents=True, exist_ok=True)
+            with theirs, log_path.open("ab") as log:
+                self._log_start = log.tell()
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=[theirs.fileno()],
+                    env=_environment(),
+                    start_new_session=True,
+                    preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid wait for no lock
+                )
+        except OSError:
+            ours.close()
+            raise
+        self._control = ours
+        self._send(self._settings)
+        self._reader = threading.Thread(target=self._read, args=(ours, self._process), name="fork-server-events", daemon=True)
+        self._reader.start()
+
+    def wait_until_ready(self, timeout_s: float) -> bool:
+        """Wait until it has loaded what it preloads; tell whether it has."""
+        return self._ready.wait(timeout_s)
+
+    def submit(self, order: ProcessOrder) -> None:
+        """Pass an order on, from any thread.
+
+        Raises:
+            OSError: the fork server is not there any more, or takes no orders (then it is killed); `ForkServerDied` is told.
+
+        """
+        self._send(order)
+
+    def stop(self) -> None:
+        """End every task (SIGTERM, then SIGKILL after the kill timeout) and the fork server, and wait until all are gone.
+
+        Events of tasks that end meanwhile are told, `ForkServerDied` is not. Not to be called by `on_event`.
+        """
+        self._stopping = True
+        process, control = self._process, self._control
+        if process is None or control is None:
+            return
+        try:
+            self._send(StopServer())
+            process.wait(self._settings.kill_timeout_ms / 1000 + _STOP_MARGIN_S)
+        except (OSError, subprocess.TimeoutExpired):
+            process.kill()
+            process.wait()
+        if self._reader is not None:
+            self._reader.join(_JOIN_TIMEOUT_S)
+        control.close()
+
+    def process_ids(self) -> list[int]:
+        """Return the ids of the fork server and of its children, those that wait for a task included; empty when it has ended."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            return []
+        with self._known:
+            return [process.pid, *sorted(self._children)]
+
+    def _send(self, message: ProcessOrder | ForkServerSettings | StopServer) -> None:
+        if self._control is None:
+            raise OSError("the fork server was not started")
+        line = encode_line(message)
+        with self._sending:
+            try:
+                self._control.sendall(line)
+            except OSError:
+                # Part of the line may be there: nothing more can follow it.
+                if self._process is not None:
+                    self._process.kill()
+                raise
+
+    def _read(self, control: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        """Tell every event until the fork server is gone."""
+        reason = ""
+        lines = LineBuffer()
+        try:
+            while data := control.recv(_READ_BYTES):
+                for line in lines.feed(data):
+                    self._take(decode_line(line))
+        except (OSError, UnreadableLine) as error:
+            reason = f"{type(error).__name__}: {error}"
+        process.kill()
+        status = process.wait()
+        with self._known:
+            self._children.clear()
+        if not self._stopping:
+            reason = reason or f"it ended with status {status}"
+            self._on_event(ForkServerDied(f"{reason}; its log ends with: {self._log_tail()}"))
+
+    def _take(self, message: Any) -> None:
+        match message:
+            case ServerReady():
+                self._ready.set()
+            case ProcessForked(process_id=process_id):
+                with self._known:
+                    self._children.add(process_id)
+            case ProcessReaped(process_id=process_id):
+                with self._known:
+                    self._children.discard(process_id)
+            case _:
+                self._on_event(message)
+
+    def _log_tail(self) -> str:
+        path = self._settings.log_directory / LOG_FILE
+        try:
+            with path.open("rb") as file:
+                end = file.seek(0, 2)
+                file.seek(max(self._log_start, end - _LOG_TAIL_BYTES))
+                lines = file.read().decode("utf-8", "replace").splitlines()
+        except OSError as error:
+            return f"(it cannot be read: {error})"
+        return " | ".join(lines[-_LOG_TAIL_LINES:]) or "(nothing)"
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of task processes; what somebody has set stays."""
+    return _DEFAULT_ENVIRONMENT | os.environ

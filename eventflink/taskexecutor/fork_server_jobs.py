@@ -1,0 +1,66 @@
+"""Two jobs of the fork server that need Spark's client: to load it before any fork, and to release what a killed task left running.
+
+The loop in `fork_server_main.py` decides when. Nothing here is kept; a release runs in a child of its own.
+"""
+
+import gc
+import importlib
+import logging
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
+from eventflink.taskexecutor.process_events import ReleaseSpark
+from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session
+from eventflink.taskexecutor.spark_server import find_server
+
+logger = logging.getLogger(__name__)
+
+PRELOADED: Final = (
+    "grpc",
+    "pandas",
+    "pyarrow",
+    "pyarrow.parquet",
+    "pyspark.sql",
+    "pyspark.sql.functions",
+    "pyspark.sql.connect.session",
+    "pyspark.sql.connect.functions",
+    "pyspark.sql.connect.proto.base_pb2_grpc",
+)
+_NOISY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""They print every error of Spark as a page of JSON on stderr; the task's failure says it already."""
+
+_RELEASE_ATTEMPTS: Final = 3
+_RELEASE_DELAY_S: Final = 0.5
+
+
+def preload() -> None:
+    """Load what tasks need, and leave it to the collector's permanent generation, so that children share its memory."""
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # pyspark.sql.functions of a task is Connect's, before a session is opened as well.
+    for module in PRELOADED:
+        importlib.import_module(module)
+    for name in _NOISY_LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    gc.collect()
+    gc.freeze()
+    threads = [p.name for p in Path("/proc/self/task").iterdir()] if Path("/proc/self/task").is_dir() else []
+    logger.info("Preloaded modules=%d threads=%d", len(sys.modules), len(threads))
+
+
+def release_repeatedly(remote: str, order: ReleaseSpark, settings: ForkServerSettings, _channel: socket.socket) -> None:
+    """Release a session; a server of this host's own that is gone has released it."""
+    for attempt in range(_RELEASE_ATTEMPTS):
+        try:
+            release_session(remote, order.spark_session_id)
+        except ReleaseFailed as error:
+            logger.warning("SparkNotReleased attempt=%s error=%s", order.attempt, error)
+            if not settings.spark_remote and find_server(settings.runtime_directory) != remote:
+                return
+            time.sleep(_RELEASE_DELAY_S * attempt)
+        else:
+            return
+    raise ReleaseFailed(f"{remote} did not release session {order.spark_session_id} in {_RELEASE_ATTEMPTS} attempts")

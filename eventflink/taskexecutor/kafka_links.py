@@ -1,0 +1,284 @@
+"""The TaskExecutor's three threads to Kafka: effects in, reports and beats out.
+
+Everything that Kafka tells is put into one bounded inbox as an `Input`, to be called by the main loop with the time; nothing is decided
+here. Effects are read from the end of `deployments` on (P12) with positions that are never committed; a hole in them is told, not hidden.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from eventflink.events.codec import PayloadCodec, ReportsCodec, UndecodableRecord
+from eventflink.events.effects import DeploymentEnvelope
+from eventflink.events.inputs import Heartbeat, TaskManagerReport
+from eventflink.events.topics import Topic, topic_name
+from eventflink.taskexecutor.protocol import Action, TaskExecutorProtocol
+
+_LOGGER = logging.getLogger(__name__)
+_CLIENT_LOGGER = logging.getLogger(f"{__name__}.client")
+_CLIENT_LOGGER.setLevel(logging.ERROR)  # Each lost connection is a line of the client's; `_Troubles` says it often enough.
+
+Input = Callable[[int], list[Action]]
+"""Something that happened: called with the time in milliseconds, it returns what is to be done."""
+
+_POLL_S: Final = 0.1
+_METADATA_TIMEOUT_S: Final = 5.0
+_RETRY_S: Final = 0.5
+_REPORT_TIMEOUT_MS: Final = 10_000
+_RECORD_LIMIT_BYTES: Final = 200 * 1024
+_TROUBLE_INTERVAL_S: Final = 10.0
+
+
+def client_configuration(bootstrap: str, client_id: str) -> dict[str, Any]:
+    """Return what every client of this process is configured with: quick to find a broker that comes back, quiet."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": client_id,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1000,
+        "retry.backoff.ms": 50,
+        "socket.nagle.disable": True,
+        "log.connection.close": False,
+        "error_cb": _Troubles(),
+        "logger": _CLIENT_LOGGER,
+    }
+
+
+class Inbox:
+    """The bounded queue before the main loop; whoever is faster than the loop waits, until the inbox is closed."""
+
+    def __init__(self, capacity: int = 10_000) -> None:
+        """Open it."""
+        self._queue: queue.Queue[Input] = queue.Queue(capacity)
+        self._closed = threading.Event()
+
+    def put(self, item: Input) -> None:
+        """Hand the item to the main loop; without effect once closed."""
+        while not self._closed.is_set():
+            try:
+                self._queue.put(item, timeout=_POLL_S)
+            except queue.Full:
+                continue
+            return
+
+    def take(self, timeout_s: float, limit: int) -> list[Input]:
+        """Return what is there, at most `limit`; wait for the first at most `timeout_s`."""
+        items: list[Input] = []
+        try:
+            items.append(self._queue.get(timeout=timeout_s))
+            while len(items) < limit:
+                items.append(self._queue.get_nowait())
+        except queue.Empty:
+            pass
+        return items
+
+    def close(self) -> None:
+        """Take nothing more, and let nobody wait."""
+        self._closed.set()
+
+
+class _Troubles:
+    """Logs what a client complains of, at most once in a while: it repeats itself many times a second."""
+
+    def __init__(self) -> None:
+        self._last_s = -_TROUBLE_INTERVAL_S
+
+    def __call__(self, error: KafkaError) -> None:
+        now_s = time.monotonic()
+        if now_s - self._last_s >= _TROUBLE_INTERVAL_S:
+            self._last_s = now_s
+            _LOGGER.warning("KafkaTrouble error=%s", error)
+
+
+class EffectsReader:
+    """Reads `deployments` in a thread of its own, from the end that it had when the thread began."""
+
+    def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, inbox: Inbox, protocol: TaskExecutorProtocol) -> None:
+        """Prepare the consumer; nothing is read yet."""
+        self._topic = topic_name(cluster_id, Topic.DEPLOYMENTS)
+        self._inbox = inbox
+        self._protocol = protocol
+        self._codec = PayloadCodec("DeploymentEnvelope")
+        self._closing = threading.Event()
+        self.positioned = threading.Event()
+        self._consumer = Consumer(
+            client_configuration(bootstrap, task_manager_id)
+            | {
+                "group.id": f"{cluster_id}.taskexecutor.{task_manager_id}",  # Required by the client; nothing joins or commits.
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+            }
+        )
+        self._thread = threading.Thread(target=self._run, name="effects-reader", daemon=True)
+
+    def start(self) -> None:
+        """Begin; `positioned` is set once no later effect can be missed."""
+        self._thread.start()
+
+    def close(self, timeout_s: float) -> None:
+        """End the thread."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        self._position()
+        while not self._closing.is_set():
+            message = self._consumer.poll(_POLL_S)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                self._deliver(message)
+            elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):  # noqa: SLF001 - public, named so
+                self._skip_hole(str(error))
+            else:
+                _LOGGER.warning("EffectsUnreadable topic=%s error=%s", self._topic, error)
+        self._consumer.close()
+
+    def _position(self) -> None:
+        """Stand at the end of the topic. The offset is asked for here: `OFFSET_END` would be looked up at some later time."""
+        partition = TopicPartition(self._topic, 0)
+        while not self._closing.is_set():
+            try:
+                _, end = self._consumer.get_watermark_offsets(partition, timeout=_METADATA_TIMEOUT_S)
+            except KafkaException as error:
+                _LOGGER.warning("EffectsNotPositioned topic=%s error=%s", self._topic, error)
+                self._closing.wait(_RETRY_S)
+                continue
+            partition.offset = end
+            self._consumer.assign([partition])
+            _LOGGER.info("EffectsPositioned topic=%s offset=%d", self._topic, end)
+            self.positioned.set()
+            return
+
+    def _skip_hole(self, reason: str) -> None:
+        _LOGGER.error("EffectsLost topic=%s reason=%s", self._topic, reason)
+        self._position()
+        text = f"effects of {self._topic} may have been missed: {reason}"
+        self._inbox.put(lambda now_ms: self._protocol.on_effects_lost(text, now_ms))
+
+    def _deliver(self, message: Message) -> None:
+        try:
+            payload, fields = self._codec.decode(message.value() or b"")
+            envelope = DeploymentEnvelope(payload=payload, **fields)
+        except (UndecodableRecord, TypeError) as error:
+            _LOGGER.error("EffectUndecodable topic=%s offset=%s reason=%s", self._topic, message.offset(), error)  # noqa: TRY400 - the message says it all
+            return
+        self._inbox.put(lambda now_ms: self._protocol.on_deployment(envelope, now_ms))
+
+
+class _PolledProducer:
+    """A producer with the thread that serves its delivery callbacks."""
+
+    def __init__(self, configuration: dict[str, Any], name: str) -> None:
+        self._configuration = configuration
+        self._producer = Producer(configuration)
+        self._broken = False
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def produce(self, topic: str, key: str, value: bytes, on_delivery: Callable[[KafkaError | None], None]) -> None:
+        """Append a record; the callback comes in any case."""
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            self._broken = self._broken or (error is not None and error.fatal())
+            on_delivery(error)
+
+        try:
+            self._producer.produce(topic, value, key, partition=0, on_delivery=delivered)
+        except BufferError:
+            on_delivery(KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - public, named so
+        except KafkaException as error:
+            self._broken = self._broken or error.args[0].fatal()
+            on_delivery(error.args[0])
+
+    def close(self, timeout_s: float) -> int:
+        """Deliver what is waiting; return how many records were not delivered in time."""
+        left = int(self._producer.flush(timeout_s))
+        self._closing.set()
+        self._thread.join(timeout_s)
+        return left
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._producer.poll(_POLL_S)
+            if self._broken:
+                self._replace()
+
+    def _replace(self) -> None:
+        """Begin anew: after a fatal error (a fenced or confused idempotent producer) the old one delivers nothing more."""
+        _LOGGER.error("ProducerReplaced thread=%s", self._thread.name)
+        old, self._producer = self._producer, Producer(self._configuration)
+        self._broken = False
+        old.purge()
+        old.flush(_POLL_S)
+
+
+class ReportsWriter:
+    """Appends reports and beats, and tells the protocol what became of them."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        task_manager_id: str,
+        beat_timeout_ms: int,
+        inbox: Inbox,
+        protocol: TaskExecutorProtocol,
+    ) -> None:
+        """Open the producers; a beat that is not delivered within `beat_timeout_ms` is given up."""
+        self._task_manager_id = task_manager_id
+        self._inbox = inbox
+        self._protocol = protocol
+        self._reports_topic = topic_name(cluster_id, Topic.TASKMANAGERS)
+        self._beats_topic = topic_name(cluster_id, Topic.HEARTBEATS)
+        self._reports_codec = ReportsCodec("TaskManagerEnvelope")
+        self._beats_codec = PayloadCodec("HeartbeatEnvelope")
+        common = client_configuration(bootstrap, task_manager_id) | {"acks": "all", "linger.ms": 0}
+        self._reports = _PolledProducer(common | {"enable.idempotence": True, "message.timeout.ms": _REPORT_TIMEOUT_MS}, "reports-producer")
+        # A producer of its own: beats neither wait behind reports nor keep them waiting.
+        self._beats = _PolledProducer(common | {"message.timeout.ms": beat_timeout_ms}, "beats-producer")
+
+    def send_reports(self, reports: Sequence[TaskManagerReport], sent_at_ms: int) -> None:
+        """Append the reports in one record, or in several when they are too large for one."""
+        value = self._reports_codec.encode(reports)
+        if len(value) > _RECORD_LIMIT_BYTES and len(reports) > 1:
+            half = len(reports) // 2
+            self.send_reports(reports[:half], sent_at_ms)
+            self.send_reports(reports[half:], sent_at_ms)
+            return
+
+        def on_delivery(error: KafkaError | None) -> None:
+            if error is None:
+                self._inbox.put(lambda now_ms: self._protocol.on_reports_delivered(reports, sent_at_ms, now_ms))
+                return
+            _LOGGER.warning("ReportsNotDelivered reports=%d error=%s", len(reports), error)
+            self._inbox.put(lambda now_ms: self._protocol.on_reports_failed(reports, now_ms))
+
+        self._reports.produce(self._reports_topic, self._task_manager_id, value, on_delivery)
+
+    def send_beat(self, beat: Heartbeat, sent_at_ms: int) -> None:
+        """Append the beat."""
+
+        def on_delivery(error: KafkaError | None) -> None:
+            if error is None:
+                self._inbox.put(lambda now_ms: self._protocol.on_beat_acknowledged(sent_at_ms, now_ms))
+            else:
+                _LOGGER.warning("BeatNotDelivered instance=%s sequence=%d error=%s", beat.instance_id, beat.sequence, error)
+
+        self._beats.produce(self._beats_topic, self._task_manager_id, self._beats_codec.encode(beat), on_delivery)
+
+    def close(self, timeout_s: float) -> int:
+        """Deliver what is waiting, for at most `timeout_s`; return how many reports were not delivered."""
+        left = self._reports.close(timeout_s)
+        self._beats.close(0.2)
+        return left

@@ -1,0 +1,111 @@
+"""What the protocol of a TaskExecutor orders of its task processes, and what it hears of them.
+
+Plain records, nothing else: `fork_server.py` carries the orders out and tells the events. Every order is idempotent, and an event about
+an attempt whose process was never started, or is long gone, does not come.
+"""
+
+from dataclasses import dataclass
+
+from eventflink.events.effects import TaskDeployment
+from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
+
+
+@dataclass(slots=True)
+class LaunchTask:
+    """Run the deployment in a process of its own; a second order for the same attempt is ignored."""
+
+    deployment: TaskDeployment
+    spark_session_id: str
+    blob_address: str
+
+
+@dataclass(slots=True)
+class EndTask:
+    """Ask the attempt's process to end (SIGTERM), and kill it (SIGKILL) after `kill_after_ms`; nothing happens when it has ended."""
+
+    attempt: AttemptId
+    kill_after_ms: int
+
+
+@dataclass(slots=True)
+class ReleaseSpark:
+    """Interrupt what the attempt's Spark session still runs on the server, and close the session."""
+
+    attempt: AttemptId
+    spark_session_id: str
+
+
+ProcessOrder = LaunchTask | EndTask | ReleaseSpark
+
+
+@dataclass(slots=True)
+class TaskLaunched:
+    """The attempt has a process."""
+
+    attempt: AttemptId
+    process_id: int
+
+
+@dataclass(slots=True)
+class TaskInitialized:
+    """The attempt's code is loaded: from here on it runs."""
+
+    attempt: AttemptId
+
+
+@dataclass(slots=True)
+class SparkOpened:
+    """The attempt is about to open its session on the Spark Connect server `remote`; what runs there outlives its process."""
+
+    attempt: AttemptId
+    spark_session_id: str
+    remote: str
+
+
+@dataclass(slots=True)
+class Finished:
+    """The process ended in order, and left these outputs."""
+
+    outputs: tuple[OutputLocation, ...]
+
+
+@dataclass(slots=True)
+class Failed:
+    """The task failed, or its process ended without saying how."""
+
+    cause: FailureCause
+
+
+@dataclass(slots=True)
+class Killed:
+    """A signal ended the process before it had said how its task ended."""
+
+    signal: int
+
+
+Outcome = Finished | Failed | Killed
+
+
+@dataclass(slots=True)
+class TaskProcessEnded:
+    """The attempt's process is gone: it was reaped before this is told."""
+
+    attempt: AttemptId
+    outcome: Outcome
+
+
+@dataclass(slots=True)
+class SparkReleased:
+    """Nothing of the attempt runs on a Spark server any more, as far as can be told (an unreachable server runs nothing)."""
+
+    attempt: AttemptId
+
+
+@dataclass(slots=True)
+class ForkServerDied:
+    """The fork server ended, and every task process with it; no other event comes after this one."""
+
+    reason: str
+
+
+ProcessEvent = TaskLaunched | TaskInitialized | SparkOpened | TaskProcessEnded | SparkReleased | ForkServerDied

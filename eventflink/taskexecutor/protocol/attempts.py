@@ -1,0 +1,337 @@
+"""The attempts and slots of one instance of a TaskExecutor.
+
+An attempt that this instance has heard of is known until the instance ends: it is never started twice, and whoever asks again gets the
+whole path of its states again. What ended stays in a bounded memory, cancellations that overtook their deployment (tombstones) and
+refusals among it. An attempt is terminal only when its process is reaped and its Spark session released (P15).
+"""
+
+import signal
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from eventflink.events.effects import TaskCancellation, TaskDeployment
+from eventflink.events.inputs import SlotOffer, SlotOfferRefusal, SlotReport, TaskManagerReport, TaskStateReport
+from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, OutputLocation, SlotStatus
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState
+from eventflink.taskexecutor.process_events import (
+    EndTask,
+    Failed,
+    Finished,
+    Killed,
+    LaunchTask,
+    Outcome,
+    ReleaseSpark,
+    SparkOpened,
+    SparkReleased,
+    TaskInitialized,
+    TaskLaunched,
+    TaskProcessEnded,
+)
+from eventflink.taskexecutor.protocol.actions import EndForkServer, Outbox, ProtocolSettings
+
+AttemptEvent = TaskLaunched | TaskInitialized | SparkOpened | TaskProcessEnded | SparkReleased
+
+# A record of `taskmanagers` is at most 256 KiB; user code can raise an exception of any length.
+_MESSAGE_LIMIT = 4096
+_STACK_TRACE_LIMIT = 16_384
+
+
+@dataclass(slots=True)
+class KnownAttempt:
+    """One attempt that the instance was told about; without allocation it is a tombstone.
+
+    `path` holds the states that it went through after DEPLOYING; the first `said` of them were reported.
+    """
+
+    attempt: AttemptId
+    allocation_id: str = ""
+    slot_index: int = -1
+    spark_session_id: str = ""
+    refusal: str = ""
+    path: list[ExecutionState] = field(default_factory=list)
+    said: int = 0
+    offered: bool = False
+    process_id: int = 0
+    spark_opened: bool = False
+    cancelled: bool = False
+    ending: bool = False
+    outcome: Outcome | None = None
+    deadline_ms: int | None = None
+    outputs: tuple[OutputLocation, ...] = ()
+    cause: FailureCause | None = None
+    delivered: bool = False
+
+    @property
+    def state(self) -> ExecutionState:
+        """Where it stands, in the master's words."""
+        if self.path and self.path[-1] in TERMINAL_EXECUTION_STATES:
+            return self.path[-1]
+        if self.cancelled:
+            return ExecutionState.CANCELING
+        return self.path[-1] if self.path else ExecutionState.DEPLOYING
+
+
+def _name_signal(number: int) -> str:
+    try:
+        return f"{number} ({signal.Signals(number).name})"
+    except ValueError:
+        return str(number)
+
+
+def _clip(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit // 2]}\n… {len(text) - limit} characters left out …\n{text[-limit // 2 :]}"
+
+
+def _clip_cause(cause: FailureCause) -> FailureCause:
+    trace = cause.stack_trace
+    return FailureCause(
+        _clip(cause.failure_type, 256),
+        _clip(cause.message, _MESSAGE_LIMIT),
+        None if trace is None else _clip(trace, _STACK_TRACE_LIMIT),
+    )
+
+
+class AttemptTable:
+    """What one instance runs and ran; it writes orders and reports to the outbox."""
+
+    def __init__(self, settings: ProtocolSettings, instance_id: str, outbox: Outbox) -> None:
+        """Begin with free slots and no memory."""
+        self._settings = settings
+        self._instance_id = instance_id
+        self._outbox = outbox
+        self._live: dict[AttemptId, KnownAttempt] = {}
+        self._ended: dict[AttemptId, KnownAttempt] = {}
+        self._slots: list[KnownAttempt | None] = [None] * settings.slot_count
+        self._ending_all = False
+        self._silent = False
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing runs and nothing has to be released."""
+        return not self._live
+
+    @property
+    def free_slots(self) -> int:
+        """How many slots nobody has."""
+        return self._slots.count(None)
+
+    @property
+    def running_tasks(self) -> int:
+        """How many attempts are not terminal."""
+        return len(self._live)
+
+    def deploy(self, deployment: TaskDeployment, blob_address: str, refusal: str, now_ms: int) -> None:
+        """Start the attempt in its slot, or refuse it (for `refusal`, if any), or answer again what is known of it."""
+        attempt = AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)
+        known = self._live.get(attempt) or self._ended.get(attempt)
+        if known is not None:
+            self._outbox.report(self._present(known))
+            return
+        known = KnownAttempt(attempt, deployment.allocation_id, deployment.slot_index)
+        known.refusal = refusal or self._find_refusal(deployment.slot_index)
+        if known.refusal:
+            self._remember(known)
+            self._outbox.report(self._present(known))
+            return
+        # Derived, not drawn: unique because instance ids are, and the same in every run of a simulation.
+        known.spark_session_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self._instance_id}/{attempt}"))
+        known.deadline_ms = now_ms + self._settings.launch_timeout_ms
+        self._live[attempt] = known
+        self._slots[known.slot_index] = known
+        self._outbox.order(LaunchTask(deployment, known.spark_session_id, blob_address))
+
+    def cancel(self, cancellation: TaskCancellation, now_ms: int) -> None:
+        """End the attempt; one that is not known leaves a tombstone, so that its deployment, when it comes, starts nothing."""
+        attempt = AttemptId(cancellation.job_id, cancellation.vertex_id, cancellation.subtask_index, cancellation.attempt)
+        live = self._live.get(attempt)
+        if live is not None:
+            live.cancelled = True
+            self._end(live, now_ms)
+            return
+        ended = self._ended.get(attempt)
+        if ended is None:
+            ended = KnownAttempt(attempt, path=[ExecutionState.CANCELED], said=1, cancelled=True)
+            self._remember(ended)
+        self._outbox.report(self._present(ended))
+
+    def end_all(self, now_ms: int, *, silent: bool) -> None:
+        """End every attempt because the instance ends; when silent, nothing more is reported of any."""
+        self._ending_all = True
+        self._silent = self._silent or silent
+        for known in list(self._live.values()):
+            self._end(known, now_ms)
+
+    def handle(self, event: AttemptEvent, now_ms: int) -> None:
+        """Take what the fork server tells of an attempt; what it tells of an attempt that is over changes nothing."""
+        known = self._live.get(event.attempt)
+        if known is None:
+            return
+        match event:
+            case TaskLaunched(process_id=process_id):
+                known.process_id = process_id
+                if not known.ending:
+                    known.deadline_ms = None
+                self._advance(known, ExecutionState.INITIALIZING)
+            case TaskInitialized():
+                self._advance(known, ExecutionState.INITIALIZING, ExecutionState.RUNNING)
+            case SparkOpened():
+                known.spark_opened = True
+            case TaskProcessEnded(outcome=outcome):
+                self._process_ended(known, outcome, now_ms, can_release=True)
+            case SparkReleased():
+                known.spark_opened = False
+                if known.outcome is not None:
+                    self._conclude(known)
+
+    def processes_lost(self, reason: str, now_ms: int) -> None:
+        """Every task process is gone with its fork server; what their Spark sessions do is released by the next one."""
+        outcome = Failed(FailureCause("ForkServerDied", f"the fork server of the TaskExecutor ended: {reason}"))
+        for known in list(self._live.values()):
+            if known.outcome is None:
+                self._process_ended(known, outcome, now_ms, can_release=False)
+
+    def release_again(self) -> None:
+        """Order again every release that is still waited for: a new fork server is there."""
+        for known in self._live.values():
+            if known.outcome is not None:
+                self._outbox.order(ReleaseSpark(known.attempt, known.spark_session_id))
+
+    def tick(self, now_ms: int) -> None:
+        """Hold the bounds: a release that takes too long is not waited for, a fork server that does not answer is ended."""
+        for known in list(self._live.values()):
+            if known.deadline_ms is None or now_ms < known.deadline_ms:
+                continue
+            if known.outcome is not None:
+                self._conclude(known)
+                continue
+            known.deadline_ms = None
+            what = "end" if known.ending else "launch"
+            self._outbox.processes.append(EndForkServer(f"it was told to {what} {known.attempt} and did not"))
+            return
+
+    def report_slots(self) -> None:
+        """Report everything; terminal states that Kafka has not acknowledged go before it, lest the attempts seem missing."""
+        for known in self._ended.values():
+            if not known.delivered and known.allocation_id:
+                self._outbox.report(self._present(known))
+        slots = tuple(SlotStatus(i, None if s is None else s.allocation_id) for i, s in enumerate(self._slots))
+        attempts = tuple(AttemptStatus(*k.attempt, k.state) for k in self._live.values())
+        self._outbox.report([SlotReport(self._settings.task_manager_id, self._instance_id, slots, attempts)])
+
+    def report_again(self, attempts: Iterable[AttemptId]) -> None:
+        """Say again what is known of the attempts."""
+        for attempt in attempts:
+            known = self._live.get(attempt) or self._ended.get(attempt)
+            if known is not None:
+                self._outbox.report(self._present(known))
+
+    def delivered(self, reports: Iterable[TaskManagerReport]) -> None:
+        """Kafka has these reports."""
+        for report in reports:
+            if isinstance(report, TaskStateReport) and report.execution_state in TERMINAL_EXECUTION_STATES:
+                known = self._ended.get(attempt_of(report))
+                if known is not None:
+                    known.delivered = True
+
+    def find_allocations(self, allocation_ids: set[str]) -> Iterator[AttemptId]:
+        """Return the attempts of these allocations."""
+        for memory in (self._live, self._ended):
+            yield from (known.attempt for known in memory.values() if known.allocation_id in allocation_ids)
+
+    def _find_refusal(self, slot_index: int) -> str:
+        if self._ending_all:
+            return "the TaskExecutor ends"
+        if not 0 <= slot_index < len(self._slots):
+            return f"there is no slot {slot_index}: the slots are 0 to {len(self._slots) - 1}"
+        holder = self._slots[slot_index]
+        return "" if holder is None else f"slot {slot_index} is taken by {holder.attempt} (allocation {holder.allocation_id})"
+
+    def _end(self, known: KnownAttempt, now_ms: int) -> None:
+        if known.outcome is not None:
+            return
+        if not known.ending:
+            known.ending = True
+            known.deadline_ms = now_ms + self._settings.kill_timeout_ms + self._settings.end_timeout_ms
+        self._outbox.order(EndTask(known.attempt, self._settings.kill_timeout_ms))
+
+    def _advance(self, known: KnownAttempt, *states: ExecutionState) -> None:
+        """Report the states that are new; what is being ended has nothing more to say until it has ended."""
+        known.path.extend(s for s in states if s not in known.path)
+        if not known.ending:
+            self._say(known)
+
+    def _process_ended(self, known: KnownAttempt, outcome: Outcome, now_ms: int, *, can_release: bool) -> None:
+        if known.outcome is not None:
+            return
+        known.outcome = outcome
+        if isinstance(outcome, Finished) or not known.spark_opened:  # A task that finishes has closed its session itself.
+            self._conclude(known)
+            return
+        known.deadline_ms = now_ms + self._settings.spark_release_timeout_ms
+        if can_release:
+            self._outbox.order(ReleaseSpark(known.attempt, known.spark_session_id))
+
+    def _conclude(self, known: KnownAttempt) -> None:
+        """Make the attempt terminal: its process is reaped and its Spark session released, or waited for long enough."""
+        outcome = known.outcome
+        if known.cancelled:
+            known.path.append(ExecutionState.CANCELED)
+            known.said = len(known.path) - 1  # What it went through meanwhile is of no interest any more.
+        elif isinstance(outcome, Finished):
+            known.outputs = outcome.outputs
+            known.path = [ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED]
+        else:
+            known.cause = _clip_cause(self._find_cause(known, outcome))
+            known.path.append(ExecutionState.FAILED)
+        known.deadline_ms = None
+        del self._live[known.attempt]
+        self._slots[known.slot_index] = None
+        self._remember(known)
+        if not self._ending_all or known.state is not ExecutionState.FAILED:
+            self._say(known)  # Else nobody asked for this end and it is no failure of the task: the instance's end says it.
+
+    @staticmethod
+    def _find_cause(known: KnownAttempt, outcome: Outcome | None) -> FailureCause:
+        if isinstance(outcome, Failed):
+            return outcome.cause
+        number = outcome.signal if isinstance(outcome, Killed) else 0
+        return FailureCause("TaskProcessDied", f"task process {known.process_id} was killed by signal {_name_signal(number)}")
+
+    def _remember(self, known: KnownAttempt) -> None:
+        self._ended[known.attempt] = known
+        while len(self._ended) > self._settings.ended_attempt_limit:
+            del self._ended[next(iter(self._ended))]
+
+    def _say(self, known: KnownAttempt) -> None:
+        """Report the states that were not reported; with the first goes the offer of the slot."""
+        if self._silent or known.said == len(known.path):
+            return
+        self._outbox.report(self._reports_of(known, known.path[known.said :], with_offer=not known.offered))
+        known.offered = True
+        known.said = len(known.path)
+
+    def _present(self, known: KnownAttempt) -> list[TaskManagerReport]:
+        """Return all that was said of the attempt; nothing before it was launched, for that will be said when it is."""
+        if self._silent:
+            return []
+        if known.refusal:
+            return [SlotOfferRefusal(self._settings.task_manager_id, self._instance_id, known.allocation_id, known.refusal)]
+        if known.said == 0:
+            return []
+        return self._reports_of(known, known.path[: known.said], with_offer=bool(known.allocation_id))
+
+    def _reports_of(self, known: KnownAttempt, states: Iterable[ExecutionState], *, with_offer: bool) -> list[TaskManagerReport]:
+        task_manager_id, instance_id = self._settings.task_manager_id, self._instance_id
+        job_id, vertex_id, subtask_index, attempt = known.attempt
+        reports: list[TaskManagerReport] = [SlotOffer(task_manager_id, instance_id, known.allocation_id)] if with_offer else []
+        for state in states:
+            outputs = known.outputs if state is ExecutionState.FINISHED else ()
+            cause = known.cause if state is ExecutionState.FAILED else None
+            reports.append(TaskStateReport(task_manager_id, instance_id, job_id, vertex_id, subtask_index, attempt, state, outputs, cause))
+        return reports
+
+
+def attempt_of(report: TaskStateReport) -> AttemptId:
+    """Return the attempt that the report is about."""
+    return AttemptId(report.job_id, report.vertex_id, report.subtask_index, report.attempt)

@@ -1,0 +1,303 @@
+"""The life of a TaskExecutor: it registers, beats, obeys the leader of the newest epoch, fences itself, and ends in order.
+
+Here is when an instance begins and ends (P12, P14) and which effects count (P4); what it runs is in `attempts.py`. Times are
+milliseconds of one monotonic clock, passed in. An instance is replaced only when all its tasks have ended: whoever registers anew has
+nothing of the past running.
+"""
+
+import zlib
+from collections.abc import Iterable
+from enum import Enum, auto
+
+from eventflink.events.effects import (
+    DeploymentEnvelope,
+    FileUploadOrder,
+    InstanceForgotten,
+    LeaderChanged,
+    RegistrationAccepted,
+    TaskCancellation,
+    TaskDeployment,
+)
+from eventflink.events.inputs import (
+    Disconnection,
+    FileUploadCompleted,
+    Heartbeat,
+    TaskManagerRegistration,
+    TaskManagerReport,
+)
+from eventflink.taskexecutor.process_events import ForkServerDied, ProcessEvent
+from eventflink.taskexecutor.protocol.actions import (
+    Action,
+    NewInstanceNeeded,
+    Outbox,
+    ProtocolSettings,
+    SendHeartbeat,
+    StartForkServer,
+    Stopped,
+    UploadFile,
+)
+from eventflink.taskexecutor.protocol.attempts import AttemptTable
+from eventflink.taskexecutor.protocol.unsaid import Unsaid
+
+_EPOCH_OF_NO_LEADER = -1
+_FORK_SERVER_DELAY_MS = 100
+
+
+class Phase(Enum):
+    """Where the TaskExecutor's instance stands."""
+
+    NEW = auto()
+    REGISTERING = auto()
+    REGISTERED = auto()
+    FENCING = auto()
+    STOPPING = auto()
+    STOPPED = auto()
+
+
+class TaskExecutorProtocol:
+    """Takes inputs and returns the actions that follow; see the module."""
+
+    def __init__(self, settings: ProtocolSettings) -> None:
+        """Do nothing yet: `start` begins."""
+        self._settings = settings
+        self._outbox = Outbox()
+        self._table = AttemptTable(settings, "", self._outbox)
+        self.phase = Phase.NEW
+        self.instance_id = ""
+        self.newest_epoch = _EPOCH_OF_NO_LEADER
+        self._reported_epoch = _EPOCH_OF_NO_LEADER
+        self._blob_address = ""
+        self._end_reason = ""
+        self._failed = False
+        self._stop_deadline_ms = 0
+        self._registrations: list[int] = []
+        self._registration_count = 0
+        self._refusals = 0
+        self._next_registration_ms = 0
+        self._alive_ms: int | None = None
+        self._next_beat_ms: int | None = None  # Only a registered instance beats: to others a beat means nothing.
+        self._beat_sequence = 0
+        self._uploads: set[str] = set()
+        self._unsaid = Unsaid()
+        self._resend_at_ms = 0
+        self._fork_server_up = False
+        self._fork_server_start_ms: int | None = 0
+        self._fork_server_deaths: list[int] = []
+
+    def start(self, now_ms: int, instance_id: str) -> list[Action]:
+        """Begin an instance: at the start of the process, and whenever `NewInstanceNeeded` was given.
+
+        Raises:
+            ValueError: the instance before has not ended.
+
+        """
+        if self.phase is not Phase.NEW:
+            raise ValueError(f"{self._settings.task_manager_id} cannot start {instance_id}: {self.instance_id} is {self.phase.name}")
+        first = not self.instance_id
+        self.phase = Phase.REGISTERING
+        self.instance_id = instance_id
+        self._table = AttemptTable(self._settings, instance_id, self._outbox)
+        self._registrations = []
+        self._registration_count = 0
+        self._alive_ms = None
+        self._next_beat_ms = None
+        self._uploads.clear()
+        self._unsaid.clear()
+        # After a failure many instances begin at once; their registrations are spread (P13), and refused ones do not hurry.
+        self._next_registration_ms = now_ms if first else now_ms + self._delay_registration(self._refusals) // 2
+        return self.on_tick(now_ms)
+
+    def on_deployment(self, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
+        """Obey one record of `deployments`, unless its epoch is older than the newest seen or it is for another instance."""
+        if envelope.epoch < self.newest_epoch:
+            return []
+        self.newest_epoch = envelope.epoch
+        mine = envelope.task_manager_id == self._settings.task_manager_id and envelope.instance_id == self.instance_id
+        if mine and self.phase in (Phase.REGISTERING, Phase.REGISTERED):
+            self._obey(envelope, now_ms)
+        return self._settle(now_ms)
+
+    def on_effects_lost(self, reason: str, now_ms: int) -> list[Action]:
+        """Effects for this instance may have been missed (a hole in `deployments`): only a new instance knows what it is to do."""
+        self._fence(reason, now_ms)
+        return self._settle(now_ms)
+
+    def on_process_event(self, event: ProcessEvent, now_ms: int) -> list[Action]:
+        """Take what the fork server tells."""
+        if isinstance(event, ForkServerDied):
+            self._on_fork_server_died(event.reason, now_ms)
+        else:
+            self._table.handle(event, now_ms)
+        return self._settle(now_ms)
+
+    def on_tick(self, now_ms: int) -> list[Action]:
+        """Do what is due; call it at least every few tens of milliseconds."""
+        if self.phase in (Phase.NEW, Phase.STOPPED):
+            return self._outbox.take(now_ms)
+        if self._fork_server_start_ms is not None and now_ms >= self._fork_server_start_ms:
+            self._start_fork_server()
+        if (
+            self.phase is Phase.REGISTERED
+            and self._alive_ms is not None
+            and now_ms - self._alive_ms >= self._settings.self_fence_timeout_ms
+        ):
+            self._fence(f"no beat was acknowledged for {now_ms - self._alive_ms} ms", now_ms)
+        if self.phase is Phase.REGISTERING and now_ms >= self._next_registration_ms:
+            self._send_registration(now_ms)
+        if self._next_beat_ms is not None and now_ms >= self._next_beat_ms:
+            self._send_beat(now_ms)
+        self._table.tick(now_ms)
+        if now_ms >= self._resend_at_ms:
+            self._unsaid.say(self._table, self._outbox)
+        return self._settle(now_ms)
+
+    def on_beat_acknowledged(self, sent_at_ms: int, now_ms: int) -> list[Action]:
+        """Kafka has the beat that was sent at `sent_at_ms`."""
+        if self._alive_ms is not None:  # A beat of an earlier instance was sent before this one's registration.
+            self._alive_ms = max(self._alive_ms, sent_at_ms)
+        return self._settle(now_ms)
+
+    def on_reports_delivered(self, reports: Iterable[TaskManagerReport], sent_at_ms: int, now_ms: int) -> list[Action]:
+        """Kafka has these reports. A registration counts as a beat: the master holds for alive whose registration it has read (P13)."""
+        current = [r for r in reports if r.instance_id == self.instance_id]
+        if any(isinstance(r, TaskManagerRegistration) for r in current):
+            self._alive_ms = sent_at_ms if self._alive_ms is None else max(self._alive_ms, sent_at_ms)
+        self._table.delivered(current)
+        return self._settle(now_ms)
+
+    def on_reports_failed(self, reports: Iterable[TaskManagerReport], now_ms: int) -> list[Action]:
+        """Kafka did not take these reports: say again, a little later, how things stand then."""
+        self._unsaid.add((r for r in reports if r.instance_id == self.instance_id), self._table)
+        self._resend_at_ms = now_ms + self._settings.resend_delay_ms
+        return self._settle(now_ms)
+
+    def on_upload_completed(self, instance_id: str, request_id: str, blob_key: str | None, error: str | None, now_ms: int) -> list[Action]:
+        """Report how an `UploadFile` ended: with the blob's key, or with what went wrong."""
+        if instance_id == self.instance_id and request_id in self._uploads:
+            self._uploads.discard(request_id)
+            self._report_upload(request_id, blob_key, error)
+        return self._settle(now_ms)
+
+    def stop(self, now_ms: int, reason: str, *, failed: bool = False) -> list[Action]:
+        """End all tasks, say goodbye, and give `Stopped`; bounded in time."""
+        self._begin_stop(now_ms, reason, failed=failed)
+        return self._settle(now_ms)
+
+    def _obey(self, envelope: DeploymentEnvelope, now_ms: int) -> None:
+        payload = envelope.payload
+        if isinstance(payload, InstanceForgotten):
+            self._refusals += self.phase is Phase.REGISTERING
+            self._fence(f"the master has forgotten this instance: {payload.reason}", now_ms)
+            return
+        if isinstance(payload, RegistrationAccepted | LeaderChanged):
+            self._blob_address = payload.blob_address
+        elif not self._blob_address:
+            return  # Nothing can be run before the first leader is known; the master sends again what is not acknowledged.
+        newly = self._become_registered(now_ms)
+        match payload:
+            case TaskDeployment():
+                refusal = "" if self._fork_server_up else "the fork server is being started again"
+                self._table.deploy(payload, self._blob_address, refusal, now_ms)
+            case TaskCancellation():
+                self._table.cancel(payload, now_ms)
+            case FileUploadOrder():
+                self._upload(payload)
+            case _:
+                pass
+        if isinstance(payload, LeaderChanged) or (envelope.epoch > self._reported_epoch and not newly):
+            self._table.report_slots()
+        self._reported_epoch = envelope.epoch
+
+    def _become_registered(self, now_ms: int) -> bool:
+        """Any effect for this instance proves that the master has it. Tell whether that is news."""
+        if self.phase is not Phase.REGISTERING:
+            return False
+        self.phase = Phase.REGISTERED
+        self._refusals = 0
+        if self._alive_ms is None:  # Kafka's own acknowledgement is still under way: the first one sent is the safe guess.
+            self._alive_ms = self._registrations[0] if self._registrations else now_ms
+        self._registrations = []
+        self._next_beat_ms = now_ms
+        return True
+
+    def _upload(self, order: FileUploadOrder) -> None:
+        if order.request_id in self._uploads:
+            return
+        if len(self._uploads) >= self._settings.upload_limit:
+            self._report_upload(order.request_id, None, f"{self._settings.upload_limit} uploads are under way: ask again later")
+            return
+        self._uploads.add(order.request_id)
+        self._outbox.others.append(UploadFile(order, self._blob_address))
+
+    def _report_upload(self, request_id: str, blob_key: str | None, error: str | None) -> None:
+        self._outbox.report([FileUploadCompleted(self._settings.task_manager_id, self.instance_id, request_id, blob_key, error)])
+
+    def _fence(self, reason: str, now_ms: int) -> None:
+        if self.phase not in (Phase.REGISTERING, Phase.REGISTERED):
+            return
+        self.phase, self._end_reason = Phase.FENCING, reason
+        self._next_beat_ms = None
+        self._table.end_all(now_ms, silent=True)
+
+    def _begin_stop(self, now_ms: int, reason: str, *, failed: bool) -> None:
+        if self.phase in (Phase.STOPPING, Phase.STOPPED):
+            return
+        settings = self._settings
+        fencing = self.phase is Phase.FENCING
+        self.phase, self._end_reason, self._failed = Phase.STOPPING, reason, failed
+        self._stop_deadline_ms = now_ms + settings.kill_timeout_ms + settings.end_timeout_ms + settings.spark_release_timeout_ms
+        self._table.end_all(now_ms, silent=fencing)
+
+    def _settle(self, now_ms: int) -> list[Action]:
+        """End the instance once it is to end and nothing of it is left; return what is to be done."""
+        if self.phase is Phase.FENCING and self._table.quiet:
+            self.phase = Phase.NEW
+            self._outbox.others.append(NewInstanceNeeded(self._end_reason))
+        elif self.phase is Phase.STOPPING and (self._table.quiet or now_ms >= self._stop_deadline_ms):
+            self.phase = Phase.STOPPED
+            if self._registration_count:
+                self._outbox.report([Disconnection(self._settings.task_manager_id, self.instance_id, self._end_reason)])
+            self._outbox.others.append(Stopped(self._end_reason, self._failed))
+        return self._outbox.take(now_ms)
+
+    def _send_registration(self, now_ms: int) -> None:
+        settings = self._settings
+        self._outbox.report(
+            [TaskManagerRegistration(settings.task_manager_id, self.instance_id, settings.host, settings.process_id, settings.slot_count)]
+        )
+        self._registrations = (self._registrations or [now_ms])[:1]
+        self._registration_count += 1
+        self._next_registration_ms = now_ms + self._delay_registration(self._registration_count - 1)
+
+    def _delay_registration(self, failures: int) -> int:
+        """Return a delay that doubles up to a limit; jittered by half, otherwise for each instance and try, equally in each simulation."""
+        delay_ms = min(self._settings.registration_retry_ms << min(failures, 16), self._settings.registration_retry_limit_ms)
+        return delay_ms // 2 + zlib.crc32(f"{self.instance_id}/{self._registration_count}".encode()) % (delay_ms // 2 + 1)
+
+    def _send_beat(self, now_ms: int) -> None:
+        self._beat_sequence += 1
+        self._next_beat_ms = now_ms + self._settings.heartbeat_interval_ms
+        ids = (self._settings.task_manager_id, self.instance_id)
+        beat = Heartbeat(*ids, self._beat_sequence, self._table.free_slots, self._table.running_tasks)
+        self._outbox.others.append(SendHeartbeat(beat, now_ms))
+
+    def _start_fork_server(self) -> None:
+        self._fork_server_start_ms = None
+        self._fork_server_up = True
+        self._outbox.processes.append(StartForkServer())
+        self._table.release_again()
+
+    def _on_fork_server_died(self, reason: str, now_ms: int) -> None:
+        """All its attempts have failed; start another one, after a growing delay, unless it dies again and again."""
+        settings = self._settings
+        self._fork_server_up = False
+        self._table.processes_lost(reason, now_ms)
+        recent = [t for t in self._fork_server_deaths if now_ms - t < settings.fork_server_restart_window_ms]
+        self._fork_server_deaths = [*recent, now_ms]
+        deaths = len(self._fork_server_deaths)
+        if deaths > settings.fork_server_restart_limit:
+            self._fork_server_start_ms = None
+            window_ms = settings.fork_server_restart_window_ms
+            self._begin_stop(now_ms, f"the fork server died {deaths} times within {window_ms} ms: {reason}", failed=True)
+            return
+        self._fork_server_start_ms = now_ms + (_FORK_SERVER_DELAY_MS << (deaths - 1))

@@ -1,0 +1,57 @@
+"""What Kafka did not take and is to be said again: not the old reports, but how things stand by then."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from eventflink.events.inputs import (
+    FileUploadCompleted,
+    SlotOffer,
+    SlotOfferRefusal,
+    SlotReport,
+    TaskManagerReport,
+    TaskStateReport,
+)
+from eventflink.model.attempts import AttemptId
+from eventflink.taskexecutor.protocol.actions import Outbox
+from eventflink.taskexecutor.protocol.attempts import AttemptTable, attempt_of
+
+
+@dataclass(slots=True)
+class Unsaid:
+    """Collects subjects of failed reports until they are said again; bounded by what the instance knows."""
+
+    attempts: dict[AttemptId, None] = field(default_factory=dict)
+    uploads: dict[str, FileUploadCompleted] = field(default_factory=dict)
+    slots: bool = False
+
+    def add(self, reports: Iterable[TaskManagerReport], table: AttemptTable) -> None:
+        """Remember what these reports were about."""
+        allocations: set[str] = set()
+        for report in reports:
+            match report:
+                case TaskStateReport():
+                    self.attempts[attempt_of(report)] = None
+                case SlotOffer(allocation_id=allocation_id) | SlotOfferRefusal(allocation_id=allocation_id):
+                    allocations.add(allocation_id)
+                case FileUploadCompleted():
+                    self.uploads[report.request_id] = report
+                case SlotReport():
+                    self.slots = True
+                case _:
+                    pass  # A registration has its own retry; a failed disconnection leaves it to the missed beats.
+        if allocations:
+            self.attempts.update(dict.fromkeys(table.find_allocations(allocations)))
+
+    def say(self, table: AttemptTable, outbox: Outbox) -> None:
+        """Say it, and forget it."""
+        table.report_again(self.attempts)
+        if self.slots:
+            table.report_slots()
+        outbox.report(self.uploads.values())
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget it."""
+        self.attempts.clear()
+        self.uploads.clear()
+        self.slots = False

@@ -1,0 +1,202 @@
+"""The Spark Connect server of a host: started by the first task that needs it, shared by the TaskExecutors of a runtime directory.
+
+Here is what its users do: hold a lease, find the address, start the server. What the server's own process does is in
+`spark_supervisor.py`. In the runtime directory:
+
+    spark.lease    a shared lock that every TaskExecutor holds; when nobody does, the server ends
+    spark.server   an exclusive lock that the supervisor holds as long as it lives
+    spark.start    an exclusive lock that whoever starts the server holds meanwhile
+    spark.address  where the server answers; written whole, and removed before it ends
+    spark.log      what the supervisor and Spark say
+
+A lock goes with its process, however that ends, so nothing here is ever stale. The first to start the server decides its memory and
+master.
+"""
+
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+START_TIMEOUT_S: Final = 120.0
+LEASE_FILE: Final = "spark.lease"
+SERVER_FILE: Final = "spark.server"
+ADDRESS_FILE: Final = "spark.address"
+LOG_FILE: Final = "spark.log"
+_START_FILE: Final = "spark.start"
+_LOCK_TIMEOUT_S: Final = 10.0
+_POLL_S: Final = 0.02
+_CONNECT_TIMEOUT_S: Final = 1.0
+_LOG_TAIL_BYTES: Final = 16_384
+_LOG_TAIL_LINES: Final = 12
+
+
+class SparkUnavailable(Exception):
+    """There is no Spark server and none could be started; the message says why, with the last lines of its log."""
+
+
+class LockBusy(Exception):
+    """Somebody else held a lock for too long; the message names its file."""
+
+
+def open_lock(path: Path) -> int:
+    """Return a descriptor of the lock file, made if it is missing; no process that is started inherits it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def try_lock(descriptor: int, operation: int) -> bool:
+    """Take the lock (LOCK_SH or LOCK_EX) if it is to be had at once."""
+    try:
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def take_lock(descriptor: int, operation: int, path: Path, timeout_s: float) -> None:
+    """Take the lock, waiting for it.
+
+    Raises:
+        LockBusy: it was not to be had within `timeout_s`.
+
+    """
+    deadline = time.monotonic() + timeout_s
+    while not try_lock(descriptor, operation):
+        if time.monotonic() >= deadline:
+            raise LockBusy(f"{path} stayed locked by another process for {timeout_s:g} s")
+        time.sleep(_POLL_S)
+
+
+class SparkLease:
+    """Keeps the server of a runtime directory from ending; a TaskExecutor holds one as long as it lives."""
+
+    def __init__(self, runtime_directory: Path) -> None:
+        """Name the directory; nothing is taken yet."""
+        self._path = runtime_directory / LEASE_FILE
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lease; taking it twice is once.
+
+        Raises:
+            LockBusy: a server that is ending kept the lock for ten seconds.
+
+        """
+        if self._descriptor is not None:
+            return
+        descriptor = open_lock(self._path)
+        try:
+            take_lock(descriptor, fcntl.LOCK_SH, self._path, _LOCK_TIMEOUT_S)
+        except LockBusy:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Give the lease back."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> Self:
+        """Acquire."""
+        self.acquire()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Release."""
+        self.release()
+
+
+def find_server(runtime_directory: Path) -> str | None:
+    """Return the address of the running server, `sc://127.0.0.1:port`, or None."""
+    if not is_server_alive(runtime_directory):
+        return None
+    try:
+        remote = (runtime_directory / ADDRESS_FILE).read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return None
+    host, _, port = remote.removeprefix("sc://").rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S):
+            return remote
+    except (OSError, ValueError):
+        return None
+
+
+def is_server_alive(runtime_directory: Path) -> bool:
+    """Tell whether a supervisor runs: starting, serving or ending."""
+    descriptor = open_lock(runtime_directory / SERVER_FILE)
+    try:
+        return not try_lock(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
+def ensure_server(runtime_directory: Path, master: str, memory: str, timeout_s: float = START_TIMEOUT_S) -> str:
+    """Return the address of the server, which is started if there is none.
+
+    Args:
+        runtime_directory: where the locks, the address and the log are.
+        master: Spark's master, such as `local[*]`.
+        memory: the heap, such as `1g`.
+        timeout_s: how long to wait for a server that starts.
+
+    Raises:
+        SparkUnavailable: it did not start.
+
+    """
+    remote = find_server(runtime_directory)
+    if remote is not None:
+        return remote
+    deadline = time.monotonic() + timeout_s
+    with _start_lock(runtime_directory, timeout_s):
+        starter: subprocess.Popen[bytes] | None = None
+        while time.monotonic() < deadline:
+            remote = find_server(runtime_directory)
+            if remote is not None:
+                return remote
+            if starter is None and not is_server_alive(runtime_directory):
+                starter = _spawn(runtime_directory, master, memory)
+            if starter is not None and starter.poll() is not None:
+                raise SparkUnavailable(f"Spark did not start:\n{_log_tail(runtime_directory)}")
+            time.sleep(_POLL_S)
+    raise SparkUnavailable(f"Spark did not start within {timeout_s:g} s:\n{_log_tail(runtime_directory)}")
+
+
+@contextmanager
+def _start_lock(runtime_directory: Path, timeout_s: float) -> Iterator[None]:
+    path = runtime_directory / _START_FILE
+    descriptor = open_lock(path)
+    try:
+        try:
+            take_lock(descriptor, fcntl.LOCK_EX, path, timeout_s)
+        except LockBusy as error:
+            raise SparkUnavailable(f"Spark is being started by another process, but did not start: {error}") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _spawn(runtime_directory: Path, master: str, memory: str) -> subprocess.Popen[bytes]:
+    """Start the supervisor in a session of its own: neither the death of this task nor a signal to its group is to end it."""
+    command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor", str(runtime_directory), master, memory]
+    with (runtime_directory / LOG_FILE).open("wb") as log:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=runtime_directory)
+
+
+def _log_tail(runtime_directory: Path) -> str:
+    try:
+        with (runtime_directory / LOG_FILE).open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError as error:
+        return f"(its log cannot be read: {error})"
+    return "\n".join(line[:400] for line in lines[-_LOG_TAIL_LINES:]) or "(its log is empty)"

@@ -1,0 +1,183 @@
+"""The process that runs a host's Spark Connect server: starts Spark, says where it answers, ends it when no TaskExecutor holds the lease.
+
+Started by `spark_server.ensure_server` as `python -m eventflink.taskexecutor.spark_supervisor RUNTIME_DIRECTORY MASTER MEMORY`, in a
+session of its own. The rule it keeps: Spark never outlives it (parent-death signal), and it outlives the last lease by less than two
+seconds, the first of which leaves a TaskExecutor that is started again its warm Spark.
+"""
+
+import fcntl
+import importlib.util
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final, NoReturn
+
+from eventflink.processes import die_with_parent
+from eventflink.taskexecutor.spark_server import ADDRESS_FILE, LEASE_FILE, LOG_FILE, SERVER_FILE, LockBusy, open_lock, take_lock, try_lock
+
+logger = logging.getLogger(__name__)
+
+_POLL_S: Final = 0.1
+_GRACE_S: Final = 1.0
+"""How long nobody may hold the lease before Spark ends."""
+
+_END_TIMEOUT_S: Final = 0.4
+_LOCK_TIMEOUT_S: Final = 1.0
+_STARTED: Final = re.compile(rb"Spark Connect server started at: \S*:(\d+)")
+_SERVER_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+_LOGGING: Final = """\
+rootLogger.level = warn
+rootLogger.appenderRef.stderr.ref = stderr
+logger.server.name = org.apache.spark.sql.connect.service.SparkConnectServer
+logger.server.level = info
+logger.answers.name = org.apache.spark.sql.connect.utils.ErrorUtils
+logger.answers.level = off
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss,SSS} %p %c{1}: %m%n%ex
+"""
+"""The log of a server that runs for weeks: what goes wrong, except in the queries, whose errors go to their tasks; and the port."""
+
+_SPARK_CONFIGURATION: Final = {
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A client that dies is not noticed while its query produces nothing: the stream of answers has to end and not be taken up again. A
+    # client that lives may leave a stream alone for the detached timeout (a slow `toLocalIterator`). Together they are how long an
+    # operation runs on that nobody released.
+    "spark.connect.execute.reattachable.senderMaxStreamDuration": "30s",
+    "spark.connect.execute.manager.detachedTimeout": "120s",
+    "spark.connect.execute.manager.maintenanceInterval": "5s",
+    "spark.connect.session.manager.maintenanceInterval": "30s",
+}
+
+
+def main() -> int:
+    """Supervise one server until it ends or nobody needs it; return the exit status."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    runtime_directory, master, memory = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    try:  # Not at once: whoever asks whether a server lives holds this lock for a moment.
+        take_lock(open_lock(runtime_directory / SERVER_FILE), fcntl.LOCK_EX, runtime_directory / SERVER_FILE, _LOCK_TIMEOUT_S)
+    except LockBusy:
+        logger.error("SparkServerRunsAlready runtime_directory=%s", runtime_directory)  # noqa: TRY400 - the trace says nothing more
+        return 1
+    signal.signal(signal.SIGTERM, _exit_in_order)
+    address = runtime_directory / ADDRESS_FILE
+    address.unlink(missing_ok=True)
+    problem = _missing_java()
+    if problem is not None:
+        logger.error("SparkServerImpossible %s", problem)
+        return 1
+    server = _start_spark(runtime_directory, master, memory)
+    try:
+        return _supervise(server, runtime_directory, address)
+    finally:
+        address.unlink(missing_ok=True)
+        _end(server)
+
+
+def _exit_in_order(signum: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + signum)
+
+
+def _missing_java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java = Path(home) / "bin" / "java"
+        return None if java.is_file() else f"JAVA_HOME is {home}, but {java} does not exist"
+    if shutil.which("java") is None:
+        return (
+            "Spark needs Java 17 or newer, and there is no 'java' on the PATH: install it "
+            "(Debian, Ubuntu: apt install openjdk-17-jre-headless)"
+        )
+    return None
+
+
+def _start_spark(runtime_directory: Path, master: str, memory: str) -> subprocess.Popen[bytes]:
+    """Start Spark; its Python workers use this interpreter, and what it writes goes into the runtime directory or to the log."""
+    package = importlib.util.find_spec("pyspark")
+    if package is None or not package.submodule_search_locations:
+        raise SystemExit("the package pyspark is not installed")
+    home = Path(package.submodule_search_locations[0])
+    directory = runtime_directory / "spark"
+    directory.mkdir(parents=True, exist_ok=True)
+    logging_file = directory / "log4j2.properties"
+    logging_file.write_text(_LOGGING, encoding="utf-8")
+    properties = {"log4j2.configurationFile": logging_file.as_uri(), "derby.system.home": directory, "java.io.tmpdir": directory}
+    configuration = _SPARK_CONFIGURATION | {
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.local.dir": str(directory / "local"),
+        "spark.driver.extraJavaOptions": " ".join(f'"-D{key}={value}"' for key, value in properties.items()),
+        "spark.driver.memory": memory,
+    }
+    command = [str(home / "bin" / "spark-submit"), "--master", master, "--name", "eventflink", "--class", _SERVER_CLASS]
+    for key, value in configuration.items():
+        command += ["--conf", f"{key}={value}"]
+    environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_MODE"):  # Those of a client; the server is none.
+        environment.pop(name, None)
+    return subprocess.Popen(
+        [*command, "spark-internal"],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid wait for no lock
+    )
+
+
+def _supervise(server: subprocess.Popen[bytes], runtime_directory: Path, address: Path) -> int:
+    """Publish the address once there is one; return when Spark ended or nobody has held the lease for `_GRACE_S`."""
+    lease = open_lock(runtime_directory / LEASE_FILE)
+    needed_at = time.monotonic()
+    published = False
+    while server.poll() is None:
+        if not published:
+            published = _publish(runtime_directory / LOG_FILE, address)
+        if try_lock(lease, fcntl.LOCK_EX):
+            fcntl.flock(lease, fcntl.LOCK_UN)
+        else:
+            needed_at = time.monotonic()
+        if time.monotonic() - needed_at >= _GRACE_S:
+            logger.info("SparkServerEnds reason='no TaskExecutor holds the lease'")
+            return 0
+        time.sleep(_POLL_S)
+    logger.error("SparkServerEnded exit_status=%d", server.returncode)
+    return 1
+
+
+def _publish(log: Path, address: Path) -> bool:
+    """Write the address file once Spark's log names the port; tell whether it did."""
+    found = _STARTED.search(log.read_bytes())
+    if found is None:
+        return False
+    temporary = address.with_suffix(".new")
+    temporary.write_text(f"sc://127.0.0.1:{int(found[1])}\n", encoding="utf-8")
+    temporary.replace(address)
+    return True
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End Spark: nothing in it is worth waiting for, but in order it removes its temporary files."""
+    server.terminate()
+    try:
+        server.wait(_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""Where the files of a task attempt are: what it logs and prints, and the data that it publishes.
+
+Only names are made here. The rule it keeps: no id or output name that came over the network can name a place outside its directory, and
+each attempt has places of its own, so that an attempt that was given up cannot touch what its successor left.
+"""
+
+from pathlib import Path
+
+from eventflink.model.attempts import AttemptId
+from eventflink.model.configuration import ID_PATTERN
+from eventflink.model.statuses import TaskFile
+
+
+class UnusableName(Exception):
+    """An id or name that cannot be part of a path; the message says which."""
+
+
+def _checked(kind: str, name: str) -> str:
+    if not ID_PATTERN.fullmatch(name):
+        raise UnusableName(
+            f"the {kind} {name[:200]!r} cannot name a directory: only letters, digits, '.', '_' and '-', at most 128, "
+            "beginning with a letter or digit"
+        )
+    return name
+
+
+def task_file_path(log_directory: Path, attempt: AttemptId, file: TaskFile) -> Path:
+    """Return where the attempt writes its log, its stdout or its stderr.
+
+    Raises:
+        UnusableName: the job's or the vertex's id cannot be part of a path.
+
+    """
+    job, vertex = _checked("job id", attempt.job_id), _checked("vertex id", attempt.vertex_id)
+    return log_directory / job / f"{vertex}-{attempt.subtask_index}-{attempt.attempt}.{file.value.lower()}"
+
+
+def output_path(working_path: Path, attempt: AttemptId, output: str) -> Path:
+    """Return the directory of one output of the attempt.
+
+    Raises:
+        UnusableName: an id or the output's name cannot be part of a path.
+
+    """
+    job, vertex = _checked("job id", attempt.job_id), _checked("vertex id", attempt.vertex_id)
+    return working_path / job / vertex / _checked("output name", output) / str(attempt.subtask_index) / f"attempt-{attempt.attempt}"

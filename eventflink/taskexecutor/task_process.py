@@ -1,0 +1,98 @@
+"""The process of one task, from fork to end: ties its life to the fork server's, gives it files of its own, runs it, says how it ended.
+
+`task_run.py` says what running means; the fork server decides when. The rule it keeps: the process ends by `os._exit` right after its
+verdict, whatever threads or exit handlers the user's code has left.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+from typing import Final, NoReturn
+
+from eventflink.model.attempts import AttemptId
+from eventflink.model.statuses import TaskFile
+from eventflink.processes import set_parent_death_signal
+from eventflink.taskexecutor.failure_causes import cause_of
+from eventflink.taskexecutor.fork_server_wire import ForkServerSettings, LineBuffer, decode_line, encode_line
+from eventflink.taskexecutor.process_events import Failed, Finished, LaunchTask, Outcome, SparkOpened, TaskInitialized, TaskProcessEnded
+from eventflink.taskexecutor.task_files import task_file_path
+from eventflink.taskexecutor.task_run import attempt_of, run_task
+
+logger = logging.getLogger(__name__)
+
+_READ_BYTES: Final = 65_536
+_STDOUT: Final = 1
+_STDERR: Final = 2
+
+
+def become_child(parent_process_id: int) -> None:
+    """Begin the life of a forked child: it dies with its parent, leads a process group of its own, and takes signals as they come."""
+    set_parent_death_signal(signal.SIGKILL)
+    if os.getppid() != parent_process_id:  # The parent died before the call: no signal will come.
+        os._exit(128 + signal.SIGKILL)
+    os.setpgid(0, 0)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def serve_one_task(channel: socket.socket, settings: ForkServerSettings) -> NoReturn:
+    """Wait for the order of one task, run it, say how it ended on the channel, and end the process."""
+    order = _wait_for_order(channel)
+    attempt = attempt_of(order.deployment)
+    outcome = _run(order, attempt, settings, channel)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # The disk is full, or the task closed it.
+            continue
+    logging.shutdown()
+    _tell(channel, TaskProcessEnded(attempt, outcome))
+    os._exit(0)
+
+
+def _wait_for_order(channel: socket.socket) -> LaunchTask:
+    lines = LineBuffer()
+    while True:
+        data = channel.recv(_READ_BYTES)
+        if not data:
+            os._exit(0)  # The fork server does not need this process.
+        for line in lines.feed(data):
+            order = decode_line(line)
+            if not isinstance(order, LaunchTask):
+                raise TypeError(f"a task process was sent {type(order).__name__}")
+            return order
+
+
+def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, channel: socket.socket) -> Outcome:
+    try:
+        _open_files(settings, attempt)
+        return Finished(run_task(order, settings, lambda event: _tell(channel, event)))
+    except BaseException as error:  # noqa: BLE001 - user code may raise anything
+        cause = cause_of(error, attempt.vertex_id)
+        trace = f"\n{cause.stack_trace}" if cause.stack_trace else ""
+        logger.error("TaskFailed attempt=%s type=%s message=%s%s", attempt, cause.failure_type, cause.message, trace)  # noqa: TRY400 - the trace says nothing more
+        return Failed(cause)
+
+
+def _open_files(settings: ForkServerSettings, attempt: AttemptId) -> None:
+    """Send what the task logs and prints to its own files."""
+    paths = {file: task_file_path(settings.log_directory, attempt, file) for file in TaskFile}
+    paths[TaskFile.LOG].parent.mkdir(parents=True, exist_ok=True)
+    for file, target in ((TaskFile.STDOUT, _STDOUT), (TaskFile.STDERR, _STDERR)):
+        descriptor = os.open(paths[file], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        os.dup2(descriptor, target)
+        os.close(descriptor)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # as Python made it
+    handler = logging.FileHandler(paths[TaskFile.LOG], encoding="utf-8", errors="backslashreplace")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO)
+
+
+def _tell(channel: socket.socket, event: TaskInitialized | SparkOpened | TaskProcessEnded) -> None:
+    channel.sendall(encode_line(event))

@@ -1,0 +1,149 @@
+"""Runs one task: loads its code, gives it its context, publishes what it returns.
+
+Called in the task's own process (`task_process.py`), once. The rule it keeps: outputs go to a place of this attempt's own and are named
+to the TaskExecutor only when all of them are whole; whether they count is decided by the log, never here.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from eventflink.events.effects import TaskDeployment, TaskInput
+from eventflink.jobs.context import TaskContext
+from eventflink.jobs.shipping import Share, read_share
+from eventflink.model.attempts import AttemptId, OutputLocation
+from eventflink.model.statuses import TaskType
+from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable
+from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
+from eventflink.taskexecutor.process_events import LaunchTask, SparkOpened, TaskInitialized
+from eventflink.taskexecutor.task_code import load_archives, resolve_function
+from eventflink.taskexecutor.task_files import output_path
+from eventflink.taskexecutor.task_spark import TaskSpark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_OUTPUT: Final = "default"
+
+Tell = Callable[[TaskInitialized | SparkOpened], None]
+
+
+def attempt_of(deployment: TaskDeployment) -> AttemptId:
+    """Return whose deployment it is."""
+    return AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)
+
+
+def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell) -> tuple[OutputLocation, ...]:
+    """Run the task and return what it published; whatever it raises passes through.
+
+    Args:
+        order: what to run.
+        settings: where the TaskExecutor keeps things.
+        tell: takes what the TaskExecutor has to hear meanwhile.
+
+    """
+    deployment = order.deployment
+    attempt = attempt_of(deployment)
+    archives = load_archives(deployment.code_archives, order.blob_address, settings.runtime_directory)
+    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
+    context = _make_context(deployment, attempt, spark)
+    if deployment.task_type is TaskType.SQL:
+        tell(TaskInitialized(attempt))
+        returned = _run_sql(deployment, context)
+    else:
+        function = resolve_function(deployment.task)
+        tell(TaskInitialized(attempt))
+        returned = function(context)
+    outputs = _publish(_outputs_of(returned, deployment), attempt, settings)
+    spark.close()
+    return outputs
+
+
+def _make_context(deployment: TaskDeployment, attempt: AttemptId, spark: TaskSpark) -> TaskContext:
+    share = Share(subtask_index=deployment.subtask_index, parallelism=deployment.parallelism, max_parallelism=deployment.max_parallelism)
+
+    def read(task_input: TaskInput) -> "DataFrame":
+        name, ship, keys, locations = task_input.input_name, task_input.ship, task_input.keys, task_input.locations
+        return read_share(context.spark, name, ship, keys, locations, share)
+
+    context = TaskContext(
+        attempt,
+        parallelism=deployment.parallelism,
+        max_parallelism=deployment.max_parallelism,
+        parameters=_parse_parameters(deployment.parameters_json),
+        readers={task_input.input_name: partial(read, task_input) for task_input in deployment.inputs},
+        open_spark=spark.open,
+    )
+    return context
+
+
+def _parse_parameters(text: str) -> dict[str, Any]:
+    try:
+        parameters = json.loads(text)
+    except ValueError as error:
+        raise ParametersUnusable(f"its parameters are no JSON: {error}") from error
+    if not isinstance(parameters, dict):
+        raise ParametersUnusable(f"its parameters are no JSON object but {type(parameters).__name__}")
+    return parameters
+
+
+def _run_sql(deployment: TaskDeployment, context: TaskContext) -> "DataFrame | None":
+    """Run a statement that sees the inputs as views, and the parameters that are single values by name (`:parallelism`)."""
+    for name, rows in context.inputs.items():
+        rows.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
+    arguments = {k: v for k, v in context.parameters.items() if v is None or isinstance(v, str | int | float | bool)}
+    arguments |= {"subtask_index": context.subtask_index, "parallelism": context.parallelism}
+    rows = context.spark.sql(deployment.task, args=arguments)
+    if not rows.columns and DEFAULT_OUTPUT not in deployment.outputs:
+        return None  # A command, such as CREATE TABLE: it is done, and has no rows.
+    return rows
+
+
+def _outputs_of(returned: object, deployment: TaskDeployment) -> dict[str, "DataFrame"]:
+    """Return what is to be published by name.
+
+    Raises:
+        OutputUnusable: something is no DataFrame, or an output that another vertex reads is missing.
+
+    """
+    outputs: dict[str, Any] = {}
+    if isinstance(returned, Mapping):
+        outputs = dict(returned)
+    elif returned is not None:
+        outputs = {DEFAULT_OUTPUT: returned}
+    for name, rows in outputs.items():
+        _check_output(name, rows)
+    missing = [name for name in deployment.outputs if name not in outputs]
+    if missing:
+        raise OutputUnusable(
+            f"it did not return the output{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}, which another vertex reads; "
+            f"it returned {', '.join(map(repr, outputs)) or 'none'}"
+        )
+    return outputs
+
+
+def _check_output(name: object, rows: object) -> None:
+    from pyspark.sql import DataFrame  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    if not isinstance(name, str):
+        raise OutputUnusable(f"it returned a mapping with a key that is no output name: {type(name).__name__}")
+    if not isinstance(rows, DataFrame):
+        kind = f"{type(rows).__module__}.{type(rows).__qualname__}".removeprefix("builtins.")
+        where = "" if name == DEFAULT_OUTPUT else f" as output '{name}'"
+        raise OutputUnusable(
+            f"it returned {kind}{where}: a task returns a Spark DataFrame, a mapping of output name to Spark DataFrame, or None"
+        )
+    if not rows.columns:
+        raise OutputUnusable(f"output '{name}' has no columns, so it cannot be stored")
+
+
+def _publish(outputs: Mapping[str, "DataFrame"], attempt: AttemptId, settings: ForkServerSettings) -> tuple[OutputLocation, ...]:
+    places = {name: output_path(settings.working_path, attempt, name) for name in outputs}
+    for name, rows in outputs.items():
+        rows.write.mode("error").parquet(str(places[name]))
+        logger.info("OutputWritten output=%s location=%s", name, places[name])
+    return tuple(OutputLocation(name, str(place)) for name, place in places.items())

@@ -1,0 +1,82 @@
+"""A task's Spark session: opened on first use, on the address that is configured or on the host's own server, and closed in order.
+
+The rule it keeps: before anything can run on a server, the TaskExecutor is told which session runs there (`SparkOpened`), so that it
+can be ended after the death of this process. The session's id is the TaskExecutor's, never a random one.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from eventflink.model.attempts import AttemptId
+from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
+from eventflink.taskexecutor.process_events import SparkOpened
+from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session
+from eventflink.taskexecutor.spark_server import ensure_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+_RETRIES: Final = 8
+_MAX_BACKOFF_MS: Final = 5_000
+"""A call on a server that is gone gives up after about 20 s (Spark's own default is ten minutes)."""
+
+
+class TaskSpark:
+    """The Spark of one task."""
+
+    def __init__(
+        self,
+        settings: ForkServerSettings,
+        attempt: AttemptId,
+        session_id: str,
+        archives: Sequence[Path],
+        tell: Callable[[SparkOpened], None],
+    ) -> None:
+        """Take what is needed to open the session; `archives` are for the Python functions that Spark runs."""
+        self._settings = settings
+        self._attempt = attempt
+        self._session_id = session_id
+        self._archives = archives
+        self._tell = tell
+        self._remote: str | None = None
+
+    def open(self) -> "SparkSession":
+        """Open the session; the first task of a host waits here until its Spark has started.
+
+        Raises:
+            SparkUnavailable: the host's own server did not start.
+
+        """
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+        from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+        settings = self._settings
+        remote = settings.spark_remote or ensure_server(settings.runtime_directory, settings.spark_master, settings.spark_memory)
+        self._remote = remote
+        self._tell(SparkOpened(self._attempt, self._session_id, remote))
+        session = SparkSession.builder.remote(session_address(remote, self._session_id)).create()
+        session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, max_backoff=_MAX_BACKOFF_MS)])
+        if self._archives:
+            session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
+        logger.info("SparkOpened remote=%s session=%s", remote, self._session_id)
+        return session
+
+    def close(self) -> None:
+        """Close the session if it was opened; a server that is gone has closed it itself."""
+        if self._remote is None:
+            return
+        try:
+            release_session(self._remote, self._session_id)
+        except ReleaseFailed as error:
+            logger.warning("SparkNotReleased %s", error)
+
+
+def session_address(remote: str, session_id: str) -> str:
+    """Return the address with which a client opens the session of that id."""
+    base, _, parameters = remote.partition("/;")
+    own = f"session_id={session_id};user_id={SPARK_USER_ID}"
+    return f"{base.rstrip('/')}/;{parameters.rstrip(';') + ';' if parameters else ''}{own}"

@@ -1,0 +1,462 @@
+"""A real TaskExecutor against a real broker, with this test in the master's place; nothing outlives its owner."""
+
+import asyncio
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from eventflink.blob.client import get_blob
+from eventflink.blob.server import BlobServer
+from eventflink.blob.store import BlobStore
+from eventflink.events.codec import PayloadCodec, ReportsCodec
+from eventflink.events.effects import (
+    DeploymentPayload,
+    FileUploadOrder,
+    InstanceForgotten,
+    LeaderChanged,
+    RegistrationAccepted,
+    TaskCancellation,
+    TaskDeployment,
+)
+from eventflink.events.inputs import (
+    Disconnection,
+    FileUploadCompleted,
+    Heartbeat,
+    SlotOffer,
+    SlotReport,
+    TaskManagerDeath,
+    TaskManagerRegistration,
+    TaskManagerReport,
+    TaskStateReport,
+)
+from eventflink.events.topics import Topic, topic_name
+from eventflink.log.administration import ensure_topics
+from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.model.attempts import AttemptId
+from eventflink.model.statuses import ExecutionState, TaskFile, TaskType
+from eventflink.taskexecutor.spark_server import SparkLease, find_server
+
+LAUNCHER = """
+import json, logging, sys
+from eventflink.model.configuration import build_configuration
+from eventflink.taskexecutor.executor import run_task_executor
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+sys.exit(run_task_executor(build_configuration(json.loads(sys.argv[1]), "test"), sys.argv[2]))
+"""
+TASKS = "task_executor_tasks"
+T = TypeVar("T", bound=TaskManagerReport)
+
+
+class Blobs:
+    """A blob server in a thread of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.server = self.call(self.make(directory))
+        self.address = f"127.0.0.1:{self.call(self.server.start())}"
+
+    @staticmethod
+    async def make(directory: Path) -> BlobServer:
+        return BlobServer(BlobStore(directory), "127.0.0.1", 0, 1 << 24)
+
+    def call(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
+
+    def stop(self) -> None:
+        self.call(self.server.stop())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)
+
+
+class Cell:
+    """One TaskExecutor's process, and the master's ends of its topics."""
+
+    def __init__(self, bootstrap: str, cluster_id: str, directory: Path) -> None:
+        ensure_topics(bootstrap, cluster_id)
+        self.bootstrap, self.cluster_id, self.directory = bootstrap, cluster_id, directory
+        self.blobs = Blobs(directory / "blobs")
+        self.epoch = 1
+        self.reports: list[TaskManagerReport] = []
+        self.records: list[tuple[TaskManagerReport, ...]] = []
+        self.beats: list[Heartbeat] = []
+        self.effects = PayloadCodec("DeploymentEnvelope")
+        self.reports_codec = ReportsCodec("TaskManagerEnvelope")
+        self.beats_codec = PayloadCodec("HeartbeatEnvelope")
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
+        self.consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "enable.auto.commit": False})
+        self.consumer.assign([TopicPartition(topic_name(cluster_id, t), 0, 0) for t in (Topic.TASKMANAGERS, Topic.HEARTBEATS)])
+        self.log = (directory / "executor.log").open("wb")
+        configuration = {
+            "cluster.id": cluster_id,
+            "taskmanager.id": "tm",
+            "data.directory": str(directory / "data"),
+            "heartbeat.interval": 400,
+        }
+        configuration |= {"taskmanager.self-fence-timeout": 1200, "taskmanager.kill-timeout": 500}
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+        command = [sys.executable, "-c", LAUNCHER, json.dumps(configuration), bootstrap]
+        self.process = subprocess.Popen(command, stderr=self.log, env=environment, start_new_session=True)
+
+    def poll(self, timeout_s: float) -> None:
+        message = self.consumer.poll(timeout_s)
+        if message is None or message.error() is not None:
+            return
+        value = message.value() or b""
+        if message.topic() == topic_name(self.cluster_id, Topic.HEARTBEATS):
+            beat, _ = self.beats_codec.decode(value)
+            self.beats.append(beat)
+            return
+        assert message.key() == b"tm"
+        self.records.append(self.reports_codec.decode(value))
+        self.reports.extend(self.records[-1])
+
+    def wait_for(self, what: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+        deadline = time.monotonic() + timeout_s
+        while not (found := what()):
+            assert time.monotonic() < deadline, f"not in {timeout_s} s; reports: {self.reports}\n{self.read_log()}"
+            self.poll(0.02)
+        return found
+
+    def wait_for_report(self, kind: type[T], predicate: Callable[[T], bool] = lambda _: True, timeout_s: float = 20.0) -> T:
+        def find() -> list[T]:
+            return [r for r in self.reports if isinstance(r, kind) and predicate(r)]
+
+        found: list[T] = self.wait_for(find, timeout_s)
+        return found[0]
+
+    def wait_for_state(self, attempt: AttemptId, state: ExecutionState, timeout_s: float = 20.0) -> TaskStateReport:
+        def is_it(report: TaskStateReport) -> bool:
+            subject = (report.job_id, report.vertex_id, report.subtask_index, report.attempt)
+            return subject == tuple(attempt) and report.execution_state is state
+
+        return self.wait_for_report(TaskStateReport, is_it, timeout_s)
+
+    @property
+    def instance_id(self) -> str:
+        return [r for r in self.reports if isinstance(r, TaskManagerRegistration)][-1].instance_id
+
+    def effect(self, payload: DeploymentPayload, epoch: int = 0, instance_id: str = "") -> None:
+        value = self.effects.encode(payload, epoch=epoch or self.epoch, task_manager_id="tm", instance_id=instance_id or self.instance_id)
+        self.producer.produce(topic_name(self.cluster_id, Topic.DEPLOYMENTS), value, "tm")
+        self.producer.poll(0)
+
+    def register(self, count: int = 1) -> "Cell":
+        self.wait_for(lambda: len({r.instance_id for r in self.reports if isinstance(r, TaskManagerRegistration)}) >= count)
+        self.effect(RegistrationAccepted(self.blobs.address))
+        self.wait_for(lambda: [b for b in self.beats if b.instance_id == self.instance_id])
+        return self
+
+    def deploy(self, attempt: AttemptId, function: str, slot_index: int = 0, parameters: dict[str, Any] | None = None) -> None:
+        job_id, vertex_id, subtask_index, number = attempt
+        where = (job_id, vertex_id, subtask_index, number, f"allocation-{attempt}", slot_index)
+        what = ("job", TaskType.PYTHON, f"{TASKS}:{function}", 1, 128, json.dumps(parameters or {}))
+        self.effect(TaskDeployment(*where, *what, inputs=(), outputs=(), code_archives=()))
+
+    def run(self, attempt: AttemptId, function: str, slot_index: int = 0, parameters: dict[str, Any] | None = None) -> None:
+        self.deploy(attempt, function, slot_index, parameters)
+        self.wait_for_state(attempt, ExecutionState.RUNNING, 60)
+
+    def read_log(self) -> str:
+        return (self.directory / "executor.log").read_text(encoding="utf-8", errors="replace")[-6000:]
+
+    def family(self) -> list[psutil.Process]:
+        """The TaskExecutor's process and everything below it."""
+        process = psutil.Process(self.process.pid)
+        return [process, *process.children(recursive=True)]
+
+    def find_children(self, module: str) -> list[psutil.Process]:
+        children = psutil.Process(self.process.pid).children()
+        return [p for p in children if not is_gone(p) and module in " ".join(p.cmdline())]
+
+    def child(self, module: str) -> psutil.Process:
+        (found,) = self.find_children(module)
+        return found
+
+    def stop(self) -> None:
+        family = self.family() if self.process.poll() is None else []
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(10)
+        wait_until_gone(family, 5)
+        self.consumer.close()
+        self.producer.flush(5)
+        self.blobs.stop()
+        self.log.close()
+
+
+def is_gone(process: psutil.Process) -> bool:
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def wait_until_gone(processes: list[psutil.Process], timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while left := [p for p in processes if not is_gone(p)]:
+        assert time.monotonic() < deadline, f"still there: {left}"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def cell(bootstrap: str, cluster_id: str, tmp_path: Path) -> Iterator[Cell]:
+    running = Cell(bootstrap, cluster_id, tmp_path)
+    yield running
+    running.stop()
+
+
+def attempt(number: int = 1, subtask_index: int = 0) -> AttemptId:
+    return AttemptId("job", "v", subtask_index, number)
+
+
+def test_a_life_from_registration_to_goodbye(cell: Cell) -> None:
+    """Registers, beats, runs, reports, uploads, cancels, remembers tombstones, answers a new leader, and leaves in order."""
+    cell.register()
+    registration = cell.wait_for_report(TaskManagerRegistration)
+    assert (registration.task_manager_id, registration.slot_count) == ("tm", 2)
+    assert registration.process_id == cell.process.pid
+
+    cell.deploy(attempt(1), "talk")
+    cell.wait_for_state(attempt(1), ExecutionState.FINISHED, 60)
+    first = next(r for r in cell.records if any(isinstance(report, SlotOffer) for report in r))
+    assert isinstance(first[1], TaskStateReport)
+    assert first[1].execution_state is ExecutionState.INITIALIZING
+
+    cell.effect(FileUploadOrder("upload-1", *attempt(1), TaskFile.STDOUT))
+    upload = cell.wait_for_report(FileUploadCompleted)
+    assert upload.error is None
+    assert get_blob(cell.blobs.address, str(upload.blob_key)) == b"said on stdout\n"
+    cell.effect(FileUploadOrder("upload-2", *attempt(9), TaskFile.LOG))
+    assert "has no LOG" in str(cell.wait_for_report(FileUploadCompleted, lambda r: r.request_id == "upload-2").error)
+
+    cell.deploy(attempt(2), "fail")
+    cause = cell.wait_for_state(attempt(2), ExecutionState.FAILED).cause
+    assert cause is not None
+    assert (cause.failure_type, cause.message) == ("ArithmeticError", "seven is not eight")
+
+    cell.run(attempt(3), "sleep")
+    cell.effect(TaskCancellation(*attempt(3), "test"))
+    cell.wait_for_state(attempt(3), ExecutionState.CANCELED)
+
+    cell.effect(TaskCancellation(*attempt(4), "test"))
+    cell.wait_for_state(attempt(4), ExecutionState.CANCELED)
+    cell.deploy(attempt(4), "sleep")
+    cell.wait_for(lambda: sum(isinstance(r, TaskStateReport) and r.attempt == 4 for r in cell.reports) == 2)
+
+    cell.run(attempt(5), "sleep")
+    cell.epoch = 2
+    cell.effect(LeaderChanged("m2", cell.blobs.address))
+    report = cell.wait_for_report(SlotReport)
+    assert [s.allocation_id for s in report.slots] == [f"allocation-{attempt(5)}", None]
+    assert [(a.attempt, a.execution_state) for a in report.attempts] == [(5, ExecutionState.RUNNING)]
+    cell.effect(InstanceForgotten("by a leader of the past"), epoch=1)
+
+    family = cell.family()
+    cell.process.terminate()
+    assert cell.process.wait(10) == 0
+    wait_until_gone(family, 2)
+    goodbye = cell.wait_for_report(Disconnection)
+    assert goodbye.instance_id == registration.instance_id
+    assert not [r for r in cell.reports if isinstance(r, TaskManagerDeath)]
+
+
+def test_the_way_from_deployment_to_finish_is_short(cell: Cell) -> None:
+    """The whole of it, Kafka twice and a process in between; the limit is generous, two cores may be busy."""
+    cell.register()
+    cell.deploy(attempt(1), "noop")
+    cell.wait_for_state(attempt(1), ExecutionState.FINISHED, 60)
+    durations_ms = []
+    for number in range(2, 22):
+        time.sleep(0.2)
+        start = time.monotonic()
+        cell.deploy(attempt(number), "noop")
+        cell.wait_for_state(attempt(number), ExecutionState.FINISHED)
+        durations_ms.append((time.monotonic() - start) * 1000)
+    print(f"deployment to finish: p50 {statistics.median(durations_ms):.1f} ms, max {max(durations_ms):.1f} ms")
+    assert statistics.median(durations_ms) < 250
+
+
+def test_a_killed_task_process_fails_its_attempt_only(cell: Cell) -> None:
+    cell.register()
+    cell.run(attempt(1), "sleep")
+    cell.run(attempt(1, subtask_index=1), "sleep", slot_index=1)
+    task = find_task(cell, attempt(1))
+    os.kill(task, signal.SIGKILL)
+    cause = cell.wait_for_state(attempt(1), ExecutionState.FAILED).cause
+    assert cause is not None
+    assert cause.failure_type == "TaskProcessDied"
+    assert cause.message == f"task process {task} was killed by signal 9 (SIGKILL)"
+    cell.effect(TaskCancellation(*attempt(1, subtask_index=1), "test"))
+    cell.wait_for_state(attempt(1, subtask_index=1), ExecutionState.CANCELED)
+
+
+def find_task(cell: Cell, subject: AttemptId) -> int:
+    """The process that has the attempt's stdout open."""
+    name = f"{subject.vertex_id}-{subject.subtask_index}-{subject.attempt}.stdout"
+
+    def has_it_open(process: psutil.Process) -> bool:
+        descriptors = Path(f"/proc/{process.pid}/fd").iterdir()
+        return any(name in str(d.readlink()) for d in descriptors if d.is_symlink())
+
+    (found,) = [int(p.pid) for p in cell.family() if has_it_open(p)]
+    return found
+
+
+def test_a_killed_task_executor_leaves_nothing_and_its_guardian_tells(cell: Cell, tmp_path: Path) -> None:
+    cell.register()
+    cell.run(attempt(1), "sleep_with_child", parameters={"file": str(tmp_path / "child")})
+    cell.wait_for((tmp_path / "child").exists)
+    family = [*cell.family(), psutil.Process(int((tmp_path / "child").read_text("ascii")))]
+    instance_id = cell.instance_id
+    killed_at = time.monotonic()
+    cell.process.kill()
+    cell.process.wait(10)
+    wait_until_gone(family, 2)
+    gone_after_s = time.monotonic() - killed_at
+    death = cell.wait_for_report(TaskManagerDeath, timeout_s=5)
+    assert death.instance_id == instance_id
+    print(f"everything gone after {gone_after_s:.2f} s, told after {time.monotonic() - killed_at:.2f} s")
+
+
+def test_a_killed_guardian_is_replaced_and_the_new_one_knows_everything(cell: Cell) -> None:
+    cell.register()
+    cell.run(attempt(1), "sleep")
+    first = cell.child("taskexecutor.guardian")
+    first.kill()
+    cell.wait_for(
+        lambda: any("taskexecutor.guardian" in " ".join(p.cmdline()) and p.pid != first.pid for p in cell.family() if not is_gone(p))
+    )
+    time.sleep(1.5)  # It has to load before it can take notice.
+    family = cell.family()
+    cell.process.kill()
+    cell.process.wait(10)
+    wait_until_gone(family, 2)
+    assert cell.wait_for_report(TaskManagerDeath, timeout_s=5).instance_id == cell.instance_id
+
+
+def test_a_killed_fork_server_fails_its_attempts_and_is_replaced(cell: Cell) -> None:
+    cell.register()
+    cell.run(attempt(1), "sleep")
+    cell.child("fork_server_main").kill()
+    cause = cell.wait_for_state(attempt(1), ExecutionState.FAILED).cause
+    assert cause is not None
+    assert cause.failure_type == "ForkServerDied"
+    time.sleep(0.5)
+    cell.deploy(attempt(2), "noop")
+    cell.wait_for_state(attempt(2), ExecutionState.FINISHED, 60)
+
+
+def test_a_forgotten_instance_ends_its_tasks_and_comes_back_as_another(cell: Cell) -> None:
+    cell.register()
+    cell.run(attempt(1), "sleep")
+    task = psutil.Process(find_task(cell, attempt(1)))
+    before = cell.instance_id
+    cell.effect(InstanceForgotten("test"))
+    cell.register(count=2)
+    assert cell.instance_id != before
+    assert is_gone(task)
+    cell.deploy(attempt(2), "noop")
+    assert cell.wait_for_state(attempt(2), ExecutionState.FINISHED, 60).instance_id == cell.instance_id
+
+
+def test_a_frozen_task_executor_fences_itself_when_it_wakes_up(cell: Cell) -> None:
+    """The master has held it for lost meanwhile: its tasks end, and it comes back as a new instance (P14, P17)."""
+    cell.register()
+    cell.run(attempt(1), "sleep")
+    task = psutil.Process(find_task(cell, attempt(1)))
+    cell.process.send_signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    cell.process.send_signal(signal.SIGCONT)
+    cell.register(count=2)
+    assert is_gone(task)
+
+
+def test_a_task_executor_that_kafka_does_not_answer_fences_itself_in_time_and_comes_back(cluster_id: str, tmp_path: Path) -> None:
+    """A broker of its own is frozen: no beat is acknowledged, so the tasks end before a master could start them elsewhere (P14)."""
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        cell = Cell(broker.bootstrap_servers, cluster_id, tmp_path)
+        try:
+            cell.register()
+            cell.run(attempt(1), "sleep")
+            task = psutil.Process(find_task(cell, attempt(1)))
+            (java,) = [p for p in psutil.Process().children() if p.name() == "java" and any(str(tmp_path) in word for word in p.cmdline())]
+            java.suspend()
+            wait_until_gone([task], 1.2 + 0.5 + 1.3)  # Fence, kill, and what busy cores take.
+            java.resume()
+            cell.register(count=2)
+        finally:
+            cell.stop()
+
+
+def test_one_id_is_one_task_executor(cell: Cell) -> None:
+    """A second process under the same id waits, then says so and ends; it does not chase the first one away."""
+    cell.register()
+    command = cell.process.args
+    assert isinstance(command, list)
+    second = subprocess.run(command, capture_output=True, timeout=60, check=False, text=True)
+    assert second.returncode == 1
+    assert "TaskExecutorNotStarted" in second.stderr
+    assert cell.process.poll() is None
+
+
+@pytest.mark.slow
+def test_the_guardian_ends_what_the_dead_task_executors_tasks_left_on_spark(cell: Cell, tmp_path: Path) -> None:
+    """No operation is left on a server that others use, too: this test holds a lease of it, as another TaskExecutor would."""
+    with SparkLease(tmp_path / "data" / "run"):
+        cell.register()
+        cell.run(attempt(1), "query", parameters={"file": str(tmp_path / "begun")})
+        cell.wait_for((tmp_path / "begun").exists, 90)
+        time.sleep(3)
+        guardian = cell.child("taskexecutor.guardian")
+        spark = find_spark(tmp_path)
+        fork_server = cell.child("fork_server_main")
+        family = [psutil.Process(cell.process.pid), fork_server, *fork_server.children()]
+        killed_at = time.monotonic()
+        cell.process.kill()
+        cell.process.wait(10)
+        wait_until_gone(family, 2)
+        cell.wait_for_report(TaskManagerDeath, timeout_s=10)
+        print(f"told after {time.monotonic() - killed_at:.2f} s")
+        wait_until_gone([guardian], 2)
+        guardian_log = (tmp_path / "data" / "logs" / "tm" / "guardian.log").read_text("utf-8")
+        assert "SparkSessionReleased" in guardian_log
+        assert find_server(tmp_path / "data" / "run") is not None
+        wait_until_idle(spark, 15)
+    wait_until_gone([spark], 20)
+
+
+def wait_until_idle(process: psutil.Process, timeout_s: float) -> None:
+    """A server that still ran the query would take all the processors that it gets."""
+    deadline = time.monotonic() + timeout_s
+    shares: list[float] = []
+    while not shares or shares[-1] > 0.3:
+        assert time.monotonic() < deadline, f"it is busy: {shares}"
+        before_s = sum(process.cpu_times()[:2])
+        time.sleep(1.5)
+        shares.append((sum(process.cpu_times()[:2]) - before_s) / 1.5)
+
+
+def find_spark(directory: Path) -> psutil.Process:
+    """The server whose files are below the directory."""
+    javas = [p for p in psutil.process_iter(["name", "cmdline"]) if p.info["name"] == "java"]
+    commands = [(p, " ".join(p.info["cmdline"] or ())) for p in javas]
+    (server,) = [p for p, command in commands if "SparkConnectServer" in command and str(directory) in command]
+    return server

@@ -1,0 +1,799 @@
+"""The laws of the TaskExecutor's protocol, each with the rule of docs/protocol.md that it stands for."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from eventflink.events.effects import (
+    DeploymentEnvelope,
+    DeploymentPayload,
+    FileUploadOrder,
+    InstanceForgotten,
+    LeaderChanged,
+    RegistrationAccepted,
+    TaskCancellation,
+    TaskDeployment,
+)
+from eventflink.events.inputs import (
+    Disconnection,
+    FileUploadCompleted,
+    SlotOffer,
+    SlotOfferRefusal,
+    SlotReport,
+    TaskManagerRegistration,
+    TaskManagerReport,
+    TaskStateReport,
+)
+from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, OutputLocation, SlotStatus
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, TaskFile, TaskType
+from eventflink.taskexecutor.process_events import (
+    EndTask,
+    Failed,
+    Finished,
+    ForkServerDied,
+    Killed,
+    LaunchTask,
+    Outcome,
+    ProcessEvent,
+    ProcessOrder,
+    ReleaseSpark,
+    SparkOpened,
+    SparkReleased,
+    TaskInitialized,
+    TaskLaunched,
+    TaskProcessEnded,
+)
+from eventflink.taskexecutor.protocol import (
+    Action,
+    EndForkServer,
+    NewInstanceNeeded,
+    Phase,
+    ProtocolSettings,
+    SendHeartbeat,
+    SendReports,
+    StartForkServer,
+    Stopped,
+    SubmitOrder,
+    TaskExecutorProtocol,
+    UploadFile,
+)
+from eventflink.taskexecutor.protocol.attempts import attempt_of
+
+SETTINGS = ProtocolSettings(
+    task_manager_id="tm",
+    host="host",
+    process_id=77,
+    slot_count=2,
+    heartbeat_interval_ms=1000,
+    self_fence_timeout_ms=3500,
+    kill_timeout_ms=1000,
+)
+A = AttemptId("job", "v", 0, 1)
+B = AttemptId("job", "v", 1, 1)
+OUTPUTS = (OutputLocation("default", "/data/0"),)
+CAUSE = FailureCause("ValueError", "no", "trace")
+Happening = tuple[float, Callable[[], list[Action]]]
+WHOLE_PATH = ["SlotOffer", "INITIALIZING", "RUNNING", "FINISHED"]
+
+
+def deployment(attempt: AttemptId = A, slot_index: int = 0) -> TaskDeployment:
+    return TaskDeployment(
+        *attempt[:2],
+        attempt.subtask_index,
+        attempt.attempt,
+        allocation_id=f"allocation-{attempt}",
+        slot_index=slot_index,
+        job_name="job",
+        task_type=TaskType.PYTHON,
+        task="m:f",
+        parallelism=2,
+        max_parallelism=128,
+        parameters_json="{}",
+        inputs=(),
+        outputs=(),
+        code_archives=(),
+    )
+
+
+def cancellation(attempt: AttemptId = A) -> TaskCancellation:
+    return TaskCancellation(attempt.job_id, attempt.vertex_id, attempt.subtask_index, attempt.attempt, "the job is cancelled")
+
+
+class Harness:
+    """The machine, with a clock and short words for what comes out."""
+
+    def __init__(self, settings: ProtocolSettings = SETTINGS) -> None:
+        self.machine = TaskExecutorProtocol(settings)
+        self.now_ms = 1000
+        self.instances = 1
+        self.actions = self.machine.start(self.now_ms, "i1")
+
+    def effect(self, payload: DeploymentPayload, epoch: int = 1, instance_id: str = "", task_manager_id: str = "tm") -> list[Action]:
+        envelope = DeploymentEnvelope(
+            epoch=epoch,
+            task_manager_id=task_manager_id,
+            instance_id=instance_id or self.machine.instance_id,
+            payload=payload,
+        )
+        return self.machine.on_deployment(envelope, self.now_ms)
+
+    def event(self, event: ProcessEvent) -> list[Action]:
+        return self.machine.on_process_event(event, self.now_ms)
+
+    def wait(self, duration_ms: int, *, beats_arrive: bool = True) -> list[Action]:
+        """Let the time pass in ticks of 10 ms; beats are acknowledged at once unless they are not."""
+        actions: list[Action] = []
+        for _ in range(duration_ms // 10):
+            self.now_ms += 10
+            new = self.machine.on_tick(self.now_ms)
+            for action in new:
+                if isinstance(action, SendHeartbeat) and beats_arrive:
+                    new = new + self.machine.on_beat_acknowledged(action.sent_at_ms, self.now_ms)
+            actions += new
+        return actions
+
+    def register(self) -> "Harness":
+        self.machine.on_reports_delivered(reports(self.actions), self.now_ms, self.now_ms)
+        self.effect(RegistrationAccepted("blob:1"), epoch=max(1, self.machine.newest_epoch))
+        assert self.machine.phase is Phase.REGISTERED
+        return self
+
+    def run(self, attempt: AttemptId = A, slot_index: int = 0) -> "Harness":
+        self.effect(deployment(attempt, slot_index))
+        self.event(TaskLaunched(attempt, 4711))
+        self.event(TaskInitialized(attempt))
+        return self
+
+    def end(self, outcome: Outcome, attempt: AttemptId = A) -> list[Action]:
+        return self.event(TaskProcessEnded(attempt, outcome))
+
+
+def registered(settings: ProtocolSettings = SETTINGS) -> Harness:
+    return Harness(settings).register()
+
+
+def reports(actions: list[Action]) -> list[TaskManagerReport]:
+    return [r for a in actions if isinstance(a, SendReports) for r in a.reports]
+
+
+def orders(actions: list[Action]) -> list[ProcessOrder]:
+    return [a.order for a in actions if isinstance(a, SubmitOrder)]
+
+
+def said(actions: list[Action]) -> list[str]:
+    """The reports in short: what a record says, in order."""
+    return [r.execution_state.value if isinstance(r, TaskStateReport) else type(r).__name__ for r in reports(actions)]
+
+
+def is_in(harness: Harness, phase: Phase) -> bool:
+    return harness.machine.phase is phase
+
+
+def beats(actions: list[Action]) -> list[SendHeartbeat]:
+    return [a for a in actions if isinstance(a, SendHeartbeat)]
+
+
+# ---- registration ----
+
+
+def test_start_registers_at_once_and_starts_the_fork_server() -> None:
+    harness = Harness()
+    assert StartForkServer() in harness.actions
+    assert reports(harness.actions) == [TaskManagerRegistration("tm", "i1", "host", 77, 2)]
+
+
+def test_registration_is_repeated_with_growing_jittered_bounded_delays() -> None:
+    harness = Harness()
+    times = [harness.now_ms for _ in range(6000) if reports(harness.wait(10))]
+    gaps = [b - a for a, b in zip([1000, *times], times, strict=False)]
+    assert 250 <= gaps[0] <= 510
+    assert all(gap <= 5010 for gap in gaps)
+    assert all(gap >= 2500 for gap in gaps[4:])
+    assert len(set(gaps[4:])) > 3  # Jittered.
+    assert 11 <= len(gaps) <= 26
+
+
+def test_two_instances_jitter_differently() -> None:
+    def first_retry(instance_id: str) -> int:
+        machine = TaskExecutorProtocol(SETTINGS)
+        machine.start(0, instance_id)
+        return next(t for t in range(1, 1000) if machine.on_tick(t))
+
+    assert len({first_retry(f"instance-{i}") for i in range(10)}) > 5
+
+
+def test_registration_ends_when_accepted_and_beats_begin_at_once() -> None:
+    harness = registered()
+    actions = harness.wait(10_000)
+    assert reports(actions) == []
+    assert len(beats(actions)) == 10
+    assert [b.heartbeat.sequence for b in beats(actions)] == list(range(1, 11))
+
+
+def test_nothing_beats_before_it_is_registered() -> None:
+    assert beats(Harness().wait(10_000)) == []
+
+
+def test_acceptance_for_another_instance_or_task_manager_means_nothing() -> None:
+    harness = Harness()
+    harness.effect(RegistrationAccepted("blob:1"), instance_id="i0")
+    harness.effect(RegistrationAccepted("blob:1"), task_manager_id="other")
+    assert is_in(harness, Phase.REGISTERING)
+
+
+def test_a_refused_registration_is_tried_again_as_a_new_instance_ever_more_slowly() -> None:
+    harness = Harness()
+    gaps = []
+    for number in range(2, 10):
+        assert [type(a) for a in harness.effect(InstanceForgotten("refused"))] == [NewInstanceNeeded]
+        begun_ms = harness.now_ms
+        harness.machine.start(harness.now_ms, f"i{number}")
+        while not reports(harness.wait(10)):
+            pass
+        gaps.append(harness.now_ms - begun_ms)
+    assert gaps[0] <= 510
+    assert all(1250 <= gap <= 2510 for gap in gaps[4:])
+
+
+def test_any_effect_proves_the_registration_once_a_blob_server_is_known() -> None:
+    """After a change of leader the acceptance itself may be lost; LeaderChanged says as much."""
+    harness = Harness()
+    assert orders(harness.effect(deployment())) == []
+    assert is_in(harness, Phase.REGISTERING)
+    assert said(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)) == ["SlotReport"]
+    assert is_in(harness, Phase.REGISTERED)
+    assert orders(harness.effect(deployment(), epoch=2))
+
+
+# ---- epochs and leaders (P4) ----
+
+
+def test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored() -> None:
+    harness = registered()
+    harness.effect(LeaderChanged("m2", "blob:2"), epoch=7)
+    assert harness.effect(deployment(), epoch=6) == []
+    assert harness.effect(cancellation(), epoch=6) == []
+    assert harness.effect(InstanceForgotten("zombie"), epoch=6) == []
+    assert is_in(harness, Phase.REGISTERED)
+
+
+def test_an_epoch_seen_in_an_effect_for_another_counts_as_seen() -> None:
+    harness = registered()
+    harness.effect(deployment(), epoch=9, task_manager_id="other", instance_id="x")
+    assert harness.effect(deployment(), epoch=8) == []
+
+
+def test_first_effect_of_a_newer_epoch_is_answered_with_one_slot_report() -> None:
+    harness = registered().run()
+    assert said(harness.effect(cancellation(B), epoch=2)) == ["CANCELED", "SlotReport"]
+    assert said(harness.effect(cancellation(B), epoch=2)) == ["CANCELED"]
+
+
+def test_leader_changed_is_always_answered() -> None:
+    """A leader may ask for full reports again (P9)."""
+    harness = registered()
+    assert said(harness.effect(LeaderChanged("m1", "blob:1"))) == ["SlotReport"]
+    assert said(harness.effect(LeaderChanged("m1", "blob:1"))) == ["SlotReport"]
+
+
+def test_slot_report_holds_every_slot_and_every_attempt_that_is_not_terminal() -> None:
+    harness = registered().run()
+    harness.effect(deployment(B, 1))
+    report = reports(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2))[-1]
+    assert report == SlotReport(
+        "tm",
+        "i1",
+        (SlotStatus(0, f"allocation-{A}"), SlotStatus(1, f"allocation-{B}")),
+        (AttemptStatus(*A, ExecutionState.RUNNING), AttemptStatus(*B, ExecutionState.DEPLOYING)),
+    )
+
+
+def test_slot_report_is_preceded_by_terminal_states_that_kafka_has_not_acknowledged() -> None:
+    """Else the attempt would seem missing, and its result would be thrown away (P16)."""
+    harness = registered().run()
+    end = harness.end(Finished(OUTPUTS))
+    assert said(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)) == [
+        "SlotOffer",
+        "INITIALIZING",
+        "RUNNING",
+        "FINISHED",
+        "SlotReport",
+    ]
+    harness.machine.on_reports_delivered(reports(end), harness.now_ms, harness.now_ms)
+    assert said(harness.effect(LeaderChanged("m3", "blob:3"), epoch=3)) == ["SlotReport"]
+
+
+def test_new_blob_address_is_used() -> None:
+    harness = registered()
+    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
+    (order,) = orders(harness.effect(deployment(), epoch=2))
+    assert isinstance(order, LaunchTask)
+    assert order.blob_address == "blob:2"
+
+
+# ---- an attempt's life ----
+
+
+def test_offer_and_first_state_are_one_record() -> None:
+    harness = registered()
+    (launch,) = orders(harness.effect(deployment()))
+    assert isinstance(launch, LaunchTask)
+    assert launch.deployment == deployment()
+    actions = harness.event(TaskLaunched(A, 4711))
+    assert [type(a) for a in actions] == [SendReports]
+    assert reports(actions) == [
+        SlotOffer("tm", "i1", f"allocation-{A}"),
+        TaskStateReport("tm", "i1", *A, ExecutionState.INITIALIZING),
+    ]
+    assert said(harness.event(TaskInitialized(A))) == ["RUNNING"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "cancelled", "state", "failure_type"),
+    [
+        (Finished(OUTPUTS), False, ExecutionState.FINISHED, None),
+        (Failed(CAUSE), False, ExecutionState.FAILED, "ValueError"),
+        (Killed(9), False, ExecutionState.FAILED, "TaskProcessDied"),
+        (Finished(OUTPUTS), True, ExecutionState.CANCELED, None),
+        (Failed(CAUSE), True, ExecutionState.CANCELED, None),
+        (Killed(15), True, ExecutionState.CANCELED, None),
+    ],
+)
+def test_how_an_attempt_ends(outcome: Outcome, cancelled: bool, state: ExecutionState, failure_type: str | None) -> None:  # noqa: FBT001 - a table's column
+    harness = registered().run()
+    if cancelled:
+        assert orders(harness.effect(cancellation())) == [EndTask(A, 1000)]
+    (report,) = reports(harness.end(outcome))
+    assert isinstance(report, TaskStateReport)
+    assert report.execution_state is state
+    assert report.outputs == (OUTPUTS if state is ExecutionState.FINISHED else ())
+    assert (report.cause and report.cause.failure_type) == failure_type
+
+
+def test_a_killed_task_names_process_and_signal() -> None:
+    (report,) = reports(registered().run().end(Killed(9)))
+    assert isinstance(report, TaskStateReport)
+    assert report.cause == FailureCause("TaskProcessDied", "task process 4711 was killed by signal 9 (SIGKILL)")
+
+
+def test_a_process_that_never_came_up_fails_from_deploying() -> None:
+    harness = registered()
+    harness.effect(deployment())
+    assert said(harness.end(Failed(CAUSE))) == ["SlotOffer", "FAILED"]
+
+
+def test_a_finish_heard_first_reports_the_whole_legal_path() -> None:
+    harness = registered()
+    harness.effect(deployment())
+    assert said(harness.end(Finished(()))) == WHOLE_PATH
+
+
+def test_an_endless_message_is_clipped() -> None:
+    """A record of `taskmanagers` is at most 256 KiB; a user's exception can be of any length."""
+    (report,) = reports(registered().run().end(Failed(FailureCause("E" * 10_000, "x" * 1_000_000, "y" * 1_000_000))))
+    assert isinstance(report, TaskStateReport)
+    assert report.cause is not None
+    assert len(report.cause.message) < 5000
+    assert len(report.cause.stack_trace or "") < 20_000
+
+
+def test_an_ended_slot_is_free_again() -> None:
+    harness = registered().run()
+    harness.end(Finished(()))
+    assert orders(harness.effect(deployment(A._replace(attempt=2))))
+
+
+def test_spark_session_ids_differ_by_attempt_and_instance() -> None:
+    def session(harness: Harness, attempt: AttemptId) -> str:
+        (order,) = orders(harness.effect(deployment(attempt)))
+        assert isinstance(order, LaunchTask)
+        return order.spark_session_id
+
+    other = Harness()
+    other.machine = TaskExecutorProtocol(SETTINGS)
+    other.actions = other.machine.start(1000, "i2")
+    found = {session(registered(), A), session(registered(), A._replace(attempt=2)), session(other.register(), A)}
+    assert len(found) == 3
+
+
+# ---- refusals ----
+
+
+def test_a_busy_slot_is_refused_and_stays_refused() -> None:
+    """A repeated deployment of a refused attempt starts nothing later: the master has decided on another attempt by then."""
+    harness = registered().run()
+    (refusal,) = reports(harness.effect(deployment(B, 0)))
+    assert isinstance(refusal, SlotOfferRefusal)
+    assert refusal.allocation_id == f"allocation-{B}"
+    assert str(A) in refusal.reason
+    harness.end(Finished(()))
+    assert harness.effect(deployment(B, 0)) == [SendReports((refusal,), harness.now_ms)]
+
+
+@pytest.mark.parametrize("slot_index", [-1, 2, 1 << 30])
+def test_a_slot_that_does_not_exist_is_refused(slot_index: int) -> None:
+    (refusal,) = reports(registered().effect(deployment(A, slot_index)))
+    assert isinstance(refusal, SlotOfferRefusal)
+    assert str(slot_index) in refusal.reason
+
+
+# ---- duplicates and tombstones (P16) ----
+
+
+def test_a_known_deployment_is_not_started_twice_but_answered() -> None:
+    harness = registered()
+    harness.effect(deployment())
+    assert harness.effect(deployment()) == []  # Its launch will be said.
+    harness.event(TaskLaunched(A, 1))
+    again = harness.effect(deployment())
+    assert orders(again) == []
+    assert said(again) == ["SlotOffer", "INITIALIZING"]
+    harness.event(TaskInitialized(A))
+    harness.end(Finished(OUTPUTS))
+    again = harness.effect(deployment())
+    assert orders(again) == []
+    assert said(again) == WHOLE_PATH
+    last = reports(again)[-1]
+    assert isinstance(last, TaskStateReport)
+    assert last.outputs == OUTPUTS
+
+
+def test_a_cancellation_before_its_deployment_leaves_a_tombstone() -> None:
+    harness = registered()
+    assert said(harness.effect(cancellation())) == ["CANCELED"]
+    late = harness.effect(deployment())
+    assert orders(late) == []
+    assert said(late) == ["CANCELED"]
+
+
+def test_a_cancellation_of_what_has_ended_is_answered_with_how_it_ended() -> None:
+    harness = registered().run()
+    harness.end(Finished(OUTPUTS))
+    assert said(harness.effect(cancellation())) == WHOLE_PATH
+
+
+def test_a_repeated_cancellation_orders_the_end_again_and_says_nothing() -> None:
+    harness = registered().run()
+    harness.effect(cancellation())
+    again = harness.effect(cancellation())
+    assert orders(again) == [EndTask(A, 1000)]
+    assert said(again) == []
+
+
+def test_a_cancelled_attempt_says_nothing_before_its_end() -> None:
+    harness = registered()
+    harness.effect(deployment())
+    harness.effect(cancellation())
+    assert said(harness.event(TaskLaunched(A, 1))) == []
+    assert said(harness.event(TaskInitialized(A))) == []
+    assert said(harness.end(Killed(15))) == ["SlotOffer", "CANCELED"]
+
+
+def test_memory_of_what_ended_is_bounded() -> None:
+    harness = registered(replace(SETTINGS, ended_attempt_limit=10))
+    for number in range(1, 30):
+        harness.effect(cancellation(A._replace(attempt=number)))
+    assert len(harness.machine._table._ended) == 10
+    assert said(harness.effect(deployment(A._replace(attempt=29)))) == ["CANCELED"]
+
+
+# ---- Spark (P15) ----
+
+
+def test_a_killed_task_is_terminal_only_after_its_spark_session_is_released() -> None:
+    harness = registered().run()
+    (launch,) = [o for o in orders(Harness().register().effect(deployment())) if isinstance(o, LaunchTask)]
+    harness.event(SparkOpened(A, launch.spark_session_id, "sc://x"))
+    actions = harness.end(Killed(9))
+    assert said(actions) == []
+    assert orders(actions) == [ReleaseSpark(A, launch.spark_session_id)]
+    assert said(harness.event(SparkReleased(A))) == ["FAILED"]
+
+
+def test_a_release_that_does_not_come_is_not_waited_for_longer_than_the_limit() -> None:
+    harness = registered().run()
+    harness.event(SparkOpened(A, "s", "sc://x"))
+    harness.end(Killed(9))
+    assert said(harness.wait(4900)) == []
+    assert said(harness.wait(200)) == ["FAILED"]
+
+
+def test_a_finished_task_has_closed_its_session_itself() -> None:
+    harness = registered().run()
+    harness.event(SparkOpened(A, "s", "sc://x"))
+    assert said(harness.end(Finished(()))) == ["FINISHED"]
+
+
+def test_the_slot_is_busy_until_the_session_is_released() -> None:
+    harness = registered().run()
+    harness.event(SparkOpened(A, "s", "sc://x"))
+    harness.end(Killed(9))
+    assert said(harness.effect(deployment(B, 0))) == ["SlotOfferRefusal"]
+
+
+# ---- self-fence, forgotten, holes (P12, P14) ----
+
+
+def test_without_acknowledged_beats_tasks_are_ended_in_time_and_a_new_instance_begins_only_after() -> None:
+    """Self-fence + time to kill < loss timeout: the master may start the attempts elsewhere then."""
+    harness = registered().run()
+    started_ms = harness.now_ms
+    actions = harness.wait(3490, beats_arrive=False)
+    assert orders(actions) == []
+    actions = harness.wait(20, beats_arrive=False)
+    assert orders(actions) == [EndTask(A, 1000)]
+    assert harness.now_ms - started_ms <= 3510
+    assert is_in(harness, Phase.FENCING)
+    assert not [a for a in harness.wait(500) if isinstance(a, NewInstanceNeeded | SendHeartbeat | SendReports)]
+    end = harness.end(Killed(15))
+    assert reports(end) == []  # The old instance has nothing more to say.
+    assert [type(a) for a in end] == [NewInstanceNeeded]
+    begun = harness.machine.start(harness.now_ms, "i2") + harness.wait(600)
+    assert said(begun)[0] == "TaskManagerRegistration"
+    assert reports(begun)[0].instance_id == "i2"
+
+
+def test_the_fence_counts_from_the_time_an_acknowledged_beat_was_sent() -> None:
+    harness = registered()
+    (first,) = beats(harness.wait(500, beats_arrive=False))
+    harness.wait(2900, beats_arrive=False)
+    harness.machine.on_beat_acknowledged(first.sent_at_ms, harness.now_ms)  # Late: it says little about now.
+    harness.wait(90, beats_arrive=False)
+    assert is_in(harness, Phase.REGISTERED)
+    harness.wait(first.sent_at_ms + 3500 - harness.now_ms, beats_arrive=False)
+    assert is_in(harness, Phase.NEW)  # Fenced; it had no tasks to end.
+
+
+def test_acknowledged_beats_hold_the_fence_off() -> None:
+    harness = registered()
+    harness.wait(60_000)
+    assert is_in(harness, Phase.REGISTERED)
+
+
+def test_a_late_acceptance_counts_from_the_registration_not_from_now() -> None:
+    """The master's patience began when it read the registration."""
+    harness = Harness()
+    harness.machine.on_reports_delivered(reports(harness.actions), 1000, 1000)
+    harness.now_ms = 5000
+    harness.effect(RegistrationAccepted("blob:1"))
+    harness.machine.on_tick(harness.now_ms)
+    assert is_in(harness, Phase.NEW)
+
+
+def test_a_pause_of_the_process_leads_to_the_fence_before_anything_else() -> None:
+    harness = registered().run()
+    harness.now_ms += 60_000
+    assert EndTask(A, 1000) in orders(harness.machine.on_tick(harness.now_ms))
+
+
+@pytest.mark.parametrize("way", ["forgotten", "hole"])
+def test_a_forgotten_instance_ends_its_tasks_and_gives_way_to_a_new_one(way: str) -> None:
+    harness = registered().run()
+    actions = harness.effect(InstanceForgotten("lost")) if way == "forgotten" else harness.machine.on_effects_lost("hole", harness.now_ms)
+    assert orders(actions) == [EndTask(A, 1000)]
+    assert [type(a) for a in harness.end(Killed(9))] == [NewInstanceNeeded]
+
+
+def test_a_fenced_instance_obeys_nothing() -> None:
+    harness = registered().run()
+    harness.effect(InstanceForgotten("lost"))
+    assert harness.effect(deployment(B, 1)) == []
+
+
+def test_a_new_instance_knows_nothing_of_the_old() -> None:
+    harness = registered().run()
+    harness.effect(InstanceForgotten("lost"))
+    harness.end(Killed(9))
+    harness.actions = harness.machine.start(harness.now_ms, "i2") + harness.wait(600)
+    harness.register()
+    assert harness.machine.on_reports_failed([SlotOffer("tm", "i1", f"allocation-{A}")], harness.now_ms) == []
+    assert orders(harness.effect(deployment()))
+
+
+def test_starting_while_an_instance_lives_is_an_error() -> None:
+    with pytest.raises(ValueError, match="i1 is REGISTERED"):
+        registered().machine.start(0, "i2")
+
+
+# ---- the fork server ----
+
+
+def test_the_death_of_the_fork_server_fails_its_attempts_and_starts_another() -> None:
+    harness = registered().run().run(B, 1)
+    harness.event(SparkOpened(B, "s", "sc://x"))
+    actions = harness.event(ForkServerDied("out of memory"))
+    (report,) = reports(actions)
+    assert isinstance(report, TaskStateReport)
+    assert report.cause is not None
+    assert report.cause.failure_type == "ForkServerDied"
+    assert "out of memory" in report.cause.message
+    assert said(harness.effect(deployment(A._replace(attempt=2)))) == ["SlotOfferRefusal"]
+    actions = harness.wait(200)
+    assert StartForkServer() in actions
+    assert [type(o) for o in orders(actions)] == [ReleaseSpark]  # B's session is released by the new one.
+    assert said(harness.event(SparkReleased(B))) == ["FAILED"]
+    assert orders(harness.effect(deployment(A._replace(attempt=3))))
+
+
+def test_a_fork_server_that_dies_again_and_again_ends_the_task_executor() -> None:
+    harness = registered()
+    actions: list[Action] = []
+    for _ in range(6):
+        actions += harness.event(ForkServerDied("broken"))
+        actions += harness.wait(4000)
+    (end,) = [a for a in actions if isinstance(a, Stopped)]
+    assert end.failed
+    assert "broken" in end.reason
+    assert len([a for a in actions if isinstance(a, StartForkServer)]) == 5
+    assert "Disconnection" in said(actions)
+
+
+def test_rare_deaths_of_the_fork_server_are_forgiven() -> None:
+    harness = registered()
+    for _ in range(20):
+        harness.event(ForkServerDied("rare"))
+        assert StartForkServer() in harness.wait(20_000)
+    assert is_in(harness, Phase.REGISTERED)
+
+
+@pytest.mark.parametrize("order", ["launch", "end"])
+def test_a_fork_server_that_does_not_do_what_it_is_told_is_ended(order: str) -> None:
+    harness = registered()
+    harness.effect(deployment())
+    if order == "end":
+        harness.effect(cancellation())
+    actions = harness.wait(61_000 if order == "launch" else 12_000)
+    (end,) = [a for a in actions if isinstance(a, EndForkServer)]
+    assert str(A) in end.reason
+    assert said(harness.event(ForkServerDied(end.reason))) == ["SlotOffer", "CANCELED" if order == "end" else "FAILED"]
+
+
+# ---- reports that Kafka does not take ----
+
+
+def test_failed_reports_are_said_again_as_things_stand_then() -> None:
+    harness = registered().run()
+    lost: list[TaskManagerReport] = [SlotOffer("tm", "i1", f"allocation-{A}"), TaskStateReport("tm", "i1", *A, ExecutionState.INITIALIZING)]
+    assert harness.machine.on_reports_failed(lost, harness.now_ms) == []
+    harness.end(Finished(OUTPUTS))
+    assert said(harness.wait(450)) == []
+    assert said(harness.wait(100)) == WHOLE_PATH
+    assert said(harness.wait(2000)) == []
+
+
+def test_failed_slot_reports_and_uploads_are_said_again() -> None:
+    harness = registered()
+    harness.machine.on_reports_failed([SlotReport("tm", "i1", (), ()), FileUploadCompleted("tm", "i1", "r", "key")], harness.now_ms)
+    assert said(harness.wait(600)) == ["SlotReport", "FileUploadCompleted"]
+
+
+# ---- files ----
+
+
+def test_an_upload_is_done_once_at_a_time_and_reported() -> None:
+    harness = registered()
+    order = FileUploadOrder("r1", *A, TaskFile.LOG)
+    assert harness.effect(order) == [UploadFile(order, "blob:1")]
+    assert harness.effect(order) == []
+    done = harness.machine.on_upload_completed("i1", "r1", "key", None, harness.now_ms)
+    assert reports(done) == [FileUploadCompleted("tm", "i1", "r1", "key", None)]
+    assert harness.machine.on_upload_completed("i1", "r1", "key", None, harness.now_ms) == []
+
+
+def test_uploads_are_bounded() -> None:
+    harness = registered()
+    actions = [a for n in range(70) for a in harness.effect(FileUploadOrder(f"r{n}", *A, TaskFile.LOG))]
+    assert len([a for a in actions if isinstance(a, UploadFile)]) == 64
+    assert all(isinstance(r, FileUploadCompleted) and r.error for r in reports(actions))
+    assert len(reports(actions)) == 6
+
+
+# ---- the orderly stop ----
+
+
+def test_stop_ends_tasks_says_goodbye_and_stops() -> None:
+    harness = registered().run()
+    actions = harness.machine.stop(harness.now_ms, "told to")
+    assert orders(actions) == [EndTask(A, 1000)]
+    assert harness.machine.stop(harness.now_ms, "told to") == []
+    actions = harness.end(Killed(15))
+    assert reports(actions) == [Disconnection("tm", "i1", "told to")]
+    assert actions[-1] == Stopped("told to", failed=False)
+    assert harness.wait(5000) == []
+
+
+def test_a_task_that_finishes_while_stopping_still_counts() -> None:
+    harness = registered().run()
+    harness.machine.stop(harness.now_ms, "told to")
+    assert said(harness.end(Finished(OUTPUTS))) == ["FINISHED", "Disconnection"]
+
+
+def test_stop_is_bounded_even_when_nothing_answers() -> None:
+    harness = registered().run()
+    harness.machine.stop(harness.now_ms, "told to")
+    actions = harness.wait(17_000)
+    assert [a for a in actions if isinstance(a, Stopped)]
+
+
+def test_stop_keeps_beating_until_the_tasks_have_ended() -> None:
+    """Nothing of a stopping instance may be started elsewhere while it still runs here."""
+    harness = registered().run()
+    harness.machine.stop(harness.now_ms, "told to")
+    assert len(beats(harness.wait(5000))) == 5
+
+
+def test_stop_before_the_registration_was_accepted_says_goodbye_too() -> None:
+    """The master may have decided on the registration meanwhile."""
+    harness = Harness()
+    assert said(harness.machine.stop(harness.now_ms, "told to")) == ["Disconnection"]
+
+
+# ---- everything at once ----
+
+
+class RandomLife:
+    """A TaskExecutor to which anything happens at any time."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.harness = registered()
+        self.attempts = [AttemptId("job", "v", i % 3, 1 + i // 3) for i in range(9)]
+        self.launched: set[tuple[str, AttemptId]] = set()
+        self.alive: set[AttemptId] = set()
+        self.ends: dict[tuple[str, AttemptId], ExecutionState] = {}
+
+    def step(self) -> None:
+        dice, harness = self.dice, self.harness
+        attempt = dice.choice(self.attempts)
+        running = dice.choice(sorted(self.alive)) if self.alive else attempt
+        outcomes: list[Outcome] = [Finished(OUTPUTS), Failed(CAUSE), Killed(9)]
+        epoch = harness.machine.newest_epoch
+        happenings: dict[str, Happening] = {
+            "deploy": (3, lambda: harness.effect(deployment(attempt, dice.randrange(-1, 3)), epoch)),
+            "cancel": (1, lambda: harness.effect(cancellation(attempt), epoch)),
+            "launched": (1, lambda: harness.event(TaskLaunched(running, 1))),
+            "initialized": (1, lambda: harness.event(TaskInitialized(running))),
+            "spark opened": (1, lambda: harness.event(SparkOpened(running, "s", "sc://x"))),
+            "spark released": (1, lambda: harness.event(SparkReleased(attempt))),
+            "ended": (2, lambda: self.end(dice.choice(outcomes), running)),
+            "time": (1, lambda: harness.wait(dice.choice([10, 500, 6000]), beats_arrive=dice.random() < 0.9)),
+            "leader": (1, lambda: harness.effect(LeaderChanged("m", "blob:9"), epoch + dice.randrange(2))),
+            "forgotten": (0.2, lambda: harness.effect(InstanceForgotten("x"), epoch)),
+        }
+        (name,) = dice.choices(list(happenings), [weight for weight, _ in happenings.values()])
+        self.check(happenings[name][1]())
+
+    def end(self, outcome: Outcome, attempt: AttemptId) -> list[Action]:
+        self.alive.discard(attempt)
+        return self.harness.end(outcome, attempt)
+
+    def check(self, actions: list[Action]) -> None:
+        harness = self.harness
+        for order in orders(actions):
+            if isinstance(order, LaunchTask):
+                told = order.deployment
+                attempt = AttemptId(told.job_id, told.vertex_id, told.subtask_index, told.attempt)
+                assert (harness.machine.instance_id, attempt) not in self.launched
+                self.launched.add((harness.machine.instance_id, attempt))
+                self.alive.add(attempt)
+        for report in reports(actions):
+            if isinstance(report, TaskStateReport) and report.execution_state in TERMINAL_EXECUTION_STATES:
+                subject = (report.instance_id, attempt_of(report))
+                assert self.ends.setdefault(subject, report.execution_state) is report.execution_state
+        assert harness.machine._table.running_tasks + harness.machine._table.free_slots == 2
+        if any(isinstance(a, NewInstanceNeeded) for a in actions):
+            self.alive.clear()
+            harness.instances += 1
+            harness.actions = harness.machine.start(harness.now_ms, f"i{harness.instances}") + harness.wait(600)
+            harness.register()
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_lives_keep_the_invariants(seed: int) -> None:
+    """No attempt is launched twice by an instance, no slot holds two attempts, no reported end changes."""
+    life = RandomLife(seed)
+    for _ in range(150):
+        life.step()
+    assert life.launched
