@@ -1,0 +1,136 @@
+"""What real tasks read and publish, with a real Spark: shares of inputs, outputs, SQL, and functions that Spark runs."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from eventflink.events.effects import TaskInput
+from eventflink.jobs.result import read_result
+from eventflink.model.statuses import ShipStrategy
+from eventflink.taskexecutor.spark_server import is_server_alive
+from tests.support.task_host import SQL, Host, wait_until
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    host = Host(tmp_path_factory.mktemp("host with space"))
+    yield host
+    host.server.stop()
+    assert host.server.process_ids() == []
+    host.lease.release()
+    wait_until(lambda: not is_server_alive(host.settings.runtime_directory), 4.0)
+
+
+# Outputs and inputs
+
+
+@pytest.mark.parametrize(("task", "what"), [("answer", "it returned int:"), ("answer_named", "it returned int as output 'second':")])
+def test_what_is_no_data_frame_is_refused_by_its_type(host: Host, task: str, what: str) -> None:
+    failure_type, message, _ = host.fail(task)
+    assert failure_type == "OutputUnusable"
+    assert what in message
+
+
+def test_outputs_go_to_a_place_of_the_attempt_and_the_empty_one_keeps_its_schema(host: Host) -> None:
+    job = uuid.uuid4().hex
+    outputs = {o.output: o.location for o in host.finish("two_outputs", job_id=job, attempt=3)}
+    assert outputs == {n: str(host.settings.working_path / job / "vertex" / n / "0" / "attempt-3") for n in ("even", "none")}
+    assert sorted(read_result([outputs["even"]], 99).column("id").to_pylist()) == [0, 2, 4, 6, 8]
+    assert read_result([outputs["none"]], 99).schema.names == ["id"]
+    empty = TaskInput("rows", ShipStrategy.HASH, ("id",), (outputs["none"],))
+    assert read_result([host.finish("count", inputs=(empty,))[0].location], 9).to_pylist() == [{"n": 0}]
+
+
+def test_an_output_that_others_read_must_be_returned(host: Host) -> None:
+    failure_type, message, _ = host.fail("two_outputs", outputs=("odd", "even"))
+    assert failure_type == "OutputUnusable"
+    assert "did not return the output 'odd', which another vertex reads; it returned 'even', 'none'" in message
+
+
+def test_sources_share_out_what_all_of_them_see(host: Host) -> None:
+    locations = host.make_numbers(500, 3)
+    shares = [read_result([location], 9999).column("id").to_pylist() for location in locations]
+    assert all(100 < len(share) < 240 for share in shares)
+    assert sorted(n for share in shares for n in share) == list(range(500))
+
+
+def test_hash_shipping_gives_each_key_to_exactly_one_subtask(host: Host) -> None:
+    locations = host.make_numbers(300, 2)
+    shares = host.shares(TaskInput("rows", ShipStrategy.HASH, ("k",), locations), 3)
+    keys = [{row["k"] for row in share} for share in shares]
+    assert sum(len(k) for k in keys) == 11
+    assert set.union(*keys) == set(range(11))
+    assert sorted(row["id"] for share in shares for row in share) == list(range(300))
+
+
+def test_hash_shipping_sends_equal_numbers_of_different_types_to_the_same_subtask(host: Host) -> None:
+    locations = host.make_numbers(11, 1)
+    by_int = host.shares(TaskInput("rows", ShipStrategy.HASH, ("k",), locations), 2)
+    by_long = host.shares(TaskInput("rows", ShipStrategy.HASH, ("id",), locations), 2)
+    assert [sorted(r["id"] for r in share) for share in by_int] == [sorted(r["id"] for r in share) for share in by_long]
+
+
+def test_rebalance_loses_and_repeats_nothing_and_is_even(host: Host) -> None:
+    locations = host.make_numbers(300, 2)
+    shares = host.shares(TaskInput("rows", ShipStrategy.REBALANCE, (), locations), 3)
+    assert sorted(row["id"] for share in shares for row in share) == list(range(300))
+    assert all(90 <= len(share) <= 110 for share in shares)
+    assert set(shares[0][0]) == {"id", "k", "s"}
+
+
+def test_forward_and_broadcast(host: Host) -> None:
+    locations = host.make_numbers(60, 2)
+    forward = host.shares(TaskInput("rows", ShipStrategy.FORWARD, (), locations), 2)
+    assert [sorted(r["id"] for r in s) for s in forward] == [sorted(read_result([p], 999).column("id").to_pylist()) for p in locations]
+    broadcast = host.shares(TaskInput("rows", ShipStrategy.BROADCAST, (), locations), 2)
+    assert [sorted(r["id"] for r in s) for s in broadcast] == [list(range(60))] * 2
+    failure_type, message, _ = host.fail("same", inputs=(TaskInput("rows", ShipStrategy.FORWARD, (), locations[:1]),), subtask_index=1)
+    assert failure_type == "InputUnusable"
+    assert "subtask 1 has no partner" in message
+
+
+def test_a_hash_column_that_is_missing_is_named(host: Host) -> None:
+    locations = host.make_numbers(10, 1)
+    failure_type, message, _ = host.fail("same", inputs=(TaskInput("rows", ShipStrategy.HASH, ("k", "q"), locations),))
+    assert failure_type == "InputUnusable"
+    assert message == "vertex 'vertex': input 'rows' is shipped by hash of column q, which it does not have; it has id, k, s"
+
+
+# SQL, and functions that Spark runs
+
+
+def test_sql_sees_its_inputs_and_its_parameters(host: Host) -> None:
+    rows = TaskInput("my-rows", ShipStrategy.HASH, ("k",), host.make_numbers(100, 2))
+    statement = "select count(*) n, :word word, :subtask_index i, :parallelism p from `my-rows` where id < :bound"
+    got = []
+    for index in range(2):
+        shape = {"inputs": (rows,), "subtask_index": index, "parallelism": 2, "outputs": ("default",)}
+        outputs = host.finish(statement, **SQL, parameters={"word": "w", "bound": 50, "list": [1]}, **shape)
+        got += read_result([outputs[0].location], 9).to_pylist()
+    assert [(r["word"], r["i"], r["p"]) for r in got] == [("w", 0, 2), ("w", 1, 2)]
+    assert sum(r["n"] for r in got) == 50
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("select * frm x", "vertex 'vertex': [PARSE_SYNTAX_ERROR]"),
+        ("select * from nowhere", "vertex 'vertex': [TABLE_OR_VIEW_NOT_FOUND] The table or view `nowhere` cannot be found."),
+        ("select 1 / (id - 1) q from range(3)", "vertex 'vertex': [DIVIDE_BY_ZERO] Division by zero."),
+    ],
+)
+def test_an_error_of_sql_says_what_and_where_in_a_line(host: Host, statement: str, message: str) -> None:
+    _, found, trace = host.fail(statement, **SQL)
+    assert found.startswith(message)
+    assert "\n" not in found
+    assert len(found) < 600
+    assert trace
+
+
+def test_functions_of_the_archive_run_in_spark(host: Host) -> None:
+    outputs = host.finish("with_function")
+    assert sorted(read_result([outputs[0].location], 9).column("d").to_pylist()) == [0, 2, 4]
+    failure_type, message, _ = host.fail("failing_function")
+    assert failure_type == "PythonException"
+    assert "KeyError: 'inside Spark'" in message

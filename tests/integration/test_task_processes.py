@@ -1,0 +1,317 @@
+"""Real task processes, from a real fork server, with a real Spark: how they end, what code they run, and what they leave."""
+
+import os
+import queue
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from eventflink.model.attempts import AttemptId
+from eventflink.model.statuses import TaskFile
+from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
+from eventflink.taskexecutor.fork_server_wire import encode_line
+from eventflink.taskexecutor.process_events import (
+    EndTask,
+    Failed,
+    Finished,
+    ForkServerDied,
+    Killed,
+    LaunchTask,
+    ProcessEvent,
+    ReleaseSpark,
+    SparkOpened,
+    SparkReleased,
+    TaskInitialized,
+    TaskLaunched,
+    TaskProcessEnded,
+)
+from eventflink.taskexecutor.spark_server import SparkLease, is_server_alive
+from eventflink.taskexecutor.task_files import task_file_path
+from tests.support.task_host import Host, is_running, wait_until
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    host = Host(tmp_path_factory.mktemp("host with space"))
+    yield host
+    host.server.stop()
+    assert host.server.process_ids() == []
+    host.lease.release()
+    wait_until(lambda: not is_server_alive(host.settings.runtime_directory), 4.0)
+
+
+# How a task runs and ends
+
+
+def test_a_task_tells_its_life_in_order(host: Host) -> None:
+    attempt, _ = host.launch("noop")
+    assert host.wait_for(TaskProcessEnded, attempt).outcome == Finished(())
+    mine = [type(e) for e in host.events if getattr(e, "attempt", None) == attempt]
+    assert mine == [TaskLaunched, TaskInitialized, TaskProcessEnded]
+    assert not is_running(host.wait_for(TaskLaunched, attempt).process_id)
+
+
+def test_a_task_logs_and_prints_to_its_own_files(host: Host) -> None:
+    attempt, _ = host.launch("talk", parameters={"word": "héllo"})
+    assert isinstance(host.wait_for(TaskProcessEnded, attempt).outcome, Finished)
+    texts = {f: task_file_path(host.settings.log_directory, attempt, f).read_text("utf-8") for f in TaskFile}
+    assert texts[TaskFile.STDOUT] == "on stdout\n"
+    assert texts[TaskFile.STDERR] == "on stderr\n"
+    assert "INFO task.vertex: in the log héllo" in texts[TaskFile.LOG]
+
+
+def test_a_user_exception_is_the_failure(host: Host) -> None:
+    failure_type, message, trace = host.fail("fail")
+    assert (failure_type, message) == ("ArithmeticError", "seven is not eight")
+    assert "in fail" in trace
+    assert "task_run.py" not in trace
+    assert host.fail("leave")[:2] == ("SystemExit", "no more of this")
+
+
+def test_a_process_that_ends_without_a_word(host: Host) -> None:
+    failure_type, message, _ = host.fail("vanish")
+    assert failure_type == "TaskProcessExited"
+    assert "exit status 7" in message
+
+
+def test_kill_9_of_a_task_is_told_as_such(host: Host) -> None:
+    attempt, _ = host.launch("sleep")
+    host.wait_for(TaskInitialized, attempt)
+    os.kill(host.wait_for(TaskLaunched, attempt).process_id, signal.SIGKILL)
+    assert host.wait_for(TaskProcessEnded, attempt).outcome == Killed(signal.SIGKILL)
+
+
+def test_a_task_that_is_told_to_end_ends_with_what_it_started(host: Host, tmp_path: Path) -> None:
+    attempt, _ = host.launch("sleep_with_child", parameters={"file": str(tmp_path / "child")})
+    wait_until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text() != "", 10)
+    host.server.submit(EndTask(attempt, 5000))
+    assert host.wait_for(TaskProcessEnded, attempt).outcome == Killed(signal.SIGTERM)
+    wait_until(lambda: not is_running(int((tmp_path / "child").read_text())), 2)
+    host.server.submit(EndTask(attempt, 5000))
+    assert host.finish("noop") == ()
+
+
+def test_a_task_that_ignores_sigterm_is_killed(host: Host, tmp_path: Path) -> None:
+    attempt, _ = host.launch("stubborn", parameters={"file": str(tmp_path / "deaf")})
+    wait_until((tmp_path / "deaf").exists, 10)
+    began = time.monotonic()
+    host.server.submit(EndTask(attempt, 300))
+    assert host.wait_for(TaskProcessEnded, attempt).outcome == Killed(signal.SIGKILL)
+    assert 0.25 < time.monotonic() - began < 2
+
+
+def test_a_task_that_writes_where_it_should_not_fails_alone(host: Host) -> None:
+    failure_type, message, _ = host.fail("chatter")
+    assert failure_type == "TaskProcessBroken"
+    assert "no event" in message
+    assert host.finish("noop") == ()
+
+
+def test_the_same_attempt_is_not_started_twice(host: Host) -> None:
+    attempt, order = host.launch("sleep")
+    host.wait_for(TaskInitialized, attempt)
+    host.server.submit(order)
+    host.server.submit(EndTask(attempt, 0))
+    host.wait_for(TaskProcessEnded, attempt)
+    assert host.finish("noop") == ()
+    assert len([e for e in host.events if isinstance(e, TaskLaunched) and e.attempt == attempt]) == 1
+
+
+def test_more_tasks_than_waiting_processes_run_at_once(host: Host) -> None:
+    attempts = [host.launch("sleep")[0] for _ in range(6)]
+    for attempt in attempts:
+        host.wait_for(TaskInitialized, attempt)
+    for attempt in attempts:
+        host.server.submit(EndTask(attempt, 0))
+    for attempt in attempts:
+        assert isinstance(host.wait_for(TaskProcessEnded, attempt).outcome, Killed)
+
+
+# Code
+
+
+def test_an_unknown_function_is_named(host: Host) -> None:
+    failure_type, message, _ = host.fail("nop")
+    assert failure_type == "UnknownFunction"
+    assert message == "vertex 'vertex': 'tasks:nop' names the function 'nop', which the module 'tasks' does not have; did you mean 'noop'?"
+    failure_type, message, _ = host.fail("nowhere:run")
+    assert failure_type == "UnknownFunction"
+    assert "'nowhere' is neither in the job's code archives nor installed here" in message
+
+
+def test_two_jobs_with_the_same_module_names_do_not_see_each_other(host: Host) -> None:
+    first = host.archives.add(shared="def who(c):\n    import part\n    raise LookupError(part.NAME)\n", part="NAME = 'first'")
+    second = host.archives.add(shared="def who(c):\n    import part\n    raise LookupError(part.NAME)\n", part="NAME = 'second'")
+    for key, name in ((first, "first"), (second, "second"), (first, "first")):
+        assert host.fail("shared:who", code_archives=(key,))[:2] == ("LookupError", name)
+
+
+def test_an_archive_is_fetched_once_and_never_run_damaged(host: Host) -> None:
+    key = host.archives.add(once="def run(c): pass\n")
+    for _ in range(2):
+        assert host.finish("once:run", code_archives=(key,)) == ()
+    assert host.archives.requests.count(f"/blobs/{key}") == 1
+    (host.settings.runtime_directory / "archives" / f"{key}.zip").write_bytes(b"damaged")
+    assert host.finish("once:run", code_archives=(key,)) == ()
+    assert host.archives.requests.count(f"/blobs/{key}") == 2
+
+
+def test_an_archive_that_is_missing_or_no_zip_is_a_clear_failure(host: Host) -> None:
+    failure_type, message, _ = host.fail("noop", code_archives=("0" * 64,))
+    assert failure_type == "BlobNotFound"
+    assert "0" * 64 in message
+    failure_type, message, _ = host.fail("noop", code_archives=(host.archives.add_bytes(b"no zip"),))
+    assert failure_type == "CodeUnusable"
+    assert "is no zip file" in message
+
+
+def test_ids_that_are_paths_are_refused(host: Host) -> None:
+    assert host.fail("noop", vertex_id="../../escape")[0] == "UnusableName"
+
+
+# Spark that outlives its task
+
+
+def begin_query(host: Host, tmp_path: Path) -> tuple[AttemptId, LaunchTask, psutil.Process]:
+    """Start a query that never ends, and return the process in which Spark computes it once it does."""
+    attempt, order = host.launch("busy", parameters={"file": str(tmp_path / "begun")})
+    opened = host.wait_for(SparkOpened, attempt)
+    assert opened.spark_session_id == order.spark_session_id
+    wait_until((tmp_path / "begun").exists, 30)
+    port = int(opened.remote.rpartition(":")[2])
+    (spark,) = {c.pid for c in psutil.net_connections("tcp") if c.laddr and c.laddr.port == port and c.status == psutil.CONN_LISTEN}
+    process = psutil.Process(spark or 0)
+    wait_until(lambda: process.cpu_percent(0.3) > 25, 20)
+    return attempt, order, process
+
+
+def test_release_spark_interrupts_the_query_of_a_killed_task(host: Host, tmp_path: Path) -> None:
+    attempt, order, spark = begin_query(host, tmp_path)
+    os.kill(host.wait_for(TaskLaunched, attempt).process_id, signal.SIGKILL)
+    assert host.wait_for(TaskProcessEnded, attempt).outcome == Killed(signal.SIGKILL)
+    assert spark.cpu_percent(0.5) > 25, "the query ends by itself; this test shows nothing"
+    began = time.monotonic()
+    host.server.submit(ReleaseSpark(attempt, order.spark_session_id))
+    host.wait_for(SparkReleased, attempt)
+    assert time.monotonic() - began < 3
+    wait_until(lambda: spark.cpu_percent(0.3) < 15, 5)
+
+
+def test_a_new_fork_server_releases_what_an_old_one_left(host: Host, tmp_path: Path) -> None:
+    attempt, order, spark = begin_query(host, tmp_path)
+    host.server.stop()
+    host.server = host.start()
+    host.server.submit(ReleaseSpark(attempt, order.spark_session_id))
+    host.wait_for(SparkReleased, attempt)
+    wait_until(lambda: spark.cpu_percent(0.3) < 15, 5)
+
+
+def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path) -> None:
+    attempt = AttemptId("j", "v", 0, 1)
+    inbox: queue.Queue[ProcessEvent] = queue.Queue()
+    settings = ForkServerSettings(
+        working_path=tmp_path,
+        log_directory=tmp_path,
+        runtime_directory=tmp_path / "run",
+        spark_remote="",
+        spark_master=host.settings.spark_master,
+        spark_memory="1m",
+        kill_timeout_ms=100,
+        warm_processes=1,
+    )
+    server = ForkServer(settings, inbox.put)
+    server.start()
+    try:
+        server.submit(ReleaseSpark(attempt, str(uuid.uuid4())))
+        assert inbox.get(timeout=30) == SparkReleased(attempt)
+        with SparkLease(settings.runtime_directory):
+            server.submit(host.order("two_outputs"))
+            outcome = None
+            while outcome is None:
+                event = inbox.get(timeout=60)
+                outcome = event.outcome if isinstance(event, TaskProcessEnded) else None
+        assert isinstance(outcome, Failed)
+        assert outcome.cause.failure_type == "SparkUnavailable"
+        assert "Too small maximum heap" in outcome.cause.message
+    finally:
+        server.stop()
+
+
+# The fork server itself
+
+
+def test_a_fork_server_that_is_killed_takes_its_tasks_along_and_is_told(host: Host) -> None:
+    attempt, _ = host.launch("sleep")
+    host.wait_for(TaskInitialized, attempt)
+    ids = host.server.process_ids()
+    assert host.wait_for(TaskLaunched, attempt).process_id in ids
+    os.kill(ids[0], signal.SIGKILL)
+    assert "status -9" in host.wait_for(ForkServerDied).reason
+    wait_until(lambda: not any(is_running(i) for i in ids), 2)
+    with pytest.raises(BrokenPipeError):
+        host.server.submit(EndTask(attempt, 0))
+    host.server.stop()
+    assert host.server.process_ids() == []
+    host.events.clear()
+    host.server = host.start()
+    assert host.finish("noop") == ()
+
+
+def test_a_waiting_process_that_dies_is_replaced(host: Host) -> None:
+    wait_until(lambda: len(host.server.process_ids()) == 3, 5)
+    before = host.server.process_ids()
+    for process_id in before[1:]:
+        os.kill(process_id, signal.SIGKILL)
+    wait_until(lambda: not set(before[1:]) & set(host.server.process_ids()), 5)
+    assert host.finish("noop") == ()
+    wait_until(lambda: len(host.server.process_ids()) == 3 and not set(before[1:]) & set(host.server.process_ids()), 5)
+
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
+from eventflink.taskexecutor.fork_server_wire import decode_line
+d = Path(sys.argv[1])
+settings = ForkServerSettings(working_path=d, log_directory=d, runtime_directory=d, spark_remote="", spark_master="local",
+    spark_memory="1g", kill_timeout_ms=500, warm_processes=2)
+server = ForkServer(settings, lambda event: None)
+server.start()
+assert server.wait_until_ready(60)
+server.submit(decode_line(sys.stdin.buffer.readline().rstrip()))
+time.sleep(1)
+print(*server.process_ids(), flush=True)
+time.sleep(3600)
+"""
+
+
+def test_kill_9_of_the_owner_leaves_no_process(host: Host, tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        assert owner.stdin is not None
+        assert owner.stdout is not None
+        owner.stdin.write(encode_line(host.order("sleep")))
+        owner.stdin.flush()
+        ids = [int(word) for word in owner.stdout.readline().split()]
+        assert len(ids) >= 3
+        assert all(is_running(i) for i in ids)
+        owner.kill()
+        wait_until(lambda: not any(is_running(i) for i in ids), 2)
+
+
+def test_a_no_op_costs_milliseconds(host: Host) -> None:
+    durations_ms = []
+    for _ in range(30):
+        time.sleep(0.1)
+        began = time.perf_counter()
+        host.run("gc:is_tracked", code_archives=())
+        durations_ms.append((time.perf_counter() - began) * 1000)
+    print(f"no-op task, submit to end: p50 {statistics.median(durations_ms):.1f} ms, max {max(durations_ms):.1f} ms")
+    assert statistics.median(durations_ms) < 250

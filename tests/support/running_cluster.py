@@ -1,0 +1,211 @@
+"""A real cluster for tests: a master and TaskExecutors as processes of their own, on the session's broker, to be killed for real.
+
+Its state is read as anyone may read it: by folding the log.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+
+from eventflink.blob.client import put_blob
+from eventflink.events.codec import DecisionCodec, PayloadCodec
+from eventflink.events.decision import Decision
+from eventflink.events.effects import DeadLetter
+from eventflink.events.log_events import LogEvent
+from eventflink.events.topics import Topic, topic_name
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.leader import find_leader
+from eventflink.jobs.archive import build_archive
+from eventflink.leadership.fold import Fold
+from eventflink.log.administration import ensure_topics
+from eventflink.log.replay import consumer_settings, log_bounds, new_fold, read_log, replay
+from eventflink.master.job_master import JobMaster
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.statuses import ExecutionState, JobStatus
+
+USER_TASKS = Path(__file__).parent / "user_tasks.py"
+TIMEOUT_S = 60.0
+PROGRAM = [sys.executable, "-m", "eventflink.cli", "-v"]
+
+
+def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:
+    """Return the first truthy value of the condition."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s"
+        time.sleep(0.05)
+
+
+class RunningCluster:
+    """The processes of one cluster, and what its log says."""
+
+    def __init__(self, bootstrap: str, cluster_id: str, directory: Path, **overrides: Any) -> None:
+        self.bootstrap = bootstrap
+        self.cluster_id = cluster_id
+        self.directory = directory
+        self.overrides = {"data.directory": directory / "data", "bootstrap.servers": bootstrap, "cluster.id": cluster_id, **overrides}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.fold = new_fold()
+        ensure_topics(bootstrap, cluster_id)
+
+    # -- processes ------------------------------------------------------------------------------------------------
+
+    def start(self, name: str, *command: str, **overrides: Any) -> subprocess.Popen[bytes]:
+        options = [f"-D{key}={value}" for key, value in {**self.overrides, **overrides}.items()]
+        with (self.directory / f"{name}.txt").open("ab") as output:
+            process = subprocess.Popen([*PROGRAM, *options, *command], stdout=output, stderr=output)
+        self.processes[name] = process
+        return process
+
+    def start_master(self) -> subprocess.Popen[bytes]:
+        epoch = self.state().acceptance.epoch
+        process = self.start("master", "master")
+        self.wait_for(
+            lambda fold: (fold.acceptance.epoch > epoch and fold.acceptance.sequence > 0) or process.poll() is not None, "a leader"
+        )
+        assert process.poll() is None, self.output("master")
+        return process
+
+    def start_task_executor(self, name: str = "tm", slots: int = 2) -> subprocess.Popen[bytes]:
+        process = self.start(name, "taskexecutor", **{"taskmanager.id": name, "taskmanager.numberOfTaskSlots": slots})
+        self.wait_for(lambda fold: name in fold.master.resource_manager.task_managers, f"{name} registered")
+        return process
+
+    def output(self, name: str) -> str:
+        return (self.directory / f"{name}.txt").read_text(errors="replace")[-6000:]
+
+    def kill(self, name: str) -> None:
+        process = self.processes.pop(name)
+        process.kill()
+        process.wait(TIMEOUT_S)
+
+    def stop(self, name: str) -> int:
+        process = self.processes.pop(name)
+        process.terminate()
+        return process.wait(TIMEOUT_S)
+
+    def close(self) -> None:
+        """Stop everything; the state must hold every invariant, and a second replay must end in the same one."""
+        codes = {name: self.stop(name) for name in [n for n in self.processes if n != "master"]}
+        if "master" in self.processes:
+            codes["master"] = self.stop("master")
+        try:
+            assert set(codes.values()) <= {0}, (codes, {name: self.output(name) for name, code in codes.items() if code})
+            fold = self.state()
+            fold.master.validate()
+            assert fold.master.digest() == replay(self.bootstrap, self.cluster_id, new_fold()).master.digest()
+        finally:
+            for process in self.processes.values():
+                process.kill()
+
+    # -- what the log says ----------------------------------------------------------------------------------------
+
+    def state(self) -> Fold:
+        """Return the fold of the log up to its present end."""
+        return replay(self.bootstrap, self.cluster_id, self.fold)
+
+    def wait_for(self, condition: Callable[[Fold], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:
+        return wait_until(lambda: condition(self.state()), what, timeout_s)
+
+    def decisions(self) -> list[tuple[int, Decision]]:
+        """Return every record of the log, also the rejected ones."""
+        codec = DecisionCodec()
+        _, end = log_bounds(self.bootstrap, self.cluster_id)
+        return [(offset, codec.decode(value)) for offset, _, value in read_log(self.bootstrap, self.cluster_id, 0, end)]
+
+    def events_of(self, job_id: str) -> list[LogEvent]:
+        """Return what happened to a job."""
+        return [e for _, d in self.decisions() for e in d.events if job_id in (getattr(e, "job_id", None), getattr(e, "subject", None))]
+
+    def dead_letters(self) -> list[DeadLetter]:
+        codec = PayloadCodec("DeadLetterEnvelope")
+        consumer = Consumer(consumer_settings(self.bootstrap))
+        try:
+            partition = TopicPartition(topic_name(self.cluster_id, Topic.DEAD_LETTERS), 0, OFFSET_BEGINNING)
+            _, end = consumer.get_watermark_offsets(partition, timeout=10)
+            if not end:
+                return []
+            consumer.assign([partition])
+            letters = []
+            deadline = time.monotonic() + TIMEOUT_S
+            while len(letters) < end and time.monotonic() < deadline:
+                for message in consumer.consume(end - len(letters), timeout=1):
+                    if message.error() is not None:
+                        raise KafkaException(message.error())
+                    letters.append(codec.decode(message.value())[0])
+            return letters
+        finally:
+            consumer.close()
+
+    # -- jobs -----------------------------------------------------------------------------------------------------
+
+    def user_code(self, *files: Path) -> str:
+        """Upload modules of user code (default: user_tasks.py) and return the archive's key."""
+        leader = find_leader(self.bootstrap, self.cluster_id, timeout_s=10)
+        return put_blob(leader.blob_address, build_archive(files or (USER_TASKS,)))
+
+    def graph(self, *vertices: dict[str, Any], **more: Any) -> JobGraph:
+        """Return a graph whose Python vertices may name functions of user_tasks."""
+        return parse_job_graph({"name": "test", "vertices": list(vertices), "code_archives": [self.user_code()], **more}, "test")
+
+    def submit(self, graph: JobGraph, job_id: str | None = None) -> str:
+        with DispatcherGateway(self.bootstrap, self.cluster_id) as gateway:
+            return gateway.submit_job(graph, job_id, actor="test").job_id
+
+    def run_task(self, function: str, *, parallelism: int = 1, restarts: int = 0, **parameters: Any) -> str:
+        """Submit a job of one vertex, a function of user_tasks."""
+        vertex = {"id": "task", "python": f"user_tasks:{function}", "parallelism": parallelism, "parameters": parameters}
+        strategy = {"type": "fixed-delay", "attempts": restarts, "delay_ms": 100} if restarts else {"type": "none"}
+        return self.submit(self.graph(vertex, restart_strategy=strategy))
+
+    def job(self, job_id: str) -> JobMaster:
+        return self.state().master.dispatcher.jobs[job_id]
+
+    def wait_for_status(self, job_id: str, status: JobStatus, timeout_s: float = TIMEOUT_S) -> JobMaster:
+        def reached(fold: Fold) -> JobMaster | None:
+            job = fold.master.dispatcher.jobs.get(job_id)
+            if job is not None and job_id in fold.master.dispatcher.ended and job.status is not status:
+                raise AssertionError(f"{job_id} is {job.status}: {job.cause}")
+            return job if job is not None and job.status is status else None
+
+        job: JobMaster = self.wait_for(reached, f"{job_id} {status}", timeout_s)
+        return job
+
+    def wait_for_running(self, job_id: str, attempt: int = 1) -> None:
+        def running(fold: Fold) -> bool:
+            job = fold.master.dispatcher.jobs.get(job_id)
+            return job is not None and all(
+                s.state is ExecutionState.RUNNING and s.attempt >= attempt for s in job.execution_graph.subtasks()
+            )
+
+        self.wait_for(running, f"{job_id} runs")
+
+
+def descendants(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """Return all processes below one, now."""
+    return list(psutil.Process(process.pid).children(recursive=True))
+
+
+def is_alive(process_id: int) -> bool:
+    """Tell whether a process exists and is no zombie."""
+    try:
+        return psutil.Process(process_id).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def kill_9(process_id: int) -> None:
+    """Kill a process as the kernel does when memory ends."""
+    os.kill(process_id, signal.SIGKILL)

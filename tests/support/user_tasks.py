@@ -1,0 +1,52 @@
+"""Tasks as a user writes them; tests pack this file into an archive and never import it."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+
+def noop(_context: Any) -> None:
+    """Do nothing."""
+
+
+def wait_for_file(context: Any) -> None:
+    """Write this process's id to `{path}.{subtask}.{attempt}` and wait until `{path}.go` exists."""
+    path = context.parameters["path"]
+    Path(f"{path}.{context.subtask_index}.{context.attempt}").write_text(str(os.getpid()))
+    while not Path(f"{path}.go").exists():
+        time.sleep(0.02)
+
+
+def wait_in_first_attempt(context: Any) -> None:
+    """Wait for ever in the first attempt, do nothing in later ones."""
+    if context.attempt == 1:
+        wait_for_file(context)
+
+
+def fail(context: Any) -> None:
+    """Raise."""
+    raise LookupError(context.parameters.get("message", "as the test wanted"))
+
+
+def return_a_list(_context: Any) -> list[int]:
+    """Return what no task may return."""
+    return [1, 2, 3]
+
+
+def numbers(context: Any) -> Any:
+    """Publish this subtask's share of 0 to count - 1."""
+    return context.share(context.spark.range(context.parameters["count"]))
+
+
+def endless_query(context: Any) -> None:
+    """Keep Spark busy for far longer than any test."""
+    Path(f"{context.parameters['path']}.{context.subtask_index}.{context.attempt}").write_text(str(os.getpid()))
+    context.spark.sql("SELECT sum(sin(a.id) * cos(b.id)) FROM range(1000000000) a CROSS JOIN range(1000000) b").collect()
+
+
+def print_words(context: Any) -> None:
+    """Write to all three files of a task."""
+    print("said on stdout")
+    os.write(2, b"said on stderr\n")
+    context.logger.info("said in the log")
