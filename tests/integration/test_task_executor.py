@@ -406,6 +406,7 @@ def test_a_task_executor_that_kafka_does_not_answer_fences_itself_in_time_and_co
             cell.stop()
 
 
+@pytest.mark.slow
 def test_one_id_is_one_task_executor(cell: Cell) -> None:
     """A second process under the same id waits, then says so and ends; it does not chase the first one away."""
     cell.register()
