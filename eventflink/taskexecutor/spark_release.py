@@ -1,21 +1,23 @@
 """Ends what a task left running on a Spark Connect server: interrupts every operation of its session and closes the session.
 
-Raw gRPC with Spark's own messages, no SparkSession: it works from any process that knows the session's id, in milliseconds once
-`preload` has been called. The rule it keeps: when `release_session` returns, the server runs nothing of the session and takes nothing
-more under its id (it remembers closed ids), so a request that the killed task had still sent finds its session closed.
+Raw gRPC with Spark's own messages, no SparkSession: it works from any process that knows the session's id, in a fraction of a second
+once `preload` has been called. The rule it keeps: when `release_session` returns, the server runs nothing of the session and takes
+nothing more under its id (it remembers closed ids), so a request that the killed task had still sent finds its session closed. Spark
+breaks it in one case: with adaptive execution, an interrupt that comes while a query is planned can leave a stage running; the host's
+own server therefore does without adaptive execution.
 """
 
-import logging
 import time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-logger = logging.getLogger(__name__)
-
 SPARK_USER_ID: Final = "eventflink"
 """Spark tells sessions apart by user and id; every task uses this user."""
 
+DEFAULT_QUIET_S: Final = 0.1
 _CLIENT_TYPE: Final = "eventflink"
+_SESSION_GONE: Final = "INVALID_HANDLE.SESSION"
+_LEAST_CALL_TIMEOUT_S: Final = 0.5
 _POLL_S: Final = 0.02
 
 
@@ -54,80 +56,94 @@ def _open_channel(remote: str) -> tuple[Any, list[tuple[str, str]]]:
     return builder.toChannel(), list(builder.metadata())
 
 
-def _wait_until_operations_ended(stub: Any, session_id: str, user_id: str, timeout: float, metadata: list[tuple[str, str]]) -> None:
-    """Wait until every operation of the session is over.
-
-    An operation that is still being planned notices the interrupt late. Were the session closed before that, the server would lose sight of
-    the operation and run it to its end: `ReleaseSession` fails then, and succeeds without effect when it is repeated.
-
-    Raises:
-        ReleaseFailed: an operation still ran after `timeout` seconds.
-
-    """
-    import grpc  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
-    from pyspark.sql.connect.proto import base_pb2  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
-
-    running = (
-        base_pb2.GetStatusResponse.OperationStatus.OPERATION_STATE_RUNNING,
-        base_pb2.GetStatusResponse.OperationStatus.OPERATION_STATE_TERMINATING,
-    )
-    request = base_pb2.GetStatusRequest(
-        session_id=session_id,
-        user_context=base_pb2.UserContext(user_id=user_id),
-        client_type=_CLIENT_TYPE,
-        operation_status=base_pb2.GetStatusRequest.OperationStatusRequest(),
-    )
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            answer = stub.GetStatus(request, timeout=timeout, metadata=metadata)
-        except grpc.RpcError as error:
-            if error.code() is grpc.StatusCode.UNIMPLEMENTED or "INVALID_HANDLE.SESSION" in str(error.details()):
-                return  # A server before Spark 4.2 cannot say; a session that is closed runs nothing.
-            raise
-        if not any(status.state in running for status in answer.operation_statuses):
-            return
-        if time.monotonic() >= deadline:
-            raise ReleaseFailed(f"session {session_id} still runs operations {timeout:g} s after they were interrupted")
-        time.sleep(_POLL_S)
-
-
-def release_session(remote: str, session_id: str, user_id: str = SPARK_USER_ID, timeout: float = 5.0) -> None:
-    """Interrupt every operation of the session and close it; a session that is unknown or closed already is fine.
+def release_session(
+    remote: str, session_id: str, user_id: str = SPARK_USER_ID, timeout: float = 5.0, *, quiet_s: float = DEFAULT_QUIET_S
+) -> None:
+    """Interrupt every operation of the session, wait until all have ended, and close it; one that is closed or unknown is fine.
 
     Args:
         remote: the Spark Connect address, `sc://host:port`.
         session_id: the UUID of the session.
         user_id: the user under which it was opened.
-        timeout: for each of the calls, and for the operations to end, in seconds.
+        timeout: for all of it, in seconds.
+        quiet_s: how long nothing must run before the session is closed, in seconds: what a killed client sent last may still be on its
+            way. Zero when the client itself closes the session.
 
     Raises:
-        ReleaseFailed: the server did not answer in time, or refused.
+        ReleaseFailed: the server did not answer in time, refused, or still ends an operation.
 
     """
-    import grpc  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
-    from pyspark.sql.connect.proto import base_pb2, base_pb2_grpc  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+    import grpc  # noqa: PLC0415 - see preload
 
-    user = base_pb2.UserContext(user_id=user_id)
-    interrupt = base_pb2.InterruptRequest(
-        session_id=session_id,
-        user_context=user,
-        client_type=_CLIENT_TYPE,
-        interrupt_type=base_pb2.InterruptRequest.InterruptType.INTERRUPT_TYPE_ALL,
-    )
-    release = base_pb2.ReleaseSessionRequest(session_id=session_id, user_context=user, client_type=_CLIENT_TYPE)
     try:
         channel, metadata = _open_channel(remote)
         with channel:
-            stub = base_pb2_grpc.SparkConnectServiceStub(channel)
-            try:
-                stub.Interrupt(interrupt, timeout=timeout, metadata=metadata)
-            except grpc.RpcError as error:
-                if "INVALID_HANDLE.SESSION" not in str(error.details()):
-                    raise
-            _wait_until_operations_ended(stub, session_id, user_id, timeout, metadata)
-            stub.ReleaseSession(release, timeout=timeout, metadata=metadata)
+            _Release(channel, metadata, session_id, user_id, time.monotonic() + timeout).run(quiet_s)
     except (grpc.RpcError, ValueError) as error:
         details = error.details() if isinstance(error, grpc.RpcError) else str(error)
-        raise ReleaseFailed(f"{remote} did not release session {session_id}: {str(details).splitlines()[0][:500]}") from error
-    logger.info("SparkSessionReleased remote=%s session=%s", remote, session_id)
+        if _SESSION_GONE in str(details):
+            return
+        raise ReleaseFailed(f"{remote} did not release session {session_id}: {str(details).partition(chr(10))[0][:500]}") from error
+
+
+class _Release:
+    """One release: its calls, and its deadline for all of them."""
+
+    def __init__(self, channel: Any, metadata: list[tuple[str, str]], session_id: str, user_id: str, deadline_s: float) -> None:
+        from pyspark.sql.connect.proto import base_pb2, base_pb2_grpc  # noqa: PLC0415 - see preload
+
+        self._messages = base_pb2
+        self._stub = base_pb2_grpc.SparkConnectServiceStub(channel)
+        self._metadata = metadata
+        self._subject: dict[str, Any] = {
+            "session_id": session_id,
+            "user_context": base_pb2.UserContext(user_id=user_id),
+            "client_type": _CLIENT_TYPE,
+        }
+        self._session_id = session_id
+        self._deadline_s = deadline_s
+
+    def run(self, quiet_s: float) -> None:
+        """Interrupt until nothing has run for `quiet_s`, then close.
+
+        An operation that is still being planned notices the interrupt late. Were the session closed before that, the server would lose
+        sight of the operation and run it to its end: `ReleaseSession` fails then, and succeeds without effect when it is repeated.
+        """
+        quiet_since_s: float | None = None
+        while True:
+            self._interrupt()
+            running = self._count_running()
+            now_s = time.monotonic()
+            if running:
+                quiet_since_s = None
+                if now_s >= self._deadline_s:
+                    raise ReleaseFailed(f"session {self._session_id} was interrupted, but {running} operations have not ended yet")
+            else:
+                quiet_since_s = now_s if quiet_since_s is None else quiet_since_s
+                if now_s - quiet_since_s >= quiet_s or now_s >= self._deadline_s:
+                    break
+            time.sleep(_POLL_S)
+        self._call("ReleaseSession", self._messages.ReleaseSessionRequest(**self._subject))
+
+    def _interrupt(self) -> None:
+        everything = self._messages.InterruptRequest.InterruptType.INTERRUPT_TYPE_ALL
+        self._call("Interrupt", self._messages.InterruptRequest(**self._subject, interrupt_type=everything))
+
+    def _count_running(self) -> int:
+        """Return how many operations have not ended; none where the server is too old to say."""
+        import grpc  # noqa: PLC0415 - see preload
+
+        every_operation = self._messages.GetStatusRequest.OperationStatusRequest()
+        try:
+            answer = self._call("GetStatus", self._messages.GetStatusRequest(**self._subject, operation_status=every_operation))
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                return 0
+            raise
+        states = self._messages.GetStatusResponse.OperationStatus.OperationState
+        active = (states.OPERATION_STATE_RUNNING, states.OPERATION_STATE_TERMINATING)
+        return sum(status.state in active for status in answer.operation_statuses)
+
+    def _call(self, method: str, request: Any) -> Any:
+        left_s = max(_LEAST_CALL_TIMEOUT_S, self._deadline_s - time.monotonic())
+        return getattr(self._stub, method)(request, timeout=left_s, metadata=self._metadata)

@@ -55,6 +55,9 @@ _SPARK_CONFIGURATION: Final = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # With adaptive execution, stages are submitted by other threads than the one that is interrupted: a query that is interrupted while it
+    # is planned leaves a stage behind that runs to its end, however long that is, though the operation counts as cancelled.
+    "spark.sql.adaptive.enabled": "false",
     # A client that dies is not noticed while its query produces nothing: the stream of answers has to end and not be taken up again. A
     # client that lives may leave a stream alone for the detached timeout (a slow `toLocalIterator`). Together they are how long an
     # operation runs on that nobody released.

@@ -70,7 +70,7 @@ class TaskSpark:
         if self._remote is None:
             return
         try:
-            release_session(self._remote, self._session_id)
+            release_session(self._remote, self._session_id, quiet_s=0.0)
         except ReleaseFailed as error:
             logger.warning("SparkNotReleased %s", error)
 

@@ -201,7 +201,7 @@ def test_release_spark_interrupts_the_query_of_a_killed_task(host: Host, tmp_pat
     began = time.monotonic()
     host.server.submit(ReleaseSpark(attempt, order.spark_session_id))
     host.wait_for(SparkReleased, attempt)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10  # A Spark that has just started plans for seconds, and heeds no interrupt meanwhile.
     wait_until(lambda: spark.cpu_percent(0.3) < 15, 5)
 
 

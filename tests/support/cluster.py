@@ -1,0 +1,333 @@
+"""A cluster without Kafka: the real leader and fold, a list for the log, and TaskManagers that say what a test has them say.
+
+After every decision the state is validated and its digest kept; `check` at the end of a test compares every digest with that
+of a replay of the log. Nothing here is a substitute for a part of the master: only the wires are cut.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from eventflink.events.codec import DecisionCodec, ReportsCodec
+from eventflink.events.decision import Decision
+from eventflink.events.effects import TaskCancellation, TaskDeployment
+from eventflink.events.inputs import SlotOffer, SlotOfferRefusal, TaskManagerRegistration, TaskManagerReport, TaskStateReport
+from eventflink.events.log_events import LogEvent
+from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.leader import Leader, Released
+from eventflink.leadership.role import MasterRole, RoleSettings
+from eventflink.master.effects import CleanUp, DeadLetterOrder, Deployment, Effect, Reply
+from eventflink.master.inputs import BindInputs, CleanupsCompleted, MasterInput
+from eventflink.master.job_master import JobMaster
+from eventflink.master.master import Master, MasterSettings
+from eventflink.model.attempts import FailureCause, OutputLocation
+from eventflink.model.statuses import ExecutionState
+
+CODEC = DecisionCodec()
+REPORTS = ReportsCodec("TaskManagerEnvelope")
+HORIZON_MS = 604_800_000
+START_MS = 1_800_000_000_000
+MAX_STEPS = 100_000
+
+EventType = TypeVar("EventType")
+
+
+def new_fold(settings: MasterSettings | None = None) -> Fold:
+    """Return the fold before the first record."""
+    return Fold(Master(settings or MasterSettings()), CODEC)
+
+
+def replay(records: Iterable[bytes], settings: MasterSettings | None = None, timestamps: Sequence[int] = ()) -> Fold:
+    """Fold records, as a master that starts does."""
+    fold = new_fold(settings)
+    for offset, value in enumerate(records):
+        fold.take(offset, timestamps[offset] if timestamps else START_MS, value)
+    return fold
+
+
+@dataclass
+class ScriptedCluster:
+    """One master, its log and its topics."""
+
+    settings: MasterSettings = field(default_factory=MasterSettings)
+    window_size: int = 1024
+    lease_timeout_ms: int = 1000
+    check_digests: bool = True
+    monotonic_ms: int = 0
+    wall_ms: int = START_MS
+    log: list[bytes] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    """Kafka's, of the records of the log."""
+    inbound: dict[str, list[InboundRecord]] = field(default_factory=lambda: {str(t): [] for t in INBOUND})
+    released: list[Released] = field(default_factory=list)
+    digests: dict[int, str] = field(default_factory=dict)
+    poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
+    terms: int = 0
+    role: MasterRole = field(init=False)
+    _taken: int = 0
+
+    def __post_init__(self) -> None:
+        self.role = self._new_role(new_fold(self.settings))
+        self.lead()
+        for topic in INBOUND:
+            self.leader.timers.append(BindInputs(str(topic), f"id-of-{topic}", 0))
+        self.settle()
+
+    # -- leadership ------------------------------------------------------------------------------------------------
+
+    def _new_role(self, fold: Fold) -> MasterRole:
+        inboxes = {str(topic): PartitionInbox(100_000) for topic in INBOUND}
+        for topic, records in self.inbound.items():
+            for record in records:
+                inboxes[topic].put(record)
+        settings = RoleSettings("master-1", self.window_size, self.lease_timeout_ms)
+        return MasterRole(settings, fold, InboundDecoder(HORIZON_MS), inboxes, self.poisoned)
+
+    def lead(self) -> Released:
+        """Campaign, win, and return what a new leader says first."""
+        self.terms += 1
+        self.append(self.role.campaign(f"leader-{self.terms}", "blob:1", self.wall_ms, self.monotonic_ms))
+        released = self.read_back(len(self.log) - 1)
+        assert released is not None
+        return released
+
+    def fail_over(self) -> Released:
+        """Drop the master and its state; a new one replays the log and leads."""
+        self.role = self._new_role(replay(self.log, self.settings, self.timestamps))
+        return self.lead()
+
+    @property
+    def leader(self) -> Leader:
+        assert self.role.leader is not None
+        return self.role.leader
+
+    @property
+    def master(self) -> Master:
+        return self.role.fold.master
+
+    def job(self, job_id: str) -> JobMaster:
+        return self.master.dispatcher.jobs[job_id]
+
+    # -- the log ---------------------------------------------------------------------------------------------------
+
+    def append(self, value: bytes) -> int:
+        self.log.append(value)
+        self.timestamps[len(self.log) - 1 :] = [self.wall_ms]
+        return len(self.log) - 1
+
+    def read_back(self, offset: int) -> Released | None:
+        released = self.role.on_record(offset, self.timestamps[offset], self.log[offset], self.monotonic_ms)
+        if released is not None:
+            self.released.append(released)
+        return released
+
+    def decide(self) -> bytes | None:
+        """Let the leader decide once; append the record, and check the state that it leads to."""
+        assert self.role.clock is not None
+        value = self.leader.decide_next(self.role.clock.read(self.monotonic_ms, self.wall_ms), self.monotonic_ms)
+        if value is not None:
+            self.append(value)
+            self.master.validate()
+            if self.check_digests:
+                self.digests[len(self.log) - 1] = self.master.digest()
+        return value
+
+    def settle(self) -> list[Effect]:
+        """Decide and read back until nothing is left; return the effects released since the last call."""
+        for _ in range(MAX_STEPS):
+            if self.decide() is None:
+                return self.take_effects()
+            self.read_back(len(self.log) - 1)
+        raise AssertionError("the leader does not come to rest")
+
+    def take_effects(self) -> list[Effect]:
+        fresh = [effect for released in self.released[self._taken :] for effect in released.effects]
+        self._taken = len(self.released)
+        return fresh
+
+    def decisions(self) -> Iterator[Decision]:
+        return map(CODEC.decode, self.log)
+
+    def events(self, *kinds: type[EventType]) -> list[EventType]:
+        """Return the events of these classes in the whole log."""
+        return [e for d in self.decisions() for e in d.events if isinstance(e, kinds)]
+
+    def last_events(self) -> tuple[LogEvent, ...]:
+        return CODEC.decode(self.log[-1]).events
+
+    def check(self) -> None:
+        """Compare the state, and every digest on the way, with a replay: live == replay."""
+        fold = new_fold()  # Masters may be configured differently: `apply` takes nothing from the settings.
+        for offset, value in enumerate(self.log):
+            fold.take(offset, 0, value)
+            if offset in self.digests and fold.last_offset == offset:
+                assert fold.master.digest() == self.digests[offset], f"the replay differs from log@{offset} on"
+        fold.master.validate()
+        if self.role.leader is not None and not self.role.leader.unconfirmed:
+            assert fold.master.digest() == self.master.digest()
+            assert fold.running_hash == self.role.fold.running_hash
+
+    # -- inputs ----------------------------------------------------------------------------------------------------
+
+    def put(self, topic: Topic, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None) -> int:
+        """Produce a record; return its offset."""
+        records = self.inbound[str(topic)]
+        record = InboundRecord(str(topic), len(records), self.wall_ms if timestamp_ms is None else timestamp_ms, key, value)
+        records.append(record)
+        self.role.inboxes[str(topic)].put(record)
+        return record.offset
+
+    def say(self, *reports: TaskManagerReport) -> list[Effect]:
+        """Have a TaskManager report in one record, and settle."""
+        self.put(Topic.TASKMANAGERS, REPORTS.encode(reports))
+        return self.settle()
+
+    def register(self, name: str = "tm", slots: int = 4, instance: str = "1") -> list[Effect]:
+        return self.say(TaskManagerRegistration(name, f"{name}-{instance}", f"host-of-{name}", 1, slots))
+
+    def submit(self, graph: Mapping[str, Any], job_id: str = "job", request_id: str = "", partition: int = 0) -> list[Effect]:
+        document = {"job_graph": graph, "job_id": job_id, "request_id": request_id, "reply_partition": partition, "actor": "test"}
+        self.put(Topic.SUBMISSIONS, json.dumps(document).encode())
+        return self.settle()
+
+    def command(self, partition: int = 0, **document: Any) -> list[Effect]:
+        self.put(Topic.COMMANDS, json.dumps({"reply_partition": partition, "actor": "test", **document}).encode())
+        return self.settle()
+
+    def cancel(self, job_id: str = "job", request_id: str = "") -> list[Effect]:
+        return self.command(type="CancelJob", job_id=job_id, request_id=request_id)
+
+    def timer(self, *values: MasterInput) -> list[Effect]:
+        self.leader.timers.extend(values)
+        return self.settle()
+
+    def pass_time(self, milliseconds: int) -> list[Effect]:
+        """Let time pass, then decide what is due until nothing is, or nothing can be done about it yet."""
+        assert self.role.clock is not None
+        self.monotonic_ms += milliseconds
+        self.wall_ms += milliseconds
+        fresh: list[Effect] = []
+        for _ in range(MAX_STEPS):
+            due = list(self.master.due(self.role.clock.read(self.monotonic_ms, self.wall_ms)))
+            count = len(self.log)
+            fresh += self.timer(*due)
+            if len(self.log) == count:
+                return fresh
+        raise AssertionError("something stays due for ever")
+
+    # -- TaskManagers ----------------------------------------------------------------------------------------------
+
+    def report(self, deployment: Deployment, state: ExecutionState, *, cause: FailureCause | None = None) -> list[Effect]:
+        return self.say(*reports_of(deployment, state, cause))
+
+    def refuse(self, deployment: Deployment, reason: str = "no memory") -> list[Effect]:
+        payload = deployment.payload
+        assert isinstance(payload, TaskDeployment)
+        return self.say(SlotOfferRefusal(deployment.task_manager_id, deployment.instance_id, payload.allocation_id, reason))
+
+    def run(
+        self, effects: list[Effect], end: Callable[[TaskDeployment], ExecutionState] = lambda _: ExecutionState.FINISHED
+    ) -> list[Effect]:
+        """Have every deployment and cancellation among the effects, and those that follow, done; clean up; return all effects."""
+        done = list(effects)
+        fresh = effects
+        for _ in range(MAX_STEPS):
+            if not fresh:
+                return done
+            answers = [self._answer(effect, end) for effect in fresh]
+            for reports in answers:
+                if reports:
+                    self.put(Topic.TASKMANAGERS, REPORTS.encode(reports))
+            self.leader.timers.extend(CleanupsCompleted((e.job_id,)) for e in fresh if isinstance(e, CleanUp))
+            fresh = self.settle()
+            done += fresh
+        raise AssertionError("the TaskManagers do not come to rest")
+
+    def _answer(self, effect: Effect, end: Callable[[TaskDeployment], ExecutionState]) -> list[TaskManagerReport]:
+        if not isinstance(effect, Deployment):
+            return []
+        if isinstance(effect.payload, TaskDeployment):
+            return reports_of(effect, end(effect.payload))
+        if isinstance(effect.payload, TaskCancellation):
+            return [state_report(effect, ExecutionState.CANCELED)]
+        return []
+
+
+def state_report(effect: Deployment, state: ExecutionState, cause: FailureCause | None = None) -> TaskStateReport:
+    """Return what the instance says of the attempt that the effect is about."""
+    payload = effect.payload
+    assert isinstance(payload, TaskDeployment | TaskCancellation)
+    outputs: tuple[OutputLocation, ...] = ()
+    if state is ExecutionState.FINISHED and isinstance(payload, TaskDeployment):
+        outputs = tuple(OutputLocation(o, location_of(payload, o)) for o in payload.outputs or ("default",))
+    return TaskStateReport(
+        effect.task_manager_id,
+        effect.instance_id,
+        payload.job_id,
+        payload.vertex_id,
+        payload.subtask_index,
+        payload.attempt,
+        execution_state=state,
+        outputs=outputs,
+        cause=cause,
+    )
+
+
+def location_of(payload: TaskDeployment, output: str = "default") -> str:
+    """Return where a scripted attempt leaves an output."""
+    return f"/work/{payload.job_id}/{payload.vertex_id}/{payload.subtask_index}/{payload.attempt}/{output}"
+
+
+def reports_of(deployment: Deployment, state: ExecutionState, cause: FailureCause | None = None) -> list[TaskManagerReport]:
+    """Return what an instance says that took a deployment and came to `state`: the offer first."""
+    payload = deployment.payload
+    assert isinstance(payload, TaskDeployment)
+    if state is ExecutionState.FAILED and cause is None:
+        cause = FailureCause("ValueError", "no such column")
+    offer = SlotOffer(deployment.task_manager_id, deployment.instance_id, payload.allocation_id)
+    return [offer, state_report(deployment, state, cause)]
+
+
+def deployments(effects: Iterable[Effect]) -> list[Deployment]:
+    """Return the deployments of tasks among effects."""
+    return [e for e in effects if isinstance(e, Deployment) and isinstance(e.payload, TaskDeployment)]
+
+
+def tasks(effects: Iterable[Effect]) -> list[TaskDeployment]:
+    """Return the tasks that effects deploy."""
+    return [e.payload for e in effects if isinstance(e, Deployment) and isinstance(e.payload, TaskDeployment)]
+
+
+def cancellations(effects: Iterable[Effect]) -> list[Deployment]:
+    """Return the cancellations of tasks among effects."""
+    return [e for e in effects if isinstance(e, Deployment) and isinstance(e.payload, TaskCancellation)]
+
+
+def replies(effects: Iterable[Effect]) -> list[Reply]:
+    """Return the answers to clients among effects."""
+    return [e for e in effects if isinstance(e, Reply)]
+
+
+def dead_letters(effects: Iterable[Effect]) -> list[DeadLetterOrder]:
+    """Return the orders for dead letters among effects."""
+    return [e for e in effects if isinstance(e, DeadLetterOrder)]
+
+
+def vertex(name: str, parallelism: int = 1) -> dict[str, Any]:
+    """Return a vertex of a document."""
+    return {"id": name, "python": f"jobs:{name}", "parallelism": parallelism, "max_parallelism": 4096}
+
+
+def graph(*vertices: dict[str, Any], edges: Iterable[tuple[str, str, str]] = (), **more: Any) -> dict[str, Any]:
+    """Return a document; edges are (from, to, ship)."""
+    written = [{"from": a, "to": b, "ship": ship} | ({"keys": ["k"]} if ship == "hash" else {}) for a, b, ship in edges]
+    return {"name": "test job", "vertices": list(vertices), "edges": written, **more}
+
+
+def fixed_delay(attempts: int, delay_ms: int = 500) -> dict[str, Any]:
+    """Return a restart strategy of a document."""
+    return {"type": "fixed-delay", "attempts": attempts, "delay_ms": delay_ms}
