@@ -212,7 +212,7 @@ def read_payload(pair: tuple[str, AvroFields]) -> Any:
     """
     try:
         return _read_tagged(pair)
-    except (KeyError, TypeError) as error:
+    except (LookupError, TypeError) as error:
         message = f"the payload {pair[0] if isinstance(pair, tuple) else pair!r} cannot be read: {error}"
         raise UndecodableRecord(message) from error
 

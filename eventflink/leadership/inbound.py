@@ -18,12 +18,14 @@ from eventflink.events.inputs import CancelJob, Command, JobSubmission, RequestF
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.master.inputs import InputTooOld, MasterInput, PoisonedInput, UnreadableInput
+from eventflink.master.requests import NO_REPLY
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph_document import InvalidJobGraph, describe_errors, is_valid_job_id, parse_job_graph, to_document
 from eventflink.model.statuses import TaskFile
 
 CONFLUENT_MAGIC: Final = 0
 CONFLUENT_HEADER_LENGTH: Final = 5
+MAX_REPLY_PARTITION: Final = 1_000
 _JSON_STARTS: Final = b'{[ \t\r\n"'
 
 RegistrySchema = Callable[[int], Any]
@@ -43,7 +45,7 @@ class RequestDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     request_id: str = Field("", max_length=128)
-    reply_partition: int = Field(-1, ge=-1, le=1_000)
+    reply_partition: int = Field(NO_REPLY, ge=NO_REPLY, le=MAX_REPLY_PARTITION)
     actor: str = Field("", max_length=256)
 
 
@@ -126,7 +128,7 @@ class InboundDecoder:
             fields = decode_body(schema, value, CONFLUENT_HEADER_LENGTH, codec.registry.name)
             if not isinstance(fields, dict) or "payload" not in fields:
                 raise UndecodableRecord(f"the registry's schema is not a {codec.registry.name}: it has no field 'payload'")
-            payload = read_payload(fields["payload"])
+            payload = _as_ours(codec, read_payload(fields["payload"]))
         else:
             payload, _ = codec.decode(value)
         if not isinstance(payload, JobSubmission | CancelJob | RequestFileUpload):
@@ -137,18 +139,20 @@ class InboundDecoder:
         """Fill in the ids that were left out and check those that were not."""
         derived = f"{record.topic}-0-{record.offset}"
         payload.request_id = payload.request_id or derived
+        if not NO_REPLY <= payload.reply_partition <= MAX_REPLY_PARTITION:
+            payload.reply_partition = NO_REPLY
+            return Inbound((_refusal_of(payload, f"reply_partition is not between {NO_REPLY} and {MAX_REPLY_PARTITION}"),))
+        if len(payload.request_id) > 128:  # noqa: PLR2004 - as in the documents above
+            return Inbound((_refusal_of(payload, "request_id is longer than 128 characters"),))
         if isinstance(payload, JobSubmission):
             payload.job_id = payload.job_id or _id_of_key(record.key) or derived
             try:  # A graph that came as an Avro record meets the same checks as a document.
                 payload.job_graph = parse_job_graph(to_document(payload.job_graph), "job_graph")
             except InvalidJobGraph as error:
                 return Inbound((_refusal_of(payload, f"{record.topic}@{record.offset}: {error}"),), payload.actor)
-            if not is_valid_job_id(payload.job_id):
-                rule = "may hold only letters, digits, '.', '_' and '-', at most 128, beginning with a letter or digit"
-                message = f"job_id '{payload.job_id[:200]}' {rule}"
-                return Inbound((_refusal_of(payload, message),))
-        if len(payload.request_id) > 128:  # noqa: PLR2004 - as in the documents above
-            return Inbound((_refusal_of(payload, "request_id is longer than 128 characters"),))
+        if not is_valid_job_id(payload.job_id):
+            rule = "may hold only letters, digits, '.', '_' and '-', at most 128, beginning with a letter or digit"
+            return Inbound((_refusal_of(payload, f"job_id '{payload.job_id[:200]}' {rule}"),))
         payload.actor = payload.actor[:256]
         age_ms = now_ms - record.timestamp_ms
         if record.timestamp_ms > 0 and age_ms > self._horizon_ms:
@@ -163,6 +167,14 @@ class InboundDecoder:
         partition = request.get("reply_partition", -1)
         where = f"{record.topic}@{record.offset}: {message}"
         return UnreadableInput(code, where, request.get("job_id") or subject, request_id, partition)
+
+
+def _as_ours(codec: PayloadCodec, payload: Any) -> Any:
+    """Return what a registry's schema gave as our schema has it: the registry may hold any types under our names."""
+    try:
+        return codec.decode(codec.encode(payload))[0]
+    except Exception as error:
+        raise UndecodableRecord(f"the record does not fit {codec.registry.name}: {error!r}") from error
 
 
 def _checked_value(record: InboundRecord) -> bytes:
@@ -196,7 +208,7 @@ def _request_hints(value: bytes | None) -> dict[str, Any]:
         if isinstance(text, str) and ID_PATTERN.fullmatch(text):
             hints[name] = text
     partition = document.get("reply_partition")
-    if isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition < 1_000:  # noqa: PLR2004 - as in the documents
+    if isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition <= MAX_REPLY_PARTITION:
         hints["reply_partition"] = partition
     return hints
 

@@ -9,11 +9,12 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from eventflink.events.codec import UndecodableRecord
 from eventflink.events.decision import Cause, FollowUpCause, InputCause, TimerCause
 from eventflink.events.log_events import LogEvent
 from eventflink.events.topics import INBOUND, MAX_DECISION_BYTES
 from eventflink.leadership.acceptance import check_density, is_grant, next_hash
-from eventflink.leadership.fold import Fold
+from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.master.canonical import InvariantBroken
@@ -97,6 +98,8 @@ class Leader:
     _sequence: int = 0
     _hash: bytes = b""
     _turn: int = 0
+    _opening: bool = True
+    """What was noted at promotion (bindings, losses) is decided before any input."""
 
     def __post_init__(self) -> None:
         """Go on from the grant."""
@@ -116,6 +119,9 @@ class Leader:
         """
         if len(self.unconfirmed) >= self.window_size or self._lags(monotonic_ms):
             return None
+        if self._opening and (value := self._decide_timer(now_ms, monotonic_ms)) is not None:
+            return value
+        self._opening = False
         sources = len(INBOUND) + 2
         for _ in range(sources):
             turn, self._turn = self._turn, (self._turn + 1) % sources
@@ -134,6 +140,9 @@ class Leader:
         if turn == len(INBOUND):
             head = self.fold.master.follow_ups.head()
             return None if head is None else self._decide((FollowUpCause(head.follow_up_type),), "", (head,), None, now_ms, monotonic_ms)
+        return self._decide_timer(now_ms, monotonic_ms)
+
+    def _decide_timer(self, now_ms: int, monotonic_ms: int) -> bytes | None:
         while self.timers:
             value = self.timers.popleft()
             record = self._decide((TimerCause(type(value).__name__),), "", (value,), None, now_ms, monotonic_ms)
@@ -188,12 +197,12 @@ class Leader:
             # Deciding is pure: the state is untouched, whatever went wrong. The input is refused, and everything else goes on.
             if isinstance(value, FollowUp) or draft.record is None:
                 raise ApplyFailed(f"{type(value).__name__} cannot be decided: {error!r}", draft.record) from error
-            refusal = self.decoder.poisoned(draft.record, repr(error), draft.at_ms)
-            block, events = self._encoded(master.decide(refusal.inputs[0], draft.at_ms), draft.size)
+            block, events = self._refused(draft, draft.record, error)
         event: LogEvent | None = None
         try:
             for event in events:
                 master.apply(event, draft.at_ms)
+            effects = effects_of(master, events)
         except _APPLY_FAILURES as error:
             raise ApplyFailed(
                 f"{type(event).__name__} decided for {type(value).__name__} cannot be applied: {error!r}", draft.record
@@ -202,7 +211,14 @@ class Leader:
             draft.blocks.append(block)
             draft.size += len(block)
             draft.event_count += len(events)
-            draft.effects.extend(effects_of(master, events))
+            draft.effects.extend(effects)
+
+    def _refused(self, draft: _Draft, record: InboundRecord, cause: Exception) -> tuple[bytes, tuple[LogEvent, ...]]:
+        refusal = self.decoder.poisoned(record, repr(cause), draft.at_ms)
+        try:
+            return self._encoded(self.fold.master.decide(refusal.inputs[0], draft.at_ms), draft.size)
+        except ValueError as error:  # Not even that fits any more: the whole record is refused next time.
+            raise ApplyFailed(f"{record.topic}@{record.offset} cannot be answered in one decision: {cause!r}", record) from error
 
     def _encoded(self, events: list[LogEvent], size_before: int) -> tuple[bytes, tuple[LogEvent, ...]]:
         if not events:
@@ -239,6 +255,7 @@ class Leader:
         Raises:
             LeadershipEnded: the record shows that somebody else leads.
             LogNotDense: records are missing before this one.
+            LogUnusable: the record is no decision.
 
         """
         fold = self.fold
@@ -259,7 +276,10 @@ class Leader:
         fold = self.fold
         if not check_density(fold.last_offset, offset):
             return
-        decision = fold.codec.decode(value)
+        try:
+            decision = fold.codec.decode(value)
+        except UndecodableRecord as error:
+            raise LogUnusable(f"log@{offset}: {error}") from error
         if fold.acceptance.accepts(decision.epoch, decision.sequence, decision.leader_id, grant=is_grant(decision)):
             raise LeadershipEnded(
                 f"log@{offset}: the epoch {decision.epoch} of {decision.leader_id} began; {len(self.unconfirmed)} decisions are void"

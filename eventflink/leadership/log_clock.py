@@ -16,12 +16,14 @@ class LogClock:
 
     now_ms: int
     monotonic_ms: int
+    unslewed_ms: int = 0
+    """Time that passed and was too short to be drawn by a tenth of it: short steps are drawn together."""
 
     def read(self, monotonic_ms: int, wall_ms: int) -> int:
         """Return the time at these readings."""
         passed_ms = max(0, monotonic_ms - self.monotonic_ms)
         if passed_ms:
-            limit_ms = passed_ms // SLEW_DIVISOR
+            limit_ms, self.unslewed_ms = divmod(passed_ms + self.unslewed_ms, SLEW_DIVISOR)
             drawn_ms = max(-limit_ms, min(limit_ms, wall_ms - (self.now_ms + passed_ms)))
             self.now_ms += passed_ms + drawn_ms
             self.monotonic_ms = monotonic_ms

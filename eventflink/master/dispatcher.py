@@ -195,8 +195,9 @@ class Dispatcher:
 
     def apply_job_result_stored(self, event: JobResultStored, _at: int) -> None:
         """Keep the result; the job is dirty."""
-        if self.job(event.job_id).status is not event.status or event.job_id in self.ended:
-            raise IllegalTransition(f"job '{event.job_id}' has a result already, or is not {event.status}")
+        status = self.job(event.job_id).status
+        if status is not event.status or status not in TERMINAL_JOB_STATUSES or event.job_id in self.ended:
+            raise IllegalTransition(f"job '{event.job_id}' is {status}: it has a result already, or none as {event.status}")
         self.ended[event.job_id] = None
         self.dirty[event.job_id] = DirtyJob()
 
@@ -207,6 +208,8 @@ class Dispatcher:
 
     def apply_job_cleanup_failed(self, event: JobCleanupFailed, _at: int) -> None:
         """Wait, or give up: the job then counts as clean, and the event says what was left behind."""
+        if event.job_id not in self.dirty:
+            raise IllegalTransition(f"job '{event.job_id}' is not dirty")
         if event.retry_at_ms:
             self.dirty[event.job_id] = DirtyJob(event.attempt, event.retry_at_ms)
         else:
@@ -223,11 +226,16 @@ class Dispatcher:
 
     def apply_job_ids_expired(self, event: JobIdsExpired, _at: int) -> None:
         """Forget the oldest ids as well."""
+        if not 0 < event.count <= len(self.forgotten):
+            raise IllegalTransition(f"{event.count} job ids cannot expire: there are {len(self.forgotten)}")
         for job_id in [j for j, _ in zip(self.forgotten, range(event.count), strict=False)]:
             del self.forgotten[job_id]
 
     def apply_file_upload_requested(self, event: FileUploadRequested, _at: int) -> None:
         """Remember who waits for which file."""
+        self.job(event.job_id)
+        if event.request_id in self.uploads:
+            raise IllegalTransition(f"the upload {event.request_id} was requested already")
         attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
         self.uploads[event.request_id] = PendingUpload(event.task_manager_id, event.instance_id, attempt, event.file)
 

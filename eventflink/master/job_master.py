@@ -56,7 +56,9 @@ MAX_REMEMBERED_ATTEMPTS = 16
 """Of a subtask: where each ran, so that its files can be asked for."""
 
 _STARTING = (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING)
+_PLAIN_STATES = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELED)
 _ENDING = (JobStatus.FAILING, JobStatus.CANCELLING)
+_GOING_ON = (JobStatus.RUNNING, JobStatus.RESTARTING)
 
 
 @dataclass(slots=True)
@@ -237,9 +239,17 @@ class JobMaster:
         graph.transition(graph.require_current(event.vertex_id, event.subtask_index, event.attempt), ExecutionState.SCHEDULED)
         self._want()
 
-    def apply_slot_requested(self, event: SlotRequested, _at: int) -> None:
-        """Remember which allocation the attempt waits for."""
-        self.execution_graph.require_current(event.vertex_id, event.subtask_index, event.attempt).allocation_id = event.allocation_id
+    def without_request(self, event: SlotRequested) -> Subtask:
+        """Return the subtask whose attempt is to wait for a slot from now on.
+
+        Raises:
+            IllegalTransition: it is not SCHEDULED, or waits for a slot already.
+
+        """
+        subtask = self.execution_graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
+        if subtask.state is not ExecutionState.SCHEDULED or subtask.allocation_id:
+            raise IllegalTransition(f"{event} does not fit {subtask.state} with '{subtask.allocation_id}'")
+        return subtask
 
     def apply_task_deployed(self, event: TaskDeployed, _at: int, place: tuple[str, str]) -> None:
         """Move SCHEDULED → DEPLOYING; `place` is (TaskManager, instance)."""
@@ -251,13 +261,16 @@ class JobMaster:
             del subtask.places[next(iter(subtask.places))]
 
     def apply_task_state_changed(self, event: TaskStateChanged, _at: int) -> None:
-        """Move along the table of ExecutionState."""
+        """Move along the table of ExecutionState, where no event of its own says it."""
         graph = self.execution_graph
         subtask = graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
-        if subtask.state is not event.from_state:
-            raise IllegalTransition(f"{event} does not fit {subtask.state}")
+        if subtask.state is not event.from_state or event.to_state not in _PLAIN_STATES:
+            raise IllegalTransition(f"{event} does not fit {subtask.state}, or is another event's to say")
         graph.transition(subtask, event.to_state)
-        self.to_cancel.pop((event.vertex_id, event.subtask_index), None) if event.to_state in TERMINAL_EXECUTION_STATES else None
+        if event.to_state is ExecutionState.RUNNING:
+            subtask.refusals = 0
+        if event.to_state in TERMINAL_EXECUTION_STATES:
+            self.to_cancel.pop((event.vertex_id, event.subtask_index), None)
         self._want()
 
     def apply_task_cancellation_requested(self, event: TaskCancellationRequested, _at: int) -> None:
@@ -289,6 +302,9 @@ class JobMaster:
 
     def apply_restart_scheduled(self, event: RestartScheduled, _at: int) -> None:
         """Wait for the delay."""
+        subtask = self.execution_graph.subtask(event.vertex_id, event.subtask_index)
+        if subtask is None or subtask.state is not ExecutionState.FAILED or self.status not in _GOING_ON:
+            raise IllegalTransition(f"{event} names no failed subtask of a running job")
         self.restarts = event.restarts
         self.restarts_due[event.vertex_id, event.subtask_index] = event.restart_at_ms
 
@@ -296,17 +312,17 @@ class JobMaster:
         """Make the next attempt: CREATED."""
         graph = self.execution_graph
         subtask = graph.subtask(event.vertex_id, event.subtask_index)
-        if subtask is None:
-            raise IllegalTransition(f"{event} names no subtask of the job")
+        if subtask is None or self.status not in _GOING_ON:
+            raise IllegalTransition(f"{event} names no subtask of a running job")
+        graph.restart(subtask, event.attempt)
         if self.restarts_due.pop((event.vertex_id, event.subtask_index), None) is None:
             subtask.refusals += 1
-        graph.restart(subtask, event.attempt)
         self._want()
 
     def _want(self) -> None:
         """Keep the queue of consequences in step with what the job needs next."""
         follow_ups, graph, job_id = self.follow_ups, self.execution_graph, self.job_id
-        running = self.status in (JobStatus.RUNNING, JobStatus.RESTARTING)
+        running = self.status in _GOING_ON
         follow_ups.want(FollowUpType.SCHEDULE_TASKS, job_id, wanted=running and bool(graph.ready))
         follow_ups.want(FollowUpType.CANCEL_TASKS, job_id, wanted=bool(self.to_cancel))
         ended = (self.status in _ENDING and not graph.live_attempts) or (self.status is JobStatus.RUNNING and not graph.unfinished_vertices)

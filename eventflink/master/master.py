@@ -45,6 +45,7 @@ from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
     ExecutionState,
     FollowUpType,
+    IllegalTransition,
     RestartStrategyType,
     SlotState,
 )
@@ -154,10 +155,15 @@ class Master:
         missing = [
             slot.allocation_id
             for slot in self.slot_manager.task_managers[report.task_manager_id].slots
-            if slot.state is SlotState.ALLOCATED and self.slot_manager.allocations[slot.allocation_id].attempt not in present
+            if slot.state is SlotState.ALLOCATED and self._is_missing(slot.allocation_id, report.instance_id, present)
         ]
         unknown = tuple([a for a in report.attempts if not self._expects(a, report.instance_id)])
         return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown)]
+
+    def _is_missing(self, allocation_id: str, instance_id: str, present: set[AttemptId]) -> bool:
+        """Tell whether an allocation that is not given up already has lost its attempt."""
+        allocation = self.slot_manager.held_by(allocation_id, instance_id)
+        return allocation is not None and allocation.attempt not in present
 
     def _expects(self, status: AttemptStatus, instance_id: str) -> bool:
         attempt = AttemptId(status.job_id, status.vertex_id, status.subtask_index, status.attempt)
@@ -195,8 +201,9 @@ class Master:
         return self.dispatcher.jobs[report.job_id].decide_report(report, now_ms)
 
     def _decide_file_upload_completed(self, completed: FileUploadCompleted, _now: int) -> list[LogEvent]:
-        if completed.request_id not in self.dispatcher.uploads:
-            return [e.InputsSkipped(1, f"upload {completed.request_id}: nobody waits for it")]
+        upload = self.dispatcher.uploads.get(completed.request_id)
+        if upload is None or upload.instance_id != completed.instance_id:
+            return [e.InputsSkipped(1, f"upload {completed.request_id}: nobody waits for it from that instance")]
         return [e.FileUploaded(completed.request_id, completed.blob_key, completed.error)]
 
     def _decide_unreadable_input(self, value: i.UnreadableInput, _now: int) -> list[LogEvent]:
@@ -323,7 +330,7 @@ class Master:
             e.JobEvicted: dispatcher.apply_job_evicted,
             e.JobIdsExpired: dispatcher.apply_job_ids_expired,
             e.TaskManagerRegistered: self._apply_task_manager_registered,
-            e.TaskManagerReportReconciled: self._apply_task_manager_report_reconciled,
+            e.TaskManagerReportReconciled: slot_manager.apply_report_reconciled,
             e.TaskManagerRegistrationRefused: resource_manager.apply_nothing,
             e.TaskManagerDisconnected: self._apply_task_manager_gone,
             e.TaskManagerLost: self._apply_task_manager_gone,
@@ -353,24 +360,24 @@ class Master:
         self.follow_ups.apply_follow_up_decided(event.follow_up_type, event.subject)
 
     def _apply_task_manager_registered(self, event: e.TaskManagerRegistered, at_ms: int) -> None:
-        self.slot_manager.apply_task_manager_registered(event, at_ms)
         self.resource_manager.apply_task_manager_registered(event, at_ms)
+        self.slot_manager.apply_task_manager_registered(event, at_ms)
 
     def _apply_task_manager_gone(self, event: e.TaskManagerLost | e.TaskManagerDisconnected, at_ms: int) -> None:
         self.slot_manager.apply_task_manager_gone(event, at_ms)
         self.resource_manager.apply_task_manager_gone(event, at_ms)
         self.dispatcher.drop_uploads_of(event.instance_id)
 
-    def _apply_task_manager_report_reconciled(self, event: e.TaskManagerReportReconciled, _at: int) -> None:
-        for allocation_id in event.missing:
-            self.slot_manager.orphan(allocation_id, "AttemptMissing: its TaskExecutor does not report it")
-
     def _apply_slot_requested(self, event: e.SlotRequested, at_ms: int) -> None:
+        subtask = self.dispatcher.job(event.job_id).without_request(event)
         self.slot_manager.apply_slot_requested(event, at_ms)
-        self.dispatcher.job(event.job_id).apply_slot_requested(event, at_ms)
+        subtask.allocation_id = event.allocation_id
 
     def _apply_task_deployed(self, event: e.TaskDeployed, at_ms: int) -> None:
-        allocation = self.slot_manager.allocations[event.allocation_id]
+        allocation = self.slot_manager.allocations.get(event.allocation_id)
+        attempt = (event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+        if allocation is None or allocation.attempt != attempt:
+            raise IllegalTransition(f"{event.allocation_id} holds no slot for {event.vertex_id}[{event.subtask_index}]#{event.attempt}")
         place = (allocation.task_manager_id, allocation.instance_id)
         self.dispatcher.job(event.job_id).apply_task_deployed(event, at_ms, place)
 

@@ -17,6 +17,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.canonical import require
 from eventflink.master.inputs import BindInputs, LoseInputs
+from eventflink.model.statuses import IllegalTransition
 
 EXPIRY_BATCH = 1_000
 ALL_REPLY_PARTITIONS = -2
@@ -60,8 +61,10 @@ class Requests:
         return [InputsBound(topic=binding.topic, partition=0, topic_id=binding.topic_id, next_offset=binding.next_offset)]
 
     def decide_lost(self, lost: LoseInputs) -> list[LogEvent]:
-        """Move a cursor over what retention removed."""
+        """Move a cursor over what retention removed; one that has passed it since then has lost nothing."""
         cursor = self.cursors[lost.topic]
+        if lost.first_kept_offset <= cursor.next_offset:
+            return []
         return [InputsLost(topic=lost.topic, partition=0, from_offset=cursor.next_offset, to_offset=lost.first_kept_offset)]
 
     def decide_expiry(self, horizon: int) -> list[LogEvent]:
@@ -84,13 +87,17 @@ class Requests:
         cursor.next_offset = last_offset + 1
 
     def apply_inputs_bound(self, event: InputsBound, _at: int) -> None:
-        """Set a cursor."""
+        """Set a cursor: a new one, or one that an operator binds to another topic."""
+        known = self.cursors.get(event.topic)
+        if known is not None and known.topic_id == event.topic_id:
+            raise IllegalTransition(f"the cursor of {event.topic} is bound to {event.topic_id} already")
         self.cursors[event.topic] = Cursor(event.topic_id, event.next_offset)
 
     def apply_inputs_lost(self, event: InputsLost, _at: int) -> None:
         """Move a cursor forward."""
-        cursor = self.cursors[event.topic]
-        require(cursor.next_offset == event.from_offset <= event.to_offset, f"InputsLost does not fit the cursor {cursor}")
+        cursor = self.cursors.get(event.topic)
+        if cursor is None or not cursor.next_offset == event.from_offset <= event.to_offset:
+            raise IllegalTransition(f"{event} does not fit the cursor {cursor}")
         cursor.next_offset = event.to_offset
 
     def apply_request_accepted(self, event: RequestAccepted, _at: int) -> None:
@@ -104,6 +111,7 @@ class Requests:
 
     def apply_answers_expired(self, event: AnswersExpired, _at: int) -> None:
         """Forget the oldest."""
-        require(event.count <= len(self.answers), "more answers expired than there are")
+        if not 0 < event.count <= len(self.answers):
+            raise IllegalTransition(f"{event.count} answers cannot expire: there are {len(self.answers)}")
         for request_id in [r for r, _ in zip(self.answers, range(event.count), strict=False)]:
             del self.answers[request_id]

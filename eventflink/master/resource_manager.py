@@ -17,6 +17,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.canonical import require
 from eventflink.master.inputs import HeartbeatTimeout
+from eventflink.model.statuses import IllegalTransition
 
 MAX_SLOTS = 1_024
 MAX_GONE_INSTANCES = 10_000
@@ -86,7 +87,14 @@ class ResourceManager:
         return [TaskManagerRegistrationRefused(report.task_manager_id, report.instance_id, reason)]
 
     def apply_task_manager_registered(self, event: TaskManagerRegistered, at_ms: int) -> None:
-        """Take note of an instance."""
+        """Take note of an instance; registered again, nothing changes."""
+        known = self.task_managers.get(event.task_manager_id)
+        if known is not None and known.instance_id != event.instance_id:
+            raise IllegalTransition(f"{event.task_manager_id} is registered as instance {known.instance_id}")
+        if event.instance_id in self.gone_instances:
+            raise IllegalTransition(f"{event.task_manager_id}: the instance {event.instance_id} is gone for good")
+        if not 1 <= event.slot_count <= MAX_SLOTS:
+            raise IllegalTransition(f"{event.task_manager_id} cannot have {event.slot_count} slots")
         if not self.is_current(event.task_manager_id, event.instance_id):
             self.task_managers[event.task_manager_id] = TaskManager(
                 event.instance_id, event.host, event.process_id, event.slot_count, at_ms

@@ -22,6 +22,7 @@ from eventflink.events.log_events import (
     TaskManagerDisconnected,
     TaskManagerLost,
     TaskManagerRegistered,
+    TaskManagerReportReconciled,
 )
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.follow_ups import FollowUps
@@ -168,9 +169,13 @@ class SlotManager:
                 self._orphan(slot.allocation_id, f"{type(event).__name__}: {event.reason}")
         self._want_matching()
 
-    def orphan(self, allocation_id: str, reason: str) -> None:
-        """Mark an allocation whose attempt its TaskManager does not have: it fails."""
-        self._orphan(allocation_id, reason)
+    def apply_report_reconciled(self, event: TaskManagerReportReconciled, _at: int) -> None:
+        """Mark the allocations whose attempts their TaskManager does not have: they fail."""
+        for allocation_id in event.missing:
+            if self.held_by(allocation_id, event.instance_id) is None:
+                raise IllegalTransition(f"{allocation_id} is not held by the instance {event.instance_id} of {event.task_manager_id}")
+        for allocation_id in event.missing:
+            self._orphan(allocation_id, "AttemptMissing: its TaskExecutor does not report it")
 
     def apply_slot_requested(self, event: SlotRequested, at_ms: int) -> None:
         """Put a request at the end of the queue."""
@@ -187,6 +192,8 @@ class SlotManager:
         held = self.task_managers.get(event.task_manager_id)
         if request is None or held is None or held.instance_id != event.instance_id:
             raise IllegalTransition(f"{event.allocation_id} is not pending, or {event.task_manager_id} is not that instance")
+        if not 0 <= event.slot_index < len(held.slots):
+            raise IllegalTransition(f"{event.task_manager_id} has no slot {event.slot_index}")
         slot = held.slots[event.slot_index]
         check_transition(SLOT_TRANSITIONS, f"{event.task_manager_id}/{event.slot_index}", slot.state, SlotState.PENDING)
         del self.pending[event.allocation_id]
@@ -198,7 +205,9 @@ class SlotManager:
 
     def apply_slot_offered(self, event: SlotOffered, _at: int) -> None:
         """Confirm an allocation: PENDING → ALLOCATED."""
-        allocation = self.allocations[event.allocation_id]
+        allocation = self.allocations.get(event.allocation_id)
+        if allocation is None or allocation.orphaned:
+            raise IllegalTransition(f"{event.allocation_id} holds no slot")
         slot = self.task_managers[allocation.task_manager_id].slots[allocation.slot_index]
         check_transition(SLOT_TRANSITIONS, event.allocation_id, slot.state, SlotState.ALLOCATED)
         slot.state = SlotState.ALLOCATED

@@ -29,6 +29,7 @@ from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskTyp
 MAX_VERTICES: Final = 1_000
 MAX_PARALLELISM: Final = 4_096
 MAX_SUBTASKS: Final = 10_000
+MAX_NESTING: Final = 100
 CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 _CALLABLE = re.compile(CALLABLE_PATTERN)
@@ -192,7 +193,9 @@ def _find_cycle(graph: JobGraphDocument) -> list[str]:
 
 def canonical_json(value: object) -> str:
     """Return the one spelling of a JSON value that digests are taken over."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text.encode()  # Half of a surrogate pair is a ValueError here; later nobody could write it.
+    return text
 
 
 def graph_digest(graph: JobGraph) -> str:
@@ -210,6 +213,20 @@ def describe_errors(error: ValidationError) -> str:
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
 
 
+def _load_yaml(text: str) -> Any:
+    """Load a document that is not nested beyond the bound: libyaml composes by recursion, and a deep one ends the process."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_NESTING:
+                raise ValueError(f"nested more than {MAX_NESTING} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
+
+
 def parse_job_graph(document: str | Mapping[str, Any], source: str) -> JobGraph:
     """Validate a document, given as text (JSON or YAML) or already as a mapping.
 
@@ -219,11 +236,9 @@ def parse_job_graph(document: str | Mapping[str, Any], source: str) -> JobGraph:
     """
     if isinstance(document, str):
         try:
-            document = yaml.load(document, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
-        except (yaml.YAMLError, RecursionError) as error:
-            raise InvalidJobGraph(
-                f"{source}: neither JSON nor YAML: {str(error).splitlines()[0] if str(error) else 'nested too deeply'}"
-            ) from error
+            document = _load_yaml(document)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise InvalidJobGraph(f"{source}: neither JSON nor YAML: {str(error).splitlines()[0]}") from error
     if not isinstance(document, Mapping):
         raise InvalidJobGraph(f"{source}: a job graph is a mapping with 'name' and 'vertices', not {type(document).__name__}")
     try:

@@ -12,6 +12,8 @@ from enum import StrEnum, auto
 class UpperStrEnum(StrEnum):
     """A string enumeration whose values are its names."""
 
+    __hash__ = str.__hash__  # Enum's own is written in Python; every transition looks states up several times.
+
     @staticmethod
     def _generate_next_value_(name: str, start: int, count: int, last_values: list[str]) -> str:  # noqa: ARG004 - enum's signature
         return name
@@ -150,7 +152,7 @@ _ENDS_WITHOUT_RESULT = (ExecutionState.CANCELED, ExecutionState.FAILED)
 
 EXECUTION_TRANSITIONS: Table = _table(
     {
-        ExecutionState.CREATED: (ExecutionState.SCHEDULED, *_ENDS_WITHOUT_RESULT),
+        ExecutionState.CREATED: (ExecutionState.SCHEDULED, ExecutionState.RECONCILING, *_ENDS_WITHOUT_RESULT),
         ExecutionState.SCHEDULED: (ExecutionState.DEPLOYING, *_ENDS_WITHOUT_RESULT),
         ExecutionState.DEPLOYING: (ExecutionState.INITIALIZING, ExecutionState.CANCELING, *_ENDS_WITHOUT_RESULT),
         ExecutionState.INITIALIZING: (ExecutionState.RUNNING, ExecutionState.CANCELING, *_ENDS_WITHOUT_RESULT),

@@ -1,0 +1,196 @@
+"""Bytes and back: every record class survives, blocks make the same decision as the whole, classes and schemas say the same."""
+
+import dataclasses
+import enum
+import itertools
+import json
+import types
+import typing
+from typing import Any
+
+import pytest
+
+from eventflink.events import effects, inputs
+from eventflink.events.codec import DecisionCodec, EnvelopeCodec, PayloadCodec, ReportsCodec, UndecodableRecord, record_classes
+from eventflink.events.decision import Cause, Decision, InputCause
+from eventflink.events.log_events import LogEvent, RequestAccepted, RequestRejected
+from eventflink.events.release import envelope_names
+from eventflink.events.schemas import NAMESPACE, schema_directory
+from eventflink.model import statuses
+from tests.support.cluster import CODEC
+from tests.support.values import ValueMaker
+
+EVENT_CLASSES: tuple[type[Any], ...] = typing.get_args(LogEvent)
+CLASSES = record_classes()
+ENUMERATIONS = [statuses.JobStatus, statuses.ExecutionState, statuses.TaskType, statuses.ShipStrategy]
+ENUMERATIONS += [statuses.RestartStrategyType, statuses.TaskFile, statuses.FollowUpType]
+
+ENVELOPE_FIELDS: dict[str, dict[str, Any]] = {
+    "SubmissionEnvelope": {"sent_at_ms": 5},
+    "CommandEnvelope": {"sent_at_ms": 5},
+    "DeploymentEnvelope": {"epoch": 3, "task_manager_id": "tm", "instance_id": "i"},
+    "ReplyEnvelope": {"epoch": 3, "sequence": 4, "leader_id": "l", "log_offset": 9},
+    "HeartbeatEnvelope": {},
+    "LeadershipEnvelope": {},
+    "DeadLetterEnvelope": {},
+}
+PAYLOADS = {
+    "SubmissionEnvelope": (inputs.JobSubmission,),
+    "CommandEnvelope": typing.get_args(inputs.Command),
+    "DeploymentEnvelope": typing.get_args(effects.DeploymentPayload),
+    "ReplyEnvelope": (RequestAccepted, RequestRejected),
+    "HeartbeatEnvelope": (inputs.Heartbeat, inputs.Canary),
+    "LeadershipEnvelope": (effects.LeaderBeat, effects.Resignation),
+    "DeadLetterEnvelope": (effects.DeadLetter,),
+}
+
+
+def _schema(name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((schema_directory() / f"{NAMESPACE}.{name}.avsc").read_text(encoding="utf-8"))
+    return document
+
+
+def _decision(events: tuple[LogEvent, ...], causes: tuple[Cause, ...] = ()) -> Decision:
+    return Decision(
+        epoch=2,
+        sequence=3,
+        leader_id="leader",
+        decided_at_ms=1_800_000_000_000,
+        previous_hash=b"\x01\x02",
+        causes=causes,
+        actor="somebody",
+        events=events,
+    )
+
+
+@pytest.mark.parametrize("cls", EVENT_CLASSES, ids=lambda c: c.__name__)
+def test_every_event_survives_the_log(cls: type[Any]) -> None:
+    maker = ValueMaker(seed=7)
+    for _ in range(20):
+        decision = _decision((maker.record(cls),), tuple(maker.record(c) for c in typing.get_args(Cause)))
+        assert CODEC.decode(CODEC.encode(decision)) == decision
+
+
+@pytest.mark.parametrize(
+    ("envelope", "cls"), [(e, c) for e, classes in PAYLOADS.items() for c in classes], ids=lambda v: v if isinstance(v, str) else v.__name__
+)
+def test_every_payload_survives_its_topic(envelope: str, cls: type[Any]) -> None:
+    codec, maker = PayloadCodec(envelope), ValueMaker(seed=8)
+    for _ in range(20):
+        value = maker.record(cls)
+        assert codec.decode(codec.encode(value, **ENVELOPE_FIELDS[envelope])) == (value, ENVELOPE_FIELDS[envelope])
+
+
+@pytest.mark.parametrize("cls", typing.get_args(inputs.TaskManagerReport), ids=lambda c: c.__name__)
+def test_reports_survive_together_and_in_order(cls: type[Any]) -> None:
+    codec, maker = ReportsCodec("TaskManagerEnvelope"), ValueMaker(seed=9)
+    for _ in range(20):
+        reports = (maker.record(cls), maker.record(inputs.SlotOffer), maker.record(cls))
+        assert codec.decode(codec.encode(reports)) == reports
+
+
+def test_every_class_of_every_union_is_tried_above() -> None:
+    """No record can be written to a topic that no test writes."""
+    for envelope, classes in PAYLOADS.items():
+        [payload] = [f for f in _schema(envelope)["fields"] if f["name"] == "payload"]
+        assert payload["type"] == [f"{NAMESPACE}.{c.__name__}" for c in classes]
+    assert _schema("TaskManagerEnvelope")["fields"][0]["type"]["items"] == [
+        f"{NAMESPACE}.{c.__name__}" for c in typing.get_args(inputs.TaskManagerReport)
+    ]
+    fields = {f["name"]: f for f in _schema("Decision")["fields"]}
+    assert fields["events"]["type"]["items"] == [f"{NAMESPACE}.{c.__name__}" for c in EVENT_CLASSES]
+    assert fields["causes"]["type"]["items"] == [f"{NAMESPACE}.{c.__name__}" for c in typing.get_args(Cause)]
+
+
+@pytest.mark.parametrize("cuts", [(), (0,), (1,), (2, 5), (0, 0, 3, 3, 9)])
+def test_a_decision_sealed_from_blocks_reads_as_the_whole(cuts: tuple[int, ...]) -> None:
+    """The leader encodes events step by step, before it applies them."""
+    maker = ValueMaker(seed=10)
+    events = tuple(maker.record(c) for c in EVENT_CLASSES[:9])
+    whole = _decision(events, (InputCause("commands", 0, 1, 2),))
+    bounds = [0, *cuts, len(events)]
+    blocks = [CODEC.encode_events(events[a:b]) for a, b in itertools.pairwise(bounds)]
+    fields = {f.name: getattr(whole, f.name) for f in dataclasses.fields(whole) if f.name != "events"}
+    assert CODEC.decode(CODEC.seal(**fields, blocks=blocks)) == whole
+    assert tuple(e for block in blocks for e in CODEC.decode_events(block)) == events
+
+
+def test_a_decision_without_events_survives() -> None:
+    assert CODEC.decode(CODEC.encode(_decision(()))) == _decision(())
+
+
+def test_every_prefix_of_a_decision_is_undecodable() -> None:
+    value = CODEC.encode(_decision(tuple(ValueMaker(seed=11).record(c) for c in EVENT_CLASSES[:5]), (InputCause("t", 0, 1, 1),)))
+    for length in range(len(value)):
+        with pytest.raises(UndecodableRecord):
+            CODEC.decode(value[:length])
+
+
+def test_an_unknown_fingerprint_is_named() -> None:
+    with pytest.raises(UndecodableRecord, match="no schema of Decision has the fingerprint 0707070707070707"):
+        DecisionCodec().decode(b"\xc3\x01" + b"\x07" * 8)
+
+
+@pytest.mark.parametrize("name", envelope_names(schema_directory()))
+def test_a_record_begins_with_the_marker_and_the_fingerprint_of_its_schema(name: str) -> None:
+    codec = EnvelopeCodec(name)
+    assert codec._header == b"\xc3\x01" + codec.registry.current_fingerprint
+    assert len(codec.registry.current_fingerprint) == 8
+
+
+def _avro_type(annotation: Any) -> Any:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is tuple:
+        return {"type": "array", "items": _avro_type(arguments[0])}
+    if origin in (typing.Union, types.UnionType):
+        branches = [_avro_type(a) for a in arguments if a is not type(None)]
+        return ["null", *branches] if type(None) in arguments else branches
+    plain = {str: "string", bool: "boolean", bytes: "bytes", int: "integer"}
+    return plain.get(annotation) or f"{NAMESPACE}.{annotation.__name__}"
+
+
+def _with_plain_integers(avro: Any) -> Any:
+    if isinstance(avro, list):
+        return [_with_plain_integers(branch) for branch in avro]
+    if isinstance(avro, dict):
+        return {key: _with_plain_integers(value) for key, value in avro.items()}
+    return "integer" if avro in ("int", "long") else avro
+
+
+def _avro_default(field: Any) -> Any:
+    value = field.default
+    if value is dataclasses.MISSING:
+        return dataclasses.MISSING
+    return list(value) if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
+def test_a_class_says_what_its_schema_says(cls: type[Any]) -> None:
+    """Names, order, types, defaults; and both say what they are for. The schema is the contract."""
+    schema = _schema(cls.__name__)
+    hints = typing.get_type_hints(cls)
+    fields = dataclasses.fields(cls)
+    assert (schema["type"], schema["name"], schema["namespace"]) == ("record", cls.__name__, NAMESPACE)
+    assert schema["doc"]
+    assert cls.__doc__
+    assert not cls.__doc__.startswith(f"{cls.__name__}(")
+    order = [f["name"] for f in schema["fields"]]
+    assert order == [f.name for f in fields]
+    for field, written in zip(fields, schema["fields"], strict=True):
+        place = f"{cls.__name__}.{field.name}"
+        assert written["doc"], place
+        assert _with_plain_integers(written["type"]) == _avro_type(hints[field.name]), place
+        assert written.get("default", dataclasses.MISSING) == _avro_default(field), place
+
+
+def test_every_schema_has_its_class() -> None:
+    names = {path.name.removeprefix(f"{NAMESPACE}.").removesuffix(".avsc") for path in schema_directory().glob("*.avsc")}
+    envelopes = set(envelope_names(schema_directory())) - {c.__name__ for c in CLASSES}
+    assert names == {c.__name__ for c in CLASSES} | {e.__name__ for e in ENUMERATIONS} | envelopes
+
+
+@pytest.mark.parametrize("enumeration", ENUMERATIONS, ids=lambda e: e.__name__)
+def test_an_enumeration_has_the_symbols_of_its_schema(enumeration: type[enum.StrEnum]) -> None:
+    schema = _schema(enumeration.__name__)
+    assert schema["doc"]
+    assert schema["symbols"] == [member.value for member in enumeration] == list(enumeration.__members__)

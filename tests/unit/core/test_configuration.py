@@ -1,0 +1,107 @@
+"""A configuration that is wrong is refused with the key, the source and the problem."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventflink.model.configuration import KEYS, Configuration, ConfigurationError, build_configuration, load_configuration
+from eventflink.model.statuses import RestartStrategyType
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"bootstrap.server": "x"}, "f: unknown configuration key 'bootstrap.server'; did you mean 'bootstrap.servers'?"),
+    ({"taskmanager": {"numberOfTaskSlot": 1}}, "did you mean 'taskmanager.numberOfTaskSlots'?"),
+    ({"zzz": 1}, "f: unknown configuration key 'zzz'"),
+    ({"cluster_id": "x"}, "f: unknown configuration key 'cluster_id'"),
+    ({"broker.port": "many"}, "f: broker.port: Input should be a valid integer"),
+    ({"broker.port": 65_536}, "f: broker.port: Input should be less than or equal to 65535"),
+    ({"taskmanager.numberOfTaskSlots": 0}, "f: taskmanager.numberOfTaskSlots: Input should be greater than or equal to 1"),
+    ({"cluster.id": "a b"}, "f: cluster.id: only letters, digits, '.', '_' and '-', at most 128"),
+    ({"jobmanager.id": "../x"}, "f: jobmanager.id: only letters"),
+    ({"taskmanager.id": "x" * 129}, "f: taskmanager.id: only letters"),
+    ({"spark.local.memory": "1 gigabyte"}, "f: spark.local.memory: String should match pattern"),
+    ({"restart-strategy.type": "sometimes"}, "f: restart-strategy.type: Input should be"),
+    ({"heartbeat.interval": None}, "f: heartbeat.interval: Input should be a valid integer"),
+    (
+        {"heartbeat.interval": 500, "taskmanager.self-fence-timeout": 2_000},
+        "(2000) + taskmanager.kill-timeout (1000) must be less than heartbeat.interval * heartbeat.missed-beats (2500)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "says"), WRONG, ids=range(len(WRONG)))
+def test_what_is_wrong_is_named_with_its_key(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        build_configuration(values, "f")
+    assert says in str(caught.value)
+
+
+def test_keys_may_be_flat_or_nested() -> None:
+    flat = build_configuration({"heartbeat.interval": 2_000, "heartbeat.missed-beats": 4}, "f")
+    assert flat == build_configuration({"heartbeat": {"interval": 2_000, "missed-beats": 4}}, "f")
+    assert flat.loss_timeout_ms == 8_000
+
+
+def test_every_key_has_a_meaning_and_a_default() -> None:
+    assert load_configuration(None, {}) == build_configuration({}, "defaults")
+    for field in Configuration.model_fields.values():
+        assert field.description, field.alias
+        assert field.alias in KEYS
+        assert not field.is_required()
+
+
+@pytest.mark.parametrize("written", ["fixed-delay", "FIXED_DELAY", "fixed-DELAY"])
+def test_a_strategy_is_written_as_flink_writes_it(written: str) -> None:
+    assert build_configuration({"restart-strategy.type": written}, "f").restart_strategy is RestartStrategyType.FIXED_DELAY
+
+
+def test_overrides_lie_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "eventflink.yaml"
+    path.write_text("cluster.id: from-file\nbroker:\n  port: 1234\n", encoding="utf-8")
+    configuration = load_configuration(path, {"cluster.id": "from-command", "heartbeat.missed-beats": "7"})
+    assert (configuration.cluster_id, configuration.broker_port, configuration.heartbeat_misses) == ("from-command", 1234, 7)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"- a\n- b\n", "the document must be a mapping of keys to values, not list"),
+        (b"just text", "the document must be a mapping of keys to values, not str"),
+        (b"a: [", "cannot be read: "),
+        (b"\xff\xfe\xff", "cannot be read: "),
+        (b"nonsense: 1", "unknown configuration key 'nonsense'"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "eventflink.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration(path, {})
+    assert str(caught.value).startswith(f"{path}: ")
+    assert says in str(caught.value)
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"none.yaml: cannot be read: "):
+        load_configuration(tmp_path / "none.yaml", {})
+
+
+def test_an_override_that_is_wrong_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"-D clutser.id: unknown configuration key 'clutser.id'; did you mean 'cluster.id'"):
+        load_configuration(None, {"clutser.id": "x"})
+    with pytest.raises(ConfigurationError, match=r"with -D broker.port: broker.port: Input should be a valid integer"):
+        load_configuration(None, {"broker.port": "x"})
+
+
+def test_an_empty_file_means_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "eventflink.yaml"
+    path.write_text("# nothing\n", encoding="utf-8")
+    assert load_configuration(path, {}) == load_configuration(None, {})
+
+
+def test_ids_that_are_left_out_are_filled_in_once() -> None:
+    configuration = load_configuration(None, {}).with_ids()
+    assert configuration.master_id.startswith("master-")
+    assert configuration.task_manager_id.startswith("tm-")
+    assert configuration.with_ids() == configuration
+    assert load_configuration(None, {}).with_ids().task_manager_id != configuration.task_manager_id

@@ -1,0 +1,121 @@
+"""`decide` reads and returns, nothing more: whatever the input and wherever the cluster stands, the state stays as it was."""
+
+import typing
+from functools import cache
+from typing import Any
+
+import pytest
+
+from eventflink.events import inputs as c
+from eventflink.master import inputs as i
+from eventflink.master.canonical import InvariantBroken
+from eventflink.master.inputs import MasterInput
+from eventflink.master.master import Master, MasterSettings
+from eventflink.model.attempts import AttemptStatus, SlotStatus
+from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.statuses import ExecutionState, FollowUpType, TaskFile
+from tests.support.cluster import graph, replay, vertex
+from tests.support.scenarios import busy_cluster, eventful_cluster
+from tests.support.values import ValueMaker
+
+INPUT_CLASSES: tuple[type[Any], ...] = typing.get_args(MasterInput)
+LATER_MS = 1_800_000_900_000
+
+
+@cache
+def _logs() -> dict[str, tuple[bytes, ...]]:
+    busy, eventful = tuple(busy_cluster().log), tuple(eventful_cluster().log)
+    return {"empty": busy[:1], "half": busy[: len(busy) // 2], "busy": busy, "eventful": eventful}
+
+
+def _master(state: str) -> Master:
+    return replay(_logs()[state], MasterSettings(job_store_capacity=1, request_horizon=2, slot_request_timeout_ms=1)).master
+
+
+def _fitting() -> list[MasterInput]:
+    """Return inputs that lead to something in a busy cluster."""
+    attempt = ("running", "a", 0, 1)
+    reports = [c.TaskStateReport("tm1", "tm1-1", *attempt, execution_state=s) for s in ExecutionState]
+    return [
+        c.JobSubmission(job_id="new", request_id="new", job_graph=parse_job_graph(graph(vertex("a", 3)), "test")),
+        c.JobSubmission(job_id="running", request_id="new", job_graph=parse_job_graph(graph(vertex("a", 3)), "test")),
+        *[c.CancelJob(request_id="new", job_id=job) for job in ("running", "restarting", "waiting", "failing", "cancelling", "done3", "x")],
+        c.RequestFileUpload(request_id="new", job_id="running", vertex_id="a", subtask_index=0, attempt=1, file=TaskFile.LOG),
+        c.TaskManagerRegistration("tm1", "tm1-2", "h", 1, 3),
+        c.TaskManagerRegistration("tm1", "tm1-1", "h", 1, 3),
+        c.SlotReport("tm1", "tm1-1", (SlotStatus(0),), (AttemptStatus("x", "a", 0, 1, ExecutionState.RUNNING),)),
+        c.SlotOffer("tm1", "tm1-1", "allocation-7"),
+        *[c.SlotOfferRefusal("tm1", "tm1-1", f"allocation-{n}", "no") for n in range(12)],
+        *reports,
+        c.FileUploadCompleted("tm1", "tm1-1", "upload", "key"),
+        c.Disconnection("tm1", "tm1-1", "stopped"),
+        c.TaskManagerDeath("tm2", "tm2-1", "killed"),
+        i.UnreadableInput("code", "message", "subject"),
+        i.InputTooOld("r", 0, "job", 5),
+        i.PoisonedInput("submissions", 3, "error", "r", 0, "job"),
+        i.BindInputs("new topic", "id", 0),
+        i.LoseInputs("submissions", 100),
+        i.HeartbeatTimeout("tm1", "tm1-1", 9_000),
+        i.SlotRequestTimeout(),
+        i.RestartsDue("restarting"),
+        i.CleanupsCompleted(("dirty",)),
+        i.CleanupFailed("dirty", "no"),
+        i.EvictJobs(),
+        i.ExpireAnswers(),
+    ]
+
+
+@pytest.mark.parametrize("state", ["busy", "eventful"])
+def test_deciding_what_fits_changes_nothing_and_says_the_same_twice(state: str) -> None:
+    master = _master(state)
+    before = master.digest()
+    for value in _fitting():
+        first = master.decide(value, LATER_MS)
+        assert master.decide(value, LATER_MS) == first, value
+        assert master.digest() == before, value
+    assert {type(v) for v in _fitting()} == set(INPUT_CLASSES) - {i.FollowUp}
+
+
+@pytest.mark.parametrize("state", ["empty", "half", "busy", "eventful"])
+@pytest.mark.parametrize("cls", [x for x in INPUT_CLASSES if x is not i.FollowUp], ids=lambda x: x.__name__)
+def test_deciding_anything_changes_nothing(cls: type[Any], state: str) -> None:
+    """Every input from a topic leads to at least one event (P7), however senseless it is."""
+    master = _master(state)
+    before = master.digest()
+    maker = ValueMaker(seed=INPUT_CLASSES.index(cls))
+    from_topics = cls in typing.get_args(c.TaskManagerReport) or cls in (c.JobSubmission, c.CancelJob, c.RequestFileUpload)
+    for _ in range(25):
+        value = maker.record(cls)
+        try:
+            events = master.decide(value, LATER_MS)
+        except (InvariantBroken, LookupError):
+            assert not from_topics, value
+            continue
+        assert events or not from_topics, value
+        assert master.digest() == before, value
+
+
+def test_deciding_a_consequence_changes_nothing() -> None:
+    """At every point of a log at which one waits."""
+    seen = set()
+    for log in (_logs()["busy"], _logs()["eventful"]):
+        for length in range(1, len(log) + 1):
+            master = replay(log[:length]).master
+            head = master.follow_ups.head()
+            if head is None:
+                continue
+            before = master.digest()
+            assert master.decide(head, LATER_MS)
+            assert master.digest() == before
+            seen.add(head.follow_up_type)
+    assert seen <= set(FollowUpType)
+
+
+def test_what_is_due_is_told_without_a_change() -> None:
+    for state in ("empty", "half", "busy", "eventful"):
+        master = _master(state)
+        before = master.digest()
+        due = list(master.due(LATER_MS))
+        master.due_clean_ups(LATER_MS)
+        assert master.digest() == before
+        assert bool(due) == (state != "empty")

@@ -1,0 +1,35 @@
+"""Logs that earlier versions wrote lead where they led: `python -m tests.support.golden` keeps them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import CODEC, replay
+from tests.support.golden import FOLDER, outcome, read, write
+
+PATHS = sorted(FOLDER.glob("log-*.jsonl"))
+
+
+def test_there_is_a_golden_log() -> None:
+    """`python -m tests.support.golden write 1` records it."""
+    assert PATHS
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda p: p.name)
+def test_a_golden_log_leads_where_it_led(path: Path) -> None:
+    golden = read(path)
+    fold = replay(golden.records)
+    fold.master.validate()
+    assert outcome(fold) == golden.expected
+    assert (fold.accepted_count, fold.rejected_count) == (len(golden.records), 0)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda p: p.name)
+def test_a_golden_log_holds_most_kinds_of_events(path: Path) -> None:
+    assert len({type(e) for v in read(path).records for e in CODEC.decode(v).events}) >= 32
+
+
+def test_what_is_written_can_be_read(tmp_path: Path) -> None:
+    golden = read(PATHS[0])
+    write(tmp_path / "copy.jsonl", golden.records)
+    assert read(tmp_path / "copy.jsonl") == golden

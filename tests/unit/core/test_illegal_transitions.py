@@ -1,0 +1,218 @@
+"""An event that does not fit raises IllegalTransition or InvariantBroken and leaves the state as it was, whatever the event."""
+
+import typing
+from functools import cache
+from typing import Any
+
+import pytest
+
+from eventflink.events import log_events as e
+from eventflink.events.log_events import LogEvent
+from eventflink.leadership.fold import Fold
+from eventflink.master.canonical import InvariantBroken
+from eventflink.master.master import Master
+from eventflink.model.attempts import AttemptStatus, FailureCause
+from eventflink.model.job_graph import JobGraph, RestartStrategy
+from eventflink.model.statuses import ExecutionState, FollowUpType, IllegalTransition, JobStatus, RestartStrategyType, TaskFile
+from tests.support.cluster import new_fold, replay
+from tests.support.scenarios import busy_cluster, eventful_cluster
+from tests.support.values import ValueMaker
+
+EVENT_CLASSES: tuple[type[Any], ...] = typing.get_args(LogEvent)
+
+NEVER_MISFIT = {
+    e.LeadershipGranted,  # its acceptance is the fold's
+    e.InputsSkipped,
+    e.RequestAccepted,
+    e.RequestRejected,
+    e.RequestRepeated,
+    e.TaskManagerRegistrationRefused,
+}
+"""Events that fit every state: they change nothing, or only what is remembered of requests."""
+
+_GRAPH = JobGraph("x", (), (), RestartStrategy(RestartStrategyType.NONE))
+_CAUSE = FailureCause("E", "message")
+_STATE, _STATUS = ExecutionState, JobStatus
+
+MISFITS: list[LogEvent] = [
+    e.InputsBound("submissions", 0, "id-of-submissions", 0),
+    e.InputsLost("submissions", 0, 0, 1),
+    e.InputsLost("submissions", 0, 10_000, 10_001),
+    e.InputsLost("no such topic", 0, 0, 1),
+    e.AnswersExpired(10_000),
+    e.AnswersExpired(0),
+    e.AnswersExpired(-1),
+    e.FollowUpDecided(FollowUpType.MATCH_SLOTS, ""),
+    e.FollowUpDecided(FollowUpType.SCHEDULE_TASKS, "running"),
+    e.JobSubmitted("running", "digest", "", _GRAPH),
+    e.JobSubmitted("done0", "digest", "", _GRAPH),
+    e.JobMasterStarted("none", "none-1", RestartStrategy(RestartStrategyType.NONE)),
+    e.JobMasterStarted("running", "running-2", RestartStrategy(RestartStrategyType.NONE)),
+    e.JobCancellationRequested("none", ""),
+    e.JobStatusChanged("none", _STATUS.RUNNING, _STATUS.FAILING),
+    e.JobStatusChanged("running", _STATUS.CREATED, _STATUS.RUNNING),
+    e.JobStatusChanged("running", _STATUS.RUNNING, _STATUS.FAILED),
+    e.JobStatusChanged("done3", _STATUS.FINISHED, _STATUS.RUNNING),
+    e.JobResultStored(job_id="none", status=_STATUS.FINISHED, net_run_time_ms=0),
+    e.JobResultStored(job_id="running", status=_STATUS.RUNNING, net_run_time_ms=0),
+    e.JobResultStored(job_id="running", status=_STATUS.FINISHED, net_run_time_ms=0),
+    e.JobResultStored(job_id="done3", status=_STATUS.FINISHED, net_run_time_ms=0),
+    e.JobCleanedUp("none"),
+    e.JobCleanedUp("running"),
+    e.JobCleanedUp("done3"),
+    e.JobCleanupFailed("none", 1, 1_000, "message"),
+    e.JobCleanupFailed("none", 8, 0, "message"),
+    e.JobCleanupFailed("done3", 1, 1_000, "message"),
+    e.JobEvicted("none"),
+    e.JobEvicted("running"),
+    e.JobEvicted("dirty"),
+    e.JobEvicted("done0"),
+    e.JobIdsExpired(10_000),
+    e.JobIdsExpired(0),
+    e.TaskManagerRegistered("tm1", "another", "h", 1, 2),
+    e.TaskManagerRegistered("new", "new-1", "h", 1, 0),
+    e.TaskManagerRegistered("new", "new-1", "h", 1, -3),
+    e.TaskManagerReportReconciled("tm1", "tm1-1", ("none",), ()),
+    e.TaskManagerReportReconciled("tm2", "tm2-1", ("allocation-6", "none"), (AttemptStatus("j", "v", 0, 1, _STATE.RUNNING),)),
+    e.TaskManagerDisconnected("none", "none-1", "reason"),
+    e.TaskManagerDisconnected("tm1", "another", "reason"),
+    e.TaskManagerLost("none", "none-1", "reason"),
+    e.TaskManagerLost("tm1", "another", "reason"),
+    e.SlotRequested("allocation-900", "none", "a", 0, 1),
+    e.SlotRequested("allocation-900", "running", "none", 0, 1),
+    e.SlotRequested("allocation-900", "running", "a", 9, 1),
+    e.SlotRequested("allocation-900", "running", "a", -1, 1),
+    e.SlotRequested("allocation-900", "running", "a", 0, 1),
+    e.SlotRequested("allocation-900", "waiting", "a", 8, 1),
+    e.SlotRequested("allocation-6", "running", "b", 0, 1),
+    e.SlotAllocated("none", "tm1", "tm1-1", 0),
+    e.SlotOffered("none"),
+    e.SlotOfferRejected("none", "reason"),
+    e.SlotRequestCancelled("none"),
+    e.SlotRequestTimedOut("none", 1),
+    e.SlotFreed("none"),
+    e.TaskScheduled("none", "a", 0, 1),
+    e.TaskScheduled("running", "none", 0, 1),
+    e.TaskScheduled("running", "a", 0, 1),
+    e.TaskScheduled("running", "b", 0, 2),
+    e.TaskDeployed("none", "a", 0, 1, "allocation-6"),
+    e.TaskDeployed("running", "a", 0, 1, "none"),
+    e.TaskDeployed("running", "b", 0, 1, "allocation-6"),
+    e.TaskStateChanged("none", "a", 0, 1, _STATE.RUNNING, _STATE.CANCELED),
+    e.TaskStateChanged("running", "a", 0, 1, _STATE.CREATED, _STATE.CANCELED),
+    e.TaskStateChanged("running", "a", 0, 1, _STATE.RUNNING, _STATE.FINISHED),
+    e.TaskStateChanged("running", "a", 0, 1, _STATE.RUNNING, _STATE.INITIALIZING),
+    e.TaskStateChanged("running", "a", 0, 7, _STATE.RUNNING, _STATE.CANCELED),
+    e.TaskStateChanged("waiting", "a", 8, 1, _STATE.SCHEDULED, _STATE.DEPLOYING),
+    e.TaskCancellationRequested("none", "a", 0, 1, "reason"),
+    e.TaskCancellationRequested("running", "b", 0, 1, "reason"),
+    e.TaskCancellationRequested("cancelling", "a", 0, 1, "reason"),
+    e.TaskFinished("none", "a", 0, 1),
+    e.TaskFinished("running", "b", 0, 1),
+    e.TaskFinished("running", "a", 0, 2),
+    e.TaskFinished("cancelling", "a", 0, 1),
+    e.TaskFailed("none", "a", 0, 1, _CAUSE),
+    e.TaskFailed("restarting", "a", 0, 1, _CAUSE),
+    e.TaskFailed("running", "a", 5, 1, _CAUSE),
+    e.RestartScheduled("none", "a", 0, 1, 1),
+    e.RestartScheduled("running", "none", 0, 1, 1),
+    e.RestartScheduled("running", "a", 0, 1, 1),
+    e.RestartScheduled("failing", "a", 0, 1, 1),
+    e.RegionRestarted("none", "a", 0, 2),
+    e.RegionRestarted("running", "none", 0, 2),
+    e.RegionRestarted("running", "a", 0, 2),
+    e.RegionRestarted("restarting", "a", 0, 7),
+    e.RegionRestarted("failing", "a", 0, 2),
+    e.FileUploadRequested("upload", "tm1", "tm1-1", "running", "a", 0, 1, TaskFile.LOG),
+    e.FileUploadRequested("new", "tm1", "tm1-1", "none", "a", 0, 1, TaskFile.LOG),
+    e.FileUploaded("none"),
+]
+
+
+@cache
+def _busy_log() -> tuple[bytes, ...]:
+    return tuple(busy_cluster().log)
+
+
+@cache
+def _eventful_log() -> tuple[bytes, ...]:
+    return tuple(eventful_cluster().log)
+
+
+def _fold(state: str) -> Fold:
+    logs = {"busy": _busy_log, "eventful": _eventful_log}
+    return replay(logs[state]()) if state in logs else new_fold()
+
+
+@pytest.fixture(scope="module")
+def busy() -> Fold:
+    return replay(_busy_log())
+
+
+def _assert_refused(master: Master, event: LogEvent) -> None:
+    before = master.digest()
+    with pytest.raises((IllegalTransition, InvariantBroken)):
+        master.apply(event, 1)
+    assert master.digest() == before
+    master.validate()
+
+
+@pytest.mark.parametrize("event", MISFITS, ids=lambda v: f"{type(v).__name__}-{MISFITS.index(v)}")
+def test_a_misfit_is_refused_and_changes_nothing(busy: Fold, event: LogEvent) -> None:
+    _assert_refused(busy.master, event)
+
+
+def test_every_event_that_can_misfit_is_tried() -> None:
+    assert {type(m) for m in MISFITS} == set(EVENT_CLASSES) - NEVER_MISFIT
+
+
+def test_misfits_of_places_are_refused(busy: Fold) -> None:
+    """A slot that is taken, one that is not there, one of another instance; an instance that is gone."""
+    slots = busy.master.slot_manager
+    pending = next(iter(slots.pending))
+    taken = next(i for i, s in enumerate(slots.task_managers["tm1"].slots) if s.allocation_id)
+    allocation_id = slots.task_managers["tm1"].slots[taken].allocation_id
+    confirmed = next(a for a, v in slots.allocations.items() if slots.state_of(v) == "ALLOCATED")
+    for event in (
+        e.SlotAllocated(pending, "tm1", "tm1-1", taken),
+        e.SlotAllocated(pending, "tm1", "tm1-1", 99),
+        e.SlotAllocated(pending, "tm1", "tm1-1", -1),
+        e.SlotAllocated(pending, "tm1", "another", 0),
+        e.SlotAllocated(pending, "none", "none-1", 0),
+        e.SlotAllocated(allocation_id, "tm1", "tm1-1", taken),
+        e.SlotOffered(confirmed),
+        e.SlotOffered(pending),
+        e.SlotFreed(pending),
+        e.SlotRequestCancelled(allocation_id),
+        e.TaskManagerReportReconciled("tm1", "tm1-1", (confirmed, "none"), ()),
+        e.TaskManagerReportReconciled("tm1", "another", (confirmed,), ()),
+    ):
+        _assert_refused(busy.master, event)
+
+
+def test_an_instance_that_is_gone_cannot_be_registered_again() -> None:
+    master = replay(_eventful_log()).master
+    assert "tm2-1" in master.resource_manager.gone_instances
+    _assert_refused(master, e.TaskManagerRegistered("tm2b", "tm2-1", "h", 1, 2))
+
+
+@pytest.mark.parametrize("state", ["empty", "busy", "eventful"])
+@pytest.mark.parametrize("cls", EVENT_CLASSES, ids=lambda c: c.__name__)
+def test_no_event_whatever_it_says_raises_anything_else_or_leaves_half_of_itself(cls: type[Any], state: str) -> None:
+    maker = ValueMaker(seed=EVENT_CLASSES.index(cls))
+    master = _fold(state).master
+    before = master.digest()
+    refused = 0
+    for _ in range(40):
+        event = maker.record(cls)
+        try:
+            master.apply(event, 1)
+        except (IllegalTransition, InvariantBroken):
+            refused += 1
+            assert master.digest() == before, event
+        else:
+            if cls not in NEVER_MISFIT:
+                master = _fold(state).master
+            before = master.digest()
+    if cls in NEVER_MISFIT:
+        assert refused == 0

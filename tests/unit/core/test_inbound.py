@@ -1,0 +1,305 @@
+"""Whatever bytes come, they are an input: a request, reports, or the refusal of something unreadable. Nothing raises (P10)."""
+
+import io
+import json
+import random
+from typing import Any
+
+import fastavro
+import pytest
+
+from eventflink.events.codec import PayloadCodec
+from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, SlotReport, TaskManagerRegistration
+from eventflink.events.topics import INBOUND, MAX_INBOUND_BYTES, Topic
+from eventflink.leadership.inbound import Inbound, InboundDecoder
+from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.master.inputs import UnreadableInput
+from eventflink.model.attempts import AttemptStatus, SlotStatus
+from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.statuses import ExecutionState, TaskFile
+from tests.support.cluster import HORIZON_MS, REPORTS, graph, vertex
+
+SUBMISSIONS, COMMANDS = PayloadCodec("SubmissionEnvelope"), PayloadCodec("CommandEnvelope")
+GRAPH = parse_job_graph(graph(vertex("a", 2), vertex("b"), edges=[("a", "b", "hash")], code_archives=["a" * 64]), "test")
+DECODER = InboundDecoder(HORIZON_MS)
+
+VALID = {
+    Topic.SUBMISSIONS: SUBMISSIONS.encode(JobSubmission(job_id="job", request_id="r", job_graph=GRAPH), sent_at_ms=5),
+    Topic.COMMANDS: COMMANDS.encode(CancelJob(job_id="job", request_id="r")),
+    Topic.TASKMANAGERS: REPORTS.encode(
+        [
+            TaskManagerRegistration("tm", "i", "host", 1, 4),
+            SlotReport("tm", "i", (SlotStatus(0, "x"), SlotStatus(1)), (AttemptStatus("j", "v", 0, 1, ExecutionState.RUNNING),)),
+        ]
+    ),
+}
+
+
+def _decode(topic: Topic, value: bytes | None, key: bytes | None = None, decoder: InboundDecoder = DECODER) -> Inbound:
+    return decoder.decode(InboundRecord(str(topic), 7, 0, key, value), 1_000)
+
+
+def _refusal(topic: Topic, value: bytes | None, key: bytes | None = None, decoder: InboundDecoder = DECODER) -> UnreadableInput:
+    [refusal] = _decode(topic, value, key, decoder).inputs
+    assert isinstance(refusal, UnreadableInput)
+    return refusal
+
+
+def _json(topic: Topic, **document: Any) -> Any:
+    [value] = _decode(topic, json.dumps(document).encode()).inputs
+    return value
+
+
+@pytest.mark.parametrize("topic", INBOUND)
+def test_every_prefix_of_a_valid_record_is_refused(topic: Topic) -> None:
+    value = VALID[topic]
+    assert not isinstance(_decode(topic, value).inputs[0], UnreadableInput)
+    for length in range(len(value)):
+        refusal = _refusal(topic, value[:length])
+        assert refusal.code == "UndecodableRecord"
+        assert refusal.message.startswith(f"{topic}@7: ")
+
+
+@pytest.mark.parametrize("topic", INBOUND)
+def test_bytes_behind_a_record_are_refused(topic: Topic) -> None:
+    assert "1 bytes after the end" in _refusal(topic, VALID[topic] + b"\0").message
+
+
+@pytest.mark.parametrize("topic", INBOUND)
+@pytest.mark.parametrize("seed", range(4))
+def test_random_bytes_never_raise(topic: Topic, seed: int) -> None:
+    """Wholly random, random behind a valid header, and valid with a few bytes changed."""
+    dice = random.Random(f"{topic}-{seed}")
+    valid = VALID[topic]
+    for _ in range(600):
+        mutated = bytearray(valid)
+        for _ in range(dice.randrange(1, 5)):
+            mutated[dice.randrange(len(mutated))] = dice.randrange(256)
+        noise = dice.randbytes(dice.randrange(80))
+        for value in (noise, valid[:10] + noise, bytes(mutated), b"{" + noise, b"\0" + noise):
+            inbound = _decode(topic, value)
+            DECODER.poisoned(InboundRecord(str(topic), 7, 0, noise, value), "error", 1_000)
+            assert all(v is not None for v in inbound.inputs)
+
+
+@pytest.mark.parametrize("topic", [Topic.SUBMISSIONS, Topic.COMMANDS])
+def test_random_changes_of_json_never_raise(topic: Topic) -> None:
+    documents = {
+        Topic.SUBMISSIONS: {"job_graph": graph(vertex("a")), "job_id": "j", "request_id": "r", "reply_partition": 1},
+        Topic.COMMANDS: {"type": "RequestFileUpload", "job_id": "j", "vertex_id": "a", "subtask_index": 0, "file": "LOG"},
+    }
+    text = json.dumps(documents[topic])
+    dice = random.Random(5)
+    junk = ["null", "{}", "[]", '""', "-1", "1e400", "9" * 30, "NaN", "true", '"\\ud800"', '"\\u0000"', "{", "]", ",", "\\", "é"]
+    for _ in range(3_000):
+        first, last = sorted(dice.choices(range(len(text)), k=2))
+        _decode(topic, (text[:first] + dice.choice(junk) + text[min(last, first + 12) :]).encode())
+
+
+@pytest.mark.parametrize("topic", INBOUND)
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (None, "the record has no value"),
+        (b"", "does not start with the marker C3 01"),
+        (b"garbage", "does not start with the marker C3 01"),
+        (b"\xc3\x01" + b"\x07" * 8, "no schema of"),
+        (b"x" * (MAX_INBOUND_BYTES + 1), f"the record has {MAX_INBOUND_BYTES + 1} bytes; at most {MAX_INBOUND_BYTES} are read"),
+    ],
+)
+def test_what_is_no_record_is_refused_and_says_why(topic: Topic, value: bytes | None, says: str) -> None:
+    assert says in _refusal(topic, value).message
+
+
+def test_task_managers_do_not_speak_json() -> None:
+    assert "marker" in _refusal(Topic.TASKMANAGERS, b'{"a": 1}').message
+
+
+def test_a_record_of_another_topic_is_refused() -> None:
+    assert "no schema of CommandEnvelope" in _refusal(Topic.COMMANDS, VALID[Topic.SUBMISSIONS]).message
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (b"{", "the record begins like JSON but is none: Expecting property name"),
+        (b"[1, 2]", "a request is a JSON object, not list"),
+        (b'"text"', "a request is a JSON object, not str"),
+        (b'{"a": ' * 40_000, "the record begins like JSON but is none"),
+        (b"[" * 200_000, "the record begins like JSON but is none"),
+        (b'{"job_id": "x"}', "job_graph: Field required"),
+        (b'{"job_graph": 5}', "job_graph: Input should be a valid dictionary"),
+        (b'{"job_graph": {}, "colour": 1}', "colour: Extra inputs are not permitted"),
+        (b'{"job_graph": {}, "reply_partition": "1"}', "reply_partition: Input should be a valid integer"),
+        (b'{"job_graph": {}, "reply_partition": true}', "reply_partition: Input should be a valid integer"),
+        (b'{"job_graph": {}, "reply_partition": 1001}', "reply_partition: Input should be less than or equal to 1000"),
+        (b'{"job_graph": {}, "request_id": 5}', "request_id: Input should be a valid string"),
+        (b'{"job_graph": {}}', "job_graph: name: Field required; vertices: Field required"),
+        (b'{"name": "x", "vertices": []}', "job_graph: vertices: List should have at least 1 item"),
+        (b'{"name": "x", "vertices": [{"id": "a"}]}', "vertices[0]: exactly one of 'python' and 'sql'"),
+        (b'{"name": "x", "vertices": [{"id": "a", "sql": "s", "parameters": {"p": NaN}}]}', "parameters must be JSON values"),
+        (b'{"name": "x", "vertices": [{"id": "a", "sql": "s", "parameters": {"p": "\\ud800"}}]}', "parameters must be JSON values"),
+    ],
+)
+def test_a_submission_that_is_wrong_says_what_and_where(value: bytes, says: str) -> None:
+    assert says in _refusal(Topic.SUBMISSIONS, value).message
+
+
+def test_deeply_nested_parameters_are_refused() -> None:
+    nested = b'{"name": "x", "vertices": [{"id": "a", "sql": "s", "parameters": {"p": ' + b"[" * 900 + b"]" * 900 + b"}}]}"
+    assert _decode(Topic.SUBMISSIONS, nested).inputs
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({}, "type: null is no command; there are CancelJob, RequestFileUpload"),
+        ({"type": ["CancelJob"]}, "is no command"),
+        ({"type": "CancelJob"}, "job_id: Field required"),
+        ({"type": "CancelJob", "job_id": 5}, "job_id: Input should be a valid string"),
+        ({"type": "CancelJob", "job_id": ""}, "job_id '' may hold only"),
+        ({"type": "CancelJob", "job_id": "x" * 200_000}, "may hold only"),
+        ({"type": "RequestFileUpload", "job_id": "j"}, "vertex_id: Field required"),
+        ({"type": "RequestFileUpload", "job_id": "j", "vertex_id": "v", "file": "CORE"}, "file: Input should be 'LOG', 'STDOUT' or"),
+    ],
+)
+def test_a_command_that_is_wrong_says_what_and_where(document: dict[str, Any], says: str) -> None:
+    refusal = _refusal(Topic.COMMANDS, json.dumps(document).encode())
+    assert says in refusal.message
+    assert len(refusal.subject) <= 128
+
+
+def test_json_says_the_same_as_avro() -> None:
+    document = graph(vertex("a", 2), vertex("b"), edges=[("a", "b", "hash")], code_archives=["a" * 64])
+    [avro] = _decode(Topic.SUBMISSIONS, VALID[Topic.SUBMISSIONS]).inputs
+    assert _json(Topic.SUBMISSIONS, job_id="job", request_id="r", job_graph=document) == avro
+    assert _json(Topic.COMMANDS, type="CancelJob", job_id="job", request_id="r") == CancelJob(job_id="job", request_id="r")
+    upload = _json(Topic.COMMANDS, type="RequestFileUpload", job_id="job", vertex_id="a", request_id="r", file="STDOUT")
+    assert upload == RequestFileUpload(job_id="job", vertex_id="a", request_id="r", subtask_index=0, attempt=1, file=TaskFile.STDOUT)
+
+
+def test_a_bare_graph_is_a_submission_named_by_its_key_or_its_place() -> None:
+    value = json.dumps(graph(vertex("a"))).encode()
+    for key, job_id in ((None, "submissions-0-7"), (b"my-job", "my-job"), (b"no id!", "submissions-0-7"), (b"\xff", "submissions-0-7")):
+        [submission] = _decode(Topic.SUBMISSIONS, value, key).inputs
+        assert isinstance(submission, JobSubmission)
+        assert (submission.job_id, submission.request_id) == (job_id, "submissions-0-7")
+
+
+def test_a_graph_that_comes_as_avro_meets_the_same_checks() -> None:
+    broken = parse_job_graph(graph(vertex("a")), "test")
+    broken.vertices[0].parallelism = 5_000
+    refusal = _refusal(Topic.SUBMISSIONS, SUBMISSIONS.encode(JobSubmission(job_id="j", request_id="r", job_graph=broken)))
+    assert "vertices[0].parallelism: Input should be less than or equal to 4096" in refusal.message
+    assert (refusal.subject, refusal.request_id) == ("j", "r")
+    broken.vertices[0].parameters_json = "{"
+    assert "parameters_json is not JSON" in _refusal(Topic.SUBMISSIONS, SUBMISSIONS.encode(JobSubmission(job_graph=broken))).message
+
+
+@pytest.mark.parametrize("partition", [-2, -7, 1_001, 2**40])
+def test_a_reply_partition_that_cannot_be_is_refused_and_never_used(partition: int) -> None:
+    value = COMMANDS.encode(CancelJob(job_id="j", request_id="r", reply_partition=partition))
+    refusal = _refusal(Topic.COMMANDS, value)
+    assert (refusal.reply_partition, refusal.request_id) == (-1, "r")
+
+
+def test_ids_that_are_too_long_are_refused() -> None:
+    for request in (CancelJob(job_id="j", request_id="r" * 129), CancelJob(job_id="j" * 129), CancelJob(job_id="../etc")):
+        refusal = _refusal(Topic.COMMANDS, COMMANDS.encode(request))
+        assert len(refusal.request_id) <= 128
+        assert len(refusal.subject) <= 128
+
+
+def test_whom_a_refusal_concerns_is_taken_from_what_can_be_read() -> None:
+    refusal = _refusal(Topic.SUBMISSIONS, b'{"request_id": "r", "job_id": "j", "reply_partition": 3, "nonsense": 1}', b"key")
+    assert (refusal.request_id, refusal.subject, refusal.reply_partition) == ("r", "j", 3)
+    refusal = _refusal(Topic.SUBMISSIONS, b'{"request_id": ["r"], "job_id": 5, "reply_partition": true}', b"key")
+    assert (refusal.request_id, refusal.subject, refusal.reply_partition) == ("key", "key", -1)
+
+
+class TestConfluentWireFormat:
+    @staticmethod
+    def _framed(schema: Any, fields: dict[str, Any], schema_id: int = 9) -> bytes:
+        stream = io.BytesIO()
+        stream.write(b"\0" + schema_id.to_bytes(4, "big"))
+        fastavro.schemaless_writer(stream, schema, fields)
+        return stream.getvalue()
+
+    def test_without_a_registry_it_is_refused_with_the_key_to_configure(self) -> None:
+        message = _refusal(Topic.COMMANDS, b"\0\0\0\0\x09rest").message
+        assert "Confluent wire format (schema id 9), but schema.registry.url is not configured" in message
+
+    def test_with_a_registry_it_is_read_by_the_registrys_schema(self) -> None:
+        schema = COMMANDS.registry.current
+        payload = ("eventflink.CancelJob", {"request_id": "r", "reply_partition": 2, "actor": "me", "job_id": "job"})
+        value = self._framed(schema, {"payload": payload})
+        decoder = InboundDecoder(HORIZON_MS, {9: schema}.__getitem__)
+        inbound = _decode(Topic.COMMANDS, value, decoder=decoder)
+        assert inbound == Inbound((CancelJob(request_id="r", reply_partition=2, actor="me", job_id="job"),), "me")
+        for length in range(5, len(value)):
+            _refusal(Topic.COMMANDS, value[:length], decoder=decoder)
+
+    def test_a_field_that_the_writer_did_not_know_takes_its_default(self) -> None:
+        record = {"type": "record", "name": "eventflink.CancelJob", "fields": [{"name": "job_id", "type": "string"}]}
+        fields = [{"name": "payload", "type": [record]}]
+        schema = fastavro.parse_schema({"type": "record", "name": "E", "fields": fields})
+        value = self._framed(schema, {"payload": ("eventflink.CancelJob", {"job_id": "job"})})
+        [command] = _decode(Topic.COMMANDS, value, decoder=InboundDecoder(HORIZON_MS, lambda _: schema)).inputs
+        assert command == CancelJob(request_id="commands-0-7", job_id="job")
+
+    @pytest.mark.parametrize(
+        ("payload_type", "payload"),
+        [
+            ("string", "text"),
+            ("string", ""),
+            ("null", None),
+            ("long", 5),
+            ({"type": "array", "items": "string"}, []),
+            ({"type": "map", "values": "long"}, {"a": 1}),
+            ([{"type": "record", "name": "eventflink.CancelJob", "fields": [{"name": "job_id", "type": "long"}]}], {"job_id": 5}),
+            ([{"type": "record", "name": "eventflink.CancelJob", "fields": [{"name": "other", "type": "long"}]}], {"other": 5}),
+            ([{"type": "record", "name": "eventflink.TaskFailed", "fields": []}], {}),
+            ([{"type": "record", "name": "eventflink.JobVertex", "fields": []}], {}),
+            ([{"type": "record", "name": "eventflink.Unheard", "fields": []}], {}),
+        ],
+    )
+    def test_a_registrys_schema_may_be_anything(self, payload_type: Any, payload: Any) -> None:
+        """Whoever can write to the registry must not be able to stop a master."""
+        schema = fastavro.parse_schema({"type": "record", "name": "E", "fields": [{"name": "payload", "type": payload_type}]})
+        value = self._framed(schema, {"payload": payload})
+        assert _refusal(Topic.COMMANDS, value, decoder=InboundDecoder(HORIZON_MS, lambda _: schema)).code == "UndecodableRecord"
+
+    def test_a_registrys_schema_without_a_payload_is_refused(self) -> None:
+        schema = fastavro.parse_schema("string")
+        value = b"\0\0\0\0\x09" + b"\x02a"
+        assert "has no field 'payload'" in _refusal(Topic.COMMANDS, value, decoder=InboundDecoder(HORIZON_MS, lambda _: schema)).message
+
+
+class TestInbox:
+    def test_it_is_full_by_records_or_by_bytes_and_has_room_at_half(self) -> None:
+        inbox = PartitionInbox(4)
+        for offset in range(4):
+            assert not inbox.is_full
+            inbox.put(InboundRecord("t", offset, 0, None, b"x"))
+        assert inbox.is_full
+        assert not inbox.has_room
+        inbox.head_from(2)
+        assert inbox.has_room
+        inbox.put(InboundRecord("t", 9, 0, None, b"x" * 32 * 1024 * 1024))
+        assert inbox.is_full
+
+    def test_redeliveries_are_dropped(self) -> None:
+        inbox = PartitionInbox(4)
+        for offset in (0, 1, 0, 1, 2):
+            inbox.put(InboundRecord("t", offset, 0, None, b"x"))
+        assert [r.offset for r in inbox.records] == [0, 1, 2]
+
+    def test_what_the_cursor_has_passed_is_dropped(self) -> None:
+        inbox = PartitionInbox(4)
+        for offset in (3, 5):
+            inbox.put(InboundRecord("t", offset, 0, None, b"xy"))
+        head = inbox.head_from(4)
+        assert head is not None
+        assert (head.offset, inbox.byte_count) == (5, 2)
+        assert inbox.head_from(6) is None
+        assert inbox.byte_count == 0

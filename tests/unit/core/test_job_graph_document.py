@@ -1,0 +1,173 @@
+"""A job graph that is wrong is refused with the place and the problem; two spellings of a graph are one job."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from eventflink.model.job_graph import JobEdge, JobVertex, RestartStrategy
+from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest, is_valid_job_id, parse_job_graph, to_document
+from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
+
+
+def _vertex(name: str = "a", **more: Any) -> dict[str, Any]:
+    return {"id": name, "sql": "select 1", **more}
+
+
+def _graph(**more: Any) -> dict[str, Any]:
+    return {"name": "g", "vertices": [_vertex()], **more}
+
+
+def _edges(*pairs: tuple[str, str], **more: Any) -> list[dict[str, Any]]:
+    return [{"from": a, "to": b, **more} for a, b in pairs]
+
+
+def _abc(edges: list[dict[str, Any]]) -> dict[str, Any]:
+    return _graph(vertices=[_vertex("a"), _vertex("b"), _vertex("c", parallelism=2)], edges=edges)
+
+
+WRONG: list[tuple[Any, str]] = [
+    ("{", "f: neither JSON nor YAML: "),
+    ("a: [", "f: neither JSON nor YAML: "),
+    ("", "f: a job graph is a mapping with 'name' and 'vertices', not NoneType"),
+    ("[]", "f: a job graph is a mapping with 'name' and 'vertices', not list"),
+    ("text", "f: a job graph is a mapping with 'name' and 'vertices', not str"),
+    ("!!python/object:os.system {}", "f: neither JSON nor YAML: could not determine a constructor"),
+    ({}, "f: name: Field required; vertices: Field required"),
+    (_graph(colour="red"), "f: colour: Extra inputs are not permitted"),
+    (_graph(name=""), "f: name: String should have at least 1 character"),
+    (_graph(name="x" * 257), "f: name: String should have at most 256 characters"),
+    (_graph(name=None), "f: name: Input should be a valid string"),
+    (_graph(vertices=[]), "f: vertices: List should have at least 1 item"),
+    (_graph(vertices={}), "f: vertices: Input should be a valid list"),
+    (_graph(vertices=[5]), "f: vertices[0]: Input should be a valid dictionary"),
+    (_graph(vertices=[_vertex(str(n)) for n in range(1001)]), "f: vertices: List should have at most 1000 items"),
+    (_graph(vertices=[_vertex("1a")]), "f: vertices[0].id: String should match pattern"),
+    (_graph(vertices=[_vertex("a/../b")]), "f: vertices[0].id: String should match pattern"),
+    (_graph(vertices=[_vertex("x" * 65)]), "f: vertices[0].id: String should match pattern"),
+    (_graph(vertices=[_vertex(), _vertex()]), "f: two vertices have the id 'a'"),
+    (_graph(vertices=[{"id": "a"}]), "f: vertices[0]: exactly one of 'python' and 'sql' says what the vertex runs"),
+    (_graph(vertices=[_vertex(python="m:f")]), "f: vertices[0]: exactly one of 'python' and 'sql'"),
+    (_graph(vertices=[{"id": "a", "python": "m"}]), "f: vertices[0]: python: 'm' is not of the form module:function"),
+    (_graph(vertices=[{"id": "a", "python": "m:f()"}]), "f: vertices[0]: python: 'm:f()' is not of the form module:function"),
+    (_graph(vertices=[_vertex(sql="  ")]), "f: vertices[0]: sql: the query is empty"),
+    (_graph(vertices=[_vertex(sql="x" * 65_537)]), "f: vertices[0].sql: String should have at most 65536 characters"),
+    (_graph(vertices=[_vertex(parallelism=0)]), "f: vertices[0].parallelism: Input should be greater than or equal to 1"),
+    (_graph(vertices=[_vertex(parallelism=4097)]), "f: vertices[0].parallelism: Input should be less than or equal to 4096"),
+    (_graph(vertices=[_vertex(parallelism=129)]), "f: vertices[0]: parallelism 129 is above max_parallelism 128"),
+    (_graph(vertices=[_vertex(max_parallelism=32_769)]), "f: vertices[0].max_parallelism: Input should be less than or equal to 32768"),
+    (_graph(vertices=[_vertex(paralellism=2)]), "f: vertices[0].paralellism: Extra inputs are not permitted"),
+    (_graph(vertices=[_vertex(parameters=[])]), "f: vertices[0].parameters: Input should be a valid dictionary"),
+    (_graph(vertices=[_vertex(parameters={"p": {1, 2}})]), "f: parameters must be JSON values"),
+    (_graph(vertices=[_vertex(parameters={"p": float("nan")})]), "f: parameters must be JSON values"),
+    (_graph(vertices=[_vertex(parameters={"p": "\ud800"})]), "f: parameters must be JSON values"),
+    (
+        _graph(vertices=[_vertex(f"v{n}", parallelism=4_096, max_parallelism=4_096) for n in range(3)]),
+        "f: 12288 subtasks are more than the 10000 that one job may have",
+    ),
+    (_abc(_edges(("a", "x"))), "f: edges[0].to: there is no vertex 'x'"),
+    (_abc(_edges(("a", "b"), ("x", "b"))), "f: edges[1].from: there is no vertex 'x'"),
+    (_abc(_edges(("a", "b"), ("a", "b"))), "f: edges[1]: vertex 'b' has two inputs named 'a'; give one a 'name'"),
+    (_abc(_edges(("a", "c"), ship="forward")), "f: edges[0]: ship: forward needs equal parallelism of 'a' and 'c'"),
+    (_abc(_edges(("a", "b"), ship="hash")), "f: edges[0]: ship: hash needs 'keys'"),
+    (_abc(_edges(("a", "b"), keys=["k"])), "f: edges[0]: 'keys' go with ship: hash, not with rebalance"),
+    (_abc(_edges(("a", "b"), ship="random")), "f: edges[0].ship: Input should be 'forward', 'hash', 'rebalance' or 'broadcast'"),
+    (_abc(_edges(("a", "b"), output="no way")), "f: edges[0].output: String should match pattern"),
+    (_abc([{"from": "a"}]), "f: edges[0].to: Field required"),
+    (_abc(_edges(("a", "a"))), "f: the graph has a cycle: a -> a"),
+    (_abc(_edges(("a", "b"), ("b", "a"))), "f: the graph has a cycle: a -> b -> a"),
+    (_abc(_edges(("a", "b"), ("b", "c"), ("c", "b"))), "f: the graph has a cycle: "),
+    (_graph(restart_strategy={"type": "always"}), "f: restart_strategy.type: Input should be 'cluster-default', 'none' or 'fixed-delay'"),
+    (_graph(restart_strategy={"type": "fixed-delay", "attempts": -1}), "f: restart_strategy.attempts: Input should be greater"),
+    (_graph(code_archives=["short"]), "f: code_archives[0]: String should match pattern"),
+    (_graph(vertices=[_vertex(a=1, b=2, c=3, d=4, e=5)]), "; and 2 more"),
+]
+
+
+@pytest.mark.parametrize(("document", "says"), WRONG, ids=range(len(WRONG)))
+def test_what_is_wrong_is_named_with_its_place(document: Any, says: str) -> None:
+    with pytest.raises(InvalidJobGraph) as caught:
+        parse_job_graph(document, "f")
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 2_000
+
+
+@pytest.mark.parametrize("edges", [_edges(("a", "b"), ("b", "c"), ("c", "a")), _edges(("a", "b"), ("b", "c"), ("c", "b"))])
+def test_a_cycle_is_named_along_its_edges(edges: list[dict[str, Any]]) -> None:
+    with pytest.raises(InvalidJobGraph) as caught:
+        parse_job_graph(_abc(edges), "f")
+    cycle = str(caught.value).split("cycle: ")[1].split(" -> ")
+    assert cycle[0] == cycle[-1]
+    pairs = {(e["from"], e["to"]) for e in edges}
+    assert all(pair in pairs for pair in itertools.pairwise(cycle))
+
+
+def test_deep_nesting_is_refused_before_it_can_hurt() -> None:
+    for depth in (101, 5_000, 100_000):
+        for text in ("[" * depth, "a: " + "{b: " * depth, '{"vertices": ' * depth):
+            with pytest.raises(InvalidJobGraph):
+                parse_job_graph(text[:200_000], "f")
+
+
+def test_a_document_becomes_the_plain_record() -> None:
+    text = """
+    name: delays
+    vertices:
+      - {id: flights, python: "my_module:read", parallelism: 2, parameters: {b: 1, a: [x]}}
+      - {id: by_carrier, sql: "SELECT 1", max_parallelism: 64}
+    edges:
+      - {from: flights, to: by_carrier, ship: hash, keys: [carrier], output: raw, name: rows}
+    restart_strategy: {type: fixed-delay, attempts: 3, delay_ms: 500}
+    """
+    graph = parse_job_graph(text, "f")
+    assert graph.vertices == (
+        JobVertex("flights", TaskType.PYTHON, "my_module:read", 2, 128, '{"a":["x"],"b":1}'),
+        JobVertex("by_carrier", TaskType.SQL, "SELECT 1", 1, 64, "{}"),
+    )
+    edge = JobEdge(source="flights", target="by_carrier", output="raw", input_name="rows", ship=ShipStrategy.HASH, keys=("carrier",))
+    assert graph.edges == (edge,)
+    assert graph.restart_strategy == RestartStrategy(RestartStrategyType.FIXED_DELAY, 3, 500)
+
+
+def test_spellings_of_a_graph_have_one_digest_and_other_graphs_another() -> None:
+    spelled = _graph(vertices=[_vertex(parameters={"a": 1, "b": 2})])
+    other = _graph(edges=[], vertices=[{"parameters": {"b": 2, "a": 1}, "parallelism": 1, "sql": "select 1", "id": "a"}])
+    digest = graph_digest(parse_job_graph(spelled, "f"))
+    assert digest == graph_digest(parse_job_graph(json.dumps(other), "f"))
+    for changed in (_graph(), spelled | {"name": "h"}, spelled | {"restart_strategy": {"type": "none"}}):
+        assert graph_digest(parse_job_graph(changed, "f")) != digest
+
+
+@pytest.mark.parametrize("strategy", [None, {"type": "none"}, {"type": "cluster-default"}, {"type": "fixed-delay", "attempts": 2}])
+def test_a_graph_survives_the_way_to_a_document_and_back(strategy: dict[str, Any] | None) -> None:
+    document = _abc([{"from": "a", "to": "b", "ship": "broadcast"}, {"from": "b", "to": "c", "ship": "hash", "keys": ["k"]}])
+    graph = parse_job_graph(document | {"restart_strategy": strategy, "code_archives": ["0" * 64]}, "f")
+    assert parse_job_graph(to_document(graph), "f") == graph
+
+
+@pytest.mark.parametrize("parameters", ["{", "[]", "5", "null", ""])
+def test_parameters_of_an_avro_graph_must_be_an_object(parameters: str) -> None:
+    graph = parse_job_graph(_graph(), "f")
+    graph.vertices[0].parameters_json = parameters
+    with pytest.raises(InvalidJobGraph, match="parameters"):
+        parse_job_graph(to_document(graph), "f")
+
+
+@pytest.mark.parametrize(
+    ("job_id", "valid"),
+    [
+        ("a", True),
+        ("A-1.b_c", True),
+        ("x" * 128, True),
+        ("", False),
+        ("x" * 129, False),
+        ("-a", False),
+        ("a/b", False),
+        ("..", False),
+        ("a\n", False),
+        ("ä", False),
+    ],
+)
+def test_job_ids_are_safe_as_names_of_folders(job_id: str, valid: bool) -> None:  # noqa: FBT001
+    assert is_valid_job_id(job_id) == valid

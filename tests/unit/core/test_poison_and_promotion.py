@@ -1,0 +1,235 @@
+"""No input stops a master (P10); a new leader says again what its predecessor may not have said; time goes on (P20)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from eventflink.events.effects import FileUploadOrder, LeaderChanged, TaskCancellation
+from eventflink.events.inputs import SlotReport
+from eventflink.events.log_events import InputsBound, InputsLost, LogEvent, RequestRejected
+from eventflink.events.topics import Topic
+from eventflink.leadership.leader import ApplyFailed
+from eventflink.leadership.log_clock import LogClock
+from eventflink.master.dispatcher import Dispatcher
+from eventflink.master.effects import CleanUp, Deployment
+from eventflink.master.inputs import BindInputs, LoseInputs
+from eventflink.model.statuses import ExecutionState, IllegalTransition, JobStatus
+from tests.support.cluster import CODEC, REPORTS, START_MS, ScriptedCluster, dead_letters, deployments, graph, replies, tasks, vertex
+
+SUBMISSION = json.dumps({"job_graph": graph(vertex("a")), "request_id": "r", "reply_partition": 2, "job_id": "bad"}).encode()
+
+
+class TestPoison:
+    def test_an_input_at_which_deciding_fails_is_refused_and_the_rest_goes_on(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Deciding is pure: whatever it raises, the state is untouched, so the input alone is refused."""
+        decide = Dispatcher.decide_submission
+
+        def failing(self: Dispatcher, submission: Any, strategy: Any) -> list[LogEvent]:
+            if submission.job_id == "bad":
+                raise ZeroDivisionError("a bug")
+            return decide(self, submission, strategy)
+
+        monkeypatch.setattr(Dispatcher, "decide_submission", failing)
+        cluster.put(Topic.SUBMISSIONS, SUBMISSION)
+        effects = cluster.settle()
+        [rejected] = cluster.events(RequestRejected)
+        assert (rejected.code, rejected.request_id, rejected.subject) == ("InternalError", "r", "bad")
+        assert "a bug" in rejected.message
+        assert len(dead_letters(effects)) == 1
+        assert [r.reply_partition for r in replies(effects)] == [2]
+        cluster.submit(graph(vertex("a")), job_id="good")
+        assert cluster.job("good").status is JobStatus.RUNNING
+
+    def test_an_input_whose_events_cannot_be_written_is_refused(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        """P10: events are encoded and decoded again before they are applied."""
+        decide = Dispatcher.decide_submission
+
+        def failing(self: Dispatcher, submission: Any, strategy: Any) -> list[LogEvent]:
+            events = decide(self, submission, strategy)
+            events[1].actor = 5  # type: ignore[union-attr] # the test breaks it
+            return events
+
+        monkeypatch.setattr(Dispatcher, "decide_submission", failing)
+        cluster.put(Topic.SUBMISSIONS, SUBMISSION)
+        cluster.settle()
+        assert cluster.events(RequestRejected)[0].code == "InternalError"
+        assert not cluster.master.dispatcher.jobs
+
+    def test_a_decision_that_would_be_too_large_is_refused(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("eventflink.leadership.leader.MAX_DECISION_BYTES", 500)
+        document = graph({**vertex("a"), "parameters": {"p": "x" * 1_000}})
+        cluster.submit(document)
+        [rejected] = cluster.events(RequestRejected)
+        assert "at most 500 are allowed" in rejected.message
+
+    def test_an_input_that_cannot_be_applied_ends_the_leadership_and_is_refused_by_the_next(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nothing of it was appended; the state, half changed, is dropped."""
+        with monkeypatch.context() as patch:
+
+            def failing(_self: Dispatcher, _event: Any, _at: int) -> None:
+                raise IllegalTransition("a bug")
+
+            cluster.put(Topic.SUBMISSIONS, SUBMISSION)
+            patch.setattr(Dispatcher, "apply_job_submitted", failing)
+            cluster.role.fold.master._apply.update(cluster.master._apply_table())
+            count = len(cluster.log)
+            with pytest.raises(ApplyFailed, match="JobSubmitted decided for JobSubmission cannot be applied") as caught:
+                cluster.settle()
+            assert len(cluster.log) == count
+            record = caught.value.record
+            assert record is not None
+            cluster.poisoned[record.topic, record.offset] = str(caught.value)
+        cluster.role.fall()
+        cluster.fail_over()
+        cluster.settle()
+        [rejected] = cluster.events(RequestRejected)
+        assert (rejected.code, rejected.request_id, rejected.reply_partition) == ("InternalError", "r", 2)
+        assert not cluster.master.dispatcher.jobs
+        cluster.submit(graph(vertex("a")))
+        assert cluster.job("job").status is JobStatus.RUNNING
+
+    def test_a_record_that_not_even_its_refusals_fit_is_refused_as_a_whole(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A TaskManager can say more than one decision can answer."""
+        monkeypatch.setattr("eventflink.leadership.leader.MAX_DECISION_BYTES", 2_000)
+        cluster.put(Topic.TASKMANAGERS, REPORTS.encode([SlotReport(f"tm{n}", "i", (), ()) for n in range(200)]))
+        with pytest.raises(ApplyFailed, match="taskmanagers@0 cannot be answered in one decision") as caught:
+            cluster.settle()
+        assert caught.value.record is not None
+        cluster.poisoned["taskmanagers", 0] = str(caught.value)
+        cluster.role.fall()
+        cluster.fail_over()
+        cluster.register()
+        assert len(cluster.events(RequestRejected)) == 1
+        assert cluster.master.slot_manager.get_number_registered_slots() == 4
+
+    def test_a_cursor_that_does_not_fit_ends_the_leadership(self) -> None:
+        cluster = ScriptedCluster()
+        with pytest.raises(ApplyFailed, match="bound already"):
+            cluster.timer(BindInputs("submissions", "another", 0))
+
+
+class TestPromotion:
+    def test_what_nobody_confirmed_is_sent_again(self, cluster: ScriptedCluster) -> None:
+        """Deployments, cancellations, uploads and clean-ups; nothing that was acknowledged."""
+        cluster.register(slots=6)
+        pending, running = deployments(cluster.submit(graph(vertex("a", 2))))
+        cluster.report(running, ExecutionState.RUNNING)
+        [ending] = deployments(cluster.submit(graph(vertex("a")), job_id="ending"))
+        cluster.report(ending, ExecutionState.RUNNING)
+        cluster.cancel("ending")
+        [done] = deployments(cluster.submit(graph(vertex("a")), job_id="done"))
+        cluster.report(done, ExecutionState.FINISHED)
+        cluster.command(type="RequestFileUpload", request_id="up", job_id="done", vertex_id="a")
+        effects = cluster.fail_over().effects
+        assert effects[0] == Deployment("tm", "tm-1", LeaderChanged("master-1", "blob:1"))
+        assert deployments(effects) == [pending]
+        assert [e.payload.job_id for e in effects if isinstance(e, Deployment) and isinstance(e.payload, TaskCancellation)] == ["ending"]
+        assert [e.payload.request_id for e in effects if isinstance(e, Deployment) and isinstance(e.payload, FileUploadOrder)] == ["up"]
+        assert [e.job_id for e in effects if isinstance(e, CleanUp)] == ["done"]
+        cluster.run(effects)
+        assert cluster.job("ending").status is JobStatus.CANCELED
+
+    def test_the_recent_answers_are_sent_again_with_where_they_stand(self, cluster: ScriptedCluster) -> None:
+        cluster.submit(graph(vertex("a")), request_id="r1", partition=1)
+        cluster.submit(graph(vertex("a")), job_id="x", request_id="silent", partition=-1)
+        cluster.cancel("none", request_id="r2")
+        sent = {r.record.offset: r for r in cluster.released if r.record is not None and replies(r.effects)}
+        assert sent
+        cluster.fail_over()
+        again = cluster.role.recent_replies()
+        assert [replies(r.effects)[0].request_id for r in again] == ["r1", "r2"]
+        for released in again:
+            decision = CODEC.decode(cluster.log[released.offset])
+            assert (released.epoch, released.sequence) == (decision.epoch, decision.sequence) == (1, released.sequence)
+
+    def test_decisions_that_were_never_read_back_are_decided_again(self, cluster: ScriptedCluster) -> None:
+        """The record was lost with its leader; the input waits behind the cursor (P6)."""
+        cluster.register()
+        cluster.put(Topic.SUBMISSIONS, SUBMISSION)
+        assert cluster.decide() is not None
+        del cluster.digests[len(cluster.log) - 1]
+        cluster.log.pop()
+        cluster.fail_over()
+        assert tasks(cluster.settle())
+        assert cluster.job("bad").status is JobStatus.RUNNING
+
+    def test_bindings_and_losses_come_before_any_input(self, cluster: ScriptedCluster) -> None:
+        """P9: retention overtook a cursor; the record behind the gap must not hide that."""
+        cluster.put(Topic.SUBMISSIONS, b"lost")
+        cluster.put(Topic.SUBMISSIONS, b"lost")
+        cluster.put(Topic.SUBMISSIONS, SUBMISSION)
+        cluster.role.resign()
+        cluster.inbound["submissions"][:2] = []
+        cluster.fail_over()
+        cluster.leader.timers.append(LoseInputs("submissions", 2))
+        cluster.leader.timers.append(LoseInputs("commands", 0))
+        cluster.settle()
+        assert cluster.events(InputsLost) == [InputsLost("submissions", 0, 0, 2)]
+        assert cluster.job("bad").status is JobStatus.RUNNING
+        assert len(cluster.events(InputsBound)) == 3
+
+    def test_a_loss_that_the_cursor_has_passed_is_none(self, cluster: ScriptedCluster) -> None:
+        cluster.submit(graph(vertex("a")))
+        count = len(cluster.log)
+        cluster.timer(LoseInputs("submissions", 1), LoseInputs("submissions", 0))
+        assert len(cluster.log) == count
+
+    def test_offsets_may_be_skipped_but_not_repeated(self, cluster: ScriptedCluster) -> None:
+        """A read-committed reader never sees aborted records and markers."""
+        cluster.inbound["commands"] = []
+        cluster.put(Topic.COMMANDS, b"a")
+        record = cluster.inbound["commands"][0]
+        record.offset = 7
+        cluster.role.inboxes["commands"].last_offset = -1
+        cluster.settle()
+        assert cluster.master.requests.cursors["commands"].next_offset == 8
+
+
+class TestLogClock:
+    def test_time_goes_on_at_the_pace_of_the_monotonic_clock(self) -> None:
+        clock = LogClock(START_MS, 100)
+        assert clock.read(100, START_MS) == START_MS
+        assert clock.read(1_100, START_MS + 1_000) == START_MS + 1_000
+
+    def test_a_wall_clock_far_ahead_draws_by_a_tenth_at_most(self) -> None:
+        clock = LogClock(START_MS, 0)
+        assert clock.read(1_000, START_MS + 10**10) == START_MS + 1_100
+
+    def test_a_wall_clock_far_behind_neither_stops_nor_turns_time(self) -> None:
+        clock = LogClock(START_MS, 0)
+        assert clock.read(1_000, 0) == START_MS + 900
+        assert clock.read(500, 0) == START_MS + 900
+        assert clock.read(1_000, 0) == START_MS + 900
+
+    def test_it_meets_the_wall_clock_and_stays_there(self) -> None:
+        clock = LogClock(START_MS, 0)
+        for step in range(1, 100):
+            now = clock.read(step * 100, START_MS + 500 + step * 100)
+        assert now == START_MS + 500 + 9_900
+
+    def test_reading_often_draws_as_much_as_reading_seldom(self) -> None:
+        """A busy leader reads it every millisecond: a tenth of a millisecond is not nothing."""
+        often, seldom = LogClock(START_MS, 0), LogClock(START_MS, 0)
+        for step in range(1, 1_001):
+            now = often.read(step, START_MS + 10**9 + step)
+        assert now == seldom.read(1_000, START_MS + 10**9 + 1_000) == START_MS + 1_100
+
+    def test_the_time_of_decisions_never_goes_back_over_a_change_of_leader(self, cluster: ScriptedCluster) -> None:
+        """Also where the new leader's wall clock is a year behind."""
+        cluster.register()
+        cluster.pass_time(5_000)
+        cluster.submit(graph(vertex("a")))
+        cluster.wall_ms += 2_000
+        cluster.fail_over()
+        cluster.wall_ms -= 31_536_000_000
+        cluster.cancel()
+        times = [d.decided_at_ms for d in cluster.decisions()]
+        assert times == sorted(times)
+        assert times[-1] - times[-3] == 2_000

@@ -1,0 +1,105 @@
+"""How TaskManagers come and go (P12): one instance at a time, and none that is gone comes back."""
+
+from eventflink.events.effects import InstanceForgotten, RegistrationAccepted
+from eventflink.events.inputs import Disconnection, SlotReport, TaskManagerDeath, TaskManagerRegistration
+from eventflink.events.log_events import (
+    InputsSkipped,
+    TaskManagerDisconnected,
+    TaskManagerLost,
+    TaskManagerRegistered,
+    TaskManagerRegistrationRefused,
+)
+from eventflink.master.effects import Deployment
+from eventflink.master.inputs import HeartbeatTimeout
+from eventflink.model.statuses import ExecutionState, JobStatus
+from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
+
+
+def test_a_registered_instance_is_accepted_and_told_where_the_blobs_are(cluster: ScriptedCluster) -> None:
+    effects = cluster.register("tm", slots=3)
+    assert effects == [Deployment("tm", "tm-1", RegistrationAccepted("blob:1"))]
+    assert cluster.master.slot_manager.get_number_registered_slots() == 3
+    assert cluster.master.slot_manager.get_number_free_slots() == 3
+
+
+def test_registering_again_is_accepted_again_and_changes_nothing(cluster: ScriptedCluster) -> None:
+    """A TaskExecutor retries until it is answered: the slots, and what runs in them, stay."""
+    cluster.register("tm", slots=3)
+    cluster.submit(graph(vertex("a", 2)))
+    before = cluster.master.slot_manager.get_number_free_slots()
+    effects = cluster.say(TaskManagerRegistration("tm", "tm-1", "host-of-tm", 1, 7))
+    assert effects == [Deployment("tm", "tm-1", RegistrationAccepted("blob:1"))]
+    assert cluster.master.slot_manager.get_number_registered_slots() == 3
+    assert cluster.master.slot_manager.get_number_free_slots() == before == 1
+
+
+def test_a_new_instance_replaces_the_old_one_and_its_tasks_start_again(cluster: ScriptedCluster) -> None:
+    cluster.register("tm", slots=1)
+    [first] = deployments(cluster.submit(graph(vertex("a"), restart_strategy=fixed_delay(1, delay_ms=0))))
+    cluster.report(first, ExecutionState.RUNNING)
+    effects = cluster.register("tm", slots=1, instance="2")
+    assert Deployment("tm", "tm-1", InstanceForgotten("replaced by its new instance tm-2")) in effects
+    effects += cluster.pass_time(1)
+    [second] = deployments(effects)
+    assert (second.instance_id, tasks([second])[0].attempt) == ("tm-2", 2)
+    cluster.run([second])
+    assert cluster.job("job").status is JobStatus.FINISHED
+
+
+def test_an_instance_that_is_gone_is_refused_for_good(cluster: ScriptedCluster) -> None:
+    cluster.register("tm")
+    cluster.say(TaskManagerDeath("tm", "tm-1", "exit code 137"))
+    effects = cluster.register("tm")
+    [refused] = cluster.events(TaskManagerRegistrationRefused)
+    assert refused.reason == "TaskManagerLost: exit code 137"
+    assert effects == [Deployment("tm", "tm-1", InstanceForgotten(refused.reason))]
+    assert not cluster.master.resource_manager.task_managers
+
+
+def test_a_registration_without_ids_or_slots_is_refused(cluster: ScriptedCluster) -> None:
+    for registration in (
+        TaskManagerRegistration("", "i", "h", 1, 1),
+        TaskManagerRegistration("tm", "", "h", 1, 1),
+        TaskManagerRegistration("tm", "i", "h", 1, 0),
+        TaskManagerRegistration("tm", "i", "h", 1, -1),
+        TaskManagerRegistration("tm", "i", "h", 1, 1025),
+    ):
+        cluster.say(registration)
+    assert len(cluster.events(TaskManagerRegistrationRefused)) == 5
+    assert not cluster.events(TaskManagerRegistered)
+
+
+def test_an_instance_that_leaves_in_order_leaves_nothing_behind(cluster: ScriptedCluster) -> None:
+    cluster.register("tm")
+    cluster.say(Disconnection("tm", "tm-1", "stopped"))
+    assert cluster.events(TaskManagerDisconnected) == [TaskManagerDisconnected("tm", "tm-1", "stopped")]
+    assert cluster.master.slot_manager.get_number_registered_slots() == 0
+    assert not cluster.master.slot_manager.by_free_count
+
+
+def test_the_departure_of_an_instance_that_is_not_registered_is_skipped(cluster: ScriptedCluster) -> None:
+    cluster.register("tm", instance="2")
+    cluster.say(Disconnection("tm", "tm-1", "late"))
+    cluster.say(TaskManagerDeath("tm", "tm-1", "late"))
+    cluster.timer(HeartbeatTimeout("tm", "tm-1", 5_000))
+    assert len(cluster.events(InputsSkipped)) == 3
+    assert not cluster.events(TaskManagerLost)
+
+
+def test_the_report_of_an_unregistered_instance_tells_it_to_come_back_as_a_new_one(cluster: ScriptedCluster) -> None:
+    effects = cluster.say(SlotReport("tm", "tm-1", (), ()))
+    assert effects == [Deployment("tm", "tm-1", InstanceForgotten("it is not registered"))]
+
+
+def test_reports_of_one_record_are_decided_in_order_in_one_decision(cluster: ScriptedCluster) -> None:
+    """A record of `taskmanagers` is what an instance says at once: registration and report stand together (P6)."""
+    count = len(cluster.log)
+    cluster.say(TaskManagerRegistration("tm", "tm-1", "h", 1, 2), SlotReport("tm", "tm-1", (), ()))
+    assert len(cluster.log) == count + 1
+    assert [type(e).__name__ for e in cluster.last_events()] == ["TaskManagerRegistered", "TaskManagerReportReconciled"]
+
+
+def test_a_record_without_reports_still_moves_the_cursor(cluster: ScriptedCluster) -> None:
+    """P7: every input advances its cursor by a decision."""
+    cluster.say()
+    assert cluster.master.requests.cursors["taskmanagers"].next_offset == 1
