@@ -1,0 +1,83 @@
+"""The diagrams of the state machines, drawn from their tables: `python -m eventflink.model.diagrams` prints them.
+
+With `--write FILE` they go to that file, docs/state-machines.md. Nothing about a machine is written here twice: what the
+tables say is what the page shows, and a test holds the page to it.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from eventflink.model.statuses import (
+    EXECUTION_TRANSITIONS,
+    JOB_TRANSITIONS,
+    ROLE_TRANSITIONS,
+    SLOT_TRANSITIONS,
+    ExecutionState,
+    JobStatus,
+    Role,
+    SlotState,
+    Table,
+    is_terminal,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StateMachine:
+    """One table, with where it begins and what it is about."""
+
+    title: str
+    about: str
+    table: Table
+    initial: StrEnum
+
+
+MACHINES: Final = (
+    StateMachine("JobStatus", "Where a job stands.", JOB_TRANSITIONS, JobStatus.INITIALIZING),
+    StateMachine("ExecutionState", "Where one attempt of one subtask stands.", EXECUTION_TRANSITIONS, ExecutionState.CREATED),
+    StateMachine("SlotState", "Where one slot of one TaskManager stands.", SLOT_TRANSITIONS, SlotState.FREE),
+    StateMachine("Role", "What a master is to the log.", ROLE_TRANSITIONS, Role.STANDBY),
+)
+
+_HEADER: Final = """# State machines
+
+Drawn from the tables in `eventflink/model/statuses.py` by `python -m eventflink.model.diagrams --write docs/state-machines.md`.
+What a table does not list is illegal: whoever tries it gets `IllegalTransition` and an untouched state.
+"""
+
+
+def diagram(machine: StateMachine) -> str:
+    """Return the Mermaid diagram of one machine, its states in the order of their enumeration."""
+    lines = ["stateDiagram-v2", f"    [*] --> {machine.initial}"]
+    for state, targets in machine.table.items():
+        lines += [f"    {state} --> {target}" for target in type(state) if target in targets]
+        if is_terminal(machine.table, state):
+            lines.append(f"    {state} --> [*]")
+    return "\n".join(lines)
+
+
+def page() -> str:
+    """Return the whole page, in Markdown."""
+    parts = [_HEADER]
+    parts += [f"\n## {m.title}\n\n{m.about}\n\n```mermaid\n{diagram(m)}\n```\n" for m in MACHINES]
+    return "".join(parts)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print or write the page; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m eventflink.model.diagrams", description="Draw the state machines.")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there instead of printing it")
+    options = parser.parse_args(arguments)
+    if options.write is None:
+        sys.stdout.write(page())
+    else:
+        options.write.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
