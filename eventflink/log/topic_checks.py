@@ -41,6 +41,9 @@ def wanted_configuration(topic: Topic, replication_factor: int) -> dict[str, str
         "retention.ms": str(specification.retention_ms),
         "max.message.bytes": str(specification.max_message_bytes),
     }
+    if topic is Topic.LOG or topic in INBOUND:
+        # One clock, the broker's, says how old a request is and for how long nobody led (P20); a client's may be wrong.
+        configuration["message.timestamp.type"] = "LogAppendTime"
     if topic is Topic.LOG:
         configuration["retention.bytes"] = "-1"
     if replication_factor >= DURABLE_REPLICATION_FACTOR:

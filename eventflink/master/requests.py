@@ -105,8 +105,8 @@ class Requests:
         self.answers[event.request_id] = Answer(accepted=True, subject=event.subject, code="", message="")
 
     def apply_request_rejected(self, event: RequestRejected, _at: int) -> None:
-        """Remember an answer, where there is a request to answer."""
-        if event.request_id:
+        """Remember an answer, where a request is known to have had that id: one guessed from a record's key names nothing."""
+        if event.request_id and event.reply_partition != ALL_REPLY_PARTITIONS:
             self.answers.setdefault(event.request_id, Answer(accepted=False, subject=event.subject, code=event.code, message=event.message))
 
     def apply_answers_expired(self, event: AnswersExpired, _at: int) -> None:

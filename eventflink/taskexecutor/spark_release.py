@@ -11,6 +11,8 @@ import time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+logger = logging.getLogger(__name__)
+
 SPARK_USER_ID: Final = "eventflink"
 """Spark tells sessions apart by user and id; every task uses this user."""
 
@@ -84,6 +86,7 @@ def release_session(
         if _SESSION_GONE in str(details):
             return
         raise ReleaseFailed(f"{remote} did not release session {session_id}: {str(details).partition(chr(10))[0][:500]}") from error
+    logger.info("SparkSessionReleased remote=%s session=%s", remote, session_id)
 
 
 class _Release:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import threading
@@ -276,22 +275,6 @@ def test_a_life_from_registration_to_goodbye(cell: Cell) -> None:
     goodbye = cell.wait_for_report(Disconnection)
     assert goodbye.instance_id == registration.instance_id
     assert not [r for r in cell.reports if isinstance(r, TaskManagerDeath)]
-
-
-def test_the_way_from_deployment_to_finish_is_short(cell: Cell) -> None:
-    """The whole of it, Kafka twice and a process in between; the limit is generous, two cores may be busy."""
-    cell.register()
-    cell.deploy(attempt(1), "noop")
-    cell.wait_for_state(attempt(1), ExecutionState.FINISHED, 60)
-    durations_ms = []
-    for number in range(2, 22):
-        time.sleep(0.2)
-        start = time.monotonic()
-        cell.deploy(attempt(number), "noop")
-        cell.wait_for_state(attempt(number), ExecutionState.FINISHED)
-        durations_ms.append((time.monotonic() - start) * 1000)
-    print(f"deployment to finish: p50 {statistics.median(durations_ms):.1f} ms, max {max(durations_ms):.1f} ms")
-    assert statistics.median(durations_ms) < 250
 
 
 def test_a_killed_task_process_fails_its_attempt_only(cell: Cell) -> None:
