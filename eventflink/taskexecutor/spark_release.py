@@ -7,6 +7,7 @@ breaks it in one case: with adaptive execution, an interrupt that comes while a 
 own server therefore does without adaptive execution.
 """
 
+import logging
 import time
 from typing import Any, Final
 from urllib.parse import urlsplit

@@ -29,7 +29,6 @@ def process_of(gate: Path, subtask: int = 0, attempt: int = 1) -> int:
     return int(wait_until(lambda: path.exists() and path.read_text(), f"{path} written"))
 
 
-
 def test_kill_9_of_a_task_process_fails_the_attempt_and_the_restart_strategy_applies(cluster: RunningCluster, tmp_path: Path) -> None:
     cluster.start_task_executor()
     gate = tmp_path / "gate"

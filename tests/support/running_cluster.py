@@ -138,7 +138,7 @@ class RunningCluster:
             if not end:
                 return []
             consumer.assign([partition])
-            letters = []
+            letters: list[DeadLetter] = []
             deadline = time.monotonic() + TIMEOUT_S
             while len(letters) < end and time.monotonic() < deadline:
                 for message in consumer.consume(end - len(letters), timeout=1):
@@ -201,7 +201,7 @@ def descendants(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 def is_alive(process_id: int) -> bool:
     """Tell whether a process exists and is no zombie."""
     try:
-        return psutil.Process(process_id).status() != psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(process_id).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
