@@ -1,0 +1,234 @@
+"""Writes docs/events.md from the schemas: every record that can stand on a topic, with its meaning and its fields.
+
+`python -m eventflink.events.catalogue` prints the page, with `--write FILE` it writes it there. Names, meanings and fields come from the
+`.avsc` files alone; only the grouping of the log's events by component, which Avro does not know, is kept here, and an event that no group
+names is an error.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from eventflink.events.schemas import NAMESPACE, schema_directory
+from eventflink.events.topics import Topic
+
+_COMMAND: Final = "python -m eventflink.events.catalogue --write docs/events.md"
+
+_INTRODUCTION: Final = f"""\
+# The catalogue of events
+
+<!-- Generated from schemas/: do not edit this page, run `{_COMMAND}`. -->
+
+Every record on every topic, from the Avro schemas in [schemas/](../schemas/), which are the contract: one `.avsc` per record, one envelope
+per topic. The classes in `eventflink/events/` mirror them. Events of the log are told in the past tense and never
+changed. JSON requests have documents of their own: see [submitting.md](submitting.md).
+
+"""
+
+ENVELOPES: Final = {
+    Topic.SUBMISSIONS: "SubmissionEnvelope",
+    Topic.COMMANDS: "CommandEnvelope",
+    Topic.TASKMANAGERS: "TaskManagerEnvelope",
+    Topic.HEARTBEATS: "HeartbeatEnvelope",
+    Topic.LOG: "Decision",
+    Topic.DEPLOYMENTS: "DeploymentEnvelope",
+    Topic.REPLIES: "ReplyEnvelope",
+    Topic.LEADERSHIP: "LeadershipEnvelope",
+    Topic.DEAD_LETTERS: "DeadLetterEnvelope",
+}
+
+COMPONENTS: Final = {
+    "Master": (
+        "LeadershipGranted",
+        "InputsBound",
+        "InputsSkipped",
+        "InputsLost",
+        "RequestAccepted",
+        "RequestRejected",
+        "RequestRepeated",
+        "AnswersExpired",
+        "FollowUpDecided",
+    ),
+    "Dispatcher": (
+        "JobSubmitted",
+        "JobMasterStarted",
+        "JobCancellationRequested",
+        "JobResultStored",
+        "JobCleanedUp",
+        "JobCleanupFailed",
+        "JobEvicted",
+        "JobIdsExpired",
+        "FileUploadRequested",
+        "FileUploaded",
+    ),
+    "ResourceManager": (
+        "TaskManagerRegistered",
+        "TaskManagerRegistrationRefused",
+        "TaskManagerReportReconciled",
+        "TaskManagerDisconnected",
+        "TaskManagerLost",
+    ),
+    "SlotManager": (
+        "SlotRequested",
+        "SlotAllocated",
+        "SlotOffered",
+        "SlotOfferRejected",
+        "SlotRequestCancelled",
+        "SlotRequestTimedOut",
+        "SlotFreed",
+    ),
+    "JobMaster": (
+        "JobStatusChanged",
+        "TaskScheduled",
+        "TaskDeployed",
+        "TaskStateChanged",
+        "TaskCancellationRequested",
+        "TaskFinished",
+        "TaskFailed",
+        "RestartScheduled",
+        "RegionRestarted",
+    ),
+}
+"""The component that decides an event."""
+
+_Schema = dict[str, Any]
+
+
+def load_schemas() -> dict[str, _Schema]:
+    """Return every schema by its name without the namespace."""
+    paths = sorted(schema_directory().glob(f"{NAMESPACE}.*.avsc"))
+    return {path.name.split(".")[1]: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def _own_names(avro_type: Any) -> Iterator[str]:
+    """Yield the names of the project's types that a type refers to."""
+    if isinstance(avro_type, str):
+        if avro_type.startswith(f"{NAMESPACE}."):
+            yield avro_type.removeprefix(f"{NAMESPACE}.")
+    elif isinstance(avro_type, list):
+        for member in avro_type:
+            yield from _own_names(member)
+    elif isinstance(avro_type, dict):
+        yield from _own_names(avro_type.get("items", avro_type.get("values", avro_type.get("type"))))
+
+
+def _describe(avro_type: Any) -> str:
+    """Return a type as the table shows it."""
+    if isinstance(avro_type, list):
+        return " or ".join(_describe(member) for member in avro_type)
+    if isinstance(avro_type, dict):
+        inner = avro_type.get("items")
+        return f"array of {_describe(inner)}" if inner is not None else _describe(avro_type.get("type"))
+    name = str(avro_type).removeprefix(f"{NAMESPACE}.")
+    return name if name == avro_type else f"[{name}](#{name.lower()})"
+
+
+def _describe_union(avro_type: Any) -> str:
+    """Return the type of a field of an envelope; a long union is what the sections below list."""
+    names = list(_own_names(avro_type))
+    many = 3
+    return (
+        f"{'array of ' if isinstance(avro_type, dict) else ''}{len(names)} kinds of records, below"
+        if len(names) > many
+        else _describe(avro_type)
+    )
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _fields(schema: _Schema) -> Iterator[str]:
+    if not schema["fields"]:
+        return
+    yield "| field | type | default | meaning |"
+    yield "|---|---|---|---|"
+    for field in schema["fields"]:
+        default = f"`{json.dumps(field['default'])}`" if "default" in field else ""
+        yield f"| `{field['name']}` | {_cell(_describe_union(field['type']))} | {default} | {_cell(field.get('doc', ''))} |"
+    yield ""
+
+
+def _section(schema: _Schema, level: int) -> Iterator[str]:
+    yield f"{'#' * level} {schema['name']}"
+    yield ""
+    yield schema.get("doc", "")
+    yield ""
+    if schema["type"] == "enum":
+        yield "Symbols: " + ", ".join(f"`{symbol}`" for symbol in schema["symbols"]) + "."
+        yield ""
+    else:
+        yield from _fields(schema)
+
+
+def payloads_of(envelope: _Schema) -> list[str]:
+    """Return the records that an envelope carries: the members of its last field's union."""
+    return list(_own_names(envelope["fields"][-1]["type"]))
+
+
+def render() -> str:
+    """Return the page.
+
+    Raises:
+        ValueError: the groups of the log's events are not the events of the schema.
+
+    """
+    schemas = load_schemas()
+    logged = payloads_of(schemas["Decision"])
+    grouped = [name for names in COMPONENTS.values() for name in names]
+    if sorted(grouped) != sorted(logged):
+        difference = ", ".join(sorted(set(grouped) ^ set(logged)))
+        raise ValueError(f"the groups of the catalogue and the events of Decision.avsc differ: {difference}")
+    lines: list[str] = ["| topic | envelope | records |", "|---|---|---|"]
+    for topic, name in ENVELOPES.items():
+        records = f"{len(logged)} events, by component" if topic is Topic.LOG else ", ".join(map(_link, payloads_of(schemas[name])))
+        lines.append(f"| `{topic}` | {_link(name)} | {records} |")
+    lines += ["", "## The log", "", *_section(schemas["Decision"], 3)]
+    shown = {"Decision", *logged}
+    for component, names in COMPONENTS.items():
+        lines += [f"## Events of the {component}", ""]
+        for name in names:
+            lines += _section(schemas[name], 3)
+    for topic, envelope in ENVELOPES.items():
+        if topic is not Topic.LOG:
+            lines += _topic(topic, envelope, schemas, shown)
+    lines += ["## Parts", "", "Records and words that stand inside the records above.", ""]
+    for name in schemas:
+        if name not in shown:
+            lines += _section(schemas[name], 3)
+    return _INTRODUCTION + "\n".join(lines).rstrip() + "\n"
+
+
+def _topic(topic: Topic, envelope: str, schemas: dict[str, _Schema], shown: set[str]) -> Iterable[str]:
+    """Yield the section of a topic; a record that was shown before is only linked."""
+    yield f"## The topic {topic}"
+    yield ""
+    yield from _section(schemas[envelope], 3)
+    shown.add(envelope)
+    for name in payloads_of(schemas[envelope]):
+        if name not in shown:
+            shown.add(name)
+            yield from _section(schemas[name], 3)
+
+
+def _link(name: str) -> str:
+    return f"[{name}](#{name.lower()})"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print or write the page; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m eventflink.events.catalogue", description="Write docs/events.md.")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there instead of printing it")
+    options = parser.parse_args(arguments)
+    if options.write is None:
+        sys.stdout.write(render())
+    else:
+        options.write.write_text(render(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Writes docs/configuration.md from the model of the configuration, so that the page cannot fall behind it.
+
+`python -m eventflink.model.configuration_reference` prints the page, with `--write FILE` it writes it there. Nothing is described here that
+`configuration.py` does not say itself: keys, types, defaults and meanings come from the fields, in their order.
+"""
+
+import argparse
+import sys
+import types
+import typing
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from eventflink.model.configuration import Configuration
+
+_COMMAND: Final = "python -m eventflink.model.configuration_reference --write docs/configuration.md"
+
+_INTRODUCTION: Final = f"""\
+# Configuration
+
+<!-- Generated from eventflink/model/configuration.py: do not edit this page, run `{_COMMAND}`. -->
+
+A process reads one YAML file, named by `-c FILE` or by the environment variable `EVENTFLINK_CONFIG`; without one, all defaults hold. Keys
+are written flat (`heartbeat.interval: 1000`) or nested; `-D key=value` on the command line comes before the file. `--bootstrap` and
+`--cluster-id` are short for the two keys of that name. An unknown key, or a value of the wrong type or out of its bounds, is an error that
+names the key, and for an unknown key the nearest known one; nothing is started then.
+
+Durations are whole milliseconds, sizes are bytes. [conf/eventflink.yaml](../conf/eventflink.yaml) holds every key with its default,
+commented out.
+
+"""
+
+_RULES: Final = """
+## What must fit together
+
+`taskmanager.self-fence-timeout` + `taskmanager.kill-timeout` must be less than `heartbeat.interval` * `heartbeat.missed-beats`: a
+TaskExecutor that is cut off has ended its tasks before a master can hold it for lost and start them elsewhere. All processes of one
+cluster must agree on `cluster.id`, and masters and TaskExecutors on the heartbeat keys.
+
+What a master decides with (restart strategy, slot timeout, horizons, store capacity) is written into its decisions; replay never asks the
+configuration, so a master that is configured differently reads the same state from the same log.
+"""
+
+
+def _type_of(annotation: Any) -> str:
+    """Return what a person calls the type."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return _type_of(next(a for a in typing.get_args(annotation) if a is not type(None)))
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return "word"
+    return {str: "text", int: "integer", Path: "path"}.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _default_of(field: FieldInfo) -> str:
+    value = field.default
+    if value is PydanticUndefined:
+        return "none: it must be given"
+    if value is None or value == "":
+        return "empty"
+    if isinstance(value, StrEnum):
+        return f"`{value.lower().replace('_', '-')}`"
+    return f"`{value}`"
+
+
+def _bounds_of(field: FieldInfo) -> str:
+    """Return the bounds of a number, and the pattern of a text, as one phrase."""
+    low = next(
+        (str(m.ge) for m in field.metadata if isinstance(m, Ge)), next((f"> {m.gt}" for m in field.metadata if isinstance(m, Gt)), "")
+    )
+    high = next(
+        (str(m.le) for m in field.metadata if isinstance(m, Le)), next((f"< {m.lt}" for m in field.metadata if isinstance(m, Lt)), "")
+    )
+    pattern = next((m.pattern for m in field.metadata if getattr(m, "pattern", None)), None)
+    if low and high:
+        return f"{low} to {high}"
+    if low:
+        return f"from {low}"
+    if high:
+        return f"up to {high}"
+    return f"`{pattern}`" if pattern else ""
+
+
+def render() -> str:
+    """Return the page."""
+    lines = ["| key | type | default | bounds | meaning |", "|---|---|---|---|---|"]
+    for name, field in Configuration.model_fields.items():
+        key = field.alias or name
+        meaning = (field.description or "").replace("|", "\\|")
+        lines.append(f"| `{key}` | {_type_of(field.annotation)} | {_default_of(field)} | {_bounds_of(field)} | {meaning} |")
+    return _INTRODUCTION + "\n".join(lines) + "\n" + _RULES
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print or write the page; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m eventflink.model.configuration_reference", description="Write docs/configuration.md.")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there instead of printing it")
+    options = parser.parse_args(arguments)
+    if options.write is None:
+        sys.stdout.write(render())
+    else:
+        options.write.write_text(render(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
