@@ -23,7 +23,9 @@ from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import JobStatus
 
 TIMEOUT_S: Final = 120.0
-WARM_UP_JOBS: Final = 20
+WARM_UP_JOBS: Final = 300
+"""Until the broker's and the cluster's code has been compiled: what is measured is a cluster that runs."""
+
 _POLL_S: Final = 0.05
 
 

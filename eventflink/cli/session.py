@@ -92,8 +92,10 @@ class Session:
         """Let the log of a long-running role go to standard error."""
         logging.getLogger().setLevel(logging.INFO)
         logging.getLogger("eventflink").setLevel(logging.DEBUG if self.verbose else logging.INFO)
-        for chatty in ("aiokafka", "faust", "mode"):
-            logging.getLogger(chatty).setLevel(logging.WARNING)
+        logging.getLogger("mode").setLevel(logging.WARNING)
+        logging.getLogger("faust").setLevel(logging.WARNING)
+        # It tells every failed attempt to connect, many a second; what matters of that ends a term, and is told as that.
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
 pass_session = click.make_pass_decorator(Session)

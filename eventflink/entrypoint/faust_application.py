@@ -7,6 +7,7 @@ group of its own, whose offsets are set before it starts, so that it begins exac
 
 import asyncio
 import logging
+import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -25,7 +26,7 @@ BUFFER_RECORDS = 16_384
 FETCH_BYTES = 4 * 1024 * 1024
 START_TIMEOUT_S = 60.0
 
-FETCH_WAIT_MS = 10
+FETCH_WAIT_MS = 3
 """How long a broker holds a fetch that finds nothing. aiokafka has one fetch under way per broker, and leaves out partitions whose
 records it still holds: with Faust's 1,500 ms, a record of the log waits that long behind a fetch of silent topics."""
 
@@ -60,8 +61,10 @@ class FaustApplication:
         """Declare the agents; the offsets of `group` must be set in Kafka already."""
         self._topics = {topic: topic_name(cluster_id, topic) for topic in offsets}
         self._on_record = on_record
+        self._directory = tempfile.TemporaryDirectory(prefix="eventflink-faust-")  # Faust wants one, and keeps nothing in it here.
         self._app = _Application(
             group,
+            datadir=self._directory.name,
             broker=[f"kafka://{server.strip()}" for server in bootstrap.split(",")],
             store="memory://",
             web_enabled=False,
@@ -123,3 +126,4 @@ class FaustApplication:
                 await self._app.stop()
         except TimeoutError:
             _logger.warning("FaustStopTimedOut seconds=%s", START_TIMEOUT_S)
+        self._directory.cleanup()

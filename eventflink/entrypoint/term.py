@@ -1,4 +1,4 @@
-"""One term of a master: replay, tail, campaign, lead, until it is stopped or its leadership ends.
+"""One term of a master: tail, wait while somebody leads, campaign, lead, until it is stopped or its leadership ends.
 
 The machines of `leadership/` decide; this module gives them records, times and ids, appends what they hand out and releases
 what they allow. Agents only enqueue. All of it runs in one event loop, in turns that are bounded, so that nothing starves.
@@ -16,6 +16,7 @@ from eventflink.entrypoint.faust_application import FaustApplication
 from eventflink.entrypoint.liveness import Liveness
 from eventflink.entrypoint.release import Releaser
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
+from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import LeaderBeat, Resignation
 from eventflink.events.topics import INBOUND, Topic, topic_name
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
@@ -80,6 +81,8 @@ class Term:
         self._topic_ids: dict[Topic, str] = {}
         self._low_offsets: dict[Topic, int] = {}
         self._scheduled = False
+        self._leadership_codec = PayloadCodec("LeadershipEnvelope")
+        self._beat_heard_ms = 0
         self._next_beat_ms = 0
         self._next_timers_ms = 0
         self._next_resend_ms = 0
@@ -100,7 +103,6 @@ class Term:
         tasks: list[asyncio.Task[None]] = []
         try:
             await self._start_tail(group)
-            self._campaign()
             tasks = [asyncio.create_task(self._tick_forever()), asyncio.create_task(self._cleaner.run())]
             stopping = asyncio.create_task(stop.wait())
             waiting: set[asyncio.Future[Any]] = {stopping, self._ended, *tasks}
@@ -121,9 +123,11 @@ class Term:
         """Begin to read every topic: the log where the replay ended, the inputs at their cursors, beats at their end."""
         bootstrap, cluster_id, fold = self._bootstrap, self._configuration.cluster_id, self.role.fold
         self._topic_ids = await asyncio.to_thread(topic_ids, bootstrap, cluster_id)
-        names = {topic: topic_name(cluster_id, topic) for topic in (*INBOUND, Topic.HEARTBEATS)}
+        names = {topic: topic_name(cluster_id, topic) for topic in (*INBOUND, Topic.HEARTBEATS, Topic.LEADERSHIP)}
         marks = await asyncio.to_thread(watermarks, bootstrap, [(name, 0) for name in names.values()])
-        offsets = {Topic.LOG: fold.last_offset + 1, Topic.HEARTBEATS: marks[names[Topic.HEARTBEATS], 0].high}
+        offsets = {Topic.LOG: fold.last_offset + 1}
+        for topic in (Topic.HEARTBEATS, Topic.LEADERSHIP):
+            offsets[topic] = marks[names[topic], 0].high
         for topic in INBOUND:
             low = self._low_offsets[topic] = marks[names[topic], 0].low
             cursor = fold.master.requests.cursors.get(topic)
@@ -136,6 +140,7 @@ class Term:
         await asyncio.to_thread(set_group_offsets, bootstrap, group, {(topic_name(cluster_id, t), 0): o for t, o in offsets.items()})
         self._application = FaustApplication(bootstrap, cluster_id, group, offsets, self._on_record)
         await self._application.start()
+        self._beat_heard_ms = monotonic_ms()  # From here on whoever leads is heard: a whole lease of silence has to pass (L2).
 
     def _campaign(self) -> None:
         leader_id = f"{self._configuration.master_id}-{uuid.uuid4().hex}"
@@ -187,6 +192,9 @@ class Term:
         elif topic is Topic.HEARTBEATS:
             self._liveness.on_heartbeat(message.value, monotonic_ms())
             return None
+        elif topic is Topic.LEADERSHIP:
+            self._on_leadership(message.value)
+            return None
         else:
             schema_id = self._registry.needs(message.value)
             if schema_id is not None:
@@ -194,6 +202,18 @@ class Term:
             self._enqueue(topic, message)
         self._schedule()
         return None
+
+    def _on_leadership(self, value: bytes | None) -> None:
+        """Hear whether somebody leads: a beat counts from now, a resignation ends the wait."""
+        try:
+            payload, _ = self._leadership_codec.decode(value or b"")
+        except UndecodableRecord as error:
+            _logger.warning("LeadershipRecordUnreadable error=%s", error)
+            return
+        if isinstance(payload, LeaderBeat):
+            self._beat_heard_ms = monotonic_ms()
+        elif isinstance(payload, Resignation):
+            self._beat_heard_ms = 0
 
     async def _fetch_then_enqueue(self, schema_id: int, topic: Topic, message: Any) -> None:
         await self._registry.fetch(schema_id)
@@ -294,6 +314,8 @@ class Term:
         self._effects.poll()
         self._read_back()  # What has arrived is no longer unconfirmed, however late this turn comes.
         self.role.check(now)
+        if self.role.role is Role.STANDBY and now - self._beat_heard_ms > self._configuration.lease_timeout_ms:
+            self._campaign()
         leader, clock = self.role.leader, self.role.clock
         if leader is None or clock is None:
             return

@@ -1,7 +1,7 @@
 """Writing to Kafka as a master does: the log by one idempotent producer, effects by another.
 
-A decision that cannot be delivered within the lease ends the leadership (P2): `enable.gapless.guarantee` makes librdkafka
-report that as an error of the whole producer, so that nothing after the gap is ever delivered.
+A decision that cannot be delivered within the lease ends the leadership (P2): the first delivery report that says so purges
+what is queued behind it. What librdkafka had sent by then may still arrive; the fold rejects it by its sequence (P1).
 """
 
 import logging
@@ -39,7 +39,6 @@ class LogAppender:
     def __init__(self, bootstrap: str, cluster_id: str, lease_timeout_ms: int) -> None:
         """Open a producer whose records live no longer than the lease."""
         settings = producer_settings(bootstrap, lease_timeout_ms) | {
-            "enable.gapless.guarantee": True,
             "request.timeout.ms": lease_timeout_ms,
         }
         self._topic = topic_name(cluster_id, Topic.LOG)

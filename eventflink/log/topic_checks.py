@@ -60,6 +60,9 @@ def find_fault(topic: Topic, name: str, partitions: int, configuration: Mapping[
     # Compaction would drop records that share a key, as all records of one job do.
     if "compact" in policy:
         return Fault(name, "cleanup.policy", policy, "delete")
+    stamped_by = configuration.get("message.timestamp.type", "LogAppendTime")
+    if (topic is Topic.LOG or topic in INBOUND) and stamped_by != "LogAppendTime":
+        return Fault(name, "message.timestamp.type", stamped_by, "LogAppendTime")
     return _find_size_fault(name, specification, configuration) or _find_retention_fault(topic, name, configuration)
 
 

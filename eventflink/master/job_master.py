@@ -301,11 +301,12 @@ class JobMaster:
         self._want()
 
     def apply_restart_scheduled(self, event: RestartScheduled, _at: int) -> None:
-        """Wait for the delay."""
+        """Wait for the delay: the failure is not the job's."""
         subtask = self.execution_graph.subtask(event.vertex_id, event.subtask_index)
         if subtask is None or subtask.state is not ExecutionState.FAILED or self.status not in _GOING_ON:
             raise IllegalTransition(f"{event} names no failed subtask of a running job")
         self.restarts = event.restarts
+        self.cause = None
         self.restarts_due[event.vertex_id, event.subtask_index] = event.restart_at_ms
 
     def apply_region_restarted(self, event: RegionRestarted, _at: int) -> None:
@@ -315,6 +316,7 @@ class JobMaster:
         if subtask is None or self.status not in _GOING_ON:
             raise IllegalTransition(f"{event} names no subtask of a running job")
         graph.restart(subtask, event.attempt)
+        self.cause = None
         if self.restarts_due.pop((event.vertex_id, event.subtask_index), None) is None:
             subtask.refusals += 1
         self._want()

@@ -103,4 +103,6 @@ def _spark_message(text: str) -> str:
     if any("Traceback (most recent call last)" in line for line in lines):
         raised = [line for line in lines if not line.startswith("SQLSTATE")][-1]
         return f"a Python function that Spark ran raised {raised}"[:SPARK_MESSAGE_LIMIT]
-    return lines[0][:SPARK_MESSAGE_LIMIT]
+    detail = next((line for line in lines if line.startswith("details =")), "")
+    # A broken connection to Spark is told in several lines, of which the first says nothing.
+    return f"{lines[0]} {detail}".strip()[:SPARK_MESSAGE_LIMIT] if lines[0].endswith("terminated with:") else lines[0][:SPARK_MESSAGE_LIMIT]

@@ -21,7 +21,7 @@ from eventflink.taskexecutor.protocol import Action, TaskExecutorProtocol
 
 _LOGGER = logging.getLogger(__name__)
 _CLIENT_LOGGER = logging.getLogger(f"{__name__}.client")
-_CLIENT_LOGGER.setLevel(logging.ERROR)  # Each lost connection is a line of the client's; `_Troubles` says it often enough.
+_CLIENT_LOGGER.setLevel(logging.CRITICAL)  # Each lost connection is a line of the client's; `_Troubles` says it often enough.
 
 Input = Callable[[int], list[Action]]
 """Something that happened: called with the time in milliseconds, it returns what is to be done."""

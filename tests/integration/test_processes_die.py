@@ -131,6 +131,23 @@ def test_stopping_and_starting_the_master_again_and_again_changes_nothing_for_a_
     assert [s.attempt for s in job.execution_graph.subtasks()] == [1]
 
 
+def test_a_second_master_waits_and_leads_when_the_first_is_killed(cluster: RunningCluster, tmp_path: Path) -> None:
+    """No fight for the leadership, no lost job, no restarted task."""
+    cluster.start_task_executor()
+    gate = tmp_path / "gate"
+    job_id = cluster.run_task("wait_for_file", path=str(gate))
+    cluster.wait_for_running(job_id)
+    cluster.start("second", "master", **{"jobmanager.id": "second"})
+    time.sleep(6)  # Longer than a start takes, and several leases.
+    assert cluster.state().acceptance.epoch == 1
+    cluster.kill("master")
+    cluster.wait_for(lambda fold: fold.acceptance.epoch == 2, "the second leads")
+    cluster.wait_for_status(cluster.run_task("noop"), JobStatus.FINISHED)
+    gate.with_name("gate.go").touch()
+    job = cluster.wait_for_status(job_id, JobStatus.FINISHED)
+    assert [s.attempt for s in job.execution_graph.subtasks()] == [1]
+
+
 def test_spark_s_work_ends_with_the_task_executor_that_asked_for_it(cluster: RunningCluster, tmp_path: Path) -> None:
     """After kill -9 of a TaskExecutor, no operation of it keeps Spark busy."""
     cluster.start_task_executor("tm-keeps-spark", slots=1)

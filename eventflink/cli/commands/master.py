@@ -13,7 +13,7 @@ from eventflink.entrypoint.master_process import MasterFailed, run_master
 def master(session: Session) -> int:
     """Start a master.
 
-    It creates missing topics, takes or awaits leadership, and runs until it is stopped (Ctrl-C, SIGTERM).
+    It creates missing topics, leads, or waits while another master does, and runs until it is stopped (Ctrl-C, SIGTERM).
     """
     session.log_to_stderr()
     try:
