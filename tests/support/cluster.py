@@ -279,7 +279,7 @@ def state_report(effect: Deployment, state: ExecutionState, cause: FailureCause 
 
 def location_of(payload: TaskDeployment, output: str = "default") -> str:
     """Return where a scripted attempt leaves an output."""
-    return f"/work/{payload.job_id}/{payload.vertex_id}/{payload.subtask_index}/{payload.attempt}/{output}"
+    return f"/outputs/{payload.job_id}/{payload.vertex_id}/{payload.subtask_index}/{payload.attempt}/{output}"
 
 
 def reports_of(deployment: Deployment, state: ExecutionState, cause: FailureCause | None = None) -> list[TaskManagerReport]:

@@ -66,7 +66,7 @@ def test_fixed_delay_restarts_the_failed_subtask_alone_after_the_delay(cluster: 
     effects = cluster.run([again])
     assert [t.vertex_id for t in tasks(effects)] == ["a", "b"]
     assert cluster.job("job").status is JobStatus.FINISHED
-    assert tasks(effects)[1].inputs[0].locations == ("/work/job/a/0/1/default", "/work/job/a/1/2/default")
+    assert tasks(effects)[1].inputs[0].locations == ("/outputs/job/a/0/1/default", "/outputs/job/a/1/2/default")
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 3])
