@@ -60,10 +60,18 @@ def find_fault(topic: Topic, name: str, partitions: int, configuration: Mapping[
     # Compaction would drop records that share a key, as all records of one job do.
     if "compact" in policy:
         return Fault(name, "cleanup.policy", policy, "delete")
+    return (
+        _find_size_fault(name, specification, configuration)
+        or _find_retention_fault(topic, name, configuration)
+        or _find_timestamp_fault(topic, name, configuration)
+    )
+
+
+def _find_timestamp_fault(topic: Topic, name: str, configuration: Mapping[str, str]) -> Fault | None:
     stamped_by = configuration.get("message.timestamp.type", "LogAppendTime")
     if (topic is Topic.LOG or topic in INBOUND) and stamped_by != "LogAppendTime":
         return Fault(name, "message.timestamp.type", stamped_by, "LogAppendTime")
-    return _find_size_fault(name, specification, configuration) or _find_retention_fault(topic, name, configuration)
+    return None
 
 
 def _find_size_fault(name: str, specification: TopicSpecification, configuration: Mapping[str, str]) -> Fault | None:

@@ -76,6 +76,7 @@ def test_a_topic_deleted_by_somebody_is_created_again_with_another_id(bootstrap:
         (Topic.LOG, 1, {"cleanup.policy": "compact", "retention.ms": "-1"}, "cleanup.policy", "compact"),
         (Topic.LOG, 1, {"retention.ms": "3600000"}, "retention.ms", "3600000"),
         (Topic.COMMANDS, 3, {}, "number of partitions", "3"),
+        (Topic.COMMANDS, 1, {"message.timestamp.type": "CreateTime"}, "message.timestamp.type", "CreateTime"),
         (Topic.DEAD_LETTERS, 1, {"max.message.bytes": "5000"}, "max.message.bytes", "5000"),
     ],
 )

@@ -25,6 +25,7 @@ def test_what_is_created_is_accepted(topic: Topic, replication_factor: int) -> N
         (Topic.LOG, {"cleanup.policy": "compact"}, "cleanup.policy"),
         (Topic.SUBMISSIONS, {"cleanup.policy": "compact,delete"}, "cleanup.policy"),
         (Topic.LOG, {"retention.ms": "604800000"}, "retention.ms"),
+        (Topic.LOG, {"message.timestamp.type": "CreateTime"}, "message.timestamp.type"),
         (Topic.LOG, {"retention.bytes": "1000"}, "retention.bytes"),
         (Topic.DEPLOYMENTS, {"max.message.bytes": "1000"}, "max.message.bytes"),
     ],
