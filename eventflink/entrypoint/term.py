@@ -254,6 +254,11 @@ class Term:
         except (LeadershipEnded, AppendFailed, LogNotDense, LogDiverged, LogUnusable) as error:
             self._end(error)
             return
+        except Exception as error:
+            # A defect of ours. The state is doubtful, and a loop that went on without its turns would lead without deciding.
+            _logger.exception("TurnFailed epoch=%d offset=%d", self.role.fold.acceptance.epoch, self.role.fold.last_offset)
+            self._end(LeadershipEnded(f"a turn failed: {error!r}"))
+            return
         self._effects.poll()
         self._resume_reading()
         if more:
