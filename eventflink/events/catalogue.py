@@ -5,15 +5,14 @@
 names is an error.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from eventflink.events.schemas import NAMESPACE, schema_directory
 from eventflink.events.topics import Topic
+from eventflink.model.generated_page import write_page
 
 _COMMAND: Final = "python -m eventflink.events.catalogue --write docs/events.md"
 
@@ -220,14 +219,7 @@ def _link(name: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print or write the page; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m eventflink.events.catalogue", description="Write docs/events.md.")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there instead of printing it")
-    options = parser.parse_args(arguments)
-    if options.write is None:
-        sys.stdout.write(render())
-    else:
-        options.write.write_text(render(), encoding="utf-8")
-    return 0
+    return write_page(render, "eventflink.events.catalogue", arguments)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
 `configuration.py` does not say itself: keys, types, defaults and meanings come from the fields, in their order.
 """
 
-import argparse
 import sys
 import types
 import typing
@@ -18,6 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from eventflink.model.configuration import Configuration
+from eventflink.model.generated_page import write_page
 
 _COMMAND: Final = "python -m eventflink.model.configuration_reference --write docs/configuration.md"
 
@@ -98,14 +98,7 @@ def render() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print or write the page; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m eventflink.model.configuration_reference", description="Write docs/configuration.md.")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there instead of printing it")
-    options = parser.parse_args(arguments)
-    if options.write is None:
-        sys.stdout.write(render())
-    else:
-        options.write.write_text(render(), encoding="utf-8")
-    return 0
+    return write_page(render, "eventflink.model.configuration_reference", arguments)
 
 
 if __name__ == "__main__":

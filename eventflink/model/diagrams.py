@@ -4,14 +4,13 @@ With `--write FILE` they go to that file, docs/state-machines.md. Nothing about 
 tables say is what the page shows, and a test holds the page to it.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Final
 
+from eventflink.model.generated_page import write_page
 from eventflink.model.statuses import (
     EXECUTION_TRANSITIONS,
     JOB_TRANSITIONS,
@@ -69,14 +68,7 @@ def page() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print or write the page; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m eventflink.model.diagrams", description="Draw the state machines.")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page there instead of printing it")
-    options = parser.parse_args(arguments)
-    if options.write is None:
-        sys.stdout.write(page())
-    else:
-        options.write.write_text(page(), encoding="utf-8")
-    return 0
+    return write_page(page, "eventflink.model.diagrams", arguments)
 
 
 if __name__ == "__main__":
