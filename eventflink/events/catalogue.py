@@ -36,6 +36,7 @@ ENVELOPES: Final = {
     Topic.DEPLOYMENTS: "DeploymentEnvelope",
     Topic.REPLIES: "ReplyEnvelope",
     Topic.LEADERSHIP: "LeadershipEnvelope",
+    Topic.SNAPSHOTS: "SnapshotEnvelope",
     Topic.DEAD_LETTERS: "DeadLetterEnvelope",
 }
 
@@ -50,6 +51,13 @@ COMPONENTS: Final = {
         "RequestRepeated",
         "AnswersExpired",
         "FollowUpDecided",
+        "InputsAttempted",
+    ),
+    "Upkeep": (
+        "FeatureLevelRaised",
+        "SnapshotTaken",
+        "SnapshotConfirmed",
+        "DrillStepOrdered",
     ),
     "Dispatcher": (
         "JobSubmitted",

@@ -6,7 +6,7 @@ These classes mirror the schemas of the same names; a test holds the two togethe
 from dataclasses import dataclass
 
 from eventflink.events.log_events import RequestAccepted, RequestRejected
-from eventflink.model.statuses import ShipStrategy, TaskFile, TaskType
+from eventflink.model.statuses import Role, ShipStrategy, TaskFile, TaskType
 
 
 @dataclass(slots=True)
@@ -102,6 +102,20 @@ class Resignation:
 
     epoch: int
     leader_id: str
+
+
+@dataclass(slots=True, kw_only=True)
+class MasterPresence:
+    """A master is there; a standby that reads its own later one knows that it would have heard a leader's beat (L2)."""
+
+    master_id: str
+    incarnation: str
+    sequence: int
+    role: Role
+    epoch: int
+    log_offset: int
+    feature_level: int
+    query_address: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from eventflink.model.attempts import AttemptStatus, FailureCause, OutputLocation, SlotStatus
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.statuses import ExecutionState, TaskFile
+from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +44,47 @@ class RequestFileUpload:
     subtask_index: int
     attempt: int
     file: TaskFile
+
+
+@dataclass(slots=True, kw_only=True)
+class ReportSnapshot:
+    """A master has put a snapshot into `snapshots`."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    snapshot_id: str
+    log_offset: int
+    digest: str
+    chunk_count: int
+    byte_count: int
+    taken_by: str
+
+
+@dataclass(slots=True, kw_only=True)
+class ConfirmSnapshot:
+    """A master has folded the log up to a snapshot's offset by itself."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    snapshot_id: str
+    log_offset: int
+    digest: str
+    confirmed_by: str
+
+
+@dataclass(slots=True, kw_only=True)
+class DrillStep:
+    """Ask a master to fall; refused unless drills are allowed."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    drill_id: str
+    step: DrillStepType
+    master_id: str
+    duration_ms: int = 0
 
 
 @dataclass(slots=True)
@@ -149,7 +190,7 @@ class Canary:
     sequence: int
 
 
-Command = CancelJob | RequestFileUpload
+Command = CancelJob | RequestFileUpload | ReportSnapshot | ConfirmSnapshot | DrillStep
 TaskManagerReport = (
     TaskManagerRegistration
     | SlotReport

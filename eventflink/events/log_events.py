@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from eventflink.model.attempts import AttemptStatus, FailureCause, OutputLocation
 from eventflink.model.job_graph import JobGraph, RestartStrategy
-from eventflink.model.statuses import ExecutionState, FollowUpType, JobStatus, TaskFile
+from eventflink.model.statuses import DrillStepType, ExecutionState, FollowUpType, JobStatus, TaskFile
 
 
 @dataclass(slots=True)
@@ -384,6 +384,55 @@ class FileUploaded:
     error: str | None = None
 
 
+@dataclass(slots=True)
+class InputsAttempted:
+    """The leader is about to decide these inputs: an earlier leader fell, perhaps at one of them (P10)."""
+
+    topic: str
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(slots=True)
+class FeatureLevelRaised:
+    """Every master that was heard of knows these events: from here on they may be written (P19)."""
+
+    from_level: int
+    to_level: int
+
+
+@dataclass(slots=True)
+class SnapshotTaken:
+    """The state at an earlier offset of the log is in `snapshots` (P18)."""
+
+    snapshot_id: str
+    log_offset: int
+    digest: str
+    chunk_count: int
+    byte_count: int
+    taken_by: str
+
+
+@dataclass(slots=True)
+class SnapshotConfirmed:
+    """Another master folded the log up to the snapshot's offset by itself and got the same digest (P18)."""
+
+    snapshot_id: str
+    log_offset: int
+    digest: str
+    confirmed_by: str
+
+
+@dataclass(slots=True)
+class DrillStepOrdered:
+    """A drill asks a master to fall, so that people can see what happens then."""
+
+    drill_id: str
+    step: DrillStepType
+    master_id: str
+    duration_ms: int
+
+
 LogEvent = (
     LeadershipGranted
     | InputsBound
@@ -425,4 +474,9 @@ LogEvent = (
     | RegionRestarted
     | FileUploadRequested
     | FileUploaded
+    | InputsAttempted
+    | FeatureLevelRaised
+    | SnapshotTaken
+    | SnapshotConfirmed
+    | DrillStepOrdered
 )

@@ -76,3 +76,9 @@ class SchemaRegistry:
             released = fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")), named_schemas={})
             self.by_fingerprint[fingerprint_of(released)] = released
         self.by_fingerprint[self.current_fingerprint] = self.current
+
+
+@cache
+def registry_of(name: str) -> SchemaRegistry:
+    """Return the registry of an envelope; nobody changes it."""
+    return SchemaRegistry(name)

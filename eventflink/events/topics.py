@@ -14,6 +14,10 @@ MAX_DECISION_BYTES: Final = 512 * 1024
 """The largest decision (P10a)."""
 
 
+MAX_SNAPSHOT_CHUNK_BYTES: Final = 512 * 1024
+"""The most data of one record of `snapshots`."""
+
+
 class Topic(StrEnum):
     """The topics, without the cluster's prefix."""
 
@@ -25,6 +29,7 @@ class Topic(StrEnum):
     DEPLOYMENTS = "deployments"
     REPLIES = "replies"
     LEADERSHIP = "leadership"
+    SNAPSHOTS = "snapshots"
     DEAD_LETTERS = "dead-letters"
 
 
@@ -39,6 +44,7 @@ class TopicSpecification:
     partitions: int
     retention_ms: int
     max_message_bytes: int = 1024 * 1024
+    cleanup_policy: str = "delete"
 
 
 SPECIFICATIONS: Final = {
@@ -50,6 +56,8 @@ SPECIFICATIONS: Final = {
     Topic.DEPLOYMENTS: TopicSpecification(1, 7 * _DAY_MS),
     Topic.REPLIES: TopicSpecification(4, _DAY_MS),
     Topic.LEADERSHIP: TopicSpecification(1, _HOUR_MS),
+    # Compacted, by keys of which each record has its own: a snapshot is kept until somebody takes it away with tombstones.
+    Topic.SNAPSHOTS: TopicSpecification(1, -1, cleanup_policy="compact"),
     Topic.DEAD_LETTERS: TopicSpecification(1, 30 * _DAY_MS, 2 * 1024 * 1024),
 }
 

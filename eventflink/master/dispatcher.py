@@ -58,6 +58,14 @@ class PendingUpload:
 
 
 @dataclass(slots=True)
+class ForgottenJob:
+    """What is left of an evicted job: enough not to run it a second time."""
+
+    graph_digest: str
+    evicted_at_ms: int
+
+
+@dataclass(slots=True)
 class Dispatcher:
     """All jobs."""
 
@@ -66,8 +74,8 @@ class Dispatcher:
     dirty: dict[str, DirtyJob] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)
     """Ended jobs in memory, the oldest first."""
-    forgotten: dict[str, str] = field(default_factory=dict)
-    """Evicted job ids with their graphs' digests, the oldest first."""
+    forgotten: dict[str, ForgottenJob] = field(default_factory=dict)
+    """Evicted jobs by id, the oldest first."""
     uploads: dict[str, PendingUpload] = field(default_factory=dict)
     restarting_jobs: dict[str, None] = field(default_factory=dict)
 
@@ -135,7 +143,7 @@ class Dispatcher:
 
     def decide_cleaned_up(self, completed: CleanupsCompleted) -> list[LogEvent]:
         """Take note that intermediate data are gone."""
-        return [JobCleanedUp(job_id) for job_id in completed.job_ids if job_id in self.dirty]
+        return [JobCleanedUp(job_id) for job_id in dict.fromkeys(completed.job_ids) if job_id in self.dirty]
 
     def decide_cleanup_failed(self, failed: CleanupFailed, now_ms: int) -> list[LogEvent]:
         """Try again later, with exponential back-off and a limit."""
@@ -152,10 +160,20 @@ class Dispatcher:
         clean = [job_id for _, job_id in zip(range(max(excess, 0)), self.ended, strict=False) if job_id not in self.dirty]
         return [JobEvicted(job_id) for job_id in clean]
 
-    def decide_expiry(self, horizon: int) -> list[LogEvent]:
+    def decide_expiry(self, horizon: int, oldest_kept_ms: int) -> list[LogEvent]:
         """Let the oldest ids of evicted jobs beyond the horizon go."""
-        count = min(len(self.forgotten) - horizon, EVICTION_BATCH)
-        return [JobIdsExpired(count)] if count > 0 else []
+        beyond = len(self.forgotten) - horizon
+        count = 0
+        for _, job in zip(range(EVICTION_BATCH), self.forgotten.values(), strict=False):
+            if count >= beyond and job.evicted_at_ms >= oldest_kept_ms:
+                break
+            count += 1
+        return [JobIdsExpired(count)] if count else []
+
+    def is_expired(self, horizon: int, oldest_kept_ms: int) -> bool:
+        """Tell whether the oldest id is beyond the horizon."""
+        oldest = next(iter(self.forgotten.values()), None)
+        return oldest is not None and (len(self.forgotten) > horizon or oldest.evicted_at_ms < oldest_kept_ms)
 
     def restarting(self) -> list[JobMaster]:
         """Return the jobs with failed subtasks that wait to start again."""
@@ -215,14 +233,14 @@ class Dispatcher:
         else:
             del self.dirty[event.job_id]
 
-    def apply_job_evicted(self, event: JobEvicted, _at: int) -> None:
+    def apply_job_evicted(self, event: JobEvicted, at_ms: int) -> None:
         """Forget all but the id."""
         job = self.job(event.job_id)
         if event.job_id not in self.ended or event.job_id in self.dirty:
             raise IllegalTransition(f"job '{event.job_id}' is not ended and clean")
         del self.jobs[event.job_id]
         del self.ended[event.job_id]
-        self.forgotten[event.job_id] = job.graph_digest
+        self.forgotten[event.job_id] = ForgottenJob(job.graph_digest, at_ms)
 
     def apply_job_ids_expired(self, event: JobIdsExpired, _at: int) -> None:
         """Forget the oldest ids as well."""

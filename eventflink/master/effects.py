@@ -19,6 +19,7 @@ from eventflink.events.effects import (
     TaskInput,
 )
 from eventflink.events.log_events import (
+    DrillStepOrdered,
     FileUploadRequested,
     JobResultStored,
     LogEvent,
@@ -34,7 +35,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.requests import NO_REPLY
 from eventflink.model.attempts import AttemptId
-from eventflink.model.statuses import ExecutionState
+from eventflink.model.statuses import DrillStepType, ExecutionState
 
 if TYPE_CHECKING:
     from eventflink.master.master import Master
@@ -73,7 +74,15 @@ class CleanUp:
     kept: tuple[str, ...]
 
 
-Effect = Deployment | Reply | DeadLetterOrder | CleanUp
+@dataclass(slots=True)
+class DrillOrder:
+    """The leader is to fall, as a drill asked; a leader that comes after it is not."""
+
+    step: DrillStepType
+    duration_ms: int
+
+
+Effect = Deployment | Reply | DeadLetterOrder | CleanUp | DrillOrder
 
 
 def task_deployment(master: "Master", attempt: AttemptId) -> TaskDeployment:
@@ -178,6 +187,10 @@ def _job_result_stored(master: "Master", event: JobResultStored) -> Iterator[Eff
     yield clean_up(master, event.job_id)
 
 
+def _drill_step_ordered(_master: "Master", event: DrillStepOrdered) -> Iterator[Effect]:
+    yield DrillOrder(event.step, event.duration_ms)
+
+
 _EFFECTS: dict[type[Any], Callable[["Master", Any], Iterator[Effect]]] = {
     TaskDeployed: _task_deployed,
     TaskCancellationRequested: _task_cancellation_requested,
@@ -190,6 +203,7 @@ _EFFECTS: dict[type[Any], Callable[["Master", Any], Iterator[Effect]]] = {
     RequestRepeated: _request_repeated,
     FileUploadRequested: _file_upload_requested,
     JobResultStored: _job_result_stored,
+    DrillStepOrdered: _drill_step_ordered,
 }
 
 
@@ -208,7 +222,7 @@ def replies_of(events: Iterable[LogEvent]) -> list[Reply]:
     return [
         Reply(e.request_id, e.reply_partition, e)
         for e in events
-        if isinstance(e, RequestAccepted | RequestRejected) and e.reply_partition != NO_REPLY
+        if (type(e) is RequestAccepted or type(e) is RequestRejected) and e.reply_partition != NO_REPLY
     ]
 
 

@@ -45,6 +45,22 @@ class ExecutionVertex:
     unfinished_subtasks: int
 
 
+def edges_by_source(graph: JobGraph) -> dict[str, list[JobEdge]]:
+    """Return the edges that leave each vertex; a vertex without any is left out."""
+    edges: dict[str, list[JobEdge]] = {}
+    for edge in graph.edges:
+        edges.setdefault(edge.source, []).append(edge)
+    return edges
+
+
+def edges_by_target(graph: JobGraph) -> dict[str, list[JobEdge]]:
+    """Return the edges that lead to each vertex; a vertex without any is left out."""
+    edges: dict[str, list[JobEdge]] = {}
+    for edge in graph.edges:
+        edges.setdefault(edge.target, []).append(edge)
+    return edges
+
+
 SubtaskKey = tuple[str, int]
 """(vertex id, subtask index) within a job."""
 
@@ -64,11 +80,7 @@ class ExecutionGraph:
     @classmethod
     def of(cls, graph: JobGraph) -> "ExecutionGraph":
         """Build the graph with every subtask CREATED."""
-        edges_from: dict[str, list[JobEdge]] = {}
-        edges_to: dict[str, list[JobEdge]] = {}
-        for edge in graph.edges:
-            edges_from.setdefault(edge.source, []).append(edge)
-            edges_to.setdefault(edge.target, []).append(edge)
+        edges_to = edges_by_target(graph)
         vertices = {}
         ready: dict[SubtaskKey, None] = {}
         live = 0
@@ -82,7 +94,7 @@ class ExecutionGraph:
             if not inputs:
                 for index in range(parallelism):
                     ready[vertex.vertex_id, index] = None
-        return cls(graph, vertices, ready, live, len(vertices), edges_from, edges_to)
+        return cls(graph, vertices, ready, live, len(vertices), edges_by_source(graph), edges_to)
 
     def subtask(self, vertex_id: str, subtask_index: int) -> Subtask | None:
         """Return a subtask, or None where the graph has none such."""
@@ -120,7 +132,9 @@ class ExecutionGraph:
             IllegalTransition: the table does not list it; nothing was changed.
 
         """
-        check_transition(EXECUTION_TRANSITIONS, f"{subtask.vertex_id}[{subtask.subtask_index}]#{subtask.attempt}", subtask.state, to_state)
+        if to_state not in EXECUTION_TRANSITIONS[subtask.state]:  # Most are listed: the name is only put together for one that is not.
+            name = f"{subtask.vertex_id}[{subtask.subtask_index}]#{subtask.attempt}"
+            check_transition(EXECUTION_TRANSITIONS, name, subtask.state, to_state)
         if subtask.state is ExecutionState.CREATED:
             self.ready.pop((subtask.vertex_id, subtask.subtask_index), None)
         subtask.state = to_state

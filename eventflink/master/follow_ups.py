@@ -6,7 +6,7 @@ holds: one entry for the slots, at most three for a job, one for an allocation.
 
 from dataclasses import dataclass, field
 
-from eventflink.master.canonical import require
+from eventflink.master.canonical import InvariantBroken
 from eventflink.master.inputs import FollowUp
 from eventflink.model.statuses import FollowUpType
 
@@ -23,7 +23,7 @@ class FollowUps:
         """Have the entry stand in the queue, or not."""
         if wanted:
             self.entries.setdefault((follow_up_type, subject))
-        else:
+        elif self.entries:
             self.entries.pop((follow_up_type, subject), None)
 
     def head(self) -> FollowUp | None:
@@ -34,9 +34,7 @@ class FollowUps:
 
     def apply_follow_up_decided(self, follow_up_type: FollowUpType, subject: str) -> None:
         """Take the head out; it must be the one that was decided."""
-        head = self.head()
-        require(
-            head is not None and (head.follow_up_type, head.subject) == (follow_up_type, subject),
-            f"the follow-up {follow_up_type} '{subject}' was decided, but the queue's head is {head}",
-        )
-        del self.entries[follow_up_type, subject]
+        entry = (follow_up_type, subject)
+        if next(iter(self.entries), None) != entry:
+            raise InvariantBroken(f"the follow-up {follow_up_type} '{subject}' was decided, but the queue's head is {self.head()}")
+        del self.entries[entry]

@@ -43,8 +43,24 @@ class PoisonedInput:
 
 
 @dataclass(slots=True)
+class AttemptInputs:
+    """A new leader is about to decide these inputs (P10)."""
+
+    topic: str
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(slots=True)
+class RaiseFeatureLevel:
+    """Every master that was heard of can read the events of this level (P19)."""
+
+    to_level: int
+
+
+@dataclass(slots=True)
 class BindInputs:
-    """Where an inbound partition begins for a cluster that has never read it."""
+    """Where an inbound partition begins: for a cluster that has never read it, or after an operator's `--rebind` (P9)."""
 
     topic: str
     topic_id: str
@@ -110,13 +126,15 @@ class EvictJobs:
 
 @dataclass(slots=True)
 class ExpireAnswers:
-    """More answers or job ids are remembered than the horizon holds."""
+    """Answers or job ids are beyond the horizon: there are too many of them, or they are too old."""
 
 
 InternalInput = (
     UnreadableInput
     | InputTooOld
     | PoisonedInput
+    | AttemptInputs
+    | RaiseFeatureLevel
     | BindInputs
     | LoseInputs
     | FollowUp

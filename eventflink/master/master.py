@@ -16,9 +16,13 @@ from eventflink.events import log_events as e
 from eventflink.events.decision import Cause, InputCause
 from eventflink.events.inputs import (
     CancelJob,
+    Command,
+    ConfirmSnapshot,
     Disconnection,
+    DrillStep,
     FileUploadCompleted,
     JobSubmission,
+    ReportSnapshot,
     RequestFileUpload,
     SlotOffer,
     SlotOfferRefusal,
@@ -39,6 +43,7 @@ from eventflink.master.job_master import JobMaster
 from eventflink.master.requests import ALL_REPLY_PARTITIONS, NO_REPLY, Requests
 from eventflink.master.resource_manager import ResourceManager
 from eventflink.master.slot_manager import SlotManager
+from eventflink.master.upkeep import Upkeep
 from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import (
@@ -60,6 +65,8 @@ class MasterSettings:
     slot_request_timeout_ms: int = 300_000
     job_store_capacity: int = 10_000
     request_horizon: int = 1_000_000
+    request_horizon_ms: int = 604_800_000
+    drills_allowed: bool = False
     restart_strategy: RestartStrategy = field(default_factory=lambda: RestartStrategy(strategy_type=RestartStrategyType.NONE))
 
 
@@ -76,6 +83,7 @@ class Master:
         "resource_manager",
         "settings",
         "slot_manager",
+        "upkeep",
     )
 
     def __init__(self, settings: MasterSettings) -> None:
@@ -83,6 +91,7 @@ class Master:
         self.settings = settings
         self.follow_ups = FollowUps()
         self.requests = Requests()
+        self.upkeep = Upkeep()
         self.dispatcher = Dispatcher(self.follow_ups)
         self.resource_manager = ResourceManager()
         self.slot_manager = SlotManager(self.follow_ups)
@@ -105,6 +114,9 @@ class Master:
             JobSubmission: self._decide_submission,
             CancelJob: self._decide_cancel_job,
             RequestFileUpload: self._decide_request_file_upload,
+            ReportSnapshot: lambda v, _: self._repeated(v) or self.upkeep.decide_snapshot(v),
+            ConfirmSnapshot: lambda v, _: self._repeated(v) or self.upkeep.decide_confirmation(v),
+            DrillStep: lambda v, _: self._repeated(v) or self.upkeep.decide_drill_step(v, allowed=self.settings.drills_allowed),
             TaskManagerRegistration: lambda v, _: resource_manager.decide_registration(v),
             SlotReport: self._decide_slot_report,
             SlotOffer: self._decide_slot_offer,
@@ -117,6 +129,8 @@ class Master:
             i.UnreadableInput: self._decide_unreadable_input,
             i.InputTooOld: self._decide_input_too_old,
             i.PoisonedInput: self._decide_poisoned_input,
+            i.AttemptInputs: lambda v, _: requests.decide_attempt(v),
+            i.RaiseFeatureLevel: lambda v, _: self.upkeep.decide_feature_level(v),
             i.BindInputs: lambda v, _: requests.decide_binding(v),
             i.LoseInputs: lambda v, _: requests.decide_lost(v),
             i.FollowUp: self._decide_follow_up,
@@ -128,17 +142,17 @@ class Master:
             i.ExpireAnswers: self._decide_expire_answers,
         }
 
+    def _repeated(self, request: JobSubmission | Command) -> list[LogEvent] | None:
+        return self.requests.decide_repeated(request.request_id, request.reply_partition)
+
     def _decide_submission(self, submission: JobSubmission, _now: int) -> list[LogEvent]:
-        return self.requests.decide_repeated(submission.request_id, submission.reply_partition) or self.dispatcher.decide_submission(
-            submission, self.settings.restart_strategy
-        )
+        return self._repeated(submission) or self.dispatcher.decide_submission(submission, self.settings.restart_strategy)
 
     def _decide_cancel_job(self, command: CancelJob, _now: int) -> list[LogEvent]:
-        return self.requests.decide_repeated(command.request_id, command.reply_partition) or self.dispatcher.decide_cancellation(command)
+        return self._repeated(command) or self.dispatcher.decide_cancellation(command)
 
     def _decide_request_file_upload(self, command: RequestFileUpload, _now: int) -> list[LogEvent]:
-        repeated = self.requests.decide_repeated(command.request_id, command.reply_partition)
-        return repeated or self.dispatcher.decide_file_upload(command, self._holder_of(command))
+        return self._repeated(command) or self.dispatcher.decide_file_upload(command, self._holder_of(command))
 
     def _holder_of(self, command: RequestFileUpload) -> tuple[str, str] | None:
         """Return (TaskManager, instance) that runs the attempt, or ran it last."""
@@ -214,11 +228,16 @@ class Master:
 
     def _decide_input_too_old(self, value: i.InputTooOld, _now: int) -> list[LogEvent]:
         message = f"the request is {value.age_ms} ms old: older than what the cluster remembers of earlier requests"
-        return [self._refuse(value.request_id, value.reply_partition, value.subject, "RequestTooOld", message)]
+        return self.requests.decide_repeated(value.request_id, value.reply_partition) or [
+            self._refuse(value.request_id, value.reply_partition, value.subject, "RequestTooOld", message)
+        ]
 
     def _decide_poisoned_input(self, value: i.PoisonedInput, _now: int) -> list[LogEvent]:
+        """Refuse it; one that repeats a request is answered as that was, which the state knows without deciding it."""
         message = f"the input {value.topic}@{value.offset} ended a leadership: {value.error}"
-        return [self._refuse(value.request_id, value.reply_partition, value.subject, "InternalError", message, dead_letter=True)]
+        return self.requests.decide_repeated(value.request_id, value.reply_partition) or [
+            self._refuse(value.request_id, value.reply_partition, value.subject, "InternalError", message, dead_letter=True)
+        ]
 
     def _refuse(
         self, request_id: str, partition: int, subject: str, code: str, message: str, *, dead_letter: bool = False
@@ -270,9 +289,13 @@ class Master:
         job = self.dispatcher.jobs.get(due.job_id)
         return job.decide_restarts(now_ms) if job is not None else []
 
-    def _decide_expire_answers(self, _value: i.ExpireAnswers, _now: int) -> list[LogEvent]:
-        horizon = self.settings.request_horizon
-        return [*self.requests.decide_expiry(horizon), *self.dispatcher.decide_expiry(horizon)]
+    def _decide_expire_answers(self, _value: i.ExpireAnswers, now_ms: int) -> list[LogEvent]:
+        horizon = self._horizon(now_ms)
+        return [*self.requests.decide_expiry(*horizon), *self.dispatcher.decide_expiry(*horizon)]
+
+    def _horizon(self, now_ms: int) -> tuple[int, int]:
+        """Return how many answers are kept, and since when at the longest: a request that is older is refused unread."""
+        return self.settings.request_horizon, now_ms - self.settings.request_horizon_ms
 
     def due(self, now_ms: int) -> Iterable[MasterInput]:
         """Yield the internal inputs that are due: by the state, the settings and the time alone."""
@@ -282,7 +305,8 @@ class Master:
             yield i.RestartsDue(job_id)
         if len(self.dispatcher.ended) > self.settings.job_store_capacity:
             yield i.EvictJobs()
-        if max(len(self.requests.answers), len(self.dispatcher.forgotten)) > self.settings.request_horizon:
+        horizon = self._horizon(now_ms)
+        if self.requests.is_expired(*horizon) or self.dispatcher.is_expired(*horizon):
             yield i.ExpireAnswers()
 
     def due_clean_ups(self, now_ms: int) -> list[CleanUp]:
@@ -351,10 +375,16 @@ class Master:
             e.RegionRestarted: lambda event, at: dispatcher.job(event.job_id).apply_region_restarted(event, at),
             e.FileUploadRequested: dispatcher.apply_file_upload_requested,
             e.FileUploaded: dispatcher.apply_file_uploaded,
+            e.InputsAttempted: requests.apply_inputs_attempted,
+            e.FeatureLevelRaised: self.upkeep.apply_feature_level_raised,
+            e.SnapshotTaken: self.upkeep.apply_snapshot_taken,
+            e.SnapshotConfirmed: self.upkeep.apply_snapshot_confirmed,
+            e.DrillStepOrdered: self.upkeep.apply_drill_step_ordered,
         }
 
     def _apply_leadership_granted(self, event: e.LeadershipGranted, _at: int) -> None:
         self.blob_address = event.blob_address
+        self.upkeep.leading_master_id = event.master_id
 
     def _apply_follow_up_decided(self, event: e.FollowUpDecided, _at: int) -> None:
         self.follow_ups.apply_follow_up_decided(event.follow_up_type, event.subject)
@@ -385,8 +415,17 @@ class Master:
 
     def digest(self) -> str:
         """Return the canonical digest of the state, in hexadecimal."""
-        parts = (self.blob_address, self.follow_ups, self.requests, self.dispatcher, self.resource_manager, self.slot_manager)
-        return digest_of(parts)
+        return digest_of(
+            (
+                self.blob_address,
+                self.upkeep,
+                self.follow_ups,
+                self.requests,
+                self.dispatcher,
+                self.resource_manager,
+                self.slot_manager,
+            )
+        )
 
     def validate(self) -> None:
         """Check every invariant of every component, and those between them.
@@ -395,6 +434,7 @@ class Master:
             InvariantBroken: one does not hold; the message says which and where.
 
         """
+        self.upkeep.validate()
         self.slot_manager.validate()
         self.resource_manager.validate()
         self.dispatcher.validate()

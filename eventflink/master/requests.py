@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from eventflink.events.log_events import (
     AnswersExpired,
+    InputsAttempted,
     InputsBound,
     InputsLost,
     LogEvent,
@@ -15,8 +16,8 @@ from eventflink.events.log_events import (
     RequestRejected,
     RequestRepeated,
 )
-from eventflink.master.canonical import require
-from eventflink.master.inputs import BindInputs, LoseInputs
+from eventflink.master.canonical import InvariantBroken
+from eventflink.master.inputs import AttemptInputs, BindInputs, LoseInputs
 from eventflink.model.statuses import IllegalTransition
 
 EXPIRY_BATCH = 1_000
@@ -40,6 +41,29 @@ class Answer:
     subject: str
     code: str
     message: str
+    answered_at_ms: int
+
+
+@dataclass(slots=True)
+class Attempt:
+    """Inputs of a topic that were announced and are not answered; the next leader to fall may fall at one of them (P10)."""
+
+    first_offset: int
+    last_offset: int
+    """The first again: it was announced alone."""
+    leaders: int
+    """How many leaders in a row announced the first of them alone."""
+    suspect_until: int
+    """Up to here inputs were announced by a leader that fell: the next one announces each alone."""
+
+    @property
+    def is_single(self) -> bool:
+        """Tell whether one input was announced alone."""
+        return self.first_offset == self.last_offset
+
+    def holds(self, offset: int) -> bool:
+        """Tell whether some leader was about to decide the input."""
+        return self.first_offset <= offset <= self.suspect_until
 
 
 @dataclass(slots=True)
@@ -48,6 +72,8 @@ class Requests:
 
     cursors: dict[str, Cursor] = field(default_factory=dict)
     answers: dict[str, Answer] = field(default_factory=dict)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    """By topic: what was announced on one topic is not forgotten because inputs of another one come between."""
 
     def decide_repeated(self, request_id: str, reply_partition: int) -> list[LogEvent] | None:
         """Return the decision for a request that is already answered; None for a new one."""
@@ -56,8 +82,10 @@ class Requests:
         return None
 
     def decide_binding(self, binding: BindInputs) -> list[LogEvent]:
-        """Bind the cursor of a topic that has none yet."""
-        require(binding.topic not in self.cursors, f"the cursor of {binding.topic} is bound already")
+        """Bind the cursor of a topic that has none yet, or that is bound to another topic of that name (P9)."""
+        known = self.cursors.get(binding.topic)
+        if known is not None and known.topic_id == binding.topic_id:
+            return []
         return [InputsBound(topic=binding.topic, partition=0, topic_id=binding.topic_id, next_offset=binding.next_offset)]
 
     def decide_lost(self, lost: LoseInputs) -> list[LogEvent]:
@@ -67,10 +95,24 @@ class Requests:
             return []
         return [InputsLost(topic=lost.topic, partition=0, from_offset=cursor.next_offset, to_offset=lost.first_kept_offset)]
 
-    def decide_expiry(self, horizon: int) -> list[LogEvent]:
+    def decide_expiry(self, horizon: int, oldest_kept_ms: int) -> list[LogEvent]:
         """Let the oldest answers beyond the horizon go, a batch at a time."""
-        count = min(len(self.answers) - horizon, EXPIRY_BATCH)
-        return [AnswersExpired(count=count)] if count > 0 else []
+        beyond = len(self.answers) - horizon
+        count = 0
+        for _, answer in zip(range(EXPIRY_BATCH), self.answers.values(), strict=False):
+            if count >= beyond and answer.answered_at_ms >= oldest_kept_ms:
+                break
+            count += 1
+        return [AnswersExpired(count=count)] if count else []
+
+    def is_expired(self, horizon: int, oldest_kept_ms: int) -> bool:
+        """Tell whether the oldest answer is beyond the horizon."""
+        oldest = next(iter(self.answers.values()), None)
+        return oldest is not None and (len(self.answers) > horizon or oldest.answered_at_ms < oldest_kept_ms)
+
+    def decide_attempt(self, value: AttemptInputs) -> list[LogEvent]:
+        """Say which inputs are decided next."""
+        return [InputsAttempted(value.topic, value.first_offset, value.last_offset)]
 
     def advance(self, topic: str, first_offset: int, last_offset: int) -> None:
         """Move a cursor behind inputs that an accepted decision answers.
@@ -78,13 +120,29 @@ class Requests:
         Offsets may be skipped (a read-committed reader never sees markers and aborted records), but never repeated.
         """
         cursor = self.cursors.get(topic)
-        require(cursor is not None, f"a decision answers {topic}@{first_offset}, whose cursor is not bound")
-        assert cursor is not None  # noqa: S101 - for the type checker; required above
-        require(
-            cursor.next_offset <= first_offset <= last_offset,
-            f"a decision answers {topic}@{first_offset}..{last_offset}, but the cursor stands at {cursor.next_offset}",
-        )
+        if cursor is None:
+            raise InvariantBroken(f"a decision answers {topic}@{first_offset}, whose cursor is not bound")
+        if not cursor.next_offset <= first_offset <= last_offset:
+            answered = f"{topic}@{first_offset}..{last_offset}"
+            raise InvariantBroken(f"a decision answers {answered}, but the cursor stands at {cursor.next_offset}")
         cursor.next_offset = last_offset + 1
+        attempt = self.attempts.get(topic)
+        if attempt is not None and attempt.first_offset <= last_offset:
+            del self.attempts[topic]
+            if last_offset < attempt.suspect_until:  # The others were announced by one leader.
+                first = last_offset + 1
+                self.attempts[topic] = Attempt(first, max(first, attempt.last_offset), 0, attempt.suspect_until)
+
+    def apply_inputs_attempted(self, event: InputsAttempted, _at: int) -> None:
+        """Count the leaders that were about to decide the same input and did not answer it."""
+        cursor, before = self.cursors.get(event.topic), self.attempts.get(event.topic)
+        if cursor is None or not cursor.next_offset <= event.first_offset <= event.last_offset:
+            raise IllegalTransition(f"{event} does not fit the cursor {cursor}")
+        leaders, until = int(event.first_offset == event.last_offset), event.last_offset
+        if before is not None and before.holds(event.first_offset):
+            leaders += before.leaders if before.first_offset == event.first_offset else 0
+            until = max(until, before.suspect_until)
+        self.attempts[event.topic] = Attempt(event.first_offset, event.last_offset, leaders, until)
 
     def apply_inputs_bound(self, event: InputsBound, _at: int) -> None:
         """Set a cursor: a new one, or one that an operator binds to another topic."""
@@ -92,6 +150,7 @@ class Requests:
         if known is not None and known.topic_id == event.topic_id:
             raise IllegalTransition(f"the cursor of {event.topic} is bound to {event.topic_id} already")
         self.cursors[event.topic] = Cursor(event.topic_id, event.next_offset)
+        self.attempts.pop(event.topic, None)  # Its offsets mean other records now.
 
     def apply_inputs_lost(self, event: InputsLost, _at: int) -> None:
         """Move a cursor forward."""
@@ -99,15 +158,17 @@ class Requests:
         if cursor is None or not cursor.next_offset == event.from_offset <= event.to_offset:
             raise IllegalTransition(f"{event} does not fit the cursor {cursor}")
         cursor.next_offset = event.to_offset
+        self.attempts.pop(event.topic, None)
 
-    def apply_request_accepted(self, event: RequestAccepted, _at: int) -> None:
+    def apply_request_accepted(self, event: RequestAccepted, at_ms: int) -> None:
         """Remember an answer."""
-        self.answers[event.request_id] = Answer(accepted=True, subject=event.subject, code="", message="")
+        self.answers[event.request_id] = Answer(accepted=True, subject=event.subject, code="", message="", answered_at_ms=at_ms)
 
-    def apply_request_rejected(self, event: RequestRejected, _at: int) -> None:
+    def apply_request_rejected(self, event: RequestRejected, at_ms: int) -> None:
         """Remember an answer, where a request is known to have had that id: one guessed from a record's key names nothing."""
         if event.request_id and event.reply_partition != ALL_REPLY_PARTITIONS:
-            self.answers.setdefault(event.request_id, Answer(accepted=False, subject=event.subject, code=event.code, message=event.message))
+            answer = Answer(accepted=False, subject=event.subject, code=event.code, message=event.message, answered_at_ms=at_ms)
+            self.answers.setdefault(event.request_id, answer)
 
     def apply_answers_expired(self, event: AnswersExpired, _at: int) -> None:
         """Forget the oldest."""

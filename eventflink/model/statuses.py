@@ -99,6 +99,14 @@ class TaskFile(UpperStrEnum):
     STDERR = auto()
 
 
+class DrillStepType(UpperStrEnum):
+    """What a drill asks of a master: to leave in order, to freeze for a while, to die."""
+
+    STOP = auto()
+    FREEZE = auto()
+    KILL = auto()
+
+
 class FollowUpType(UpperStrEnum):
     """A consequence that waits in the state to be decided."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.events import effects, inputs
+from eventflink.events import effects, inputs, snapshot_records
 from eventflink.events.codec import DecisionCodec, EnvelopeCodec, PayloadCodec, ReportsCodec, UndecodableRecord, record_classes
 from eventflink.events.decision import Cause, Decision, InputCause
 from eventflink.events.log_events import LogEvent, RequestAccepted, RequestRejected
@@ -23,7 +23,7 @@ from tests.support.values import ValueMaker
 EVENT_CLASSES: tuple[type[Any], ...] = typing.get_args(LogEvent)
 CLASSES = record_classes()
 ENUMERATIONS = [statuses.JobStatus, statuses.ExecutionState, statuses.TaskType, statuses.ShipStrategy]
-ENUMERATIONS += [statuses.RestartStrategyType, statuses.TaskFile, statuses.FollowUpType]
+ENUMERATIONS += [statuses.RestartStrategyType, statuses.TaskFile, statuses.FollowUpType, statuses.DrillStepType, statuses.Role]
 
 ENVELOPE_FIELDS: dict[str, dict[str, Any]] = {
     "SubmissionEnvelope": {"sent_at_ms": 5},
@@ -32,6 +32,7 @@ ENVELOPE_FIELDS: dict[str, dict[str, Any]] = {
     "ReplyEnvelope": {"epoch": 3, "sequence": 4, "leader_id": "l", "log_offset": 9},
     "HeartbeatEnvelope": {},
     "LeadershipEnvelope": {},
+    "SnapshotEnvelope": {},
     "DeadLetterEnvelope": {},
 }
 PAYLOADS = {
@@ -40,7 +41,8 @@ PAYLOADS = {
     "DeploymentEnvelope": typing.get_args(effects.DeploymentPayload),
     "ReplyEnvelope": (RequestAccepted, RequestRejected),
     "HeartbeatEnvelope": (inputs.Heartbeat, inputs.Canary),
-    "LeadershipEnvelope": (effects.LeaderBeat, effects.Resignation),
+    "LeadershipEnvelope": (effects.LeaderBeat, effects.Resignation, effects.MasterPresence),
+    "SnapshotEnvelope": (snapshot_records.SnapshotChunk, snapshot_records.SnapshotManifest),
     "DeadLetterEnvelope": (effects.DeadLetter,),
 }
 

@@ -1,9 +1,11 @@
 """Logs that earlier versions wrote lead where they led: `python -m tests.support.golden` keeps them."""
 
+import typing
 from pathlib import Path
 
 import pytest
 
+from eventflink.events.log_events import LogEvent
 from tests.support.cluster import CODEC, replay
 from tests.support.golden import FOLDER, outcome, read, write
 
@@ -27,6 +29,11 @@ def test_a_golden_log_leads_where_it_led(path: Path) -> None:
 @pytest.mark.parametrize("path", PATHS, ids=lambda p: p.name)
 def test_a_golden_log_holds_most_kinds_of_events(path: Path) -> None:
     assert len({type(e) for v in read(path).records for e in CODEC.decode(v).events}) >= 32
+
+
+def test_the_golden_logs_together_hold_every_kind_of_event() -> None:
+    """A new event needs a new golden log: `python -m tests.support.golden write NUMBER`."""
+    assert {type(e) for path in PATHS for v in read(path).records for e in CODEC.decode(v).events} == set(typing.get_args(LogEvent))
 
 
 def test_what_is_written_can_be_read(tmp_path: Path) -> None:

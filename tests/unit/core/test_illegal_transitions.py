@@ -27,6 +27,7 @@ NEVER_MISFIT = {
     e.RequestRejected,
     e.RequestRepeated,
     e.TaskManagerRegistrationRefused,
+    e.DrillStepOrdered,
 }
 """Events that fit every state: they change nothing, or only what is remembered of requests."""
 
@@ -126,6 +127,19 @@ MISFITS: list[LogEvent] = [
     e.FileUploadRequested("upload", "tm1", "tm1-1", "running", "a", 0, 1, TaskFile.LOG),
     e.FileUploadRequested("new", "tm1", "tm1-1", "none", "a", 0, 1, TaskFile.LOG),
     e.FileUploaded("none"),
+    e.InputsAttempted("no such topic", 0, 0),
+    e.InputsAttempted("submissions", 0, 0),
+    e.InputsAttempted("submissions", -1, 0),
+    e.FeatureLevelRaised(1, 2),
+    e.FeatureLevelRaised(2, 2),
+    e.FeatureLevelRaised(2, 1),
+    e.FeatureLevelRaised(3, 4),
+    e.SnapshotTaken("snapshot-2", 30, "digest", 1, 1, "master-1"),
+    e.SnapshotTaken("snapshot-3", 20, "digest", 1, 1, "master-1"),
+    e.SnapshotTaken("snapshot-3", -1, "digest", 1, 1, "master-1"),
+    e.SnapshotConfirmed("none", 20, "digest-20", "master-2"),
+    e.SnapshotConfirmed("snapshot-1", 10, "digest-10", "master-3"),
+    e.SnapshotConfirmed("snapshot-2", 20, "another digest", "master-2"),
 ]
 
 

@@ -135,6 +135,15 @@ def test_a_request_older_than_the_horizon_is_refused(cluster: ScriptedCluster) -
     assert list(cluster.master.dispatcher.jobs) == ["submissions-0-1"]
 
 
+def test_a_repetition_that_comes_too_late_to_be_read_gets_the_first_answer(cluster: ScriptedCluster) -> None:
+    """A client must not be told that its accepted job was refused."""
+    cluster.submit(graph(vertex("a")), job_id="job", request_id="r")
+    document = {"job_graph": graph(vertex("a")), "job_id": "job", "request_id": "r", "reply_partition": 0}
+    cluster.put(Topic.SUBMISSIONS, json.dumps(document).encode(), timestamp_ms=cluster.wall_ms - HORIZON_MS - 1_000)
+    [reply] = replies(cluster.settle())
+    assert reply.payload == RequestAccepted(request_id="r", reply_partition=0, subject="job")
+
+
 def test_answers_and_job_ids_expire_oldest_first_beyond_the_horizon(cluster: ScriptedCluster) -> None:
     cluster.master.settings = MasterSettings(job_store_capacity=1, request_horizon=3)
     cluster.register()

@@ -1,0 +1,159 @@
+"""What a cluster knows about its own running: the feature level, the snapshots of its log, the drills that were asked for.
+
+Nothing here concerns a job. Snapshots are taken and checked outside; here is what was said about them, and whom that allows
+to trim the log (P18).
+"""
+
+from dataclasses import dataclass, field
+
+from eventflink.events.inputs import ConfirmSnapshot, DrillStep, ReportSnapshot
+from eventflink.events.log_events import (
+    DrillStepOrdered,
+    FeatureLevelRaised,
+    LogEvent,
+    RequestAccepted,
+    RequestRejected,
+    SnapshotConfirmed,
+    SnapshotTaken,
+)
+from eventflink.master.canonical import require
+from eventflink.master.inputs import RaiseFeatureLevel
+from eventflink.model.features import FIRST_LEVEL, UPKEEP_LEVEL
+from eventflink.model.statuses import IllegalTransition
+
+MAX_SNAPSHOTS = 16
+MAX_FREEZE_MS = 600_000
+
+
+@dataclass(slots=True)
+class SnapshotRecord:
+    """A snapshot that was reported."""
+
+    log_offset: int
+    digest: str
+    chunk_count: int
+    byte_count: int
+    taken_by: str
+    confirmed_by: str = ""
+
+
+@dataclass(slots=True)
+class Upkeep:
+    """Feature level and snapshots."""
+
+    feature_level: int = FIRST_LEVEL
+    leading_master_id: str = ""
+    snapshots: dict[str, SnapshotRecord] = field(default_factory=dict)
+    """The newest ones by id, the oldest first."""
+
+    # -- decide ---------------------------------------------------------------------------------------------------
+
+    def decide_feature_level(self, value: RaiseFeatureLevel) -> list[LogEvent]:
+        """Raise the level; one that is reached already is none."""
+        return [FeatureLevelRaised(self.feature_level, value.to_level)] if value.to_level > self.feature_level else []
+
+    def decide_snapshot(self, report: ReportSnapshot) -> list[LogEvent]:
+        """Take note of a snapshot, unless a newer one is known."""
+        if refusal := self._too_early(report, report.snapshot_id):
+            return [refusal]
+        newest = max((s.log_offset for s in self.snapshots.values()), default=-1)
+        if report.snapshot_id in self.snapshots or report.log_offset <= newest:
+            message = f"a snapshot at offset {newest} is known; the one at {report.log_offset} is no news"
+            return [_rejected(report, report.snapshot_id, "SnapshotOutdated", message)]
+        taken = SnapshotTaken(
+            report.snapshot_id, report.log_offset, report.digest, report.chunk_count, report.byte_count, report.taken_by[:128]
+        )
+        return [_accepted(report, report.snapshot_id), taken]
+
+    def decide_confirmation(self, report: ConfirmSnapshot) -> list[LogEvent]:
+        """Believe in a snapshot that another master found to be right."""
+        snapshot = self.snapshots.get(report.snapshot_id)
+        if snapshot is None or snapshot.log_offset != report.log_offset:
+            message = f"no snapshot {report.snapshot_id[:128]} at offset {report.log_offset} is known"
+            return [_rejected(report, report.snapshot_id, "UnknownSnapshot", message)]
+        if not report.confirmed_by:
+            return [_rejected(report, report.snapshot_id, "InvalidRequest", "confirmed_by is empty: it names the master that confirms")]
+        if report.confirmed_by[:128] == snapshot.taken_by:
+            return [_rejected(report, report.snapshot_id, "NotAnotherMaster", f"{report.confirmed_by[:128]} took the snapshot itself")]
+        if report.digest != snapshot.digest:
+            message = f"{report.confirmed_by[:128]} came to the digest {report.digest[:64]}, {snapshot.taken_by} to {snapshot.digest}"
+            return [_rejected(report, report.snapshot_id, "DigestsDiffer", message)]
+        confirmed = SnapshotConfirmed(report.snapshot_id, snapshot.log_offset, snapshot.digest, report.confirmed_by[:128])
+        return [_accepted(report, report.snapshot_id), *([] if snapshot.confirmed_by else [confirmed])]
+
+    def decide_drill_step(self, step: DrillStep, *, allowed: bool) -> list[LogEvent]:
+        """Order the leader to fall, where drills are allowed."""
+        if refusal := self._too_early(step, step.drill_id):
+            return [refusal]
+        if not allowed:
+            message = "drills that make a master fall are not allowed here; drills.allowed is false"
+            return [_rejected(step, step.drill_id, "DrillsNotAllowed", message)]
+        if step.master_id != self.leading_master_id:
+            message = f"'{step.master_id[:128]}' does not lead; '{self.leading_master_id}' does, and only the leader takes drill steps"
+            return [_rejected(step, step.drill_id, "NotTheLeader", message)]
+        if not 0 <= step.duration_ms <= MAX_FREEZE_MS:
+            message = f"duration_ms is {step.duration_ms}; it must be between 0 and {MAX_FREEZE_MS}"
+            return [_rejected(step, step.drill_id, "InvalidRequest", message)]
+        return [_accepted(step, step.drill_id), DrillStepOrdered(step.drill_id[:128], step.step, step.master_id, step.duration_ms)]
+
+    def _too_early(self, request: ReportSnapshot | DrillStep, subject: str) -> RequestRejected | None:
+        if self.feature_level >= UPKEEP_LEVEL:
+            return None
+        message = f"the cluster's feature level is {self.feature_level}: a master that is still there could not read the event"
+        return _rejected(request, subject, "FeatureLevelTooLow", message)
+
+    # -- apply ----------------------------------------------------------------------------------------------------
+
+    def apply_feature_level_raised(self, event: FeatureLevelRaised, _at: int) -> None:
+        """Allow newer events."""
+        if event.from_level != self.feature_level or event.to_level <= event.from_level:
+            raise IllegalTransition(f"{event} does not fit the feature level {self.feature_level}")
+        self.feature_level = event.to_level
+
+    def apply_snapshot_taken(self, event: SnapshotTaken, _at: int) -> None:
+        """Remember a snapshot; the oldest is forgotten, but never the newest confirmed one."""
+        if event.snapshot_id in self.snapshots:
+            raise IllegalTransition(f"the snapshot {event.snapshot_id} was taken before")
+        if event.log_offset <= max((s.log_offset for s in self.snapshots.values()), default=-1):
+            raise IllegalTransition(f"the snapshot {event.snapshot_id} is older than one that is known")
+        self.snapshots[event.snapshot_id] = SnapshotRecord(
+            event.log_offset, event.digest, event.chunk_count, event.byte_count, event.taken_by
+        )
+        keep = self.newest_confirmed()
+        for snapshot_id in [s for s in self.snapshots if s != keep][: max(0, len(self.snapshots) - MAX_SNAPSHOTS)]:
+            del self.snapshots[snapshot_id]
+
+    def apply_snapshot_confirmed(self, event: SnapshotConfirmed, _at: int) -> None:
+        """Remember who confirmed it."""
+        snapshot = self.snapshots.get(event.snapshot_id)
+        if snapshot is None or snapshot.confirmed_by or snapshot.digest != event.digest:
+            raise IllegalTransition(f"{event} does not fit the snapshot {snapshot}")
+        snapshot.confirmed_by = event.confirmed_by
+
+    def apply_drill_step_ordered(self, event: DrillStepOrdered, _at: int) -> None:
+        """Change nothing: the event is for the record and for its effect."""
+
+    def newest_confirmed(self) -> str | None:
+        """Return the id of the newest snapshot that another master confirmed."""
+        return next((s for s, record in reversed(self.snapshots.items()) if record.confirmed_by), None)
+
+    def validate(self) -> None:
+        """Check the order and the bounds."""
+        offsets = [s.log_offset for s in self.snapshots.values()]
+        require(offsets == sorted(offsets), "snapshots are not in the order of their offsets")
+        require(len(self.snapshots) <= MAX_SNAPSHOTS, f"{len(self.snapshots)} snapshots are remembered")
+
+
+def _accepted(request: ReportSnapshot | ConfirmSnapshot | DrillStep, subject: str) -> RequestAccepted:
+    return RequestAccepted(request_id=request.request_id, reply_partition=request.reply_partition, subject=subject[:128])
+
+
+def _rejected(request: ReportSnapshot | ConfirmSnapshot | DrillStep, subject: str, code: str, message: str) -> RequestRejected:
+    return RequestRejected(
+        request_id=request.request_id,
+        reply_partition=request.reply_partition,
+        subject=subject[:128],
+        code=code,
+        message=message,
+        dead_letter=False,
+    )

@@ -1,0 +1,16 @@
+"""Which events a cluster may write: the feature level (P19).
+
+The state holds the level; a decision raises it once every master that was heard of can read the newer events. An older
+standby therefore meets nothing that it cannot read.
+"""
+
+from typing import Final
+
+FIRST_LEVEL: Final = 1
+"""What the first release wrote."""
+
+UPKEEP_LEVEL: Final = 2
+"""InputsAttempted, SnapshotTaken, SnapshotConfirmed, DrillStepOrdered; FeatureLevelRaised itself announces it."""
+
+FEATURE_LEVEL: Final = UPKEEP_LEVEL
+"""The newest level that this version can read and write."""
