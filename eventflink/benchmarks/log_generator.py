@@ -1,5 +1,7 @@
 """Writes a log for the replay benchmark: real decisions, made by the real leader, of jobs whose TaskManager answers at once.
 
+Some jobs may be left running, so that the state at the end holds both kinds.
+
 Only Kafka between the leader and itself is left out while the decisions are made; the records are those that a cluster
 would have written.
 """
@@ -17,19 +19,30 @@ from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.role import MasterRole, RoleSettings
 from eventflink.master.effects import CleanUp, Deployment, Effect
 from eventflink.master.inputs import BindInputs, CleanupsCompleted
+from eventflink.master.resource_manager import MAX_SLOTS
 from eventflink.model.statuses import ExecutionState
 
 _START_MS = 1_700_000_000_000
 _HORIZON_MS = 10**12
+_RUNNING = "running-"
+"""How the ids of jobs begin that never end."""
 
 
 class LogGenerator:
     """One leader, one TaskManager, and as many jobs as it takes."""
 
-    def __init__(self, fold: Fold, slots: int = 16) -> None:
-        """Start from an empty fold."""
+    def __init__(self, fold: Fold, slots: int = 16, running_jobs: int = 0) -> None:
+        """Start from an empty fold; `running_jobs` keep a slot each, in addition to `slots`.
+
+        Raises:
+            ValueError: one TaskManager cannot have so many slots.
+
+        """
+        if slots + running_jobs > MAX_SLOTS:
+            raise ValueError(f"{slots} + {running_jobs} slots are more than the {MAX_SLOTS} of a TaskManager")
         self._fold = fold
-        self._slots = slots
+        self._slots = slots + running_jobs
+        self._running_jobs = running_jobs
         self._inboxes = {str(topic): PartitionInbox(1_000_000) for topic in INBOUND}
         self._offsets = dict.fromkeys(self._inboxes, 0)
         self._role = MasterRole(RoleSettings("generator", window_size=1), fold, InboundDecoder(_HORIZON_MS), self._inboxes)
@@ -47,8 +60,9 @@ class LogGenerator:
         leader.timers.extend(BindInputs(topic, "", 0) for topic in self._inboxes)
         self._put(Topic.TASKMANAGERS, self._reports.encode([TaskManagerRegistration("tm", "tm-1", "localhost", 1, self._slots)]))
         number = 0
-        while self._fold.event_count < event_count:
-            job = JobSubmission(job_id=f"job-{number}", request_id=f"request-{number}", actor="generator", job_graph=graph)
+        while self._fold.event_count < event_count or number < self._running_jobs:
+            name = _RUNNING if number < self._running_jobs else "job-"
+            job = JobSubmission(job_id=f"{name}{number}", request_id=f"request-{number}", actor="generator", job_graph=graph)
             self._put(Topic.SUBMISSIONS, self._submissions.encode(job, sent_at_ms=0))
             number += 1
             yield from self._drain()
@@ -80,7 +94,8 @@ class LogGenerator:
         said = ("tm", "tm-1", task.job_id, task.vertex_id, task.subtask_index, task.attempt)
         started = [SlotOffer("tm", "tm-1", task.allocation_id), TaskStateReport(*said, execution_state=ExecutionState.RUNNING)]
         self._put(Topic.TASKMANAGERS, self._reports.encode(started))
-        self._put(Topic.TASKMANAGERS, self._reports.encode([TaskStateReport(*said, execution_state=ExecutionState.FINISHED)]))
+        if not task.job_id.startswith(_RUNNING):
+            self._put(Topic.TASKMANAGERS, self._reports.encode([TaskStateReport(*said, execution_state=ExecutionState.FINISHED)]))
 
     def _put(self, topic: Topic, value: bytes) -> None:
         self._inboxes[topic].put(InboundRecord(str(topic), self._offsets[topic], 0, None, value))

@@ -1,4 +1,4 @@
-"""The cluster's state for a command that only asks: the log, folded here and now up to its end.
+"""The cluster's state for a command that only asks: the log, folded here and now up to its end, from the newest snapshot on.
 
 Nobody is asked for it: what the log says is the state, with or without a master that runs.
 """
@@ -10,9 +10,12 @@ from eventflink.cli.failures import CommandFailed
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.leadership import views
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import Fold, LogUnusable
-from eventflink.log.replay import ReplayStalled, read_state
+from eventflink.log.administration import AdministrationError
+from eventflink.log.replay import ReplayStalled
+from eventflink.log.snapshots import read_state
 from eventflink.master.job_master import JobMaster
 
 
@@ -29,7 +32,7 @@ def read_fold(bootstrap: str, cluster_id: str) -> Fold:
     PartitionReader(bootstrap, cluster_id, Topic.LOG).close()
     try:
         return read_state(bootstrap, cluster_id)
-    except (KafkaException, ReplayStalled) as error:
+    except (KafkaException, ReplayStalled, AdministrationError) as error:
         raise ClusterUnreachable(f"the log at {bootstrap} cannot be read: {error}") from error
     except (LogUnusable, LogDiverged, LogNotDense) as error:
         raise CommandFailed(ExitCode.INTERNAL, f"the log of '{cluster_id}' cannot be folded: {error}") from error
@@ -42,13 +45,7 @@ def find_job(fold: Fold, job_id: str) -> JobMaster:
         CommandFailed: there is none, or more than one.
 
     """
-    jobs = fold.master.dispatcher.jobs
-    if job_id in jobs:
-        return jobs[job_id]
-    fitting = [known for known in jobs if known.startswith(job_id)]
-    if len(fitting) == 1:
-        return jobs[fitting[0]]
-    if fitting:
-        raise CommandFailed(ExitCode.NEGATIVE, f"'{job_id}' begins {len(fitting)} job ids: {', '.join(sorted(fitting)[:5])}")
-    gone = " any more: it ended and was evicted from memory" if job_id in fold.master.dispatcher.forgotten else ""
-    raise CommandFailed(ExitCode.NEGATIVE, f"there is no job '{job_id}'{gone}")
+    try:
+        return views.find_job(fold, job_id)
+    except views.JobNotFound as error:
+        raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error

@@ -211,6 +211,14 @@ class AdminConnection:
                     offsets[partition.topic, partition.partition] = result.offset
         return offsets
 
+    def delete_records(self, name: str, partition: int, first_kept_offset: int) -> int:
+        """Delete the records of a partition before an offset; return the first offset that it has afterwards."""
+        request = [TopicPartition(name, partition, first_kept_offset)]
+        futures = self._client.delete_records(request, request_timeout=self.timeout_s, operation_timeout=self.timeout_s)
+        (future,) = futures.values()
+        low_watermark: int = self._result(f"delete records of {name} before {first_kept_offset}", future).low_watermark
+        return low_watermark
+
     def set_group_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Set where a consumer group that has no members goes on."""
         deadline = time.monotonic() + self.timeout_s

@@ -38,8 +38,10 @@ __all__ = [
     "delete_topics",
     "describe_topics",
     "ensure_topics",
+    "log_topic_id",
     "set_group_offsets",
     "topic_ids",
+    "trim_log",
     "watermarks",
 ]
 
@@ -136,6 +138,32 @@ def topic_ids(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOU
     names = _names(cluster_id)
     ids = AdminConnection(bootstrap, timeout_s).read_topic_ids(names.values())
     return {topic: ids[name] for topic, name in names.items()}
+
+
+def log_topic_id(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
+    """Return the id of the log's topic; empty where the broker has no such ids.
+
+    Raises:
+        AdministrationError: there is no log, or no broker answered.
+
+    """
+    name = topic_name(cluster_id, Topic.LOG)
+    return AdminConnection(bootstrap, timeout_s).read_topic_ids([name])[name]
+
+
+def trim_log(bootstrap: str, cluster_id: str, first_kept_offset: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
+    """Delete the records of the log before an offset, for ever, and return where the log begins now.
+
+    Who calls this has made sure that a confirmed snapshot holds what they led to (P18).
+
+    Raises:
+        AdministrationError: the offset is beyond the end, the broker refuses, or none answered.
+
+    """
+    name = topic_name(cluster_id, Topic.LOG)
+    first_offset = AdminConnection(bootstrap, timeout_s).delete_records(name, 0, first_kept_offset)
+    _LOGGER.info("LogTrimmed cluster=%s first_offset=%d", cluster_id, first_offset)
+    return first_offset
 
 
 def watermarks(

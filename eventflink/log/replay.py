@@ -1,6 +1,7 @@
-"""Bulk replay: the log from its first record to its end, folded as fast as one core does it.
+"""Bulk replay: the log from where a fold stands to its end, folded as fast as one core does it.
 
-It reads with confluent-kafka by assignment (no group, no commits). Where it stops, a Faust tail goes on from exactly there.
+It reads with confluent-kafka by assignment (no group, no commits). Where it stops, a Faust tail goes on from exactly there. Where it
+begins, at a snapshot or before the first record, is decided in `snapshots`.
 """
 
 import gc
@@ -22,6 +23,10 @@ _logger = logging.getLogger(__name__)
 BATCH = 10_000
 GC_THRESHOLD = 200_000
 DEFAULT_STALL_TIMEOUT_S = 30.0
+
+
+_LEADERLESS = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+_LEADER_RETRY_S = 0.1
 
 
 class ReplayStalled(Exception):
@@ -60,10 +65,28 @@ def log_bounds(bootstrap: str, cluster_id: str, timeout_s: float = 10.0) -> tupl
     """
     consumer = Consumer(consumer_settings(bootstrap))
     try:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic_name(cluster_id, Topic.LOG), 0), timeout=timeout_s)
-        return low, high
+        return watermark_offsets(consumer, TopicPartition(topic_name(cluster_id, Topic.LOG), 0), timeout_s)
     finally:
         consumer.close()
+
+
+def watermark_offsets(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> tuple[int, int]:
+    """Return the first offset of a partition and the one after its last record; a leader that is just being elected is waited for.
+
+    Raises:
+        KafkaException: the broker cannot be reached, does not have the partition, or elects no leader for it in time.
+
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(partition, timeout=timeout_s, cached=False)
+        except KafkaException as error:
+            if error.args[0].code() not in _LEADERLESS or time.monotonic() >= deadline:
+                raise
+            time.sleep(_LEADER_RETRY_S)
+        else:
+            return int(low), int(high)
 
 
 def read_log(
@@ -107,7 +130,7 @@ def read_log(
 
 
 @contextmanager
-def _collecting_rarely() -> Iterator[None]:
+def collecting_rarely() -> Iterator[None]:
     """Look for garbage cycles seldom: a growing state has none, and is walked through each time."""
     before = gc.get_threshold()
     gc.set_threshold(GC_THRESHOLD, *before[1:])
@@ -115,6 +138,18 @@ def _collecting_rarely() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+@contextmanager
+def not_collecting() -> Iterator[None]:
+    """Look for no garbage cycles at all: for work that makes many objects and no garbage."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def replay(
@@ -130,7 +165,7 @@ def replay(
     _, high = log_bounds(bootstrap, cluster_id)
     end = high if end_offset is None else min(end_offset, high)
     started = time.monotonic()
-    with _collecting_rarely():
+    with collecting_rarely():
         for offset, timestamp_ms, value in read_log(bootstrap, cluster_id, fold.last_offset + 1, end):
             fold.take(offset, timestamp_ms, value)
             if on_progress is not None and offset % BATCH == 0:
@@ -145,8 +180,3 @@ def replay(
         elapsed,
     )
     return fold
-
-
-def read_state(bootstrap: str, cluster_id: str) -> Fold:
-    """Return the accepted state at the present end of the log, for a reader who only asks."""
-    return replay(bootstrap, cluster_id, new_fold())

@@ -15,8 +15,14 @@ DURABLE_REPLICATION_FACTOR: Final = 3
 """From here on a cluster is replicated, and held to P5."""
 
 MIN_INSYNC_REPLICAS: Final = 2
-DURABLE_TOPICS: Final = (Topic.LOG, *INBOUND)
-"""The topics whose loss would be the loss of an accepted decision or of an input that it names."""
+DURABLE_TOPICS: Final = (Topic.LOG, Topic.SNAPSHOTS, *INBOUND)
+"""The topics whose loss would be the loss of an accepted decision (a trimmed log has the early ones in a snapshot) or of an input."""
+
+_COMPACTION: Final = {
+    # The segment that is written to is never compacted, and the defaults (1 GiB, half of it stale) would keep old snapshots for ever.
+    "segment.bytes": str(64 * 1024 * 1024),
+    "min.cleanable.dirty.ratio": "0.1",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ def wanted_configuration(topic: Topic, replication_factor: int) -> dict[str, str
     """Return the configuration that a topic is created with."""
     specification = SPECIFICATIONS[topic]
     configuration = {
-        "cleanup.policy": "delete",
+        "cleanup.policy": specification.cleanup_policy,
         "retention.ms": str(specification.retention_ms),
         "max.message.bytes": str(specification.max_message_bytes),
     }
@@ -46,6 +52,8 @@ def wanted_configuration(topic: Topic, replication_factor: int) -> dict[str, str
         configuration["message.timestamp.type"] = "LogAppendTime"
     if topic is Topic.LOG:
         configuration["retention.bytes"] = "-1"
+    if specification.cleanup_policy == "compact":
+        configuration.update(_COMPACTION)
     if replication_factor >= DURABLE_REPLICATION_FACTOR:
         configuration["min.insync.replicas"] = str(MIN_INSYNC_REPLICAS)
     return configuration
@@ -56,10 +64,10 @@ def find_fault(topic: Topic, name: str, partitions: int, configuration: Mapping[
     specification = SPECIFICATIONS[topic]
     if partitions != specification.partitions:
         return Fault(name, "number of partitions", str(partitions), str(specification.partitions))
-    policy = configuration.get("cleanup.policy", "delete")
-    # Compaction would drop records that share a key, as all records of one job do.
-    if "compact" in policy:
-        return Fault(name, "cleanup.policy", policy, "delete")
+    policy = configuration.get("cleanup.policy", specification.cleanup_policy)
+    # Compaction would drop records that share a key, as all records of one job do; deletion would drop a snapshot that is still needed.
+    if policy != specification.cleanup_policy:
+        return Fault(name, "cleanup.policy", policy, specification.cleanup_policy)
     return (
         _find_size_fault(name, specification, configuration)
         or _find_retention_fault(topic, name, configuration)

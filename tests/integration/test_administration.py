@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from eventflink.events.topics import SPECIFICATIONS, Topic, topic_name
+from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import (
     AdministrationError,
     KafkaUnreachable,
@@ -22,6 +23,7 @@ from eventflink.log.administration import (
     topic_ids,
     watermarks,
 )
+from eventflink.log.topic_checks import wanted_configuration
 
 
 def create(bootstrap: str, name: str, partitions: int, configuration: dict[str, str]) -> None:
@@ -49,7 +51,16 @@ def test_missing_topics_are_created_once_and_are_visible_at_once(bootstrap: str,
             specification.retention_ms,
             specification.max_message_bytes,
         )
-        assert (row.messages, row.replicas, row.cleanup_policy) == (0, 1, "delete")
+        assert (row.messages, row.replicas, row.cleanup_policy) == (0, 1, specification.cleanup_policy)
+
+
+def test_a_cluster_from_before_a_topic_was_known_gets_it(bootstrap: str, cluster_id: str) -> None:
+    older = [topic for topic in SPECIFICATIONS if topic is not Topic.SNAPSHOTS]
+    for topic in older:
+        create(bootstrap, topic_name(cluster_id, topic), SPECIFICATIONS[topic].partitions, wanted_configuration(topic, 1))
+    AdminConnection(bootstrap).wait_for_topics([topic_name(cluster_id, topic) for topic in older])
+    assert ensure_topics(bootstrap, cluster_id, 1) == [Topic.SNAPSHOTS]
+    assert {row.topic: row.cleanup_policy for row in describe_topics(bootstrap, cluster_id)}[Topic.SNAPSHOTS] == "compact"
 
 
 def test_a_topic_deleted_by_somebody_is_created_again_with_another_id(bootstrap: str, cluster_id: str) -> None:
@@ -75,6 +86,7 @@ def test_a_topic_deleted_by_somebody_is_created_again_with_another_id(bootstrap:
     [
         (Topic.LOG, 1, {"cleanup.policy": "compact", "retention.ms": "-1"}, "cleanup.policy", "compact"),
         (Topic.LOG, 1, {"retention.ms": "3600000"}, "retention.ms", "3600000"),
+        (Topic.SNAPSHOTS, 1, {"cleanup.policy": "delete"}, "cleanup.policy", "delete"),
         (Topic.COMMANDS, 3, {}, "number of partitions", "3"),
         (Topic.COMMANDS, 1, {"message.timestamp.type": "CreateTime"}, "message.timestamp.type", "CreateTime"),
         (Topic.DEAD_LETTERS, 1, {"max.message.bytes": "5000"}, "max.message.bytes", "5000"),

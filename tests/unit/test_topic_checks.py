@@ -24,6 +24,8 @@ def test_what_is_created_is_accepted(topic: Topic, replication_factor: int) -> N
     [
         (Topic.LOG, {"cleanup.policy": "compact"}, "cleanup.policy"),
         (Topic.SUBMISSIONS, {"cleanup.policy": "compact,delete"}, "cleanup.policy"),
+        (Topic.SNAPSHOTS, {"cleanup.policy": "delete"}, "cleanup.policy"),
+        (Topic.SNAPSHOTS, {"cleanup.policy": "compact,delete"}, "cleanup.policy"),
         (Topic.LOG, {"retention.ms": "604800000"}, "retention.ms"),
         (Topic.LOG, {"message.timestamp.type": "CreateTime"}, "message.timestamp.type"),
         (Topic.LOG, {"retention.bytes": "1000"}, "retention.bytes"),

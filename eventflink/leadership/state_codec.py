@@ -1,0 +1,115 @@
+"""A fold as a document of JSON values, and back: what a snapshot holds.
+
+Which fields there are is taken from the classes of the state, so nothing of it can be left out: a field that cannot be stored is an
+error of the first snapshot, and of a test before that. Indexes that are derived from other fields are computed again, not stored. A
+document of an older version lacks fields and loads with their defaults; one of a newer version has fields that this one does not know
+and is refused.
+"""
+
+import dataclasses
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.state_columns import Column, StateUnreadable
+from eventflink.leadership.state_records import Columns, Derivation, Records
+from eventflink.master.dispatcher import Dispatcher
+from eventflink.master.execution_graph import ExecutionGraph, edges_by_source, edges_by_target
+from eventflink.master.job_master import JobMaster
+from eventflink.master.master import Master, MasterSettings
+from eventflink.master.slot_manager import SlotManager
+
+FORMAT_VERSION: Final = 1
+"""Of the document; another one is refused."""
+
+_NOT_STATE: Final = frozenset({"settings"})
+"""What a Master has that is no state; names that begin with an underscore are none either."""
+
+_NOT_FOLDED: Final = frozenset({"master", "codec"})
+"""The fields of a Fold that are no plain values: the one is stored by its parts, the other has no state."""
+
+
+def part_names() -> tuple[str, ...]:
+    """Return the names of the parts of a Master's state."""
+    return tuple(name for name in Master.__slots__ if not name.startswith("_") and name not in _NOT_STATE)
+
+
+def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
+    """Return what computes the derived fields of the records of this master's state."""
+
+    def follow_ups(_columns: Mapping[str, list[Any]], count: int) -> list[Any]:
+        return [master.follow_ups] * count
+
+    return {
+        (Dispatcher, "follow_ups"): follow_ups,
+        (SlotManager, "follow_ups"): follow_ups,
+        (JobMaster, "follow_ups"): follow_ups,
+        (ExecutionGraph, "edges_from"): lambda columns, _: list(map(edges_by_source, columns["graph"])),
+        (ExecutionGraph, "edges_to"): lambda columns, _: list(map(edges_by_target, columns["graph"])),
+    }
+
+
+class StateCodec:
+    """Writes folds, and restores one into the master it was made for."""
+
+    def __init__(self, master: Master) -> None:
+        """Make the codecs of all parts.
+
+        Raises:
+            NotStorable: a field of the state cannot be stored; the message names it.
+
+        """
+        columns = Columns(_derivations(master))
+        self._master = master
+        self._fold: Records = columns.records(Fold, _NOT_FOLDED)
+        self._parts: dict[str, Column] = {name: columns.of(type(getattr(master, name))) for name in part_names()}
+
+    def restore(self, document: Any, fold: Fold) -> None:
+        """Set everything in the fold of this codec's master, which must be fresh, to what the document says.
+
+        Raises:
+            StateUnreadable: the document is none of this format, or damaged; the fold is then of no use.
+
+        """
+        if type(document) is not dict or document.get("format") != FORMAT_VERSION or set(document) != {"format", "fold", "master"}:
+            raise StateUnreadable(f"it is no document of the format {FORMAT_VERSION}")
+        if type(document["master"]) is not dict or not set(document["master"]) <= set(self._parts):
+            raise StateUnreadable(f"the parts of a master are {', '.join(self._parts)}, and it has others")
+        for name, column in self._parts.items():
+            # A part that the writer did not know stays as it begins.
+            if name in document["master"]:
+                self._restore_part(name, column.read(document["master"][name], 1)[0])
+        for name, (value,) in self._fold.read_columns(document["fold"], 1).items():
+            before = getattr(fold, name)
+            if isinstance(before, deque):  # It has a bound, which is no state.
+                before.extend(value)
+            else:
+                setattr(fold, name, value)
+
+    def _restore_part(self, name: str, value: Any) -> None:
+        """Fill a component in place: the tables of the master hold it."""
+        component = getattr(self._master, name)
+        if not dataclasses.is_dataclass(component):
+            setattr(self._master, name, value)
+            return
+        for field in dataclasses.fields(component):
+            setattr(component, field.name, getattr(value, field.name))
+
+    def write(self, fold: Fold) -> dict[str, Any]:
+        """Return the document of a fold; it shares lists with nothing that changes later."""
+        return {
+            "format": FORMAT_VERSION,
+            "fold": self._fold.write([fold]),
+            "master": {name: column.write([getattr(fold.master, name)]) for name, column in self._parts.items()},
+        }
+
+
+def document_of(fold: Fold) -> dict[str, Any]:
+    """Return the document of a fold: JSON values."""
+    return StateCodec(Master(MasterSettings())).write(fold)
+
+
+def restore_fold(document: Any, fold: Fold) -> None:
+    """Bring a fresh fold to where the document stands; raises as `StateCodec.restore` does."""
+    StateCodec(fold.master).restore(document, fold)

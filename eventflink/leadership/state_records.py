@@ -1,0 +1,200 @@
+"""The columns of dataclasses, and which codec a type gets: from its annotation alone.
+
+A record is written as one column for each field, by the field's name. A field that the writer did not know takes its default; a field
+that is derived from others is not written but computed again. Nothing here knows which classes a state has.
+"""
+
+import dataclasses
+import types
+import typing
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any, Final
+
+from eventflink.leadership.state_columns import (
+    Bytes,
+    Column,
+    Enums,
+    Mappings,
+    Nones,
+    Optionals,
+    Scalars,
+    Sequences,
+    StateUnreadable,
+    Tuples,
+    Unions,
+    require,
+)
+
+Derivation = Callable[[Mapping[str, list[Any]], int], list[Any]]
+"""Computes a derived field of `count` records from their other fields, each a column by its name."""
+
+
+class NotStorable(TypeError):
+    """An annotation of a state class is of no kind that can be written; the message names it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of a record: stored with its column, or derived from the others."""
+
+    name: str
+    column: Column | None
+    derivation: Derivation | None
+    make_default: Callable[[], Any] | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Records:
+    """Instances of one dataclass: one column for each field, by its name."""
+
+    cls: type[Any]
+    fields: tuple[_Field, ...]
+    keyword_only: bool
+
+    def write(self, values: list[Any]) -> Any:
+        """Return the columns by field name; derived fields are left out."""
+        return {f.name: f.column.write(list(map(attrgetter(f.name), values))) for f in self.fields if f.column is not None}
+
+    def read(self, plain: Any, count: int) -> list[Any]:
+        """Return the instances; a field that the writer did not know takes its default."""
+        columns = self.read_columns(plain, count)
+        names = [f.name for f in self.fields]
+        if self.keyword_only:
+            rows = zip(*(columns[name] for name in names), strict=True)
+            return [self.cls(**dict(zip(names, row, strict=True))) for row in rows]
+        return list(map(self.cls, *(columns[name] for name in names)))
+
+    def read_columns(self, plain: Any, count: int) -> dict[str, list[Any]]:
+        """Return the values of all fields, by field name."""
+        name = self.cls.__name__
+        require(type(plain) is dict, f"{name}: its fields are wanted")
+        known = {f.name for f in self.fields if f.column is not None}
+        require(set(plain) <= known, f"{name}: this version knows no {', '.join(sorted(set(plain) - known))}")
+        # Defaults alone would make any number of records out of nothing.
+        require(count == 0 or set(plain) & known, f"{name}: no field of it is there")
+        columns = {f.name: self._read_field(f, plain, count) for f in self.fields if f.derivation is None}
+        for f in self.fields:
+            if f.derivation is not None:
+                columns[f.name] = f.derivation(columns, count)
+        return columns
+
+    def _read_field(self, field: _Field, plain: Mapping[str, Any], count: int) -> list[Any]:
+        place = f"{self.cls.__name__}.{field.name}"
+        if field.name not in plain:
+            make_default = field.make_default
+            if make_default is None:
+                raise StateUnreadable(f"{place} is missing, and has no default")
+            return [make_default() for _ in range(count)]
+        if field.column is None:
+            raise StateUnreadable(f"{place} is not stored")
+        try:
+            return field.column.read(plain[field.name], count)
+        except StateUnreadable as error:
+            raise StateUnreadable(f"{place}: {error}") from error
+
+
+_MAKERS: Final[dict[Any, Callable[[Iterable[Any]], Any]]] = {list: list, tuple: tuple, deque: deque}
+_SCALARS: Final = (int, str, bool)
+
+
+class Columns:
+    """Makes the codec of each annotation, once."""
+
+    def __init__(self, derivations: Mapping[tuple[type[Any], str], Derivation]) -> None:
+        """Take what computes the derived fields, by class and name."""
+        self._derivations = derivations
+        self._made: dict[Any, Column] = {}
+
+    def of(self, annotation: Any) -> Column:
+        """Return the codec of a type.
+
+        Raises:
+            NotStorable: values of it cannot be written.
+
+        """
+        made = self._made.get(annotation)
+        if made is None:
+            made = self._made[annotation] = self._make(annotation)
+        return made
+
+    def _make(self, annotation: Any) -> Column:
+        if typing.get_origin(annotation) is not None:
+            return self._make_generic(annotation)
+        if annotation in _SCALARS:
+            return Scalars(annotation)
+        if annotation is bytes:
+            return Bytes()
+        if annotation is None or annotation is types.NoneType:
+            return Nones()
+        return self._make_class(annotation)
+
+    def _make_class(self, annotation: Any) -> Column:
+        if isinstance(annotation, type):
+            if issubclass(annotation, StrEnum):
+                return Enums(annotation)
+            if dataclasses.is_dataclass(annotation):
+                return self.records(annotation)
+            if issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
+                hints = typing.get_type_hints(annotation)
+                return Tuples(annotation, tuple(self.of(hint) for hint in hints.values()))
+        raise NotStorable(f"a value of {annotation} cannot be stored in a snapshot")
+
+    def _make_generic(self, annotation: Any) -> Column:
+        origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+        if origin in (typing.Union, types.UnionType):
+            return self._make_union(annotation, arguments)
+        if origin is dict:
+            return Mappings(self.of(arguments[0]), self.of(arguments[1]))
+        if origin is tuple and Ellipsis not in arguments:
+            return Tuples(lambda *values: values, tuple(self.of(argument) for argument in arguments))
+        if origin in _MAKERS:
+            return Sequences(self.of(arguments[0]), _MAKERS[origin])
+        raise NotStorable(f"a value of {annotation} cannot be stored in a snapshot")
+
+    def _make_union(self, annotation: Any, arguments: tuple[Any, ...]) -> Column:
+        members = [argument for argument in arguments if argument is not types.NoneType]
+        if len(members) == 1:
+            return Optionals(self.of(members[0]))
+        if len(members) < len(arguments) or not all(map(dataclasses.is_dataclass, members)):
+            raise NotStorable(f"a value of {annotation} cannot be stored in a snapshot: only unions of records can")
+        return Unions({member.__name__: self.of(member) for member in members})
+
+    def records(self, cls: type[Any], leave_out: frozenset[str] = frozenset()) -> Records:
+        """Return the codec of a dataclass, without the fields named in `leave_out`.
+
+        Raises:
+            NotStorable: a field cannot be stored, or is derived and nothing says from what.
+
+        """
+        if hasattr(cls, "__post_init__"):
+            raise NotStorable(f"{cls.__name__} does more than to take its fields when it is made")
+        hints = typing.get_type_hints(cls)
+        fields = [f for f in dataclasses.fields(cls) if f.name not in leave_out]
+        if not fields:
+            raise NotStorable(f"{cls.__name__} has no field to store")
+        keyword_only = any(f.kw_only for f in fields)
+        return Records(cls, tuple(self._field(cls, f, hints[f.name]) for f in fields), keyword_only)
+
+    def _field(self, cls: type[Any], field: "dataclasses.Field[Any]", annotation: Any) -> _Field:
+        if field.metadata.get("derived"):
+            derivation = self._derivations.get((cls, field.name))
+            if derivation is None:
+                raise NotStorable(f"{cls.__name__}.{field.name} is derived, and nothing says from what")
+            return _Field(field.name, None, derivation, None)
+        try:
+            column = self.of(annotation)
+        except NotStorable as error:
+            raise NotStorable(f"{cls.__name__}.{field.name}: {error}") from error
+        return _Field(field.name, column, None, _default_of(field))
+
+
+def _default_of(field: "dataclasses.Field[Any]") -> Callable[[], Any] | None:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory
+    if field.default is not dataclasses.MISSING:
+        default = field.default
+        return lambda: default
+    return None

@@ -1,0 +1,350 @@
+"""P18 on a real broker: snapshots are written, found, passed over when damaged, confirmed by another, and the log is trimmed behind one.
+
+The leader is the real one, without its process: its log is put into Kafka record by record, and its commands are taken from there.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from eventflink.entrypoint.snapshots import SnapshotTask, starter
+from eventflink.entrypoint.snapshotter import DONE, FAILED, REFUTED, NotConfirmed, SnapshotRefuted, confirm, main, take, trim
+from eventflink.events.codec import PayloadCodec
+from eventflink.events.log_events import RequestRejected, SnapshotConfirmed, SnapshotTaken
+from eventflink.events.topics import Topic, topic_name
+from eventflink.leadership.snapshot import encode_fold, take_snapshot
+from eventflink.leadership.snapshot_search import ENVELOPE, MANIFEST, record_key
+from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics, log_topic_id, trim_log, watermarks
+from eventflink.log.replay import consumer_settings, log_bounds, new_fold, replay
+from eventflink.log.snapshot_topic import list_snapshots, remove_snapshots, write_snapshot
+from eventflink.log.snapshots import LogTrimmed, find_snapshot, load_fold, read_state
+from eventflink.master.inputs import RaiseFeatureLevel
+from eventflink.model.configuration import build_configuration
+from eventflink.model.features import FEATURE_LEVEL
+from tests.support.cluster import CODEC, EventType, graph, vertex
+from tests.support.scenarios import eventful_cluster
+
+SNAPSHOTTER = [sys.executable, "-m", "eventflink.entrypoint.snapshotter"]
+
+
+class Cell:
+    """A cluster whose log and commands are in Kafka."""
+
+    def __init__(self, bootstrap: str, cluster_id: str) -> None:
+        self.bootstrap, self.cluster_id = bootstrap, cluster_id
+        ensure_topics(bootstrap, cluster_id)
+        self.scripted = eventful_cluster()
+        self.scripted.timer(RaiseFeatureLevel(FEATURE_LEVEL))
+        self.first = len(self.scripted.log)
+        self.appended = 0
+        self.commands = 0
+        self.append()
+
+    @property
+    def reach(self) -> tuple[str, str]:
+        return self.bootstrap, self.cluster_id
+
+    def events(self, kind: type[EventType]) -> list[EventType]:
+        """Return the events of a class that were decided since the cell began."""
+        return [e for value in self.scripted.log[self.first :] for e in CODEC.decode(value).events if isinstance(e, kind)]
+
+    def append(self) -> None:
+        """Put into Kafka what the leader has decided since the last time."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 0})
+        for value in self.scripted.log[self.appended :]:
+            producer.produce(topic_name(self.cluster_id, Topic.LOG), value, partition=0)
+        assert producer.flush(30) == 0
+        self.appended = len(self.scripted.log)
+
+    def run_jobs(self, *names: str) -> None:
+        for name in names:
+            self.scripted.run(self.scripted.submit(graph(vertex("a")), job_id=name))
+        self.append()
+
+    def decide_commands(self) -> None:
+        """Let the leader decide what stands on `commands`."""
+        name = topic_name(self.cluster_id, Topic.COMMANDS)
+        end = watermarks(self.bootstrap, [(name, 0)])[name, 0].high
+        consumer = Consumer(consumer_settings(self.bootstrap))
+        consumer.assign([TopicPartition(name, 0, self.commands)])
+        while self.commands < end:
+            for message in consumer.consume(end - self.commands, timeout=1):
+                self.scripted.put(Topic.COMMANDS, message.value(), message.key())
+                self.commands += 1
+        consumer.close()
+        self.scripted.settle()
+        self.append()
+
+    def take(self, master_id: str = "master-1", retained: int = 16) -> str:
+        snapshot_id = take(*self.reach, master_id, retained)
+        assert snapshot_id is not None
+        self.decide_commands()
+        return snapshot_id
+
+    def confirm(self, snapshot_id: str, *trusted: str, master_id: str = "master-2") -> None:
+        confirm(*self.reach, master_id, snapshot_id, trusted)
+        self.decide_commands()
+
+    def put(self, key: str, value: bytes | None) -> None:
+        """Put a record into `snapshots`, as nobody should."""
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer.produce(topic_name(self.cluster_id, Topic.SNAPSHOTS), key=key.encode(), value=value, partition=0)
+        assert producer.flush(30) == 0
+
+    def check(self) -> None:
+        """Compare what a reader who starts from a snapshot knows with what the leader knows."""
+        fold = read_state(*self.reach)
+        fold.master.validate()
+        assert fold.master.digest() == self.scripted.master.digest()
+        assert fold.running_hash == self.scripted.role.fold.running_hash
+
+
+@pytest.fixture
+def cell(bootstrap: str, cluster_id: str) -> Iterator[Cell]:
+    yield Cell(bootstrap, cluster_id)
+    delete_topics(bootstrap, cluster_id)
+
+
+def test_snapshot_and_tail_equal_the_full_replay(cell: Cell) -> None:
+    assert find_snapshot(*cell.reach) is None
+    snapshot_id = cell.take()
+    cell.run_jobs("one", "two")
+    loaded = find_snapshot(*cell.reach, verify=True)
+    assert loaded is not None
+    assert loaded.manifest.snapshot_id == snapshot_id
+    assert 0 < loaded.fold.last_offset < cell.appended - 5
+    whole = replay(*cell.reach, new_fold())
+    assert encode_fold(read_state(*cell.reach)) == encode_fold(whole)
+    cell.check()
+
+
+def test_a_snapshot_is_told_in_the_log_and_one_of_the_same_state_is_not_taken_again(cell: Cell) -> None:
+    snapshot_id = cell.take()
+    [taken] = cell.events(SnapshotTaken)
+    assert (taken.snapshot_id, taken.taken_by) == (snapshot_id, "master-1")
+    # The report itself was decided behind the snapshot, so there is something new; behind that there is nothing.
+    second = take(*cell.reach, "master-1", 16)
+    assert second is not None
+    assert take(*cell.reach, "master-1", 16) is None
+    cell.decide_commands()
+    assert [e.snapshot_id for e in cell.events(SnapshotTaken)] == [snapshot_id, second]
+
+
+def test_a_damaged_snapshot_is_named_and_the_one_before_it_used(cell: Cell, caplog: pytest.LogCaptureFixture) -> None:
+    old = cell.take()
+    cell.run_jobs("one")
+    new = cell.take()
+    cell.put(record_key(new, 0), None)
+    with caplog.at_level(logging.WARNING):
+        loaded = find_snapshot(*cell.reach)
+    assert loaded is not None
+    assert loaded.manifest.snapshot_id == old
+    assert f"SnapshotSkipped snapshot {new} at offset" in caplog.text
+    assert "chunk 0 of 1 is missing" in caplog.text
+    cell.put(record_key(old, MANIFEST), b"garbage")
+    with caplog.at_level(logging.WARNING):
+        assert find_snapshot(*cell.reach) is None
+    assert f"snapshot {old}: its record manifest cannot be read" in caplog.text
+    cell.check()
+
+
+def test_a_snapshot_among_very_many_records_is_found(cell: Cell) -> None:
+    """The topic is searched backwards in growing stretches; what is in front of the snapshot may be anything."""
+    snapshot_id = cell.take()
+    producer = Producer({"bootstrap.servers": cell.bootstrap})
+    for number in range(1000):
+        producer.produce(topic_name(cell.cluster_id, Topic.SNAPSHOTS), key=f"torn/{number}", value=b"a piece", partition=0)
+    assert producer.flush(30) == 0
+    loaded = find_snapshot(*cell.reach)
+    assert loaded is not None
+    assert loaded.manifest.snapshot_id == snapshot_id
+
+
+def test_a_snapshot_of_a_log_that_was_deleted_is_not_used_for_the_new_one(cell: Cell, caplog: pytest.LogCaptureFixture) -> None:
+    manifest, chunks = take_snapshot(read_state(*cell.reach), "foreign", "master-1", "0123456789012345678901")
+    write_snapshot(*cell.reach, manifest, chunks)
+    if not log_topic_id(*cell.reach):
+        pytest.skip("this broker gives topics no ids")
+    with caplog.at_level(logging.WARNING):
+        assert find_snapshot(*cell.reach) is None
+    assert "of the log topic 0123456789012345678901" in caplog.text
+
+
+def test_a_cluster_from_before_there_were_snapshots_is_read_from_its_first_record(bootstrap: str, cell: Cell) -> None:
+    name = topic_name(cell.cluster_id, Topic.SNAPSHOTS)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([name], operation_timeout=10)[name].result(10)
+    cell.check()
+
+
+def test_stale_snapshots_are_removed_but_never_the_newest_confirmed_nor_one_in_the_making(cell: Cell) -> None:
+    confirmed = cell.take()
+    cell.confirm(confirmed)
+    for name in ("one", "two", "three"):
+        cell.run_jobs(name)
+        cell.take()
+    stored = list_snapshots(*cell.reach)
+    assert len(stored) == 4
+    torn, making = ("1-torn", "2-making")
+    cell.put(record_key(torn, 0), b"a piece")
+    cell.run_jobs("four")
+    last = take(*cell.reach, "master-1", 2)
+    assert last is not None
+    assert {s.snapshot_id for s in list_snapshots(*cell.reach)} == {confirmed, stored[-1].snapshot_id, last}
+    cell.put(record_key(making, 0), b"a piece")
+    cell.decide_commands()
+    cell.run_jobs("five")
+    newest = take(*cell.reach, "master-1", 1)
+    assert newest is not None
+    assert {s.snapshot_id for s in list_snapshots(*cell.reach)} == {confirmed, newest}
+    cell.put(record_key(making, 1), b"a piece")
+    cell.decide_commands()
+    assert {s.snapshot_id for s in list_snapshots(*cell.reach)} == {confirmed, newest, making}
+    remove_snapshots(*cell.reach, list_snapshots(*cell.reach))
+    assert list_snapshots(*cell.reach) == []
+    assert find_snapshot(*cell.reach) is None
+
+
+def test_a_snapshot_is_confirmed_by_another_who_folded_the_log_without_it(cell: Cell) -> None:
+    first = cell.take()
+    cell.confirm(first)
+    [confirmed] = cell.events(SnapshotConfirmed)
+    assert (confirmed.snapshot_id, confirmed.confirmed_by) == (first, "master-2")
+    cell.run_jobs("one")
+    second = cell.take("master-2")
+    cell.confirm(second, first, master_id="master-1")
+    assert [e.snapshot_id for e in cell.events(SnapshotConfirmed)] == [first, second]
+
+
+def test_who_took_a_snapshot_cannot_confirm_it(cell: Cell) -> None:
+    cell.confirm(cell.take(), master_id="master-1")
+    assert cell.events(SnapshotConfirmed) == []
+    assert cell.events(RequestRejected)[-1].code == "NotAnotherMaster"
+
+
+def test_a_snapshot_that_is_not_what_the_log_leads_to_is_refuted(cell: Cell) -> None:
+    """Whoever wrote it had a fault: every check sum of it is right."""
+    wrong = read_state(*cell.reach)
+    wrong.master.blob_address = "elsewhere:1"
+    manifest, chunks = take_snapshot(wrong, "wrong", "master-1", log_topic_id(*cell.reach))
+    write_snapshot(*cell.reach, manifest, chunks)
+    with pytest.raises(SnapshotRefuted, match="but the log leads to"):
+        confirm(*cell.reach, "master-2", "wrong", [])
+    miscounted = read_state(*cell.reach)
+    miscounted.master.blob_address = cell.scripted.master.blob_address
+    miscounted.event_count += 1
+    manifest, chunks = take_snapshot(miscounted, "miscounted", "master-1", log_topic_id(*cell.reach))
+    write_snapshot(*cell.reach, manifest, chunks)
+    with pytest.raises(SnapshotRefuted, match="other counts"):
+        confirm(*cell.reach, "master-2", "miscounted", [])
+    manifest, chunks = take_snapshot(replay(*cell.reach, new_fold()), "lying", "master-1", log_topic_id(*cell.reach))
+    write_snapshot(*cell.reach, replace(manifest, digest="0" * 64), chunks)
+    arguments = ["--bootstrap", cell.bootstrap, "--cluster-id", cell.cluster_id, "--master-id", "master-2", "--snapshot-id"]
+    assert subprocess.run([*SNAPSHOTTER, "confirm", *arguments, "lying"], check=False, timeout=60).returncode == REFUTED
+    assert subprocess.run([*SNAPSHOTTER, "confirm", *arguments, "absent"], check=False, timeout=60).returncode == REFUTED
+
+
+def test_the_log_is_trimmed_only_behind_a_confirmed_snapshot_and_the_cluster_goes_on(cell: Cell) -> None:
+    unconfirmed = cell.take()
+    with pytest.raises(NotConfirmed, match=unconfirmed):
+        trim(*cell.reach, unconfirmed, 0)
+    assert log_bounds(*cell.reach)[0] == 0
+    cell.run_jobs("one")
+    snapshot_id = cell.take()
+    cell.confirm(snapshot_id)
+    offset = cell.scripted.master.upkeep.snapshots[snapshot_id].log_offset
+    assert trim(*cell.reach, snapshot_id, 10**9) == 0
+    assert trim(*cell.reach, snapshot_id, cell.appended - 50) == 50
+    assert trim(*cell.reach, snapshot_id, 0) == offset + 1
+    assert trim(*cell.reach, snapshot_id, 0) == offset + 1
+    assert log_bounds(*cell.reach) == (offset + 1, cell.appended)
+    cell.check()
+    # A master that starts now: what it knows comes from the snapshot; it leads, decides, and the next snapshot is taken and confirmed.
+    before = cell.scripted.master.digest()
+    fold = read_state(*cell.reach)
+    fold.last_timestamp_ms = cell.scripted.timestamps[-1]  # The script's time is not Kafka's.
+    cell.scripted.role = cell.scripted._new_role(fold)
+    assert cell.scripted.master.digest() == before
+    cell.scripted.lead()
+    cell.run_jobs("after")
+    cell.check()
+    later = cell.take("master-2")
+    cell.confirm(later, snapshot_id, master_id="master-1")
+    assert cell.scripted.master.upkeep.newest_confirmed() == later
+    cell.check()
+
+
+def test_a_trimmed_log_whose_snapshots_are_gone_is_an_error_that_says_so(cell: Cell) -> None:
+    cell.take()
+    trim_log(*cell.reach, 20)
+    remove_snapshots(*cell.reach, list_snapshots(*cell.reach))
+    with pytest.raises(LogTrimmed, match=r"begins at offset 20: .* no usable snapshot reaches that offset"):
+        load_fold(*cell.reach)
+    manifest, chunks = take_snapshot(new_fold(), "short", "master-1", "")
+    write_snapshot(*cell.reach, replace(manifest, log_offset=10), chunks)
+    with pytest.raises(LogTrimmed):
+        load_fold(*cell.reach)
+
+
+def test_trimming_beyond_the_end_is_refused(cell: Cell) -> None:
+    with pytest.raises(AdministrationError, match="delete records of"):
+        trim_log(*cell.reach, cell.appended + 1)
+
+
+def test_the_snapshotter_is_a_process_that_does_its_work_and_says_how_it_went(cell: Cell) -> None:
+    configuration = build_configuration({"cluster.id": cell.cluster_id, "jobmanager.id": "master-7"}, "test")
+    start = starter(configuration, cell.bootstrap)
+    assert start(SnapshotTask("take")).wait(60) == DONE
+    cell.decide_commands()
+    [taken] = cell.events(SnapshotTaken)
+    assert taken.taken_by == "master-7"
+    other = starter(configuration.model_copy(update={"master_id": "master-8"}), cell.bootstrap)
+    assert other(SnapshotTask("trim", taken.snapshot_id)).wait(60) == FAILED
+    assert other(SnapshotTask("confirm", taken.snapshot_id)).wait(60) == DONE
+    cell.decide_commands()
+    assert [e.confirmed_by for e in cell.events(SnapshotConfirmed)] == ["master-8"]
+    assert other(SnapshotTask("trim", taken.snapshot_id)).wait(60) == DONE
+    assert log_bounds(*cell.reach)[0] == 0  # Fewer records than are kept.
+
+
+def test_a_snapshotter_whose_master_died_before_it_was_ready_ends_at_once(cell: Cell) -> None:
+    arguments = ["--bootstrap", cell.bootstrap, "--cluster-id", cell.cluster_id, "--master-id", "master-1", "--parent", str(os.getppid())]
+    assert subprocess.run([*SNAPSHOTTER, "take", *arguments], check=False, timeout=60).returncode == FAILED
+    assert list_snapshots(*cell.reach) == []
+
+
+def test_a_snapshotter_without_a_broker_fails_in_time() -> None:
+    started = time.monotonic()
+    code = subprocess.run(
+        [*SNAPSHOTTER, "take", "--bootstrap", "127.0.0.1:1", "--cluster-id", "x", "--master-id", "y"], check=False, timeout=120
+    ).returncode
+    assert code == FAILED
+    assert time.monotonic() - started < 60
+
+
+def test_pieces_of_the_codec_fit_into_a_record_of_the_topic(cell: Cell) -> None:
+    """The largest chunk there can be is taken by Kafka."""
+    fold = read_state(*cell.reach)
+    for number in range(60_000):
+        fold.master.resource_manager.gone_instances[os.urandom(16).hex()] = f"{number}"
+    manifest, chunks = take_snapshot(fold, "large", "master-1", log_topic_id(*cell.reach))
+    pieces = list(chunks)
+    assert manifest.chunk_count == len(pieces) > 1
+    assert max(len(PayloadCodec(ENVELOPE).encode(piece)) for piece in pieces) > 512 * 1024
+    write_snapshot(*cell.reach, manifest, pieces)
+    loaded = find_snapshot(*cell.reach, verify=True)
+    assert loaded is not None
+    assert loaded.manifest == manifest
+
+
+def test_the_command_line_of_the_snapshotter_is_checked() -> None:
+    with pytest.raises(SystemExit):
+        main(["shrink"])
