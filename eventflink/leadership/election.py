@@ -1,0 +1,188 @@
+"""Who may campaign, and when: the port, and the election on the log as a sans-I/O machine.
+
+Whatever an election says, the log decides: a grant wins or loses by its place in it (P1), so a false alarm costs a change
+of leader and never safety. The election on the log counts a lease of silence on `leadership`. Silence proves something
+only when the standby has read a later word of its own there: one that was paused, or whose connection hangs, first reads what it missed
+(L2), as the leader's canaries do among the heartbeats (P13).
+"""
+
+import zlib
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Protocol
+
+from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.model.statuses import Role
+
+RANK_DELAY_DIVISOR = 5
+"""Each standby before this one in the order of ids costs this part of a lease."""
+
+PRESENCE_LEASES = 3
+"""A standby that was not heard of for so many leases takes no rank."""
+
+STUCK_LEASES = 5
+"""A leader that beats but lets an input wait for so many leases is to be replaced (L1)."""
+
+MAX_OUTSTANDING_PRESENCES = 64
+
+
+class Advice(Enum):
+    """What an election says to a standby."""
+
+    WAIT = auto()
+    PROBE = auto()
+    """Say on `leadership` that you are there, and listen for it."""
+    CAMPAIGN = auto()
+
+
+class Election(Protocol):
+    """Tells one master when to campaign. Times are its monotonic milliseconds; no call waits.
+
+    Between `begin` and `end` the master takes part. Outside it can neither campaign nor lead, and must hold back nobody: a master that
+    still reaches an outside judge, but no longer the log, would keep a leadership that it cannot use.
+    A class that derives from this one inherits `heard`, `granted` and `said`, which do nothing.
+    """
+
+    def heard(self, payload: LeaderBeat | Resignation | MasterPresence, now_ms: int) -> None:  # noqa: ARG002 - inherited by who needs it not
+        """Take a record of `leadership`."""
+        return
+
+    def granted(self, epoch: int, now_ms: int) -> None:  # noqa: ARG002 - inherited by who needs it not
+        """Take note that somebody's grant was accepted: it counts as a beat."""
+        return
+
+    def said(self, sequence: int, now_ms: int) -> None:  # noqa: ARG002 - inherited by who needs it not
+        """Take note that this master sent its presence with this number."""
+        return
+
+    def begin(self, now_ms: int) -> None:
+        """Take part from here on: whoever leads has a whole lease to be heard."""
+
+    def end(self) -> None:
+        """Take part no longer, until the next `begin`: give back what is held, so that others get their turn."""
+
+    def advise(self, stuck_since_ms: int | None, now_ms: int) -> Advice:
+        """Say what a standby at the end of the log is to do; `stuck_since_ms`: since when an input waits that nobody decides."""
+
+    def may_lead(self) -> bool:
+        """Tell whether a leader may go on: an outside judge may have taken the leadership back."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    incarnation: str
+    heard_ms: int
+
+
+@dataclass(slots=True)
+class LogElection:
+    """`high-availability.type: kafka`: beats, lease, rank, and compare-and-swap on the log."""
+
+    master_id: str
+    incarnation: str
+    lease_timeout_ms: int
+    _heard_ms: int = 0
+    _epoch: int = 0
+    _resigned_ms: int | None = None
+    _proven_ms: int = -1
+    """When the newest own presence that was read back had been sent."""
+    _probed_ms: int = -1
+    _outstanding: dict[int, int] = field(default_factory=dict)
+    _peers: dict[str, _Peer] = field(default_factory=dict)
+
+    def heard(self, payload: LeaderBeat | Resignation | MasterPresence, now_ms: int) -> None:
+        """Take a record of `leadership`: a beat of the newest epoch, its leader's farewell, or a master's presence."""
+        match payload:
+            case LeaderBeat() if payload.epoch >= self._epoch:
+                if self._resigned_ms is None or payload.epoch > self._epoch:
+                    self.granted(payload.epoch, now_ms)
+                self._peers.pop(payload.master_id, None)
+            case Resignation() if payload.epoch >= self._epoch:
+                self._epoch, self._resigned_ms = payload.epoch, now_ms
+            case MasterPresence() if payload.master_id == self.master_id:
+                sent_ms = self._outstanding.pop(payload.sequence, -1) if payload.incarnation == self.incarnation else -1
+                self._proven_ms = max(self._proven_ms, sent_ms)
+            case MasterPresence() if payload.role is not Role.LEADER:
+                self._peers[payload.master_id] = _Peer(payload.incarnation, now_ms)
+            case _:
+                pass
+
+    def granted(self, epoch: int, now_ms: int) -> None:
+        """Begin a lease."""
+        self._epoch = max(self._epoch, epoch)
+        self._heard_ms, self._resigned_ms = now_ms, None
+
+    def said(self, sequence: int, now_ms: int) -> None:
+        """Remember when the presence was sent."""
+        if len(self._outstanding) >= MAX_OUTSTANDING_PRESENCES:
+            del self._outstanding[next(iter(self._outstanding))]
+        self._outstanding[sequence] = now_ms
+
+    def begin(self, now_ms: int) -> None:
+        """Wait a whole lease from here, and believe nothing that was proven before."""
+        self._heard_ms, self._resigned_ms, self._proven_ms, self._probed_ms = now_ms, None, -1, -1
+        self._outstanding.clear()
+
+    def end(self) -> None:
+        """Give nothing back: the log gives the next epoch to whoever asks first."""
+
+    def advise(self, stuck_since_ms: int | None, now_ms: int) -> Advice:
+        """Campaign a ranked delay after the leader resigned, fell silent, or stopped deciding."""
+        delay_ms = self._delay_ms(now_ms)
+        if self._resigned_ms is not None:
+            return Advice.CAMPAIGN if now_ms - self._resigned_ms >= delay_ms else Advice.WAIT
+        if stuck_since_ms is not None:
+            unmoved_ms = stuck_since_ms + STUCK_LEASES * self.lease_timeout_ms
+            # A standby that was frozen that long has to hear first that it missed nothing.
+            if self._proven_ms >= unmoved_ms and now_ms >= unmoved_ms + delay_ms:
+                return Advice.CAMPAIGN
+        expired_ms = self._heard_ms + self.lease_timeout_ms
+        if now_ms < expired_ms:
+            return Advice.WAIT
+        if self._proven_ms >= expired_ms:
+            return Advice.CAMPAIGN if now_ms >= expired_ms + delay_ms else Advice.WAIT
+        if self._probed_ms < expired_ms or 2 * (now_ms - self._probed_ms) >= self.lease_timeout_ms:
+            self._probed_ms = now_ms
+            return Advice.PROBE
+        return Advice.WAIT
+
+    def may_lead(self) -> bool:
+        """Go on: the log takes a leadership back by itself."""
+        return True
+
+    def _delay_ms(self, now_ms: int) -> int:
+        """Return the delay of this master's rank among the standbys that live; jittered, so that equals differ."""
+        step_ms = self.lease_timeout_ms // RANK_DELAY_DIVISOR
+        limit_ms = now_ms - PRESENCE_LEASES * self.lease_timeout_ms
+        self._peers = {peer_id: peer for peer_id, peer in self._peers.items() if peer.heard_ms >= limit_ms}
+        rank = sum(peer_id < self.master_id for peer_id in self._peers)
+        jitter_ms = zlib.crc32(f"{self.incarnation}/{self._epoch}".encode()) % (step_ms // 2 + 1) if rank else 0
+        return rank * step_ms + jitter_ms
+
+
+@dataclass(slots=True)
+class SingleMaster:
+    """`high-availability.type: none`: there is one master, and it leads as soon as it is there. A second one would depose it."""
+
+    def heard(self, payload: LeaderBeat | Resignation | MasterPresence, now_ms: int) -> None:
+        """Listen to nobody."""
+
+    def granted(self, epoch: int, now_ms: int) -> None:
+        """Mind nobody's grant."""
+
+    def said(self, sequence: int, now_ms: int) -> None:
+        """Prove nothing."""
+
+    def begin(self, now_ms: int) -> None:
+        """Wait for nobody."""
+
+    def end(self) -> None:
+        """Give nothing back."""
+
+    def advise(self, stuck_since_ms: int | None, now_ms: int) -> Advice:  # noqa: ARG002 - the port's signature
+        """Campaign."""
+        return Advice.CAMPAIGN
+
+    def may_lead(self) -> bool:
+        """Go on."""
+        return True
