@@ -13,6 +13,7 @@ from pathlib import Path
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted, MasterInput
 from eventflink.model.job_graph_document import is_valid_job_id
+from eventflink.model.rehearsal import CLEAN_UP_NOTED
 
 _logger = logging.getLogger(__name__)
 
@@ -91,3 +92,12 @@ class Cleaner:
             except (OSError, ValueError) as error:
                 failed.append(CleanupFailed(clean_up.job_id, str(error)[:1024]))
         return done, failed
+
+
+class NotingCleaner(Cleaner):
+    """Only notes what it would clean up, and says that it is done: of a master that rehearses on a copy of another cluster's log."""
+
+    def _clean(self, batch: list[CleanUp]) -> tuple[list[str], list[CleanupFailed]]:
+        for clean_up in batch:
+            _logger.info("%s job=%s kept=%d", CLEAN_UP_NOTED, clean_up.job_id, len(clean_up.kept))
+        return [clean_up.job_id for clean_up in batch], []

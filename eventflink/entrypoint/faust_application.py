@@ -1,8 +1,9 @@
 """The Faust application of a master: one agent per topic, each of which only hands its records on.
 
 Faust reads uncommitted records unless its own exactly-once mode is on; the transport below makes its consumer read committed
-ones, so that an aborted submission never reaches an agent. One application serves one term of a master; it has a consumer
-group of its own, whose offsets are set before it starts, so that it begins exactly where the bulk replay ended.
+ones, so that an aborted submission never reaches an agent. One application serves one term of a master after the other, as long
+as it keeps up. It has a consumer group of its own, and the group knows no positions: wherever Faust would ask for committed
+offsets, at the start and after each rebalance, it is told the offset after the last record that was handed on.
 """
 
 import asyncio
@@ -31,7 +32,23 @@ FETCH_WAIT_MS = 3
 records it still holds: with Faust's 1,500 ms, a record of the log waits that long behind a fetch of silent topics."""
 
 
+STANDBY_FETCH_WAIT_MS = 25
+"""The same for who does not lead: nobody waits for a standby, and each fetch that finds nothing costs it and the broker."""
+
+
 class _ReadCommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        return await self.call_thread(self._seek_to_positions)  # type: ignore[no-any-return]
+
+    async def _seek_to_positions(self) -> Mapping[TP, int]:
+        consumer = self._ensure_consumer()
+        positions = {
+            TP(partition.topic, partition.partition): self.app.next_offsets[partition.topic] for partition in consumer.assignment()
+        }
+        for partition, offset in positions.items():
+            consumer.seek(partition, offset)
+        return positions
+
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
         # Faust passes neither of the two on, and aiokafka reads them only when the consumer starts.
@@ -50,6 +67,9 @@ class _ReadCommittedTransport(driver.Transport):  # type: ignore[misc]
 
 
 class _Application(faust.App):  # type: ignore[misc]
+    next_offsets: dict[str, int]
+    """By the topic's name in Kafka: where reading goes on."""
+
     def _new_transport(self) -> Any:
         return _ReadCommittedTransport(self.conf.broker_consumer, self)
 
@@ -58,7 +78,7 @@ class FaustApplication:
     """Reads all topics of a master from given offsets on and hands each record to `on_record`."""
 
     def __init__(self, bootstrap: str, cluster_id: str, group: str, offsets: Mapping[Topic, int], on_record: OnRecord) -> None:
-        """Declare the agents; the offsets of `group` must be set in Kafka already."""
+        """Declare the agents; `offsets` says where each topic begins."""
         self._topics = {topic: topic_name(cluster_id, topic) for topic in offsets}
         self._on_record = on_record
         self._directory = tempfile.TemporaryDirectory(prefix="eventflink-faust-")  # Faust wants one, and keeps nothing in it here.
@@ -82,16 +102,24 @@ class FaustApplication:
             key_serializer="raw",
             value_serializer="raw",
         )
+        self._app.next_offsets = {self._topics[topic]: offset for topic, offset in offsets.items()}
         for topic, name in self._topics.items():
             self._declare_agent(topic, name)
 
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether Faust has given up."""
+        return bool(self._app.crashed or self._app.should_stop)
+
     def _declare_agent(self, topic: Topic, name: str) -> None:
         channel = self._app.topic(name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw", partitions=1)
-        on_record = self._on_record
+        on_record, next_offsets = self._on_record, self._app.next_offsets
 
         async def read(stream: Any) -> None:
             async for event in stream.events():
-                waiting = on_record(topic, event.message)
+                message = event.message
+                next_offsets[name] = max(next_offsets[name], message.offset + 1)
+                waiting = on_record(topic, message)
                 if waiting is not None:
                     await waiting
 
@@ -110,6 +138,25 @@ class FaustApplication:
         async with asyncio.timeout(START_TIMEOUT_S):
             while not wanted <= set(self._app.consumer.assignment()) or not self._app.flow_control.is_active():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)  # Faust signals neither of the two.
+
+    def wait_for_records(self, fetch_wait_ms: int) -> None:
+        """Have the broker hold fetches that find nothing for so long, from the next one on."""
+        consumer = self._app.consumer._thread._consumer  # noqa: SLF001 - aiokafka takes it only when a consumer is made
+        if consumer is not None and consumer._fetcher is not None:  # noqa: SLF001
+            consumer._fetcher._fetch_max_wait_ms = fetch_wait_ms  # noqa: SLF001
+
+    def held_back(self) -> dict[Topic, int]:
+        """Return how many offsets of each topic lie behind a client's open transaction, and are not read before it ends (P11)."""
+        consumer = self._app.consumer._thread._consumer  # noqa: SLF001 - Faust hands out neither of the two offsets
+        found: dict[Topic, int] = {}
+        for topic, name in self._topics.items():
+            partition = TP(name, 0)
+            if consumer is None or partition not in consumer.assignment():
+                continue
+            stable, end = consumer.last_stable_offset(partition), consumer.highwater(partition)
+            if stable is not None and end is not None and 0 <= stable < end:
+                found[topic] = end - stable
+        return found
 
     def pause(self, topic: Topic) -> None:
         """Stop reading a topic: its inbox is full."""

@@ -1,36 +1,59 @@
 """A running master: blob server, then one term after the other until it is told to stop.
 
-A term that ends because its leadership ended is followed by another one, after a rebuild from the log and with back-off; a
-log that cannot be folded is fatal.
+A term that ends because its leadership ended is followed by another one, after a rebuild of the state from the log and with back-off;
+the tail goes on meanwhile if it can be trusted. A log that cannot be folded is fatal.
 """
 
 import asyncio
 import gc
 import logging
 import signal
+import uuid
+from collections.abc import Collection
 
 from confluent_kafka import KafkaException
 
 from eventflink.blob.server import BlobServer
 from eventflink.blob.store import BlobStore
+from eventflink.entrypoint.clocks import monotonic_ms
+from eventflink.entrypoint.elections import ElectionService, create_election
+from eventflink.entrypoint.query_server import QueryServer
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
-from eventflink.entrypoint.term import Term, TopicReplaced, replay_to_end
+from eventflink.entrypoint.snapshots import ClusterView, SnapshotKeeper, starter
+from eventflink.entrypoint.tail import Tail, TailFailed, TopicReplaced
+from eventflink.entrypoint.term import Identity, Term
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
-from eventflink.leadership.fold import LogUnusable
-from eventflink.leadership.leader import LeadershipEnded
+from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.leader import Deposed, LeadershipEnded
+from eventflink.leadership.participant import Participant
+from eventflink.leadership.wires import AppendFailed
 from eventflink.log.administration import AdministrationError, check_durability, ensure_topics
-from eventflink.log.producers import AppendFailed
-from eventflink.log.replay import ReplayStalled, new_fold
+from eventflink.log.producers import EffectProducer
+from eventflink.log.replay import ReplayStalled, replay
+from eventflink.log.snapshots import load_fold
 from eventflink.master.master import MasterSettings
 from eventflink.model.configuration import Configuration
 from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.rehearsal import SCRATCH_MARK
 
 _logger = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S = 0.2
 MAX_BACKOFF_S = 10.0
+EFFECTS_CLOSE_TIMEOUT_S = 5.0
 
-_PASSING = (LeadershipEnded, AppendFailed, LogNotDense, ReplayStalled, KafkaException, AdministrationError, OSError, TimeoutError)
+_PASSING = (
+    LeadershipEnded,
+    AppendFailed,
+    LogNotDense,
+    TailFailed,
+    ReplayStalled,
+    KafkaException,
+    AdministrationError,
+    OSError,
+    TimeoutError,
+)
 
 
 class MasterFailed(Exception):
@@ -43,6 +66,8 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         slot_request_timeout_ms=configuration.slot_request_timeout_ms,
         job_store_capacity=configuration.job_store_capacity,
         request_horizon=configuration.request_horizon,
+        request_horizon_ms=configuration.request_horizon_ms,
+        drills_allowed=configuration.drills_allowed,
         restart_strategy=RestartStrategy(
             strategy_type=configuration.restart_strategy,
             attempts=configuration.restart_attempts,
@@ -51,47 +76,161 @@ def master_settings(configuration: Configuration) -> MasterSettings:
     )
 
 
-async def _lead(configuration: Configuration, bootstrap: str, blob_address: str, stop: asyncio.Event) -> None:
-    poisoned: dict[tuple[str, int], str] = {}
-    registry = SchemaRegistryClient(configuration.schema_registry_url)
-    backoff_s = FIRST_BACKOFF_S
-    while not stop.is_set():
-        started = asyncio.get_running_loop().time()
+class MasterProcess:
+    """The parts of one master that live as long as its process."""
+
+    def __init__(
+        self, configuration: Configuration, bootstrap: str, identity: Identity, election: ElectionService, rebound: Collection[str]
+    ) -> None:
+        """Put the parts together; nothing is read yet."""
+        self._configuration = configuration
+        self._bootstrap = bootstrap
+        self._election = election
+        self._rebound = rebound
+        self._identity = identity
+        self._registry = SchemaRegistryClient(configuration.schema_registry_url)
+        self._decoder = InboundDecoder(configuration.request_horizon_ms, self._registry.schema)
+        self._poisoned: dict[tuple[str, int], str] = {}
+        self._effects = EffectProducer(bootstrap, configuration.cluster_id)
+        self._tail: Tail | None = None
+
+    @property
+    def participant(self) -> Participant | None:
+        """The participant of the present term; None between two terms."""
+        return None if self._tail is None else self._tail.participant
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Take part in one term after the other until `stop` is set.
+
+        Raises:
+            MasterFailed: the log or a topic is not usable.
+
+        """
+        backoff_s = FIRST_BACKOFF_S
         try:
-            gc.unfreeze()  # The state of the last term is garbage now.
-            gc.collect()
-            fold = await replay_to_end(configuration, bootstrap, new_fold(master_settings(configuration)))
-            gc.freeze()  # A large state would be walked through by every full collection, and decisions would wait for that.
-            await Term(configuration, bootstrap, fold, blob_address, poisoned, registry).run(stop)
-        except (LogUnusable, LogDiverged, TopicReplaced) as error:
-            raise MasterFailed(str(error)) from error
-        except _PASSING as error:
-            _logger.warning("TermEnded reason=%s error=%s", type(error).__name__, error)
-            if asyncio.get_running_loop().time() - started > MAX_BACKOFF_S:
-                backoff_s = FIRST_BACKOFF_S
-            try:
-                await asyncio.wait_for(stop.wait(), backoff_s)
-            except TimeoutError:
-                backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
+            while not stop.is_set():
+                started = asyncio.get_running_loop().time()
+                try:
+                    await self._run_term(stop)
+                except (LogUnusable, LogDiverged, TopicReplaced) as error:
+                    raise MasterFailed(str(error)) from error
+                except Deposed as error:
+                    _logger.warning("Deposed reason=%s", error)
+                except _PASSING as error:
+                    _logger.warning("TermEnded reason=%s error=%s", type(error).__name__, error)
+                    await self._drop_tail()
+                    if asyncio.get_running_loop().time() - started > MAX_BACKOFF_S:
+                        backoff_s = FIRST_BACKOFF_S
+                    backoff_s = await _wait(stop, backoff_s)
+        finally:
+            await self._drop_tail()
+            await asyncio.to_thread(self._effects.close, EFFECTS_CLOSE_TIMEOUT_S)
+
+    async def _run_term(self, stop: asyncio.Event) -> None:
+        gc.unfreeze()  # The state of the last term is garbage now.
+        gc.collect()
+        fold = await asyncio.to_thread(self._rebuild)
+        gc.freeze()  # A large state would be walked through by every full collection, and decisions would wait for that.
+        tail = self._tail
+        if tail is None:
+            tail = self._tail = Tail(self._configuration, self._bootstrap, self._registry, self._rebound)
+            await tail.start(fold)
+        tail.check()
+        await Term(
+            self._configuration,
+            self._bootstrap,
+            self._identity,
+            fold,
+            tail,
+            self._election.election,
+            self._effects,
+            self._decoder,
+            self._poisoned,
+        ).run(stop)
+
+    def _rebuild(self) -> Fold:
+        """Take the newest snapshot, and fold the log behind it up to its present end."""
+        cluster_id = self._configuration.cluster_id
+        fold = load_fold(self._bootstrap, cluster_id, master_settings(self._configuration))
+        return replay(self._bootstrap, cluster_id, fold)
+
+    def look(self) -> ClusterView | None:
+        """Return what the keeper of snapshots goes by; None between two terms."""
+        participant = self.participant
+        if participant is None:
+            return None
+        fold = participant.fold
+        leads = participant.leader is not None
+        return ClusterView(fold.last_offset, fold.master.upkeep, leads, participant.rank(monotonic_ms()))
+
+    async def _drop_tail(self) -> None:
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            await tail.stop()
 
 
-async def _run(configuration: Configuration, bootstrap: str) -> None:
+async def _wait(stop: asyncio.Event, backoff_s: float) -> float:
+    """Wait for the back-off or the end; return the next back-off."""
+    try:
+        await asyncio.wait_for(stop.wait(), backoff_s)
+    except TimeoutError:
+        return min(2 * backoff_s, MAX_BACKOFF_S)
+    return backoff_s
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task; whatever it ended with before is told, and ends nothing else."""
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        pass
+    except Exception as error:
+        _logger.exception("TaskFailed reason=%s", type(error).__name__)
+
+
+async def _run(configuration: Configuration, bootstrap: str, rebound: Collection[str]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
+    incarnation = uuid.uuid4().hex
+    election = create_election(configuration, incarnation)
     server = BlobServer(
         BlobStore(configuration.blob_path), configuration.blob_bind_host, configuration.blob_port, configuration.blob_max_bytes
     )
     port = await server.start()
     try:
-        await _lead(configuration, bootstrap, f"{configuration.rpc_address}:{port}", stop)
+        try:
+            await asyncio.to_thread(election.start)
+        except OSError as error:  # TimeoutError is one.
+            raise MasterFailed(f"high-availability.type {configuration.high_availability}: {error}") from error
+        identity = Identity(incarnation, f"{configuration.rpc_address}:{port}")
+        process = MasterProcess(configuration, bootstrap, identity, election, rebound)
+        query_server = QueryServer(
+            bootstrap,
+            configuration.cluster_id,
+            configuration.master_id,
+            configuration.query_bind_host,
+            configuration.query_port,
+            lambda: process.participant,
+        )
+        identity.query_address = f"{configuration.rpc_address}:{await query_server.start()}"
+        keeper = asyncio.create_task(SnapshotKeeper(configuration, starter(configuration, bootstrap)).run(process.look))
+        try:
+            await process.run(stop)
+        finally:
+            await _end(keeper)
+            await query_server.stop()
     finally:
+        await asyncio.to_thread(election.close)
         await server.stop()
 
 
-def run_master(configuration: Configuration, bootstrap: str) -> int:
+def run_master(configuration: Configuration, bootstrap: str, rebound: Collection[str] = ()) -> int:
     """Run a master until SIGTERM or SIGINT; return the exit code.
+
+    `rebound` names inbound topics that an operator knows to have been created again: their cursors are bound to what is there now.
 
     Raises:
         MasterFailed: it cannot run; the message says why.
@@ -99,8 +238,13 @@ def run_master(configuration: Configuration, bootstrap: str) -> int:
 
     """
     configuration = configuration.with_ids()
+    if configuration.drills_rehearsal and SCRATCH_MARK not in configuration.cluster_id:
+        raise MasterFailed(
+            f"drills.rehearsal is for masters on a copy of a log, whose cluster id contains '{SCRATCH_MARK}': "
+            f"a master of '{configuration.cluster_id}' would never clean up"
+        )
     ensure_topics(bootstrap, configuration.cluster_id, configuration.replication_factor)
     for warning in check_durability(bootstrap, configuration.cluster_id, configuration.replication_factor):
         _logger.warning("NotDurable %s", warning)
-    asyncio.run(_run(configuration, bootstrap))
+    asyncio.run(_run(configuration, bootstrap, rebound))
     return 0

@@ -1,51 +1,69 @@
-"""One term of a master: tail, wait while somebody leads, campaign, lead, until it is stopped or its leadership ends.
+"""One term of a master: a participant, driven by Kafka and by time until it is stopped or its term ends.
 
-The machines of `leadership/` decide; this module gives them records, times and ids, appends what they hand out and releases
-what they allow. Agents only enqueue. All of it runs in one event loop, in turns that are bounded, so that nothing starves.
+The machines of `leadership/` decide; this module gives them records, times and ids, appends what they hand out and produces
+what they release. All of it runs in one event loop, in turns that are bounded, so that nothing starves.
 """
 
 import asyncio
 import logging
 import uuid
-from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from eventflink.entrypoint.cleaning import Cleaner
+from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
-from eventflink.entrypoint.faust_application import FaustApplication
-from eventflink.entrypoint.liveness import Liveness
-from eventflink.entrypoint.release import Releaser
-from eventflink.entrypoint.schema_registry import SchemaRegistryClient
-from eventflink.events.codec import PayloadCodec, UndecodableRecord
-from eventflink.events.effects import LeaderBeat, Resignation
-from eventflink.events.topics import INBOUND, Topic, topic_name
+from eventflink.entrypoint.drill_orders import obey
+from eventflink.entrypoint.tail import Tail, TailFailed
+from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
+from eventflink.leadership.election import Election
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.inbox import InboundRecord, PartitionInbox
-from eventflink.leadership.leader import ApplyFailed, LeadershipEnded, Released
-from eventflink.leadership.role import MasterRole, RoleSettings
-from eventflink.log.administration import delete_group, set_group_offsets, topic_ids, watermarks
-from eventflink.log.producers import AppendFailed, EffectProducer, LogAppender
-from eventflink.log.replay import replay
-from eventflink.master.effects import unacknowledged
-from eventflink.master.inputs import BindInputs, CleanupFailed, LoseInputs, MasterInput
+from eventflink.leadership.leader import ApplyFailed, LeadershipEnded
+from eventflink.leadership.participant import Participant, ParticipantSettings
+from eventflink.leadership.wires import AppendFailed
+from eventflink.log.producers import EffectProducer, LogAppender
+from eventflink.master.effects import CleanUp, DrillOrder
+from eventflink.master.inputs import MasterInput
 from eventflink.model.configuration import Configuration
-from eventflink.model.statuses import Role
+from eventflink.model.statuses import DrillStepType, Role
 
 _logger = logging.getLogger(__name__)
 
-RECORDS_PER_TURN = 512
-TURN_MS = 5
-"""How long one turn decides at most before the event loop goes on to read."""
+TICK_S = 0.01
+MIN_DEAF_MS = 10_000
+DEAF_LEASES = 5
+"""A master that has not heard itself on `leadership` for so long begins to read anew."""
 
-TICK_S = 0.02
-TIMERS_INTERVAL_MS = 100
-MAX_TIMERS = 10_000
+_ENDS = (LeadershipEnded, AppendFailed, LogNotDense, LogDiverged, LogUnusable, TailFailed)
 
 
-class TopicReplaced(Exception):
-    """An inbound topic is not the one that its cursor was bound to (P9)."""
+@dataclass(slots=True)
+class Identity:
+    """Who this process is to the others."""
+
+    incarnation: str
+    blob_address: str
+    query_address: str = ""
+
+
+class KafkaWires:
+    """What a participant does to the world, done with Kafka."""
+
+    def __init__(self, appender: LogAppender, effects: EffectProducer, tail: Tail, on_fall: Callable[[DrillOrder], None]) -> None:
+        """Take the open connections; `on_clean_up` is set by the term."""
+        self.append = appender.append
+        self.produce = effects.produce
+        self.pause = tail.pause
+        self.resume = tail.resume
+        self.fall = on_fall
+        self.on_clean_up: Callable[[CleanUp], None] | None = None
+
+    def clean_up(self, order: CleanUp) -> None:
+        """Queue a clean-up."""
+        if self.on_clean_up is not None:
+            self.on_clean_up(order)
 
 
 class Term:
@@ -55,54 +73,62 @@ class Term:
         self,
         configuration: Configuration,
         bootstrap: str,
+        identity: Identity,
         fold: Fold,
-        blob_address: str,
+        tail: Tail,
+        election: Election,
+        effects: EffectProducer,
+        decoder: InboundDecoder,
         poisoned: dict[tuple[str, int], str],
-        registry: SchemaRegistryClient,
     ) -> None:
-        """Prepare a term that starts from `fold`."""
+        """Prepare a term that starts from `fold`; the tail reads already."""
         self._configuration = configuration
-        self._bootstrap = bootstrap
-        self._blob_address = blob_address
-        self._registry = registry
+        self._tail = tail
+        self._election = election
+        self._effects = effects
         self._poisoned = poisoned
-        cluster_id = configuration.cluster_id
-        self._inboxes = {str(topic): PartitionInbox(configuration.inbox_size) for topic in INBOUND}
-        decoder = InboundDecoder(configuration.request_horizon_ms, registry.schema)
-        settings = RoleSettings(configuration.master_id, configuration.window_size, configuration.lease_timeout_ms)
-        self.role = MasterRole(settings, fold, decoder, self._inboxes, poisoned)
-        self._appender = LogAppender(bootstrap, cluster_id, configuration.lease_timeout_ms)
-        self._effects = EffectProducer(bootstrap, cluster_id)
-        self._cleaner = Cleaner(configuration.working_path, self._later)
-        self._releaser = Releaser(self._effects, configuration.master_id, self._cleaner.submit)
-        self._liveness = Liveness(configuration, self._releaser)
-        self._log: deque[tuple[int, int, bytes]] = deque()
-        self._paused: set[Topic] = set()
-        self._topic_ids: dict[Topic, str] = {}
-        self._low_offsets: dict[Topic, int] = {}
+        self._stop_requested: Callable[[], None] = lambda: None
+        self._appender = LogAppender(bootstrap, configuration.cluster_id, configuration.lease_timeout_ms)
+        cleaner = NotingCleaner if configuration.drills_rehearsal else Cleaner
+        self._cleaner = cleaner(configuration.working_path, self._later)
+        wires = KafkaWires(self._appender, effects, tail, self._fall)
+        wires.on_clean_up = self._cleaner.submit
+        self.participant = Participant(
+            settings=_settings(configuration, identity),
+            fold=fold,
+            decoder=decoder,
+            inboxes=tail.inboxes,
+            election=election,
+            wires=wires,
+            topics=tail.topics,
+            mint_leader_id=lambda: f"{configuration.master_id}-{uuid.uuid4().hex}",
+            poisoned=poisoned,
+            log=tail.log,
+            is_paused=tail.paused,
+        )
+        now = monotonic_ms()
+        self.participant.heard_itself_ms = now
+        election.begin(now)  # From here on whoever leads is heard: a whole lease of silence has to pass (L2).
+        self._role = self.participant.role.role
         self._scheduled = False
-        self._leadership_codec = PayloadCodec("LeadershipEnvelope")
-        self._beat_heard_ms = 0
-        self._next_beat_ms = 0
-        self._next_timers_ms = 0
-        self._next_resend_ms = 0
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._application: FaustApplication | None = None
-
-    # -- the course of a term --------------------------------------------------------------------------------------
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Lead until `stop` is set, or until the leadership ends.
+        """Take part until `stop` is set, or until the leadership or the candidacy ends.
 
         Raises:
-            LeadershipEnded, AppendFailed: the leadership is over; another term may follow.
-            LogUnusable, LogDiverged, LogNotDense, TopicReplaced: this master cannot go on.
+            LeadershipEnded, AppendFailed, TailFailed: the term is over; another one may follow.
+            LogUnusable, LogDiverged, LogNotDense: the log cannot be followed.
 
         """
-        group = f"{self._configuration.cluster_id}.{self._configuration.master_id}.{uuid.uuid4().hex}"
+        tail, participant = self._tail, self.participant
+        self._stop_requested = stop.set
+        tail.participant, tail.on_progress = participant, self._schedule
+        tail.hurry(is_wanted=False)
         tasks: list[asyncio.Task[None]] = []
+        orderly = False
         try:
-            await self._start_tail(group)
+            await asyncio.to_thread(self._appender.connect)
             tasks = [asyncio.create_task(self._tick_forever()), asyncio.create_task(self._cleaner.run())]
             stopping = asyncio.create_task(stop.wait())
             waiting: set[asyncio.Future[Any]] = {stopping, self._ended, *tasks}
@@ -113,128 +139,32 @@ class Term:
                     task.result()
             if self._ended.done():
                 self._ended.result()
-            self._resign()
+            orderly = True
+            await self._leave()
         finally:
+            tail.participant = None
             for task in tasks:
                 task.cancel()
-            await self._close(group)
+            participant.fall("the term is over")
+            self._election.end()
+            await asyncio.to_thread(self._appender.close, self._configuration.lease_timeout_ms / 1000 if orderly else 0.0)
 
-    async def _start_tail(self, group: str) -> None:
-        """Begin to read every topic: the log where the replay ended, the inputs at their cursors, beats at their end."""
-        bootstrap, cluster_id, fold = self._bootstrap, self._configuration.cluster_id, self.role.fold
-        self._topic_ids = await asyncio.to_thread(topic_ids, bootstrap, cluster_id)
-        names = {topic: topic_name(cluster_id, topic) for topic in (*INBOUND, Topic.HEARTBEATS, Topic.LEADERSHIP)}
-        marks = await asyncio.to_thread(watermarks, bootstrap, [(name, 0) for name in names.values()])
-        offsets = {Topic.LOG: fold.last_offset + 1}
-        for topic in (Topic.HEARTBEATS, Topic.LEADERSHIP):
-            offsets[topic] = marks[names[topic], 0].high
-        for topic in INBOUND:
-            low = self._low_offsets[topic] = marks[names[topic], 0].low
-            cursor = fold.master.requests.cursors.get(topic)
-            if cursor is not None and cursor.topic_id and self._topic_ids[topic] not in ("", cursor.topic_id):
-                raise TopicReplaced(
-                    f"{names[topic]} has the id {self._topic_ids[topic]}, but its cursor was bound to {cursor.topic_id}: "
-                    "the topic was deleted and created again, and offsets of the old one mean nothing in it"
-                )
-            offsets[topic] = low if cursor is None else max(low, cursor.next_offset)
-        await asyncio.to_thread(set_group_offsets, bootstrap, group, {(topic_name(cluster_id, t), 0): o for t, o in offsets.items()})
-        self._application = FaustApplication(bootstrap, cluster_id, group, offsets, self._on_record)
-        await self._application.start()
-        self._beat_heard_ms = monotonic_ms()  # From here on whoever leads is heard: a whole lease of silence has to pass (L2).
-
-    def _campaign(self) -> None:
-        leader_id = f"{self._configuration.master_id}-{uuid.uuid4().hex}"
-        self._appender.append(self.role.campaign(leader_id, self._blob_address, wall_ms(), monotonic_ms()))
-        _logger.info("Candidate epoch=%d leader=%s", self.role.fold.acceptance.epoch + 1, leader_id)
-
-    def _promoted(self) -> None:
-        """Begin to lead: bind what is not bound, note what was lost, say what nobody may have heard."""
-        leader, master = self.role.leader, self.role.fold.master
-        assert leader is not None  # noqa: S101 - for the type checker; the role is LEADER
-        for topic in INBOUND:
-            cursor = master.requests.cursors.get(topic)
-            if cursor is None:
-                leader.timers.append(BindInputs(topic, self._topic_ids[topic], self._low_offsets[topic]))
-            elif self._low_offsets[topic] > cursor.next_offset:
-                leader.timers.append(LoseInputs(topic, self._low_offsets[topic]))
-        now = monotonic_ms()
-        self._liveness.promoted(now)
-        self._next_resend_ms = now + self._configuration.redeploy_interval_ms
-        epoch = self.role.fold.acceptance.epoch
-        for recent in self.role.recent_replies():
-            self._releaser.release(recent, epoch)
-        _logger.info("LeadershipGranted epoch=%d offset=%d", epoch, self.role.fold.last_offset)
-
-    def _resign(self) -> None:
-        acceptance, leads = self.role.fold.acceptance, self.role.role is Role.LEADER
-        self.role.resign()
-        if leads:
-            self._releaser.resign(Resignation(acceptance.epoch, acceptance.leader_id))
-            _logger.info("Resigned epoch=%d", acceptance.epoch)
-
-    async def _close(self, group: str) -> None:
-        timeout_s = self._configuration.lease_timeout_ms / 1000
-        await asyncio.to_thread(self._appender.close, timeout_s)
-        await asyncio.to_thread(self._effects.close, 5.0)
-        if self._application is not None:
-            await self._application.stop()
-        try:
-            await asyncio.to_thread(delete_group, self._bootstrap, group)
-        except Exception as error:  # noqa: BLE001 - whatever it is: the broker forgets an empty group by itself
-            _logger.info("GroupNotDeleted group=%s error=%s", group, error)
-
-    # -- records in ------------------------------------------------------------------------------------------------
-
-    def _on_record(self, topic: Topic, message: Any) -> Any:
-        """Enqueue one record; agents call this in the event loop."""
-        if topic is Topic.LOG:
-            self._log.append((message.offset, round(message.timestamp * 1000), message.value or b""))
-        elif topic is Topic.HEARTBEATS:
-            self._liveness.on_heartbeat(message.value, monotonic_ms())
-            return None
-        elif topic is Topic.LEADERSHIP:
-            self._on_leadership(message.value)
-            return None
-        else:
-            schema_id = self._registry.needs(message.value)
-            if schema_id is not None:
-                return self._fetch_then_enqueue(schema_id, topic, message)
-            self._enqueue(topic, message)
-        self._schedule()
-        return None
-
-    def _on_leadership(self, value: bytes | None) -> None:
-        """Hear whether somebody leads: a beat counts from now, a resignation ends the wait."""
-        try:
-            payload, _ = self._leadership_codec.decode(value or b"")
-        except UndecodableRecord as error:
-            _logger.warning("LeadershipRecordUnreadable error=%s", error)
-            return
-        if isinstance(payload, LeaderBeat):
-            self._beat_heard_ms = monotonic_ms()
-        elif isinstance(payload, Resignation):
-            self._beat_heard_ms = 0
-
-    async def _fetch_then_enqueue(self, schema_id: int, topic: Topic, message: Any) -> None:
-        await self._registry.fetch(schema_id)
-        self._enqueue(topic, message)
-        self._schedule()
-
-    def _enqueue(self, topic: Topic, message: Any) -> None:
-        inbox = self._inboxes[topic]
-        inbox.put(InboundRecord(str(topic), message.offset, round(message.timestamp * 1000), message.key, message.value))
-        if inbox.is_full and topic not in self._paused and self._application is not None:
-            self._paused.add(topic)
-            self._application.pause(topic)
-
-    def _later(self, value: MasterInput) -> None:
-        """Take an internal input."""
-        leader = self.role.leader
-        if leader is not None and (len(leader.timers) < MAX_TIMERS or not isinstance(value, CleanupFailed)):
-            leader.timers.append(value)
-            self._schedule()
+    async def _leave(self) -> None:
+        """Leave in order: what was decided is read back and released first, for at most a lease."""
+        participant = self.participant
+        participant.is_draining = True
+        deadline = monotonic_ms() + self._configuration.lease_timeout_ms
+        while not participant.is_drained and not self._ended.done() and monotonic_ms() < deadline:  # noqa: ASYNC110 - the deadline ends it
+            await asyncio.sleep(TICK_S)
+        epoch = participant.fold.acceptance.epoch
+        if participant.resign():
+            _logger.info("Resigned epoch=%d", epoch)
 
     # -- turns -----------------------------------------------------------------------------------------------------
+
+    def _later(self, value: MasterInput) -> None:
+        self.participant.later(value)
+        self._schedule()
 
     def _schedule(self) -> None:
         """Have a turn soon; several reasons make one turn."""
@@ -243,73 +173,25 @@ class Term:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Read back, decide, append, release: a bounded amount of each."""
         self._scheduled = False
         if self._ended.done():
             return
         try:
-            more = self._read_back()
-            more = self._decide() or more
+            more = self.participant.turn(monotonic_ms, wall_ms())
             self._appender.poll()
-        except (LeadershipEnded, AppendFailed, LogNotDense, LogDiverged, LogUnusable) as error:
+        except Exception as error:  # noqa: BLE001 - told apart in `_end`
             self._end(error)
             return
-        except Exception as error:
-            # A defect of ours. The state is doubtful, and a loop that went on without its turns would lead without deciding.
-            _logger.exception("TurnFailed epoch=%d offset=%d", self.role.fold.acceptance.epoch, self.role.fold.last_offset)
-            self._end(LeadershipEnded(f"a turn failed: {error!r}"))
-            return
         self._effects.poll()
-        self._resume_reading()
+        self._note_role()
         if more:
             self._schedule()
-
-    def _end(self, error: Exception) -> None:
-        self.role.fall()
-        if isinstance(error, ApplyFailed) and error.record is not None:
-            self._poisoned[error.record.topic, error.record.offset] = str(error)
-        if not self._ended.done():
-            self._ended.set_exception(error)
-
-    def _read_back(self) -> bool:
-        was = self.role.role
-        for _ in range(min(len(self._log), RECORDS_PER_TURN)):
-            offset, timestamp_ms, value = self._log.popleft()
-            released = self.role.on_record(offset, timestamp_ms, value, monotonic_ms())
-            if self.role.role is not was and self.role.role is Role.LEADER:
-                was = self.role.role
-                self._promoted()
-            if released is not None:
-                self._releaser.release(released, self.role.fold.acceptance.epoch)
-        return bool(self._log)
-
-    def _decide(self) -> bool:
-        leader, clock = self.role.leader, self.role.clock
-        if leader is None or clock is None:
-            return False
-        monotonic = started = monotonic_ms()
-        now = clock.read(monotonic, wall_ms())
-        while monotonic - started < TURN_MS:
-            value = leader.decide_next(now, monotonic)
-            if value is None:
-                return False
-            self._appender.append(value)
-            monotonic = monotonic_ms()
-        return True
-
-    def _resume_reading(self) -> None:
-        for topic in [t for t in self._paused if self._inboxes[t].has_room]:
-            self._paused.discard(topic)
-            if self._application is not None:
-                self._application.resume(topic)
-
-    # -- time ------------------------------------------------------------------------------------------------------
 
     async def _tick_forever(self) -> None:
         while not self._ended.done():
             try:
                 self._tick(monotonic_ms())
-            except (LeadershipEnded, AppendFailed, LogNotDense, LogDiverged, LogUnusable) as error:
+            except Exception as error:  # noqa: BLE001 - told apart in `_end`
                 self._end(error)
                 return
             await asyncio.sleep(TICK_S)
@@ -317,54 +199,55 @@ class Term:
     def _tick(self, now: int) -> None:
         self._appender.poll()
         self._effects.poll()
-        self._read_back()  # What has arrived is no longer unconfirmed, however late this turn comes.
-        self.role.check(now)
-        if self.role.role is Role.STANDBY and now - self._beat_heard_ms > self._configuration.lease_timeout_ms:
-            self._campaign()
-        leader, clock = self.role.leader, self.role.clock
-        if leader is None or clock is None:
-            return
-        if now >= self._next_beat_ms and leader.may_beat(now):
-            self._next_beat_ms = now + self._configuration.leader_beat_interval_ms
-            acceptance = self.role.fold.acceptance
-            self._releaser.beat(
-                LeaderBeat(
-                    acceptance.epoch,
-                    acceptance.leader_id,
-                    self._configuration.master_id,
-                    self._blob_address,
-                    self.role.fold.last_offset,
-                )
-            )
-        if now >= self._next_timers_ms:
-            self._next_timers_ms = now + TIMERS_INTERVAL_MS
-            self._run_timers(now)
-        if now >= self._next_resend_ms:
-            self._next_resend_ms = now + self._configuration.redeploy_interval_ms
-            self._resend()
+        self._tail.check()
+        self.participant.tick(now, wall_ms())
+        deaf_ms = now - self.participant.heard_itself_ms
+        if deaf_ms > max(MIN_DEAF_MS, DEAF_LEASES * self._configuration.lease_timeout_ms):
+            raise TailFailed(f"nothing was heard on '{Topic.LEADERSHIP}' for {deaf_ms} ms, not even what this master said itself")
+        self._note_role()
         self._schedule()
 
-    def _run_timers(self, now: int) -> None:
-        leader, clock, master = self.role.leader, self.role.clock, self.role.fold.master
-        if leader is None or clock is None or leader.timers:
-            return  # What was due before is not decided yet.
-        log_now = clock.read(now, wall_ms())
-        leader.timers.extend(master.due(log_now))
-        leader.timers.extend(self._liveness.overdue(master, self.role.fold.acceptance.leader_id, now))
-        for clean_up in master.due_clean_ups(log_now):
-            self._cleaner.submit(clean_up)
+    def _end(self, error: Exception) -> None:
+        fold = self.participant.fold
+        self.participant.fall(str(error))
+        if not isinstance(error, _ENDS):
+            # A defect of ours. The state is doubtful, and a loop that went on without its turns would lead without deciding.
+            _logger.error("TurnFailed epoch=%d offset=%d", fold.acceptance.epoch, fold.last_offset, exc_info=error)
+            error = LeadershipEnded(f"a turn failed: {error!r}")
+        if isinstance(error, ApplyFailed) and error.record is not None:
+            self._poisoned[error.record.topic, error.record.offset] = str(error)
+        if not self._ended.done():
+            self._ended.set_exception(error)
 
-    def _resend(self) -> None:
-        """Send again what nobody has confirmed; only from an accepted state, so that P4 holds."""
-        leader = self.role.leader
-        if leader is None or leader.unconfirmed:
+    def _note_role(self) -> None:
+        role, acceptance = self.participant.role.role, self.participant.fold.acceptance
+        if role is self._role:
             return
-        acceptance = self.role.fold.acceptance
-        effects = list(unacknowledged(self.role.fold.master))
-        released = Released(self.role.fold.last_offset, acceptance.epoch, acceptance.sequence, acceptance.leader_id, effects, None)
-        self._releaser.release(released, acceptance.epoch)
+        self._role = role
+        self._tail.hurry(is_wanted=role is not Role.STANDBY)
+        if role is Role.LEADER:
+            _logger.info("LeadershipGranted epoch=%d offset=%d", acceptance.epoch, self.participant.fold.last_offset)
+        elif role is Role.CANDIDATE:
+            _logger.info("Candidate epoch=%d", acceptance.epoch + 1)
+
+    def _fall(self, order: DrillOrder) -> None:
+        _logger.warning("DrillStepOrdered step=%s duration_ms=%d", order.step, order.duration_ms)
+        if order.step is DrillStepType.STOP:
+            self._stop_requested()
+        else:
+            obey(order)
 
 
-async def replay_to_end(configuration: Configuration, bootstrap: str, fold: Fold) -> Fold:
-    """Fold the log up to its present end, in a thread."""
-    return await asyncio.to_thread(replay, bootstrap, configuration.cluster_id, fold)
+def _settings(configuration: Configuration, identity: Identity) -> ParticipantSettings:
+    return ParticipantSettings(
+        master_id=configuration.master_id,
+        incarnation=identity.incarnation,
+        blob_address=identity.blob_address,
+        query_address=identity.query_address,
+        lease_timeout_ms=configuration.lease_timeout_ms,
+        beat_interval_ms=configuration.leader_beat_interval_ms,
+        window_size=configuration.window_size,
+        resend_interval_ms=configuration.redeploy_interval_ms,
+        heartbeat_interval_ms=configuration.heartbeat_interval_ms,
+        loss_timeout_ms=configuration.loss_timeout_ms,
+    )

@@ -98,7 +98,8 @@ class Fold:
         """Take note of an accepted record whose events are applied (a leader applies its own before it appends them)."""
         self.last_offset = offset
         self.last_timestamp_ms = timestamp_ms
-        self.last_decided_at_ms = decided_at_ms
+        # A candidate that had not read everything yet dates its grant too early; time does not go back for that.
+        self.last_decided_at_ms = max(self.last_decided_at_ms, decided_at_ms)
         self.running_hash = next_hash(self.running_hash, value)
         self.acceptance.advance(epoch, sequence, leader_id)
         self.accepted_count += 1

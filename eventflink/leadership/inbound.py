@@ -14,14 +14,22 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from eventflink.events.codec import PayloadCodec, ReportsCodec, UndecodableRecord, decode_body, read_payload
-from eventflink.events.inputs import CancelJob, Command, JobSubmission, RequestFileUpload
+from eventflink.events.inputs import (
+    CancelJob,
+    Command,
+    ConfirmSnapshot,
+    DrillStep,
+    JobSubmission,
+    ReportSnapshot,
+    RequestFileUpload,
+)
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.master.inputs import InputTooOld, MasterInput, PoisonedInput, UnreadableInput
 from eventflink.master.requests import NO_REPLY
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph_document import InvalidJobGraph, describe_errors, is_valid_job_id, parse_job_graph, to_document
-from eventflink.model.statuses import TaskFile
+from eventflink.model.statuses import DrillStepType, TaskFile
 
 CONFLUENT_MAGIC: Final = 0
 CONFLUENT_HEADER_LENGTH: Final = 5
@@ -74,6 +82,16 @@ class RequestFileUploadDocument(RequestDocument):
     file: Literal["LOG", "STDOUT", "STDERR"] = "LOG"
 
 
+class DrillStepDocument(RequestDocument):
+    """A JSON record of `commands` that asks the leader to fall."""
+
+    type: Literal["DrillStep"]
+    drill_id: str = Field(max_length=128)
+    step: Literal["STOP", "FREEZE", "KILL"]
+    master_id: str
+    duration_ms: int = 0
+
+
 @dataclass(slots=True)
 class Inbound:
     """What a record says, and who said it."""
@@ -111,11 +129,15 @@ class InboundDecoder:
         return self._checked_request(record, payload, now_ms)
 
     def poisoned(self, record: InboundRecord, error: str, now_ms: int) -> Inbound:
-        """Return the refusal of an input that ended a leadership."""
-        request_id, partition, subject = "", -1, ""
-        for value in self.decode(record, now_ms).inputs:
-            if isinstance(value, JobSubmission | CancelJob | RequestFileUpload):
-                request_id, partition, subject = value.request_id, value.reply_partition, value.job_id
+        """Return the refusal of an input that ended a leadership; whoever asked is answered if that can still be read from it."""
+        request_id, partition, subject = "", NO_REPLY, ""
+        try:
+            inputs = self.decode(record, now_ms).inputs
+        except Exception:  # noqa: BLE001 - it may be the decoder that it ends leaderships in
+            inputs = ()
+        for value in inputs:
+            if isinstance(value, JobSubmission | Command):
+                request_id, partition, subject = value.request_id, value.reply_partition, _subject_of(value)
         return Inbound((PoisonedInput(record.topic, record.offset, error, request_id, partition, subject),))
 
     def _request(self, topic: Topic, value: bytes) -> JobSubmission | Command:
@@ -131,7 +153,7 @@ class InboundDecoder:
             payload = _as_ours(codec, read_payload(fields["payload"]))
         else:
             payload, _ = codec.decode(value)
-        if not isinstance(payload, JobSubmission | CancelJob | RequestFileUpload):
+        if not isinstance(payload, JobSubmission | Command):
             raise UndecodableRecord(f"a {type(payload).__name__} is nothing for {topic}")
         return payload
 
@@ -150,13 +172,15 @@ class InboundDecoder:
                 payload.job_graph = parse_job_graph(to_document(payload.job_graph), "job_graph")
             except InvalidJobGraph as error:
                 return Inbound((_refusal_of(payload, f"{record.topic}@{record.offset}: {error}"),), payload.actor)
-        if not is_valid_job_id(payload.job_id):
+        subject = _subject_of(payload)
+        if not is_valid_job_id(subject):
+            field = next(name for name in _SUBJECT_FIELDS if hasattr(payload, name))
             rule = "may hold only letters, digits, '.', '_' and '-', at most 128, beginning with a letter or digit"
-            return Inbound((_refusal_of(payload, f"job_id '{payload.job_id[:200]}' {rule}"),))
+            return Inbound((_refusal_of(payload, f"{field} '{subject[:200]}' {rule}"),))
         payload.actor = payload.actor[:256]
         age_ms = now_ms - record.timestamp_ms
         if record.timestamp_ms > 0 and age_ms > self._horizon_ms:
-            return Inbound((InputTooOld(payload.request_id, payload.reply_partition, payload.job_id, age_ms),), payload.actor)
+            return Inbound((InputTooOld(payload.request_id, payload.reply_partition, subject, age_ms),), payload.actor)
         return Inbound((payload,), payload.actor)
 
     def _unreadable(self, record: InboundRecord, code: str, message: str) -> UnreadableInput:
@@ -245,7 +269,11 @@ def _submission_from_json(value: bytes) -> JobSubmission:
 
 def _command_from_json(value: bytes) -> Command:
     document = _parsed_json(value)
-    kinds: dict[object, type[RequestDocument]] = {"CancelJob": CancelJobDocument, "RequestFileUpload": RequestFileUploadDocument}
+    kinds: dict[object, type[RequestDocument]] = {
+        "CancelJob": CancelJobDocument,
+        "RequestFileUpload": RequestFileUploadDocument,
+        "DrillStep": DrillStepDocument,
+    }
     kind = document.get("type")
     model = kinds.get(kind) if isinstance(kind, str) else None
     if model is None:
@@ -257,8 +285,20 @@ def _command_from_json(value: bytes) -> Command:
     fields = command.model_dump(exclude={"type"})
     if isinstance(command, CancelJobDocument):
         return CancelJob(**fields)
+    if isinstance(command, DrillStepDocument):
+        return DrillStep(**{**fields, "step": DrillStepType(fields["step"])})
     return RequestFileUpload(**{**fields, "file": TaskFile(fields["file"])})
 
 
+_SUBJECT_FIELDS: Final = ("job_id", "snapshot_id", "drill_id")
+
+
+def _subject_of(payload: JobSubmission | Command) -> str:
+    """Return the id of what a request is about."""
+    if isinstance(payload, DrillStep):
+        return payload.drill_id
+    return payload.snapshot_id if isinstance(payload, ReportSnapshot | ConfirmSnapshot) else payload.job_id
+
+
 def _refusal_of(payload: JobSubmission | Command, message: str) -> UnreadableInput:
-    return UnreadableInput("InvalidRequest", message, payload.job_id[:128], payload.request_id[:128], payload.reply_partition)
+    return UnreadableInput("InvalidRequest", message, _subject_of(payload)[:128], payload.request_id[:128], payload.reply_partition)

@@ -2,14 +2,15 @@
 
 A standby folds. A candidate has appended its grant and waits to read it back: the first grant of an epoch in log order wins,
 for every reader alike. When the winner reads its own grant, its state is complete; it sends again whatever nobody has
-confirmed, and decides. Clocks and ids are handed in; the records to append and the effects to release are handed out.
+confirmed, and decides. After a leader that did not say farewell the first inputs are decided with caution (P10). Clocks and ids
+are handed in; the records to append and the effects to release are handed out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from eventflink.events.decision import Decision
-from eventflink.events.log_events import LeadershipGranted
+from eventflink.events.decision import Decision, InputCause
+from eventflink.events.log_events import InputsBound, LeadershipGranted
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import PartitionInbox
@@ -38,9 +39,15 @@ class MasterRole:
     inboxes: dict[str, PartitionInbox]
     poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
     """Inputs (topic, offset) that ended a leadership of this process, with how: they are refused."""
+    high_offsets: Mapping[str, int] = field(default_factory=dict)
+    """Where each inbound topic ended when this process began to read it."""
+    unbound: set[str] = field(default_factory=set)
+    """Topics whose cursors still count the offsets of another one of that name (P9)."""
     role: Role = Role.STANDBY
     leader: Leader | None = None
     clock: LogClock | None = None
+    resigned: str = ""
+    """The candidacy that last said farewell: who comes after it need not be cautious."""
     _grant: bytes = b""
     _campaigned_at_ms: int = 0
 
@@ -85,21 +92,40 @@ class MasterRole:
                 self.leader = None
                 raise
         before_ms, before_timestamp_ms = self.fold.last_decided_at_ms, self.fold.last_timestamp_ms
+        predecessor = self.fold.acceptance.leader_id
         decision = self.fold.take(offset, timestamp_ms, value)
+        if decision is not None:
+            self._trim(decision)
         if self.role is Role.CANDIDATE and value == self._grant:
-            if decision is None:
+            if decision is None:  # Somebody else's grant of the epoch came first; this fold is as good as theirs.
                 self._become(Role.STANDBY)
-                raise LeadershipEnded(f"log@{offset}: somebody else's grant of the epoch came first")
-            return self._promoted(offset, decision, before_ms, timestamp_ms - before_timestamp_ms, monotonic_ms)
+                return None
+            silence_ms = timestamp_ms - before_timestamp_ms
+            return self._promoted(offset, decision, before_ms, silence_ms, monotonic_ms, is_cautious=predecessor not in ("", self.resigned))
         return None
 
-    def _promoted(self, offset: int, grant: Decision, before_ms: int, silence_ms: int, monotonic_ms: int) -> Released:
+    def _trim(self, decision: Decision) -> None:
+        """Drop from the inboxes what an accepted decision answers: a standby holds only what it would have to decide (L3)."""
+        if self.unbound:
+            self.unbound -= {event.topic for event in decision.events if isinstance(event, InputsBound)}
+        for cause in decision.causes:
+            if type(cause) is InputCause and cause.topic not in self.unbound:
+                self.inboxes[cause.topic].accepted(cause.last_offset + 1)
+
+    def _promoted(self, offset: int, grant: Decision, before_ms: int, silence_ms: int, monotonic_ms: int, *, is_cautious: bool) -> Released:
         """Lead from here: with the state of the log, and its time."""
         self._become(Role.LEADER)
         passed_ms = max(0, silence_ms) if before_ms else 0
-        self.clock = LogClock(grant.decided_at_ms + passed_ms, monotonic_ms)
+        self.clock = LogClock(max(before_ms, grant.decided_at_ms) + passed_ms, monotonic_ms)
         self.leader = Leader(
-            self.fold, self.decoder, self.inboxes, self.settings.window_size, self.settings.lease_timeout_ms, self.poisoned
+            self.fold,
+            self.decoder,
+            self.inboxes,
+            self.settings.window_size,
+            self.settings.lease_timeout_ms,
+            self.poisoned,
+            caution=self.settings.window_size if is_cautious else 0,
+            high_offsets=self.high_offsets,
         )
         return Released(offset, grant.epoch, grant.sequence, grant.leader_id, list(self._effects_of_promotion()), None)
 

@@ -10,8 +10,11 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from eventflink.events.topics import Topic, topic_name
+from eventflink.leadership.wires import AppendFailed
 
 _logger = logging.getLogger(__name__)
+_client_logger = logging.getLogger(f"{__name__}.librdkafka")
+_client_logger.setLevel(logging.CRITICAL)  # Each try of a lost connection is a line of the client's; what it costs is told by the terms.
 
 
 def producer_settings(bootstrap: str, message_timeout_ms: int) -> dict[str, Any]:
@@ -29,10 +32,6 @@ def producer_settings(bootstrap: str, message_timeout_ms: int) -> dict[str, Any]
     }
 
 
-class AppendFailed(Exception):
-    """A record of the log could not be delivered; what is behind it in the queue was purged."""
-
-
 class LogAppender:
     """Appends decisions to the log, in order, without waiting."""
 
@@ -44,7 +43,16 @@ class LogAppender:
         self._topic = topic_name(cluster_id, Topic.LOG)
         self._key = cluster_id.encode()
         self._failure: str | None = None
-        self._producer = Producer(settings, logger=_logger)
+        self._producer = Producer(settings, logger=_client_logger)
+
+    def connect(self, timeout_s: float = 5.0) -> None:
+        """Learn where the log is, so that the first record need not wait for that.
+
+        Raises:
+            KafkaException: Kafka does not answer in time.
+
+        """
+        self._producer.list_topics(self._topic, timeout=timeout_s)
 
     def append(self, value: bytes) -> None:
         """Queue a record.
@@ -77,7 +85,8 @@ class LogAppender:
 
     def close(self, timeout_s: float) -> None:
         """Wait for what is queued, at most `timeout_s`, and drop the rest."""
-        self._producer.flush(timeout_s)
+        if timeout_s > 0:
+            self._producer.flush(timeout_s)
         self._producer.purge()
         self._producer.flush(0)
 
@@ -88,7 +97,7 @@ class EffectProducer:
     def __init__(self, bootstrap: str, cluster_id: str) -> None:
         """Open the producer."""
         self._cluster_id = cluster_id
-        self._producer = Producer(producer_settings(bootstrap, 30_000), logger=_logger)
+        self._producer = Producer(producer_settings(bootstrap, 30_000), logger=_client_logger)
         self.failed_count = 0
 
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:

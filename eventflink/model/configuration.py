@@ -22,6 +22,7 @@ class ConfigurationError(Exception):
     """The configuration is not usable; the message names the key and what is wrong with it."""
 
 
+FACTORY_PATTERN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -47,6 +48,33 @@ class Configuration(BaseModel):
 
     master_id: str = Field("", alias="jobmanager.id", description="Names this master over restarts. Default: the host's name.")
     rpc_address: str = Field("localhost", alias="jobmanager.rpc.address", description="The host name under which others reach this master.")
+    high_availability: str = Field(
+        "kafka",
+        alias="high-availability.type",
+        description="Who elects: kafka (the log), none (there is one master), zookeeper, or module:Factory.",
+    )
+    zookeeper_quorum: str = Field("", alias="high-availability.zookeeper.quorum", description="host:port,… of the ZooKeeper that elects.")
+    zookeeper_root: str = Field("/eventflink", alias="high-availability.zookeeper.path.root", description="The node below which it elects.")
+    zookeeper_session_timeout_ms: int = Field(
+        10_000,
+        alias="high-availability.zookeeper.session-timeout",
+        ge=1000,
+        description="After this long without contact ZooKeeper gives the leadership to another master.",
+    )
+    query_port: int = Field(
+        0, alias="jobmanager.query.port", ge=0, le=65535, description="Where this master answers reads of the state; 0: any free port."
+    )
+    query_bind_host: str = Field("127.0.0.1", alias="jobmanager.query.bind-host", description="The interface on which it answers them.")
+    drills_allowed: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="drills.allowed",
+        description="Whether a command may make the leader stop, freeze or die, as drills do.",
+    )
+    drills_rehearsal: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="drills.rehearsal",
+        description="Set by `drill --rehearsal` for masters on a copy of the log: clean-ups are only noted.",
+    )
     lease_timeout_ms: int = Field(
         1000, alias="high-availability.lease-timeout", ge=100, description="No decision may stay unconfirmed for longer."
     )
@@ -74,6 +102,24 @@ class Configuration(BaseModel):
 
     request_horizon_ms: int = Field(
         604_800_000, alias="requests.horizon-time", ge=60_000, description="For how long; an older submission or command is refused."
+    )
+
+    snapshot_interval_records: int = Field(
+        50_000,
+        alias="snapshots.interval-records",
+        ge=0,
+        description="After this many records of the log a master takes a snapshot of the state; 0: never.",
+    )
+    snapshots_retained: int = Field(
+        2, alias="snapshots.retained", ge=1, le=16, description="How many snapshots are kept, besides the newest confirmed one."
+    )
+    snapshot_trim_log: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="snapshots.trim-log",
+        description="Whether the records of the log before a snapshot that another master confirmed are deleted, for ever.",
+    )
+    snapshot_trim_keep_records: int = Field(
+        100_000, alias="snapshots.trim-keep-records", ge=0, description="How many of the newest records of the log trimming leaves."
     )
 
     heartbeat_interval_ms: int = Field(1000, alias="heartbeat.interval", ge=50, description="How often a TaskExecutor beats.")
@@ -120,12 +166,25 @@ class Configuration(BaseModel):
     def _read_restart_strategy(cls, value: object) -> object:
         return value.upper().replace("-", "_") if isinstance(value, str) else value
 
+    @field_validator("high_availability")
+    @classmethod
+    def _check_high_availability(cls, value: str) -> str:
+        if value not in ("kafka", "none", "zookeeper") and not FACTORY_PATTERN.fullmatch(value):
+            raise ValueError(f"'{value}' is no election: kafka, none, zookeeper, or package.module:Factory")
+        return value
+
     @field_validator("cluster_id", "master_id", "task_manager_id")
     @classmethod
     def _check_id(cls, value: str) -> str:
         if value and not ID_PATTERN.fullmatch(value):
             raise ValueError("only letters, digits, '.', '_' and '-', at most 128, beginning with a letter or digit")
         return value
+
+    @model_validator(mode="after")
+    def _check_quorum(self) -> Self:
+        if self.high_availability == "zookeeper" and not self.zookeeper_quorum:
+            raise ValueError("high-availability.type is zookeeper, so high-availability.zookeeper.quorum must name its servers")
+        return self
 
     @model_validator(mode="after")
     def _check_timeouts(self) -> Self:

@@ -28,6 +28,7 @@ from eventflink.taskexecutor.protocol import (
     Action,
     EndForkServer,
     NewInstanceNeeded,
+    Phase,
     ProtocolSettings,
     SendHeartbeat,
     SendReports,
@@ -162,6 +163,8 @@ class TaskExecutor:
             match todo.popleft():
                 case SendReports() as record:
                     records.append(record)
+                case NewInstanceNeeded() if self._protocol.phase is not Phase.NEW:
+                    pass  # It was told to stop in the same step.
                 case NewInstanceNeeded(reason=reason):
                     _LOGGER.warning("InstanceEnded instance=%s reason=%s", self._protocol.instance_id, reason)
                     todo.extend(self._start_instance())

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from eventflink.events.codec import DecisionCodec, ReportsCodec
+from eventflink.events.codec import DecisionCodec, PayloadCodec, ReportsCodec
 from eventflink.events.decision import Decision
 from eventflink.events.effects import TaskCancellation, TaskDeployment
-from eventflink.events.inputs import SlotOffer, SlotOfferRefusal, TaskManagerRegistration, TaskManagerReport, TaskStateReport
+from eventflink.events.inputs import Command, SlotOffer, SlotOfferRefusal, TaskManagerRegistration, TaskManagerReport, TaskStateReport
 from eventflink.events.log_events import LogEvent
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.fold import Fold
@@ -21,7 +21,7 @@ from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import Leader, Released
 from eventflink.leadership.role import MasterRole, RoleSettings
 from eventflink.master.effects import CleanUp, DeadLetterOrder, Deployment, Effect, Reply
-from eventflink.master.inputs import BindInputs, CleanupsCompleted, MasterInput
+from eventflink.master.inputs import BindInputs, CleanupsCompleted, LoseInputs, MasterInput
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master, MasterSettings
 from eventflink.model.attempts import FailureCause, OutputLocation
@@ -29,6 +29,7 @@ from eventflink.model.statuses import ExecutionState
 
 CODEC = DecisionCodec()
 REPORTS = ReportsCodec("TaskManagerEnvelope")
+COMMANDS = PayloadCodec("CommandEnvelope")
 HORIZON_MS = 604_800_000
 START_MS = 1_800_000_000_000
 MAX_STEPS = 100_000
@@ -181,6 +182,12 @@ class ScriptedCluster:
         self.role.inboxes[str(topic)].put(record)
         return record.offset
 
+    def lose(self, topic: Topic, count: int) -> list[Effect]:
+        """Have retention remove records before the master has read them; it is told so, as at a promotion."""
+        records = self.inbound[str(topic)]
+        records.extend([InboundRecord(str(topic), len(records) + n, self.wall_ms, None, b"lost") for n in range(count)])
+        return self.timer(LoseInputs(str(topic), len(records)))
+
     def say(self, *reports: TaskManagerReport) -> list[Effect]:
         """Have a TaskManager report in one record, and settle."""
         self.put(Topic.TASKMANAGERS, REPORTS.encode(reports))
@@ -196,6 +203,11 @@ class ScriptedCluster:
 
     def command(self, partition: int = 0, **document: Any) -> list[Effect]:
         self.put(Topic.COMMANDS, json.dumps({"reply_partition": partition, "actor": "test", **document}).encode())
+        return self.settle()
+
+    def send(self, command: Command) -> list[Effect]:
+        """Produce a command as the masters themselves do, in Avro, and settle."""
+        self.put(Topic.COMMANDS, COMMANDS.encode(command, sent_at_ms=self.wall_ms))
         return self.settle()
 
     def cancel(self, job_id: str = "job", request_id: str = "") -> list[Effect]:

@@ -1,4 +1,4 @@
-"""A real cluster for tests: a master and TaskExecutors as processes of their own, on the session's broker, to be killed for real.
+"""A real cluster for tests: masters and TaskExecutors as processes of their own, on a real broker, to be killed and paused for real.
 
 Its state is read as anyone may read it: by folding the log.
 """
@@ -9,12 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
+from eventflink.benchmarks.failover_cluster import wait_until_it_follows
+from eventflink.benchmarks.simulated_task_executors import host_settings
 from eventflink.blob.client import put_blob
 from eventflink.events.codec import DecisionCodec, PayloadCodec
 from eventflink.events.decision import Decision
@@ -28,6 +31,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.log.administration import ensure_topics
 from eventflink.log.replay import consumer_settings, log_bounds, new_fold, read_log, replay
 from eventflink.master.job_master import JobMaster
+from eventflink.model.configuration import load_configuration
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import ExecutionState, JobStatus
@@ -57,6 +61,8 @@ class RunningCluster:
         self.directory = directory
         self.overrides = {"data.directory": directory / "data", "bootstrap.servers": bootstrap, "cluster.id": cluster_id, **overrides}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.masters: set[str] = set()
+        self.journal = directory / "tasks.journal"
         self.fold = new_fold()
         ensure_topics(bootstrap, cluster_id)
 
@@ -69,13 +75,44 @@ class RunningCluster:
         self.processes[name] = process
         return process
 
-    def start_master(self) -> subprocess.Popen[bytes]:
+    def start_master(self, name: str = "master") -> subprocess.Popen[bytes]:
+        """Start a master and wait until there is a new leader."""
         epoch = self.state().acceptance.epoch
-        process = self.start("master", "master")
+        process = self._start_master(name)
         self.wait_for(
             lambda fold: (fold.acceptance.epoch > epoch and fold.acceptance.sequence > 0) or process.poll() is not None, "a leader"
         )
-        assert process.poll() is None, self.output("master")
+        assert process.poll() is None, self.output(name)
+        return process
+
+    def start_standby(self, name: str) -> subprocess.Popen[bytes]:
+        """Start a master beside others and wait until it follows the log."""
+        process = self._start_master(name)
+        wait_until_it_follows(self.bootstrap, self.cluster_id, name, partial(self._check_runs, name, process))
+        return process
+
+    def start_together(self, *masters: str, host: str) -> None:
+        """Start masters and a host of simulated TaskExecutors at once, and wait until one leads and all are ready."""
+        processes = {name: self._start_master(name) for name in masters}
+        self.start_host(host)
+        for name, process in processes.items():
+            wait_until_it_follows(self.bootstrap, self.cluster_id, name, partial(self._check_runs, name, process))
+
+    def _check_runs(self, name: str, process: subprocess.Popen[bytes]) -> None:
+        assert process.poll() is None, self.output(name)
+
+    def _start_master(self, name: str) -> subprocess.Popen[bytes]:
+        self.masters.add(name)
+        return self.start(name, "master", **{"jobmanager.id": name})
+
+    def start_host(self, name: str, task_executors: int = 2, slots: int = 16) -> subprocess.Popen[bytes]:
+        """Start simulated TaskExecutors in one process, whose tasks leave a line in `journal`, and wait until they are registered."""
+        configuration = load_configuration(None, {key: str(value) for key, value in self.overrides.items()})
+        settings = host_settings(configuration, self.bootstrap, name, task_executors, slots, self.journal)
+        with (self.directory / f"{name}.txt").open("ab") as output:
+            process = self.processes[name] = subprocess.Popen(settings.command(), stdout=output, stderr=output)
+        wanted = set(settings.task_manager_ids)
+        self.wait_for(lambda fold: wanted <= fold.master.resource_manager.task_managers.keys(), f"{name} registered")
         return process
 
     def start_task_executor(self, name: str = "tm", slots: int = 2) -> subprocess.Popen[bytes]:
@@ -96,11 +133,22 @@ class RunningCluster:
         process.terminate()
         return process.wait(TIMEOUT_S)
 
+    def pause(self, name: str) -> None:
+        """Freeze a process: it runs no further, and does not know it."""
+        self.processes[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """Let a frozen process run on."""
+        self.processes[name].send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         """Stop everything; the state must hold every invariant, and a second replay must end in the same one."""
-        codes = {name: self.stop(name) for name in [n for n in self.processes if n != "master"]}
-        if "master" in self.processes:
-            codes["master"] = self.stop("master")
+        codes = {name: self.stop(name) for name in [n for n in self.processes if n not in self.masters]}
+        masters = [name for name in self.processes if name in self.masters]
+        for name in masters:
+            self.processes[name].terminate()
+        # Not told a second time: a process that is just ending would die of that.
+        codes |= {name: self.processes.pop(name).wait(TIMEOUT_S) for name in masters}
         try:
             assert set(codes.values()) <= {0}, (codes, {name: self.output(name) for name, code in codes.items() if code})
             fold = self.state()

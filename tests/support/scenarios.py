@@ -1,17 +1,52 @@
 """Rich states and logs: everything that a cluster can be in the middle of, made by the real leader."""
 
-from eventflink.events.inputs import SlotReport, TaskManagerDeath
+from eventflink.events.inputs import (
+    ConfirmSnapshot,
+    Disconnection,
+    DrillStep,
+    FileUploadCompleted,
+    ReportSnapshot,
+    SlotOffer,
+    SlotReport,
+    TaskManagerDeath,
+)
 from eventflink.events.topics import Topic
-from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
+from eventflink.master.inputs import CleanupFailed, CleanupsCompleted, RaiseFeatureLevel
 from eventflink.master.master import MasterSettings
 from eventflink.model.attempts import FailureCause
-from eventflink.model.statuses import ExecutionState
+from eventflink.model.features import FEATURE_LEVEL
+from eventflink.model.statuses import DrillStepType, ExecutionState
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, vertex
 
 
+def snapshot(number: int, log_offset: int) -> ReportSnapshot:
+    """Return what master-1 says when it has put a snapshot into Kafka."""
+    return ReportSnapshot(
+        request_id=f"snapshot-{number}",
+        snapshot_id=f"snapshot-{number}",
+        log_offset=log_offset,
+        digest=f"digest-{log_offset}",
+        chunk_count=3,
+        byte_count=1_000,
+        taken_by="master-1",
+    )
+
+
+def confirmation(report: ReportSnapshot, confirmed_by: str = "master-2") -> ConfirmSnapshot:
+    """Return what a master says that came to the same digest."""
+    return ConfirmSnapshot(
+        request_id=f"{report.snapshot_id}-by-{confirmed_by}",
+        snapshot_id=report.snapshot_id,
+        log_offset=report.log_offset,
+        digest=report.digest,
+        confirmed_by=confirmed_by,
+    )
+
+
 def busy_cluster() -> ScriptedCluster:
-    """Return a cluster with something in every store: jobs of every status, slots of every state, requests, uploads."""
-    cluster = ScriptedCluster(MasterSettings(job_store_capacity=2))
+    """Return a cluster with something in every store: jobs of every status, slots of every state, requests, uploads, snapshots."""
+    cluster = ScriptedCluster(MasterSettings(job_store_capacity=2, drills_allowed=True))
+    cluster.timer(RaiseFeatureLevel(FEATURE_LEVEL))
     cluster.register("tm1", slots=6)
     cluster.register("tm2", slots=2)
     for number in range(4):
@@ -31,11 +66,14 @@ def busy_cluster() -> ScriptedCluster:
     cluster.report(failing[0], ExecutionState.FAILED)
     cluster.submit(graph(vertex("a", 9)), job_id="waiting")
     cluster.command(type="RequestFileUpload", request_id="upload", job_id="running", vertex_id="a")
+    cluster.send(snapshot(1, 10))
+    cluster.send(confirmation(snapshot(1, 10)))
+    cluster.send(snapshot(2, 20))
     return cluster
 
 
 def eventful_cluster() -> ScriptedCluster:
-    """Return a cluster whose log holds nearly every event: what busy_cluster does, then losses, refusals, failovers, ends."""
+    """Return a cluster whose log holds every event: what busy_cluster does, then losses, refusals, failovers, ends."""
     cluster = busy_cluster()
     cluster.put(Topic.SUBMISSIONS, b"garbage", key=b"some-job")
     cluster.put(Topic.COMMANDS, b'{"type": "Nonsense"}')
@@ -44,8 +82,7 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.submit(graph(vertex("a")), job_id="running", request_id="duplicate")
     cluster.say(SlotReport("tm1", "tm1-1", (), ()))
     cluster.timer(CleanupFailed("dirty", "permission denied"))
-    cluster.fail_over()
-    cluster.settle()
+    _fall_at_an_input(cluster)
     cluster.say(TaskManagerDeath("tm2", "tm2-1", "exit code 137"))
     cluster.register("tm2", slots=3, instance="2")
     cluster.pass_time(600)
@@ -53,9 +90,19 @@ def eventful_cluster() -> ScriptedCluster:
     for deployment in deployments(effects)[:1]:
         effects += cluster.refuse(deployment)
     cluster.cancel("waiting")
+    cluster.submit(graph(vertex("a", 20)), job_id="starved")
     cluster.pass_time(400_000)
+    cluster.say(FileUploadCompleted("tm1", "tm1-1", "upload", "key"), SlotOffer("tm1", "tm1-1", "none"))
+    cluster.pass_time(700_000_000)  # Every answer and every id of an evicted job is beyond the horizon.
+    cluster.lose(Topic.COMMANDS, 2)
+    cluster.send(snapshot(3, len(cluster.log) - 1))
+    cluster.send(snapshot(4, 5))
+    cluster.send(confirmation(snapshot(3, 30), "master-3"))
+    cluster.send(DrillStep(request_id="drill", drill_id="drill", step=DrillStepType.FREEZE, master_id="master-1", duration_ms=2_000))
     cluster.timer(CleanupsCompleted(("dirty",)))
     cluster.register("tm3", slots=4)
+    cluster.say(Disconnection("tm2", "tm2-2", "stopped"))
+    cluster.register("tm2", slots=3, instance="1")
     cluster.fail_over()
     cluster.run(cluster.submit(graph(vertex("a", 3), vertex("b", 3), edges=[("a", "b", "forward")]), job_id="last"))
     cluster.run(cluster.submit(graph(vertex("a")), job_id="bad"), lambda _: ExecutionState.FAILED)
@@ -63,3 +110,15 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.report(one, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", "Traceback"))
     cluster.pass_time(1)
     return cluster
+
+
+def _fall_at_an_input(cluster: ScriptedCluster) -> None:
+    """Have two leaders in a row announce the same input and fall, and a third one refuse it; the one behind it is decided."""
+    cluster.put(Topic.COMMANDS, b'{"type": "CancelJob", "job_id": "none", "request_id": "suspect", "reply_partition": 0}')
+    cluster.put(Topic.COMMANDS, b'{"type": "CancelJob", "job_id": "none", "request_id": "innocent", "reply_partition": 0}')
+    for _ in range(2):
+        cluster.fail_over()
+        cluster.decide()
+        cluster.read_back(len(cluster.log) - 1)
+    cluster.fail_over()
+    cluster.settle()

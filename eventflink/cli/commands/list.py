@@ -4,12 +4,16 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.cli.asking import ask_state, fold_state
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.state import read_fold
-from eventflink.cli.views import job_row
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.views import View, jobs_view
 from eventflink.model.statuses import JobStatus
+
+MAX_ASKED = 1_000
+"""More rows than a master gives at once are taken from the log."""
 
 
 @click.command("list")
@@ -25,9 +29,15 @@ from eventflink.model.statuses import JobStatus
 @pass_session
 def list_jobs(session: Session, statuses: tuple[str, ...], limit: int, *, as_json: bool) -> int:
     """List the jobs, the newest last."""
-    fold = read_fold(session.bootstrap, session.cluster_id)
-    jobs = [job for job in fold.master.dispatcher.jobs.values() if not statuses or job.status in statuses]
-    rows = [job_row(job, fold.last_decided_at_ms) for job in jobs[-limit:]]
+
+    def compute(fold: Fold) -> View:
+        return jobs_view(fold, statuses, limit)
+
+    if limit > MAX_ASKED:
+        answer = fold_state(session, compute)
+    else:
+        answer = ask_state(session, "/jobs", {"status": list(statuses), "limit": limit}, compute)
+    rows = answer["jobs"]
     if as_json:
         session.print_json(rows)
         return ExitCode.OK
@@ -45,6 +55,6 @@ def list_jobs(session: Session, statuses: tuple[str, ...], limit: int, *, as_jso
             f"{row['duration_ms'] / 1000:.3f}",
         )
     session.out.print(table)
-    if len(jobs) > limit:
-        session.err.print(f"{len(jobs) - limit} older ones are not shown (--limit)")
+    if answer["total"] > limit:
+        session.err.print(f"{answer['total'] - limit} older ones are not shown (--limit)")
     return ExitCode.OK

@@ -6,17 +6,24 @@ from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session, pass_session
 from eventflink.entrypoint.master_process import MasterFailed, run_master
+from eventflink.events.topics import INBOUND
 
 
 @click.command()
+@click.option(
+    "--rebind",
+    type=click.Choice([str(topic) for topic in INBOUND]),
+    multiple=True,
+    help="An inbound topic that was deleted and created again: bind its cursor to what is there now. What nobody decided before is lost.",
+)
 @pass_session
-def master(session: Session) -> int:
+def master(session: Session, rebind: tuple[str, ...]) -> int:
     """Start a master.
 
     It creates missing topics, leads, or waits while another master does, and runs until it is stopped (Ctrl-C, SIGTERM).
     """
     session.log_to_stderr()
     try:
-        return run_master(session.configuration.with_ids(), session.bootstrap)
+        return run_master(session.configuration.with_ids(), session.bootstrap, rebind)
     except MasterFailed as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

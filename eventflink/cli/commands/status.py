@@ -1,14 +1,17 @@
 """`eventflink status`: one job with its tasks, or the cluster with its TaskManagers."""
 
+import urllib.parse
+
 import click
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.cli.asking import ask_state
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.state import find_job, read_fold
-from eventflink.cli.views import View, cluster_view, job_view
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.views import View, cluster_view, find_job, job_view
 
 
 @click.command()
@@ -17,8 +20,9 @@ from eventflink.cli.views import View, cluster_view, job_view
 @pass_session
 def status(session: Session, job_id: str | None, *, as_json: bool) -> int:
     """Show the job JOB_ID (the beginning of its id is enough), or without one the whole cluster."""
-    fold = read_fold(session.bootstrap, session.cluster_id)
-    view = job_view(find_job(fold, job_id), fold.last_decided_at_ms) if job_id else cluster_view(fold)
+    view = (
+        _ask_job(session, job_id) if job_id else ask_state(session, "/cluster", {}, lambda fold: {"cluster": cluster_view(fold)})["cluster"]
+    )
     if as_json:
         session.print_json(view)
     elif job_id:
@@ -26,6 +30,14 @@ def status(session: Session, job_id: str | None, *, as_json: bool) -> int:
     else:
         _print_cluster(session, view)
     return ExitCode.OK
+
+
+def _ask_job(session: Session, job_id: str) -> View:
+    def compute(fold: Fold) -> View:
+        return {"job": job_view(find_job(fold, job_id), fold.last_decided_at_ms)}
+
+    answer = ask_state(session, f"/jobs/{urllib.parse.quote(job_id, safe='')}", {}, compute)
+    return {**answer["job"], "log_offset": answer["log_offset"]}
 
 
 def _print_job(session: Session, view: View) -> None:

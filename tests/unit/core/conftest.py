@@ -1,10 +1,11 @@
-"""Every test of the core that takes `cluster` has its whole log replayed at the end: the digests must be those of the live run."""
+"""Every test of the core that takes `cluster` or `world` has its whole log replayed at the end, to the digests of the live run."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support.cluster import ScriptedCluster
+from tests.support.participants import World
 
 
 @pytest.fixture
@@ -13,3 +14,11 @@ def cluster() -> Iterator[ScriptedCluster]:
     scripted = ScriptedCluster()
     yield scripted
     scripted.check()
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A log without masters, and a clock."""
+    made = World()
+    yield made
+    made.check()

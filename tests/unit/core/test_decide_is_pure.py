@@ -12,8 +12,9 @@ from eventflink.master.canonical import InvariantBroken
 from eventflink.master.inputs import MasterInput
 from eventflink.master.master import Master, MasterSettings
 from eventflink.model.attempts import AttemptStatus, SlotStatus
+from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph_document import parse_job_graph
-from eventflink.model.statuses import ExecutionState, FollowUpType, TaskFile
+from eventflink.model.statuses import DrillStepType, ExecutionState, FollowUpType, TaskFile
 from tests.support.cluster import graph, replay, vertex
 from tests.support.scenarios import busy_cluster, eventful_cluster
 from tests.support.values import ValueMaker
@@ -52,6 +53,14 @@ def _fitting() -> list[MasterInput]:
         c.TaskManagerDeath("tm2", "tm2-1", "killed"),
         i.UnreadableInput("code", "message", "subject"),
         i.InputTooOld("r", 0, "job", 5),
+        c.ReportSnapshot(
+            request_id="new", snapshot_id="new", log_offset=10**6, digest="d", chunk_count=1, byte_count=1, taken_by="master-1"
+        ),
+        c.ConfirmSnapshot(request_id="new", snapshot_id="snapshot-2", log_offset=20, digest="digest-20", confirmed_by="master-2"),
+        c.DrillStep(request_id="new", drill_id="new", step=DrillStepType.STOP, master_id="master-1"),
+        i.AttemptInputs("submissions", 10**6, 10**6),
+        i.RaiseFeatureLevel(FEATURE_LEVEL),
+        i.RaiseFeatureLevel(FEATURE_LEVEL + 1),
         i.PoisonedInput("submissions", 3, "error", "r", 0, "job"),
         i.BindInputs("new topic", "id", 0),
         i.LoseInputs("submissions", 100),
@@ -83,7 +92,7 @@ def test_deciding_anything_changes_nothing(cls: type[Any], state: str) -> None:
     master = _master(state)
     before = master.digest()
     maker = ValueMaker(seed=INPUT_CLASSES.index(cls))
-    from_topics = cls in typing.get_args(c.TaskManagerReport) or cls in (c.JobSubmission, c.CancelJob, c.RequestFileUpload)
+    from_topics = cls in typing.get_args(c.TaskManagerReport) or cls in (c.JobSubmission, *typing.get_args(c.Command))
     for _ in range(25):
         value = maker.record(cls)
         try:

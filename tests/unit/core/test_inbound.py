@@ -284,6 +284,8 @@ class TestInbox:
         assert inbox.is_full
         assert not inbox.has_room
         inbox.head_from(2)
+        assert inbox.is_full, "what is decided is held until it was accepted"
+        inbox.accepted(2)
         assert inbox.has_room
         inbox.put(InboundRecord("t", 9, 0, None, b"x" * 32 * 1024 * 1024))
         assert inbox.is_full
@@ -292,14 +294,42 @@ class TestInbox:
         inbox = PartitionInbox(4)
         for offset in (0, 1, 0, 1, 2):
             inbox.put(InboundRecord("t", offset, 0, None, b"x"))
-        assert [r.offset for r in inbox.records] == [0, 1, 2]
+        assert [r.offset for r in inbox.waiting] == [0, 1, 2]
+        inbox.accepted(3)
+        inbox.put(InboundRecord("t", 2, 0, None, b"x"))
+        assert not inbox.waiting
 
-    def test_what_the_cursor_has_passed_is_dropped(self) -> None:
+    def test_what_was_decided_is_held_until_it_was_accepted(self) -> None:
         inbox = PartitionInbox(4)
         for offset in (3, 5):
             inbox.put(InboundRecord("t", offset, 0, None, b"xy"))
         head = inbox.head_from(4)
         assert head is not None
-        assert (head.offset, inbox.byte_count) == (5, 2)
+        assert (head.offset, inbox.byte_count, inbox.last_waiting_offset) == (5, 4, 5)
         assert inbox.head_from(6) is None
-        assert inbox.byte_count == 0
+        assert (inbox.byte_count, inbox.last_waiting_offset) == (4, -1)
+        inbox.accepted(4)
+        assert ([r.offset for r in inbox.decided], inbox.byte_count) == ([5], 2)
+        inbox.accepted(6)
+        assert (list(inbox.decided), inbox.byte_count) == ([], 0)
+
+    def test_decisions_that_are_void_let_their_inputs_wait_again_in_order(self) -> None:
+        """P6: what was decided and never accepted is decided again, before what came later."""
+        inbox = PartitionInbox(10)
+        for offset in range(6):
+            inbox.put(InboundRecord("t", offset, 0, None, b"k"))
+        inbox.head_from(4)
+        inbox.accepted(1)
+        inbox.rewind()
+        assert [r.offset for r in inbox.waiting] == [1, 2, 3, 4, 5]
+        assert not inbox.decided
+        assert inbox.byte_count == 5
+
+    def test_an_acceptance_that_overtakes_the_cursor_of_a_standby_drops_what_waits(self) -> None:
+        """L3: a standby never asks for a head; the decisions of the leader trim what it holds."""
+        inbox = PartitionInbox(10)
+        for offset in range(6):
+            inbox.put(InboundRecord("t", offset, 0, None, b"k"))
+        inbox.accepted(4)
+        assert [r.offset for r in inbox.waiting] == [4, 5]
+        assert inbox.byte_count == 2

@@ -9,11 +9,13 @@ from eventflink.events.effects import FileUploadOrder, LeaderChanged, TaskCancel
 from eventflink.events.inputs import SlotReport
 from eventflink.events.log_events import InputsBound, InputsLost, LogEvent, RequestRejected
 from eventflink.events.topics import Topic
+from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import ApplyFailed
 from eventflink.leadership.log_clock import LogClock
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.effects import CleanUp, Deployment
-from eventflink.master.inputs import BindInputs, LoseInputs
+from eventflink.master.inputs import LoseInputs
 from eventflink.model.statuses import ExecutionState, IllegalTransition, JobStatus
 from tests.support.cluster import CODEC, REPORTS, START_MS, ScriptedCluster, dead_letters, deployments, graph, replies, tasks, vertex
 
@@ -109,10 +111,36 @@ class TestPoison:
         assert len(cluster.events(RequestRejected)) == 1
         assert cluster.master.slot_manager.get_number_registered_slots() == 4
 
-    def test_a_cursor_that_does_not_fit_ends_the_leadership(self) -> None:
+    def test_a_cursor_that_does_not_fit_ends_the_leadership(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """P6: an input that an accepted decision answered can never be decided again, whatever hands it to the leader."""
         cluster = ScriptedCluster()
-        with pytest.raises(ApplyFailed, match="bound already"):
-            cluster.timer(BindInputs("submissions", "another", 0))
+        cluster.command(type="CancelJob", job_id="none")
+        [record] = cluster.inbound["commands"]
+        monkeypatch.setattr(PartitionInbox, "head_from", lambda *_: record)
+        with pytest.raises(ApplyFailed, match=r"answers commands@0..0, but the cursor stands at 1") as caught:
+            cluster.settle()
+        assert caught.value.record is record
+
+    def test_an_input_that_the_decoder_itself_stumbles_over_is_refused(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is not even known who asked; and it is not decoded a second time in vain."""
+        decode = InboundDecoder.decode
+
+        def stumbling(self: InboundDecoder, record: InboundRecord, now_ms: int) -> Any:
+            if record.value == b"stumble":
+                raise SystemError("a bug of a library")
+            return decode(self, record, now_ms)
+
+        monkeypatch.setattr(InboundDecoder, "decode", stumbling)
+        cluster.put(Topic.COMMANDS, b"stumble")
+        cluster.put(Topic.SUBMISSIONS, SUBMISSION)
+        effects = cluster.settle()
+        [rejected] = cluster.events(RequestRejected)
+        assert (rejected.code, rejected.request_id) == ("InternalError", "")
+        assert "a bug of a library" in rejected.message
+        assert len(dead_letters(effects)) == 1
+        assert cluster.job("bad").status is JobStatus.RUNNING
 
 
 class TestPromotion:

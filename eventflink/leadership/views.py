@@ -1,10 +1,12 @@
-"""The state as commands show it: plain values, ready for JSON, that tables are then drawn from.
+"""The accepted state as it is shown to whoever asks: plain values, ready for JSON, that tables are then drawn from.
 
-Times are ISO 8601 in UTC; durations are milliseconds of the log's time, so that two readers see the same.
+A view is computed at once and shares nothing with the state, which goes on changing. Times are ISO 8601 in UTC; durations are
+milliseconds of the log's time, so that two readers see the same.
 """
 
 import dataclasses
 from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +16,29 @@ from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 
 View = dict[str, Any]
+
+
+class JobNotFound(Exception):
+    """There is no such job, or more than one that the id could mean; the message says which."""
+
+
+def find_job(fold: Fold, job_id: str) -> JobMaster:
+    """Return a job by its id, or by the beginning of it where that is clear.
+
+    Raises:
+        JobNotFound: there is none, or more than one.
+
+    """
+    jobs = fold.master.dispatcher.jobs
+    if job_id in jobs:
+        return jobs[job_id]
+    fitting = [known for known in jobs if known.startswith(job_id)] if job_id else []
+    if len(fitting) == 1:
+        return jobs[fitting[0]]
+    if fitting:
+        raise JobNotFound(f"'{job_id}' begins {len(fitting)} job ids: {', '.join(sorted(fitting)[:5])}")
+    gone = " any more: it ended and was evicted from memory" if job_id in fold.master.dispatcher.forgotten else ""
+    raise JobNotFound(f"there is no job '{job_id}'{gone}")
 
 
 def iso_time(at_ms: int) -> str | None:
@@ -36,6 +61,12 @@ def job_row(job: JobMaster, now_ms: int) -> View:
         "duration_ms": (job.ended_at_ms or max(now_ms, job.submitted_at_ms)) - job.submitted_at_ms,
         "actor": job.actor,
     }
+
+
+def jobs_view(fold: Fold, statuses: Collection[str], limit: int) -> View:
+    """Return the newest `limit` jobs with one of these statuses (none given: any), the newest last, and how many there are in all."""
+    jobs = [job for job in fold.master.dispatcher.jobs.values() if not statuses or job.status in statuses]
+    return {"jobs": [job_row(job, fold.last_decided_at_ms) for job in jobs[-limit:]], "total": len(jobs)}
 
 
 def job_view(job: JobMaster, now_ms: int) -> View:
@@ -68,10 +99,8 @@ def _subtask_view(subtask: Subtask) -> View:
     }
 
 
-def cluster_view(fold: Fold) -> View:
-    """Return the cluster as `status` shows it."""
-    master = fold.master
-    jobs = master.dispatcher.jobs.values()
+def position_view(fold: Fold) -> View:
+    """Return where the fold stands in the log."""
     return {
         "epoch": fold.acceptance.epoch,
         "leader_id": fold.acceptance.leader_id,
@@ -79,6 +108,15 @@ def cluster_view(fold: Fold) -> View:
         "decisions_accepted": fold.accepted_count,
         "decisions_rejected": fold.rejected_count,
         "last_decision_at": iso_time(fold.last_decided_at_ms),
+    }
+
+
+def cluster_view(fold: Fold) -> View:
+    """Return the cluster as `status` shows it."""
+    master = fold.master
+    jobs = master.dispatcher.jobs.values()
+    return {
+        **position_view(fold),
         "jobs": dict(Counter(job.status for job in jobs)),
         "jobs_live": sum(job.status not in TERMINAL_JOB_STATUSES for job in jobs),
         "slots": sum(t.slot_count for t in master.resource_manager.task_managers.values()),

@@ -4,17 +4,20 @@ Effects carry the epoch of the leader that releases them (P4).
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import DeadLetter, LeaderBeat, Resignation
+from eventflink.events.effects import DeadLetter, LeaderBeat, MasterPresence, Resignation
 from eventflink.events.inputs import Canary
 from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.leader import Released
-from eventflink.log.producers import EffectProducer
-from eventflink.master.effects import CleanUp, DeadLetterOrder, Deployment, Reply
+from eventflink.leadership.wires import Wires
+from eventflink.master.effects import CleanUp, DeadLetterOrder, Deployment, DrillOrder, Reply
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _logger = logging.getLogger(__name__)
 
@@ -26,11 +29,10 @@ MAX_DEAD_LETTER_BYTES = SPECIFICATIONS[Topic.DEAD_LETTERS].max_message_bytes - 6
 class Releaser:
     """Sends the effects of accepted decisions."""
 
-    def __init__(self, producer: EffectProducer, master_id: str, on_clean_up: Callable[[CleanUp], None]) -> None:
+    def __init__(self, wires: Wires, master_id: str) -> None:
         """Load the codecs."""
-        self._producer = producer
+        self._wires = wires
         self._master_id = master_id
-        self._on_clean_up = on_clean_up
         self._deployments = PayloadCodec("DeploymentEnvelope")
         self._replies = PayloadCodec("ReplyEnvelope")
         self._leadership = PayloadCodec("LeadershipEnvelope")
@@ -48,13 +50,15 @@ class Releaser:
                 case DeadLetterOrder():
                     self._bury(effect, released.record)
                 case CleanUp():
-                    self._on_clean_up(effect)
+                    self._wires.clean_up(effect)
+                case DrillOrder():
+                    self._wires.fall(effect)
 
     def _deploy(self, effect: Deployment, epoch: int) -> None:
         value = self._deployments.encode(
             effect.payload, epoch=epoch, task_manager_id=effect.task_manager_id, instance_id=effect.instance_id
         )
-        self._producer.produce(Topic.DEPLOYMENTS, effect.task_manager_id, value)
+        self._wires.produce(Topic.DEPLOYMENTS, effect.task_manager_id, value)
 
     def _reply(self, effect: Reply, released: Released) -> None:
         value = self._replies.encode(
@@ -71,7 +75,7 @@ class Releaser:
             _logger.warning("ReplyUndeliverable request=%s partition=%d", effect.request_id, effect.reply_partition)
             return
         for partition in partitions:
-            self._producer.produce(Topic.REPLIES, effect.request_id, value, partition)
+            self._wires.produce(Topic.REPLIES, effect.request_id, value, partition)
 
     def _bury(self, effect: DeadLetterOrder, record: InboundRecord | None) -> None:
         if record is None:
@@ -88,17 +92,21 @@ class Releaser:
             value_length=len(record.value or b""),
             refused_by=self._master_id,
         )
-        self._producer.produce(Topic.DEAD_LETTERS, record.topic, self._dead_letters.encode(letter))
+        self._wires.produce(Topic.DEAD_LETTERS, record.topic, self._dead_letters.encode(letter))
         _logger.warning("DeadLetter topic=%s offset=%d reason=%s", record.topic, record.offset, effect.reason)
 
     def beat(self, beat: LeaderBeat) -> None:
         """Say that the leader lives."""
-        self._producer.produce(Topic.LEADERSHIP, "leader", self._leadership.encode(beat))
+        self._wires.produce(Topic.LEADERSHIP, "leader", self._leadership.encode(beat))
+
+    def say_present(self, presence: MasterPresence) -> None:
+        """Say that this master is there."""
+        self._wires.produce(Topic.LEADERSHIP, presence.master_id, self._leadership.encode(presence))
 
     def resign(self, resignation: Resignation) -> None:
         """Say that the leader leaves in order."""
-        self._producer.produce(Topic.LEADERSHIP, "leader", self._leadership.encode(resignation))
+        self._wires.produce(Topic.LEADERSHIP, "leader", self._leadership.encode(resignation))
 
     def send_canary(self, leader_id: str, sequence: int) -> None:
         """Put a canary among the heartbeats."""
-        self._producer.produce(Topic.HEARTBEATS, leader_id, self._heartbeats.encode(Canary(leader_id, sequence)))
+        self._wires.produce(Topic.HEARTBEATS, leader_id, self._heartbeats.encode(Canary(leader_id, sequence)))

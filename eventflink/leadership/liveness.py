@@ -6,13 +6,12 @@ Heartbeats are read from their end on, are never named by a decision and never d
 import logging
 from collections.abc import Iterator
 
-from eventflink.entrypoint.release import Releaser
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.inputs import Canary, Heartbeat
+from eventflink.leadership.release import Releaser
 from eventflink.master.heartbeats import HeartbeatMonitor
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.master.master import Master
-from eventflink.model.configuration import Configuration
 
 _logger = logging.getLogger(__name__)
 
@@ -22,12 +21,12 @@ MAX_OUTSTANDING_CANARIES = 1_000
 class Liveness:
     """The heartbeat monitor of one term, fed from Kafka."""
 
-    def __init__(self, configuration: Configuration, releaser: Releaser) -> None:
+    def __init__(self, heartbeat_interval_ms: int, loss_timeout_ms: int, releaser: Releaser) -> None:
         """Wait for the promotion."""
         self._codec = PayloadCodec("HeartbeatEnvelope")
-        self._interval_ms = configuration.heartbeat_interval_ms
+        self._interval_ms = heartbeat_interval_ms
         self._releaser = releaser
-        self._monitor = HeartbeatMonitor(configuration.loss_timeout_ms, 0)
+        self._monitor = HeartbeatMonitor(loss_timeout_ms, 0)
         self._canaries: dict[int, int] = {}
         self._sequence = 0
         self._next_canary_ms = 0

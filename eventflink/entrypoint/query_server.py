@@ -1,0 +1,315 @@
+"""Reads of the state over HTTP, at every master, whether it leads or not.
+
+    GET /cluster     epoch, TaskManagers, slots, jobs by status
+    GET /jobs        the newest jobs: ?status=RUNNING (repeatable), ?limit=N
+    GET /jobs/{id}   one job with its tasks; the beginning of its id is enough
+    GET /digest      the digest of the state, equal at masters that stand at the same offset
+
+Every answer names the master, its role and epoch, and the offset of the last record of the log that it reflects (P4).
+`?min_offset=N` waits until the state has reached N; `?linearizable=true` first asks Kafka where the log ends (L4); `?timeout_ms=N` bounds
+the wait. Errors are JSON objects {"error": ...}. Views are computed in the event loop and are bounded; everything else happens in threads,
+and a digest in a child process. There is no authentication: bind it where only the cluster reaches it.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from aiohttp import web
+from confluent_kafka import KafkaException
+
+from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.participant import Participant
+from eventflink.leadership.reads import Answered, Read, ReadRefused
+from eventflink.leadership.views import JobNotFound, View, cluster_view, find_job, job_view, jobs_view, position_view
+from eventflink.log.end_offset import EndOffset
+from eventflink.model.statuses import JobStatus
+
+MAX_JOBS: Final = 1_000
+DEFAULT_JOBS: Final = 100
+MAX_UNDER_WAY: Final = 200
+DEFAULT_TIMEOUT_MS: Final = 10_000
+MAX_TIMEOUT_MS: Final = 60_000
+SHUTDOWN_TIMEOUT_S: Final = 1.0
+
+_WAITING_PARAMETERS: Final = frozenset({"min_offset", "linearizable", "timeout_ms"})
+_TRUTHS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
+_logger = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class _Refusal(Exception):
+    """A request that gets an error for an answer."""
+
+    def __init__(self, status: int, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.more = more
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """From when on the state is asked for, and how long that may take."""
+
+    min_offset: int
+    linearizable: bool
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What was read, and where the state stood that it reflects."""
+
+    value: Any
+    position: View
+    role: str
+
+
+class QueryServer:
+    """Serves the reads of one master process, over all its terms."""
+
+    def __init__(
+        self, bootstrap: str, cluster_id: str, master_id: str, host: str, port: int, present: Callable[[], Participant | None]
+    ) -> None:
+        """Prepare to serve on `host`:`port` (0: any free port); `present` returns the participant of the present term."""
+        self._master_id = master_id
+        self._host = host
+        self._port = port
+        self._present = present
+        self._end_offset = EndOffset(bootstrap, cluster_id)
+        self._runner: web.AppRunner | None = None
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="query")
+        self._kafka_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="query-kafka")
+        self._digest_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="query-digest")
+        self._digests = asyncio.Lock()
+        self._child: tuple[ForkedDigest, asyncio.Future[str]] | None = None
+        self._last_digest: tuple[object, str] | None = None
+        """The newest one, with what identifies the state that it is of."""
+        self._under_way = 0
+
+    async def start(self) -> int:
+        """Listen; return the port.
+
+        Raises:
+            OSError: the address cannot be bound.
+
+        """
+        application = web.Application(middlewares=[self._answer])
+        application.add_routes(
+            [
+                web.get("/cluster", self._cluster),
+                web.get("/jobs", self._jobs),
+                web.get("/jobs/{job_id}", self._job),
+                web.get("/digest", self._digest),
+            ]
+        )
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S, keepalive_timeout=30.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._host, self._port).start()
+        except OSError:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        port = int(runner.addresses[0][1])
+        _logger.info("QueryServerStarted host=%s port=%d", self._host, port)
+        return port
+
+    async def stop(self) -> None:
+        """Stop listening; answers under way have a second to end."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        if self._child is not None and not self._child[1].done():
+            with suppress(ProcessLookupError):
+                os.kill(self._child[0].process_id, signal.SIGKILL)
+        for threads in (self._threads, self._kafka_thread, self._digest_thread):
+            threads.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._end_offset.close)
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    @web.middleware
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Bound what is under way, and answer whatever is wrong with a status and one sentence."""
+        if self._under_way >= MAX_UNDER_WAY:
+            return self._error(503, f"{MAX_UNDER_WAY} requests are under way already: ask again later")
+        self._under_way += 1
+        try:
+            return await handler(request)
+        except _Refusal as refusal:
+            return self._error(refusal.status, str(refusal), **refusal.more)
+        except web.HTTPException as error:
+            return self._error(
+                error.status, f"{request.method} {request.path}: {error.reason}; there are /cluster, /jobs, /jobs/{{id}}, /digest"
+            )
+        except Exception as error:
+            _logger.exception("QueryFailed path=%s", request.path_qs)
+            return self._error(500, f"{request.path}: {type(error).__name__}: {error}")
+        finally:
+            self._under_way -= 1
+
+    def _error(self, status: int, message: str, **more: Any) -> web.Response:
+        headers = {"Retry-After": "1"} if status == 503 else None  # noqa: PLR2004 - HTTP's own number
+        return web.json_response({"error": message, "master_id": self._master_id, **more}, status=status, headers=headers)
+
+    async def _respond(self, reading: _Reading, **fields: Any) -> web.Response:
+        document = {"master_id": self._master_id, "role": reading.role, **fields}
+        for name in ("epoch", "log_offset"):
+            document[name] = reading.position[name]
+        # In a thread, which gives way to the event loop: a job may have ten thousand tasks.
+        text = await asyncio.get_running_loop().run_in_executor(self._threads, partial(json.dumps, document, ensure_ascii=False))
+        return web.Response(text=text, content_type="application/json")
+
+    async def _cluster(self, request: web.Request) -> web.Response:
+        reading = await self._read(_wish(request), cluster_view)
+        return await self._respond(reading, cluster={**reading.value, **reading.position})
+
+    async def _jobs(self, request: web.Request) -> web.Response:
+        wish = _wish(request, "status", "limit")
+        statuses = frozenset(request.query.getall("status", []))
+        unknown = sorted(statuses - set(JobStatus))
+        if unknown:
+            raise _Refusal(400, f"status: '{unknown[0]}' is none; there are {', '.join(JobStatus)}")
+        limit = _whole_number(request, "limit", DEFAULT_JOBS, 1, MAX_JOBS)
+        reading = await self._read(wish, lambda fold: jobs_view(fold, statuses, limit))
+        return await self._respond(reading, **reading.value)
+
+    async def _job(self, request: web.Request) -> web.Response:
+        job_id = request.match_info["job_id"]
+        reading = await self._read(_wish(request), lambda fold: job_view(find_job(fold, job_id), fold.last_decided_at_ms))
+        return await self._respond(reading, job=reading.value)
+
+    async def _digest(self, request: web.Request) -> web.Response:
+        wish = _wish(request)
+        try:
+            async with asyncio.timeout(wish.timeout_s):
+                await self._digests.acquire()
+        except TimeoutError:
+            raise _Refusal(504, f"another digest was still being computed after {wish.timeout_s:g} s") from None
+        try:  # One child at a time; who waited finds the digest done, if nothing was decided meanwhile.
+            reading = await self._read(wish, self._begin_digest, when_quiet=True)
+            digest = reading.value if isinstance(reading.value, str) else await self._finish_digest(reading, wish.timeout_s)
+        finally:
+            self._digests.release()
+        return await self._respond(reading, digest=digest)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    async def _read(self, wish: _Wish, compute: Callable[[Fold], Any], *, when_quiet: bool = False) -> _Reading:
+        """Ask the present participant, and wait for its answer."""
+        min_offset = wish.min_offset
+        try:
+            async with asyncio.timeout(wish.timeout_s):
+                if wish.linearizable:
+                    min_offset = max(min_offset, await self._end_of_log())
+                return await self._ask(min_offset, compute, when_quiet=when_quiet)
+        except TimeoutError:
+            participant = self._present()
+            stands = None if participant is None else participant.fold.last_offset
+            where = "builds its state" if stands is None else f"stands at offset {stands}"
+            wanted = "" if min_offset < 0 else f" at offset {min_offset} or later"
+            message = f"this master had no accepted state{wanted} within {wish.timeout_s:g} s; it {where}"
+            raise _Refusal(504, message, log_offset=stands, min_offset=min_offset) from None
+
+    async def _end_of_log(self) -> int:
+        """Return the offset of the last record that the log has now, by Kafka's word."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._kafka_thread, self._end_offset.fetch) - 1
+        except KafkaException as error:
+            raise _Refusal(503, f"Kafka does not say where the log ends: {error.args[0].str()}") from error
+
+    async def _ask(self, min_offset: int, compute: Callable[[Fold], Any], *, when_quiet: bool) -> _Reading:
+        participant = self._present()
+        if participant is None:
+            raise _Refusal(503, "this master builds its state from the log: ask another one, or again later")
+        answer: asyncio.Future[_Reading] = asyncio.get_running_loop().create_future()
+
+        def deliver(answered: Answered | ReadRefused) -> None:
+            if answer.done():
+                return
+            if isinstance(answered, ReadRefused):
+                answer.set_exception(_Refusal(503, str(answered)))
+            else:
+                # Right now the fold stands where the answer says.
+                answer.set_result(_Reading(answered.value, position_view(participant.fold), answered.role))
+
+        read = Read(min_offset, partial(_safely, compute), deliver, when_quiet=when_quiet)
+        participant.reads.ask(read)
+        try:
+            reading = await answer
+        finally:
+            read.is_cancelled = True
+        if isinstance(reading.value, JobNotFound):
+            raise _Refusal(404, str(reading.value), log_offset=reading.position["log_offset"])
+        if isinstance(reading.value, Exception):
+            raise reading.value
+        return reading
+
+    def _begin_digest(self, fold: Fold) -> Any:
+        """Return the digest of this state if it was computed before, or else the future one of a child."""
+        identity = (id(fold), fold.last_offset, fold.running_hash)  # The fold itself would stay in memory for that.
+        if self._last_digest is not None and self._last_digest[0] == identity:
+            return self._last_digest[1]
+        child = fork_digest(fold)
+        # Waited for whatever becomes of the client: the child has to be reaped.
+        future = asyncio.get_running_loop().run_in_executor(self._digest_thread, child.result, LIFETIME_S)
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._child = (child, future)
+        return identity, future
+
+    async def _finish_digest(self, reading: _Reading, timeout_s: float) -> str:
+        log_offset = reading.position["log_offset"]
+        identity, computing = reading.value
+        try:
+            async with asyncio.timeout(timeout_s):
+                digest: str = await asyncio.shield(computing)
+        except DigestFailed as error:
+            raise _Refusal(504, str(error), log_offset=log_offset) from error
+        except TimeoutError:
+            raise _Refusal(504, f"the digest was not computed within {timeout_s:g} s", log_offset=log_offset) from None
+        self._last_digest = (identity, digest)
+        return digest
+
+
+def _safely(compute: Callable[[Fold], Any], fold: Fold) -> Any:
+    """Return an error instead of raising it: the caller is the loop that decides."""
+    try:
+        return compute(fold)
+    except Exception as error:  # noqa: BLE001 - raised again where the request is answered
+        return error
+
+
+def _wish(request: web.Request, *others: str) -> _Wish:
+    """Read the parameters that every path has; `others` are the path's own."""
+    unknown = sorted(set(request.query) - _WAITING_PARAMETERS - set(others))
+    if unknown:
+        known = ", ".join(sorted(_WAITING_PARAMETERS | set(others)))
+        raise _Refusal(400, f"there is no parameter '{unknown[0]}'; there are {known}")
+    text = request.query.get("linearizable", "false").lower()
+    if text not in _TRUTHS:
+        raise _Refusal(400, f"linearizable: '{text}' is neither true nor false")
+    return _Wish(
+        min_offset=_whole_number(request, "min_offset", -1, 0, 2**63 - 1),
+        linearizable=_TRUTHS[text],
+        timeout_s=_whole_number(request, "timeout_ms", DEFAULT_TIMEOUT_MS, 1, MAX_TIMEOUT_MS) / 1000,
+    )
+
+
+def _whole_number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
+    text = request.query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 19 and least <= int(text) <= most):  # noqa: PLR2004 - what fits 64 bits
+        raise _Refusal(400, f"{name}: '{text[:40]}' is no whole number from {least} to {most}")
+    return int(text)

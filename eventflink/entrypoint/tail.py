@@ -1,0 +1,184 @@
+"""What a master reads: every topic, through Faust, from where the state says, over all the terms of a process.
+
+Agents only enqueue: the log into a queue, inbound records into the inboxes, beats to the participant of the present term. A tail
+outlives a term that ended because somebody else leads; after any other end a new one is begun, for the old one is in doubt.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Any
+
+from eventflink.entrypoint.clocks import monotonic_ms
+from eventflink.entrypoint.faust_application import FETCH_WAIT_MS, STANDBY_FETCH_WAIT_MS, FaustApplication
+from eventflink.entrypoint.schema_registry import SchemaRegistryClient
+from eventflink.events.topics import INBOUND, Topic, topic_name
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.participant import InboundTopic, Participant
+from eventflink.log.administration import delete_group, topic_ids, watermarks
+from eventflink.model.configuration import Configuration
+
+_logger = logging.getLogger(__name__)
+
+MAX_QUEUED_RECORDS = 200_000
+"""Records of the log that may wait while the state is rebuilt; beyond, the tail is begun anew behind the rebuild."""
+
+
+HELD_BACK_CHECK_MS = 2_000
+HELD_BACK_ALARM_MS = 10_000
+"""A transaction that holds a topic back for so long is told, again and again."""
+
+
+class TopicReplaced(Exception):
+    """An inbound topic is not the one that its cursor was bound to (P9)."""
+
+
+class TailFailed(Exception):
+    """Nothing can be read through this tail any more."""
+
+
+class Tail:
+    """The reading half of a master."""
+
+    def __init__(self, configuration: Configuration, bootstrap: str, registry: SchemaRegistryClient, rebound: Collection[str]) -> None:
+        """Prepare; nothing is read yet. `rebound` names inbound topics whose cursors an operator binds anew."""
+        self._configuration = configuration
+        self._bootstrap = bootstrap
+        self._registry = registry
+        self._rebound = rebound
+        self._group = f"{configuration.cluster_id}.{configuration.master_id}.{uuid.uuid4().hex}"
+        self._application: FaustApplication | None = None
+        self._overflowed = False
+        self._held_back_since: dict[Topic, int] = {}
+        self._next_held_back_check_ms = 0
+        self.inboxes = {str(topic): PartitionInbox(configuration.inbox_size) for topic in INBOUND}
+        self.paused: set[Topic] = set()
+        self.log: deque[tuple[int, int, bytes]] = deque()
+        self.topics: dict[str, InboundTopic] = {}
+        self.participant: Participant | None = None
+        self.on_progress: Callable[[], None] = _nothing
+
+    async def start(self, fold: Fold) -> None:
+        """Begin to read: the log behind the fold, the inputs at its cursors, beats at their end.
+
+        Raises:
+            TopicReplaced: an inbound topic was deleted and created again.
+            KafkaException, AdministrationError, TimeoutError: Kafka does not answer.
+
+        """
+        bootstrap, cluster_id = self._bootstrap, self._configuration.cluster_id
+        ids = await asyncio.to_thread(topic_ids, bootstrap, cluster_id)
+        names = {topic: topic_name(cluster_id, topic) for topic in (*INBOUND, Topic.HEARTBEATS, Topic.LEADERSHIP)}
+        marks = await asyncio.to_thread(watermarks, bootstrap, [(name, 0) for name in names.values()])
+        offsets = {Topic.LOG: fold.last_offset + 1}
+        for topic in (Topic.HEARTBEATS, Topic.LEADERSHIP):
+            offsets[topic] = marks[names[topic], 0].high
+        for topic in INBOUND:
+            low, cursor = marks[names[topic], 0].low, fold.master.requests.cursors.get(topic)
+            replaced = cursor is not None and cursor.topic_id and ids[topic] not in ("", cursor.topic_id)
+            if replaced and cursor is not None and topic not in self._rebound:
+                raise TopicReplaced(
+                    f"{names[topic]} has the id {ids[topic]}, but its cursor was bound to {cursor.topic_id}: the topic was deleted and "
+                    "created again, and offsets of the old one mean nothing in it. `eventflink master --rebind "
+                    f"{topic}` begins at its first record"
+                )
+            self.topics[topic] = InboundTopic(ids[topic], low, marks[names[topic], 0].high, is_rebound=bool(replaced))
+            offsets[topic] = low if cursor is None or replaced else max(low, cursor.next_offset)
+        self._application = FaustApplication(bootstrap, cluster_id, self._group, offsets, self._on_record)
+        await self._application.start()
+
+    def check(self) -> None:
+        """Raise `TailFailed` if nothing more is to be expected."""
+        if self._application is not None and self._application.has_failed:
+            raise TailFailed("Faust has stopped reading")
+        if self._overflowed:
+            raise TailFailed(f"more than {MAX_QUEUED_RECORDS} records of the log arrived while the state was rebuilt")
+        now = monotonic_ms()
+        if now >= self._next_held_back_check_ms:
+            self._next_held_back_check_ms = now + HELD_BACK_CHECK_MS
+            self._check_transactions(now)
+
+    def _check_transactions(self, now: int) -> None:
+        """Raise the alarm where a client's open transaction keeps others' records from being read (P11)."""
+        held_back = self._application.held_back() if self._application is not None else {}
+        self._held_back_since = {topic: self._held_back_since.get(topic, now) for topic in held_back}
+        for topic, since in self._held_back_since.items():
+            if now - since >= HELD_BACK_ALARM_MS:
+                _logger.warning(
+                    "TransactionHangs topic=%s held_back=%d seconds=%d: a client's open transaction holds the topic back",
+                    topic,
+                    held_back[topic],
+                    (now - since) // 1000,
+                )
+
+    def hurry(self, *, is_wanted: bool) -> None:
+        """Read at once whatever comes, or with a little patience."""
+        if self._application is not None:
+            self._application.wait_for_records(FETCH_WAIT_MS if is_wanted else STANDBY_FETCH_WAIT_MS)
+
+    def pause(self, topic: Topic) -> None:
+        """Stop reading a topic: its inbox is full."""
+        if self._application is not None:
+            self._application.pause(topic)
+
+    def resume(self, topic: Topic) -> None:
+        """Go on reading a topic."""
+        if self._application is not None:
+            self._application.resume(topic)
+
+    async def stop(self) -> None:
+        """Leave the group and close every connection."""
+        if self._application is None:
+            return
+        await self._application.stop()
+        try:
+            await asyncio.to_thread(delete_group, self._bootstrap, self._group)
+        except Exception as error:  # noqa: BLE001 - whatever it is: the broker forgets an empty group by itself
+            _logger.info("GroupNotDeleted group=%s error=%s", self._group, error)
+
+    def _on_record(self, topic: Topic, message: Any) -> Any:
+        """Enqueue one record; agents call this in the event loop."""
+        participant = self.participant
+        if topic is Topic.LOG:
+            if len(self.log) >= MAX_QUEUED_RECORDS:
+                self._overflowed = True
+                return None
+            self.log.append((message.offset, round(message.timestamp * 1000), message.value or b""))
+        elif topic is Topic.HEARTBEATS:
+            if participant is not None:
+                participant.on_heartbeat(message.value, monotonic_ms())
+            return None
+        elif topic is Topic.LEADERSHIP:
+            if participant is not None and (error := participant.on_leadership(message.value, monotonic_ms())):
+                _logger.warning("LeadershipRecordUnreadable offset=%d error=%s", message.offset, error)
+            return None
+        else:
+            schema_id = self._registry.needs(message.value)
+            if schema_id is not None:
+                return self._fetch_then_enqueue(schema_id, topic, message)
+            self._enqueue(topic, message)
+        self.on_progress()
+        return None
+
+    async def _fetch_then_enqueue(self, schema_id: int, topic: Topic, message: Any) -> None:
+        await self._registry.fetch(schema_id)
+        self._enqueue(topic, message)
+        self.on_progress()
+
+    def _enqueue(self, topic: Topic, message: Any) -> None:
+        record = InboundRecord(str(topic), message.offset, round(message.timestamp * 1000), message.key, message.value)
+        if self.participant is not None:
+            self.participant.on_inbound(record)
+        else:
+            inbox = self.inboxes[topic]
+            inbox.put(record)
+            if inbox.is_full and topic not in self.paused:  # The next participant resumes it.
+                self.paused.add(topic)
+                self.pause(topic)
+
+
+def _nothing() -> None:
+    """Do nothing: no term runs."""

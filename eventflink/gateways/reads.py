@@ -1,0 +1,195 @@
+"""Reads of the state from the masters: which ones there are, by what they say on `leadership`, and asking one after the other.
+
+Any master answers, whether it leads or not, with the offset of the log that its answer reflects. A master that does not answer, because it
+was killed, hangs, or just builds its state, is passed over; so a read fails only when no master is left.
+"""
+
+import http.client
+import json
+import time
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from eventflink.events.codec import PayloadCodec, UndecodableRecord
+from eventflink.events.effects import MasterPresence
+from eventflink.events.topics import Topic
+from eventflink.gateways.errors import GatewayError
+from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader
+
+DEFAULT_MASTER_TIMEOUT_S: Final = 3.0
+"""How long one master is waited for before the next is asked."""
+
+MAX_MASTERS: Final = 8
+"""How many are asked at most."""
+
+MAX_ASKING_S: Final = 12.0
+"""After this long no further one is asked."""
+
+_TAIL_RECORDS: Final = 1_000
+"""How much of `leadership` is read for presences: more than half a minute of beats."""
+
+_POLL_S: Final = 0.2
+_MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+_OK: Final = 200
+_NOT_FOUND: Final = 404
+
+Parameters = Mapping[str, str | int | Sequence[str]]
+
+
+class NoMasterAnswered(GatewayError):
+    """No master answered the read; the message says what each of them did instead."""
+
+
+class NothingThere(GatewayError):
+    """A master answered that what was asked for does not exist."""
+
+
+class MasterSilent(GatewayError):
+    """One master gave no answer that can be used: it is gone, hangs, builds its state, or is no master."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMaster:
+    """A master, and where its last word stands in `leadership`."""
+
+    presence: MasterPresence
+    offset: int
+
+    @property
+    def master_id(self) -> str:
+        """The id that it keeps over restarts."""
+        return self.presence.master_id
+
+
+class _Presences:
+    """The newest word of each master."""
+
+    def __init__(self) -> None:
+        self._codec = PayloadCodec("LeadershipEnvelope")
+        self.newest: dict[str, KnownMaster] = {}
+
+    def see(self, offset: int, value: bytes) -> None:
+        try:
+            payload, _ = self._codec.decode(value)
+        except UndecodableRecord:
+            return  # Bytes that are no presence make no master.
+        if isinstance(payload, MasterPresence):
+            self.newest[payload.master_id] = KnownMaster(payload, offset)
+
+    def freshest_first(self) -> list[KnownMaster]:
+        return sorted(self.newest.values(), key=lambda known: -known.offset)
+
+
+def find_masters(bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> list[KnownMaster]:
+    """Return the masters that were heard of lately, who spoke last first. Some of them may be gone.
+
+    Raises:
+        ClusterUnreachable: Kafka does not answer.
+        ClusterNotFound: Kafka holds no such cluster.
+
+    """
+    reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP, connect_timeout_s=timeout_s)
+    try:
+        low, high = reader.offsets(0)
+        presences = _Presences()
+        if low < high:
+            _read(reader, max(low, high - _TAIL_RECORDS), high, time.monotonic() + timeout_s, presences)
+        return presences.freshest_first()
+    finally:
+        reader.close()
+
+
+def listen_for_masters(bootstrap: str, cluster_id: str, *, listen_s: float) -> list[KnownMaster]:
+    """Return the masters that said something within the next `listen_s`: those that live; raises as `find_masters` does.
+
+    A master speaks twice in a lease.
+    """
+    reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP)
+    try:
+        presences = _Presences()
+        _read(reader, reader.offsets(0)[1], None, time.monotonic() + listen_s, presences)
+        return presences.freshest_first()
+    finally:
+        reader.close()
+
+
+def _read(reader: PartitionReader, first_offset: int, end_offset: int | None, deadline: float, presences: _Presences) -> None:
+    reader.seek(0, first_offset)
+    while (left_s := deadline - time.monotonic()) > 0:
+        for message in reader.read(min(left_s, _POLL_S)):
+            offset = message.offset() or 0
+            presences.see(offset, message.value() or b"")
+            if end_offset is not None and offset >= end_offset - 1:
+                return
+
+
+def ask_master(
+    query_address: str, path: str, parameters: Parameters | None = None, *, timeout_s: float = DEFAULT_MASTER_TIMEOUT_S
+) -> dict[str, Any]:
+    """Return what the master at `query_address` (host:port) answers to GET `path`.
+
+    Raises:
+        NothingThere: what was asked for does not exist.
+        MasterSilent: there is no answer, or none that can be used.
+
+    """
+    host, separator, port = query_address.rpartition(":")
+    if not separator or not host or not port.isdigit():
+        raise MasterSilent(f"'{query_address}' is no address of a master: host:port is expected")
+    # It is to say itself that it is late: that tells more than an answer that never comes.
+    query = {"timeout_ms": max(1, round(timeout_s * 800)), **(parameters or {})}
+    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
+    try:
+        connection.request("GET", f"{path}?{urllib.parse.urlencode(query, doseq=True)}", headers={"Connection": "close"})
+        response = connection.getresponse()
+        status, body = response.status, response.read(_MAX_ANSWER_BYTES)
+    except (OSError, http.client.HTTPException) as error:
+        raise MasterSilent(f"{query_address}: {type(error).__name__}: {error}") from error
+    finally:
+        connection.close()
+    try:
+        answer = json.loads(body)
+    except ValueError as error:
+        raise MasterSilent(f"{query_address} does not answer as a master: {body[:80]!r}") from error
+    if not isinstance(answer, dict):
+        raise MasterSilent(f"{query_address} does not answer as a master: {body[:80]!r}")
+    if status == _OK:
+        return answer
+    if status == _NOT_FOUND:
+        raise NothingThere(str(answer.get("error")))
+    raise MasterSilent(f"{query_address}: {status} {answer.get('error')}")
+
+
+def ask_masters(
+    bootstrap: str,
+    cluster_id: str,
+    path: str,
+    parameters: Parameters | None = None,
+    *,
+    timeout_s: float = DEFAULT_MASTER_TIMEOUT_S,
+) -> dict[str, Any]:
+    """Return the answer of the first master that gives one, of all that were heard of lately; each has `timeout_s`.
+
+    Raises:
+        NothingThere: what was asked for does not exist.
+        NoMasterAnswered: there is no master, or none answered.
+        ClusterUnreachable: Kafka does not answer.
+        ClusterNotFound: Kafka holds no such cluster.
+
+    """
+    masters = [m for m in find_masters(bootstrap, cluster_id) if m.presence.query_address][:MAX_MASTERS]
+    if not masters:
+        raise NoMasterAnswered(f"no master of '{cluster_id}' was heard of lately")
+    silences: list[str] = []
+    deadline = time.monotonic() + MAX_ASKING_S
+    for master in masters:
+        if time.monotonic() >= deadline:
+            silences.append(f"{master.master_id}: not asked any more after {MAX_ASKING_S:g} s")
+            continue
+        try:
+            return ask_master(master.presence.query_address, path, parameters, timeout_s=timeout_s)
+        except MasterSilent as error:
+            silences.append(f"{master.master_id}: {error}")
+    raise NoMasterAnswered(f"no master of '{cluster_id}' answered: {'; '.join(silences)}")

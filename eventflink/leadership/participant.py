@@ -1,0 +1,453 @@
+"""One master taking part, as a sans-I/O machine: what it does with each record it reads and with the time that passes.
+
+It holds the role, the election, the inboxes and the soft state, from the moment the log was folded up to some offset until its
+leadership or its candidacy ends; then the state is dropped, and another one begins with a fresh fold. The entrypoint drives it with
+Kafka, the simulation with a seed. Every call is bounded: a turn reads back and decides a limited amount, and says whether more waits.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from eventflink.events.codec import PayloadCodec, UndecodableRecord
+from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.leader import Leader, LeadershipEnded, Released
+from eventflink.leadership.liveness import Liveness
+from eventflink.leadership.reads import Reads
+from eventflink.leadership.release import Releaser
+from eventflink.leadership.role import MasterRole, RoleSettings
+from eventflink.leadership.wires import Wires
+from eventflink.master.effects import unacknowledged
+from eventflink.master.inputs import BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel
+from eventflink.model.features import FEATURE_LEVEL
+from eventflink.model.statuses import Role
+
+RECORDS_PER_TURN: Final = 512
+DECISIONS_PER_TURN: Final = 256
+TURN_MS: Final = 5
+"""How long one turn decides at most before its driver goes on to read."""
+
+EFFECTS_PER_TURN: Final = 128
+"""How much of what a new leader says again leaves in one turn (L3)."""
+
+EFFECTS_PER_BATCH: Final = 64
+
+TIMERS_INTERVAL_MS: Final = 100
+MAX_TIMERS: Final = 10_000
+PRESENCES_PER_LEASE: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParticipantSettings:
+    """Who the master is, and its times and bounds; durations in milliseconds."""
+
+    master_id: str
+    incarnation: str
+    blob_address: str
+    query_address: str = ""
+    lease_timeout_ms: int = 1000
+    beat_interval_ms: int = 100
+    window_size: int = 1024
+    resend_interval_ms: int = 10_000
+    heartbeat_interval_ms: int = 1000
+    loss_timeout_ms: int = 5000
+    feature_level: int = FEATURE_LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class InboundTopic:
+    """What a master found when it began to read an inbound topic."""
+
+    topic_id: str
+    low_offset: int
+    high_offset: int = 0
+    """Behind the last record that was there."""
+    is_rebound: bool = False
+    """An operator said that the cursor is to be bound to this topic, from its first record on (P9)."""
+
+
+@dataclass(slots=True)
+class _Stuck:
+    """Since when the cursor of a topic has stood still although an input waits (L1)."""
+
+    next_offset: int
+    since_ms: int
+
+
+@dataclass(slots=True)
+class _Announced:
+    """What a master last said of itself."""
+
+    feature_level: int
+    leads: bool
+    heard_ms: int
+
+
+@dataclass(slots=True)
+class Participant:
+    """One term of one master."""
+
+    settings: ParticipantSettings
+    fold: Fold
+    decoder: InboundDecoder
+    inboxes: dict[str, PartitionInbox]
+    election: Election
+    wires: Wires
+    topics: Mapping[str, InboundTopic]
+    mint_leader_id: Callable[[], str]
+    """Returns an id that no candidacy had before."""
+    poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
+    log: deque[tuple[int, int, bytes]] = field(default_factory=deque)
+    """Records of the log that wait to be folded: offset, Kafka's timestamp, value."""
+    role: MasterRole = field(init=False)
+    reads: Reads = field(init=False)
+    is_paused: set[Topic] = field(default_factory=set)
+    presence_sequence: int = 0
+    is_draining: bool = False
+    """Nothing more is decided: the master is about to leave in order."""
+    heard_itself_ms: int = 0
+    """When a presence of this master was last read: whoever no longer hears itself hears nobody."""
+    _releaser: Releaser = field(init=False)
+    _liveness: Liveness = field(init=False)
+    _codec: PayloadCodec = field(init=False)
+    _to_say_again: deque[Released] = field(default_factory=deque)
+    """What nobody may have heard, from before this leadership: first what is to be done, then answers."""
+    _stuck: dict[str, _Stuck] = field(default_factory=dict)
+    _masters: dict[str, _Announced] = field(default_factory=dict)
+    _leader_log_offset: int = -1
+    _promoted_ms: int = 0
+    _next_presence_ms: int = 0
+    _next_beat_ms: int = 0
+    _next_timers_ms: int = 0
+    _next_resend_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin as a standby: what was decided before and not accepted waits again."""
+        settings = self.settings
+        self.role = MasterRole(
+            RoleSettings(settings.master_id, settings.window_size, settings.lease_timeout_ms),
+            self.fold,
+            self.decoder,
+            self.inboxes,
+            self.poisoned,
+            high_offsets={topic: found.high_offset for topic, found in self.topics.items()},
+        )
+        self.reads = Reads(self.role)
+        self._releaser = Releaser(self.wires, settings.master_id)
+        self._liveness = Liveness(settings.heartbeat_interval_ms, settings.loss_timeout_ms, self._releaser)
+        self._codec = PayloadCodec("LeadershipEnvelope")
+        cursors = self.fold.master.requests.cursors
+        for topic, inbox in self.inboxes.items():
+            inbox.rewind()
+            if topic in cursors and self._is_bound_elsewhere(topic):
+                self.role.unbound.add(topic)
+            elif topic in cursors:
+                inbox.accepted(cursors[topic].next_offset)
+            self._pause_or_resume(Topic(topic), inbox)  # What the term before this one paused is not known here.
+
+    def _pause_or_resume(self, topic: Topic, inbox: PartitionInbox) -> None:
+        if inbox.is_full:
+            self.is_paused.add(topic)
+            self.wires.pause(topic)
+        else:
+            self.is_paused.discard(topic)
+            self.wires.resume(topic)
+
+    def _is_bound_elsewhere(self, topic: str) -> bool:
+        """Tell whether the cursor counts the offsets of a topic that is gone, and an operator wants it bound to this one (P9)."""
+        cursor, found = self.fold.master.requests.cursors[topic], self.topics[topic]
+        return found.is_rebound and cursor.topic_id != found.topic_id
+
+    @property
+    def leader(self) -> Leader | None:
+        """The leadership, while there is one."""
+        return self.role.leader
+
+    # -- records in ------------------------------------------------------------------------------------------------
+
+    def on_inbound(self, record: InboundRecord) -> None:
+        """Take a record of an inbound topic."""
+        inbox = self.inboxes[record.topic]
+        inbox.put(record)
+        topic = Topic(record.topic)
+        if inbox.is_full and topic not in self.is_paused:
+            self.is_paused.add(topic)
+            self.wires.pause(topic)
+
+    def on_heartbeat(self, value: bytes | None, now_ms: int) -> None:
+        """Take a record of `heartbeats`; who does not lead needs none, for at promotion all deadlines begin anew."""
+        if self.leader is not None:
+            self._liveness.on_heartbeat(value, now_ms)
+
+    def on_leadership(self, value: bytes | None, now_ms: int) -> str:
+        """Take a record of `leadership`; return why it cannot be read, or nothing."""
+        try:
+            payload, _ = self._codec.decode(value or b"")
+        except UndecodableRecord as error:
+            return str(error)
+        match payload:
+            case LeaderBeat():
+                self._leader_log_offset = payload.log_offset
+            case Resignation():
+                self.role.resigned = payload.leader_id
+            case MasterPresence():
+                self._masters[payload.master_id] = _Announced(payload.feature_level, payload.role is Role.LEADER, now_ms)
+                if payload.incarnation == self.settings.incarnation:
+                    self.heard_itself_ms = now_ms
+        if isinstance(payload, LeaderBeat | Resignation | MasterPresence):
+            self.election.heard(payload, now_ms)
+        return ""
+
+    def later(self, value: MasterInput) -> None:
+        """Take an internal input, such as the outcome of a clean-up; who does not lead needs none."""
+        leader = self.leader
+        if leader is not None and (len(leader.timers) < MAX_TIMERS or not isinstance(value, CleanupFailed)):
+            leader.timers.append(value)
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+
+    def turn(self, monotonic: Callable[[], int], wall_ms: int) -> bool:
+        """Read back, decide, append, release: a bounded amount of each. Tell whether more waits.
+
+        Raises:
+            LeadershipEnded, AppendFailed: the leadership or the candidacy is over.
+            LogNotDense, LogDiverged, LogUnusable: the log cannot be followed any further.
+
+        """
+        more = self.read_back(monotonic())
+        more = self._decide(monotonic, wall_ms) or more
+        more = self._say_again() or more
+        self._resume_reading()
+        return more
+
+    def read_back(self, now_ms: int) -> bool:
+        """Take what has arrived of the log, a bounded amount; tell whether more waits.
+
+        Raises:
+            As `turn`.
+
+        """
+        role = self.role
+        if self.reads.closed:  # The term is over: what arrives is for the next one.
+            return False
+        for _ in range(min(len(self.log), RECORDS_PER_TURN)):
+            offset, timestamp_ms, value = self.log.popleft()
+            was, epoch = role.role, self.fold.acceptance.epoch
+            released = role.on_record(offset, timestamp_ms, value, now_ms)
+            if self.fold.acceptance.epoch != epoch:
+                self.election.granted(self.fold.acceptance.epoch, now_ms)
+                self._stuck.clear()  # A new leader has its own time to move the cursors.
+            if role.role is Role.LEADER and was is not Role.LEADER:
+                self._promoted(released, now_ms)
+            elif released is not None:
+                self._releaser.release(released, self.fold.acceptance.epoch)
+            self.reads.release_held()
+        self.reads.serve()
+        return bool(self.log)
+
+    def _decide(self, monotonic: Callable[[], int], wall_ms: int) -> bool:
+        leader, clock = self.leader, self.role.clock
+        if leader is None or clock is None or self.is_draining:
+            return False
+        now_ms = started_ms = monotonic()
+        log_now_ms = clock.read(now_ms, wall_ms)
+        for _ in range(DECISIONS_PER_TURN):
+            value = leader.decide_next(log_now_ms, now_ms)
+            if value is None:
+                return False
+            self.wires.append(value)
+            now_ms = monotonic()
+            if now_ms - started_ms >= TURN_MS:
+                break
+        return True
+
+    def _resume_reading(self) -> None:
+        for topic in [t for t in self.is_paused if self.inboxes[t].has_room]:
+            self.is_paused.discard(topic)
+            self.wires.resume(topic)
+
+    # -- promotion -------------------------------------------------------------------------------------------------
+
+    def _promoted(self, released: Released | None, now_ms: int) -> None:
+        """Begin to lead: bind what is not bound, note what was lost, say what nobody may have heard."""
+        leader, master = self.leader, self.fold.master
+        if leader is None:
+            return
+        for topic in INBOUND:
+            cursor, found = master.requests.cursors.get(topic), self.topics[topic]
+            if cursor is None or self._is_bound_elsewhere(topic):
+                leader.timers.append(BindInputs(topic, found.topic_id, found.low_offset))
+            elif found.low_offset > cursor.next_offset:
+                leader.timers.append(LoseInputs(topic, found.low_offset))
+        if not master.requests.cursors:  # A cluster that nobody has led before: there is no older master to wait for.
+            leader.timers.append(RaiseFeatureLevel(self.settings.feature_level))
+        self._liveness.promoted(now_ms)
+        self._promoted_ms = now_ms
+        self._next_resend_ms = now_ms + self.settings.resend_interval_ms
+        self._next_beat_ms = self._next_presence_ms = now_ms
+        if released is not None:
+            self._queue_again(released)
+        self._to_say_again.extend(self.role.recent_replies())
+
+    def _queue_again(self, released: Released) -> None:
+        effects = released.effects
+        for first in range(0, len(effects), EFFECTS_PER_BATCH):
+            self._to_say_again.append(replace(released, effects=effects[first : first + EFFECTS_PER_BATCH]))
+
+    def _say_again(self) -> bool:
+        """Release a part of what nobody may have heard: the first decisions do not wait for all of it (L3)."""
+        if self.leader is None or not self._to_say_again:
+            return False
+        count = 0
+        while self._may_say_again() and count < EFFECTS_PER_TURN:
+            released = self._to_say_again.popleft()
+            count += len(released.effects)
+            self._releaser.release(released, self.fold.acceptance.epoch)
+        return self._may_say_again()
+
+    def _may_say_again(self) -> bool:
+        """Tell whether something is queued that follows from accepted decisions (P4)."""
+        if not self._to_say_again:
+            return False
+        released, acceptance = self._to_say_again[0], self.fold.acceptance
+        return released.epoch < acceptance.epoch or released.sequence <= acceptance.sequence
+
+    def _resend(self, leader: Leader) -> None:
+        """Queue what nobody has confirmed yet: it follows from the state as a whole, and waits until all of that was accepted."""
+        acceptance, effects = self.fold.acceptance, list(unacknowledged(self.fold.master))
+        sequence = leader.unconfirmed[-1].sequence if leader.unconfirmed else acceptance.sequence
+        self._queue_again(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects, None))
+
+    @property
+    def is_drained(self) -> bool:
+        """Tell whether every decision was read back."""
+        return self.leader is None or not self.leader.unconfirmed
+
+    def resign(self) -> bool:
+        """Leave in order; tell whether this master led. Decisions that were not read back yet are decided again by the next one."""
+        acceptance, leads = self.fold.acceptance, self.role.role is Role.LEADER
+        self.role.resign()
+        self.reads.abort("the master stops")
+        if leads:
+            self._releaser.resign(Resignation(acceptance.epoch, acceptance.leader_id))
+        return leads
+
+    def fall(self, reason: str) -> None:
+        """End whatever this term was: the state is doubtful."""
+        self.role.fall()
+        self.reads.abort(reason)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int, wall_ms: int) -> None:
+        """Do what is due; to be called at least every few tens of milliseconds.
+
+        Raises:
+            As `turn`.
+
+        """
+        if self.reads.closed:
+            return
+        self.read_back(now_ms)  # What has arrived is no longer unconfirmed, however late this tick comes.
+        self.role.check(now_ms)
+        if self.leader is not None and not self.election.may_lead():
+            self.role.fall()
+            raise LeadershipEnded("the election service took the leadership back")
+        if now_ms >= self._next_presence_ms:
+            self._say_present(now_ms)
+        if self.role.role is Role.STANDBY and not self.log:
+            self._stand_by(now_ms, wall_ms)
+        elif self.leader is not None:
+            self._lead(self.leader, now_ms, wall_ms)
+
+    def _say_present(self, now_ms: int) -> None:
+        settings = self.settings
+        self._next_presence_ms = now_ms + settings.lease_timeout_ms // PRESENCES_PER_LEASE
+        self.presence_sequence = max(self.presence_sequence + 1, now_ms)  # No other term of this incarnation had it.
+        self.election.said(self.presence_sequence, now_ms)
+        self._releaser.say_present(
+            MasterPresence(
+                master_id=settings.master_id,
+                incarnation=settings.incarnation,
+                sequence=self.presence_sequence,
+                role=self.role.role,
+                epoch=self.fold.acceptance.epoch,
+                log_offset=self.fold.last_offset,
+                feature_level=settings.feature_level,
+                query_address=settings.query_address,
+            )
+        )
+
+    def _stand_by(self, now_ms: int, wall_ms: int) -> None:
+        match self.election.advise(self._stuck_since(now_ms), now_ms):
+            case Advice.PROBE:
+                self._say_present(now_ms)
+            case Advice.CAMPAIGN:
+                self.wires.append(self.role.campaign(self.mint_leader_id(), self.settings.blob_address, wall_ms, now_ms))
+            case Advice.WAIT:
+                pass
+
+    def _stuck_since(self, now_ms: int) -> int | None:
+        """Return since when some input waits that the leader does not decide; only a standby at the end of the log can tell."""
+        if self._leader_log_offset > self.fold.last_offset:
+            self._stuck.clear()
+            return None
+        for topic, cursor in self.fold.master.requests.cursors.items():
+            waits = self.inboxes[topic].last_waiting_offset >= cursor.next_offset
+            before = self._stuck.get(topic)
+            if not waits:
+                self._stuck.pop(topic, None)
+            elif before is None or before.next_offset != cursor.next_offset:
+                self._stuck[topic] = _Stuck(cursor.next_offset, now_ms)
+        return min((s.since_ms for s in self._stuck.values()), default=None)
+
+    def _lead(self, leader: Leader, now_ms: int, wall_ms: int) -> None:
+        if now_ms >= self._next_beat_ms and leader.may_beat(now_ms):
+            self._next_beat_ms = now_ms + self.settings.beat_interval_ms
+            acceptance = self.fold.acceptance
+            settings = self.settings
+            self._releaser.beat(
+                LeaderBeat(acceptance.epoch, acceptance.leader_id, settings.master_id, settings.blob_address, self.fold.last_offset)
+            )
+        if now_ms >= self._next_timers_ms and not self.is_draining:
+            self._next_timers_ms = now_ms + TIMERS_INTERVAL_MS
+            self._run_timers(leader, now_ms, wall_ms)
+        if now_ms >= self._next_resend_ms and not self._to_say_again:
+            self._next_resend_ms = now_ms + self.settings.resend_interval_ms
+            self._resend(leader)
+
+    def _run_timers(self, leader: Leader, now_ms: int, wall_ms: int) -> None:
+        clock, master = self.role.clock, self.fold.master
+        if clock is None or leader.timers:
+            return  # What was due before is not decided yet.
+        log_now_ms = clock.read(now_ms, wall_ms)
+        leader.timers.extend(master.due(log_now_ms))
+        leader.timers.extend(self._liveness.overdue(master, self.fold.acceptance.leader_id, now_ms))
+        if (level := self._common_feature_level(now_ms)) > master.upkeep.feature_level:
+            leader.timers.append(RaiseFeatureLevel(level))
+        for clean_up in master.due_clean_ups(log_now_ms):
+            self.wires.clean_up(clean_up)
+
+    def _common_feature_level(self, now_ms: int) -> int:
+        """Return the level that every master heard of in the last leases can read; nothing is said before all had time to be heard."""
+        masters = self._heard_masters(now_ms)
+        if now_ms - self._promoted_ms < PRESENCE_LEASES * self.settings.lease_timeout_ms or not masters:
+            return 0
+        return min(self.settings.feature_level, *(a.feature_level for a in masters.values()))
+
+    def _heard_masters(self, now_ms: int) -> dict[str, _Announced]:
+        """Return the masters that were heard of in the last leases, and forget the others."""
+        horizon_ms = PRESENCE_LEASES * self.settings.lease_timeout_ms
+        self._masters = {m: a for m, a in self._masters.items() if now_ms - a.heard_ms <= horizon_ms}
+        return self._masters
+
+    def rank(self, now_ms: int) -> int:
+        """Return how many masters come before this one where work is to be done by one of them; a leader comes after all standbys."""
+        standbys = [m for m, a in self._heard_masters(now_ms).items() if not a.leads and m != self.settings.master_id]
+        return len(standbys) if self.leader is not None else sum(m < self.settings.master_id for m in standbys)

@@ -1,0 +1,37 @@
+"""What a master does to the world: the entrypoint does it with Kafka, the simulation with a seed."""
+
+from typing import Protocol
+
+from eventflink.events.topics import Topic
+from eventflink.master.effects import CleanUp, DrillOrder
+
+
+class AppendFailed(Exception):
+    """A record of the log could not be delivered; what was queued behind it is gone."""
+
+
+class Wires(Protocol):
+    """The wires of one term; none of the calls waits."""
+
+    def append(self, value: bytes) -> None:
+        """Append a record to the log, behind those before it.
+
+        Raises:
+            AppendFailed: an earlier one was not delivered.
+
+        """
+
+    def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
+        """Produce a record of an outbound topic: at least once, in order."""
+
+    def clean_up(self, order: CleanUp) -> None:
+        """Remove the intermediate data of an ended job; the outcome comes back as an input."""
+
+    def fall(self, order: DrillOrder) -> None:
+        """Stop, freeze or die, as a drill asked."""
+
+    def pause(self, topic: Topic) -> None:
+        """Read no more of an inbound topic: its inbox is full."""
+
+    def resume(self, topic: Topic) -> None:
+        """Read on."""

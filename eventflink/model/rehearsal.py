@@ -1,0 +1,9 @@
+"""The two words by which a drill and the masters that rehearse in it know each other."""
+
+from typing import Final
+
+SCRATCH_MARK: Final = "-drill-"
+"""In the id of every scratch cluster; a master rehearses only under such an id."""
+
+CLEAN_UP_NOTED: Final = "CleanUpNoted"
+"""What a rehearsing master logs in the place of a clean-up."""

@@ -1,0 +1,351 @@
+"""Several masters over one log that is a list: real participants, whose wires and clock a test holds in its hands.
+
+Nothing happens by itself: `step` lets time pass, hands each master what it has not read yet, and gives it its tick and its turns. A
+master can be frozen, or its records held back; a term that ends is followed by another one over the same inboxes, as in a process.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eventflink.events.codec import PayloadCodec
+from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.events.inputs import Command
+from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.election import Election, LogElection
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.leader import LeadershipEnded
+from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
+from eventflink.master.effects import CleanUp, DrillOrder
+from eventflink.master.master import Master, MasterSettings
+from eventflink.model.statuses import Role
+from tests.support.cluster import CODEC, COMMANDS, HORIZON_MS, START_MS, EventType, new_fold
+
+STEP_MS = 10
+LEASE_MS = 1_000
+MAX_TURNS = 100_000
+LEADERSHIP = PayloadCodec("LeadershipEnvelope")
+REPLIES = PayloadCodec("ReplyEnvelope")
+DEPLOYMENTS = PayloadCodec("DeploymentEnvelope")
+DEAD_LETTERS = PayloadCodec("DeadLetterEnvelope")
+HEARTBEATS = PayloadCodec("HeartbeatEnvelope")
+
+_CODECS = {Topic.LEADERSHIP: LEADERSHIP, Topic.REPLIES: REPLIES, Topic.DEPLOYMENTS: DEPLOYMENTS, Topic.DEAD_LETTERS: DEAD_LETTERS}
+
+
+@dataclass(slots=True)
+class Produced:
+    """A record that a master produced."""
+
+    master_id: str
+    topic: Topic
+    key: str
+    value: bytes
+    partition: int
+
+    @property
+    def payload(self) -> Any:
+        return _CODECS[self.topic].decode(self.value)[0]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return _CODECS[self.topic].decode(self.value)[1]
+
+
+@dataclass
+class ListWires:
+    """The wires of one master: its records go to the lists of the world, or stay with it while they are held back."""
+
+    world: "World"
+    master_id: str
+    is_cut: bool = False
+    """Its appends reach nobody."""
+    clean_ups: list[CleanUp] = field(default_factory=list)
+    falls: list[DrillOrder] = field(default_factory=list)
+    calls: list[tuple[str, str]] = field(default_factory=list)
+
+    def append(self, value: bytes) -> None:
+        if not self.is_cut:
+            self.world.append(value)
+
+    def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
+        self.world.produced.append(Produced(self.master_id, topic, key, value, partition))
+        if topic is Topic.LEADERSHIP:
+            self.world.leadership.append(value)
+        elif topic is Topic.HEARTBEATS:
+            self.world.heartbeats.append(value)
+
+    def clean_up(self, order: CleanUp) -> None:
+        self.clean_ups.append(order)
+
+    def fall(self, order: DrillOrder) -> None:
+        self.falls.append(order)
+
+    def pause(self, topic: Topic) -> None:
+        self.calls.append(("pause", str(topic)))
+
+    def resume(self, topic: Topic) -> None:
+        self.calls.append(("resume", str(topic)))
+
+
+@dataclass
+class Node:
+    """One master process."""
+
+    world: "World"
+    master_id: str
+    settings: MasterSettings
+    election: Election
+    feature_level: int
+    window_size: int
+    capacity: int
+    topics: dict[str, InboundTopic]
+    inboxes: dict[str, PartitionInbox] = field(init=False)
+    wires: ListWires = field(init=False)
+    participant: Participant = field(init=False)
+    log: deque[tuple[int, int, bytes]] = field(default_factory=deque)
+    is_paused: set[Topic] = field(default_factory=set)
+    poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
+    ends: list[Exception] = field(default_factory=list)
+    is_frozen: bool = False
+    is_blind: bool = False
+    """Nothing more of the log reaches it."""
+    is_deaf: bool = False
+    """Nothing more of `leadership` reaches it."""
+    reads_inputs: bool = True
+    turns: int = 0
+    positions: dict[str, int] = field(default_factory=dict)
+    terms: int = 0
+
+    def __post_init__(self) -> None:
+        self.inboxes = {str(topic): PartitionInbox(self.capacity) for topic in INBOUND}
+        self.wires = ListWires(self.world, self.master_id)
+        self.positions = {"log": len(self.world.log), "leadership": len(self.world.leadership), "heartbeats": len(self.world.heartbeats)}
+        fold = self._replayed()
+        for topic in INBOUND:
+            cursor, found = fold.master.requests.cursors.get(topic), self.topics[topic]
+            begins_anew = cursor is None or found.is_rebound
+            self.positions[topic] = found.low_offset if begins_anew or cursor is None else max(found.low_offset, cursor.next_offset)
+        self.begin(fold)
+
+    def _replayed(self) -> Fold:
+        fold = new_fold(self.settings)
+        for offset in range(self.positions["log"]):
+            fold.take(offset, self.world.timestamps[offset], self.world.log[offset])
+        return fold
+
+    def begin(self, fold: Fold | None = None) -> None:
+        """Begin a term over the same inboxes and the same tail."""
+        self.terms += 1
+        self.participant = Participant(
+            settings=ParticipantSettings(
+                master_id=self.master_id,
+                incarnation=f"{self.master_id}-process",
+                blob_address=f"{self.master_id}:1",
+                lease_timeout_ms=LEASE_MS,
+                window_size=self.window_size,
+                feature_level=self.feature_level,
+            ),
+            fold=fold or self._replayed(),
+            decoder=InboundDecoder(HORIZON_MS),
+            inboxes=self.inboxes,
+            election=self.election,
+            wires=self.wires,
+            topics=self.topics,
+            mint_leader_id=self.world.mint_leader_id,
+            poisoned=self.poisoned,
+            log=self.log,
+            is_paused=self.is_paused,
+        )
+        self.election.begin(self.world.now_ms)
+
+    @property
+    def role(self) -> Role:
+        return self.participant.role.role
+
+    @property
+    def master(self) -> Master:
+        return self.participant.fold.master
+
+    def receive(self) -> None:
+        """Hand over what has not been read yet, except what is paused."""
+        world, participant = self.world, self.participant
+        if not self.is_deaf:
+            for value in world.leadership[self.positions["leadership"] :]:
+                assert participant.on_leadership(value, world.now_ms) == ""
+            self.positions["leadership"] = len(world.leadership)
+        for value in world.heartbeats[self.positions["heartbeats"] :]:
+            participant.on_heartbeat(value, world.now_ms)
+        self.positions["heartbeats"] = len(world.heartbeats)
+        if not self.is_blind:
+            for offset in range(self.positions["log"], len(world.log)):
+                self.log.append((offset, world.timestamps[offset], world.log[offset]))
+            self.positions["log"] = len(world.log)
+        for topic in INBOUND if self.reads_inputs else ():
+            for record in [r for r in world.inbound[topic] if r.offset >= self.positions[topic]]:
+                if topic in self.is_paused:
+                    break
+                self.positions[topic] = record.offset + 1
+                participant.on_inbound(record)
+
+    def act(self) -> None:
+        """Give it a tick, and turns while more waits or its own records come back; a term that ends is followed by another one."""
+        world = self.world
+        try:
+            self.participant.tick(world.now_ms, world.wall_ms)
+            for _ in range(MAX_TURNS):
+                self.receive()
+                self.turns += 1
+                if not self.participant.turn(lambda: world.now_ms, world.wall_ms) and self.positions["log"] == len(world.log):
+                    return
+                if self.is_blind and not self.log:
+                    return
+        except LeadershipEnded as error:
+            self.ends.append(error)
+            self.participant.fall(str(error))
+            self.positions["log"] = len(world.log)
+            self.begin()
+            return
+        raise AssertionError(f"{self.master_id} does not come to rest")
+
+
+@dataclass
+class World:
+    """The log, the topics, the clock, and the masters."""
+
+    now_ms: int = 5_000
+    log: list[bytes] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    leadership: list[bytes] = field(default_factory=list)
+    heartbeats: list[bytes] = field(default_factory=list)
+    inbound: dict[str, list[InboundRecord]] = field(default_factory=lambda: {str(t): [] for t in INBOUND})
+    produced: list[Produced] = field(default_factory=list)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    minted: int = 0
+
+    @property
+    def wall_ms(self) -> int:
+        return START_MS + self.now_ms
+
+    def mint_leader_id(self) -> str:
+        self.minted += 1
+        return f"leader-{self.minted}"
+
+    def append(self, value: bytes) -> None:
+        self.log.append(value)
+        self.timestamps.append(self.wall_ms)
+
+    def start(
+        self,
+        master_id: str,
+        *,
+        settings: MasterSettings | None = None,
+        election: Election | None = None,
+        feature_level: int = 2,
+        window_size: int = 1024,
+        capacity: int = 10_000,
+        topics: Mapping[str, InboundTopic] | None = None,
+    ) -> Node:
+        """Start a master; one of the same id that was there is gone."""
+        found = {str(t): InboundTopic(f"id-of-{t}", 0, len(self.inbound[t])) for t in INBOUND} | dict(topics or {})
+        election = election or LogElection(master_id, f"{master_id}-process", LEASE_MS)
+        node = Node(self, master_id, settings or MasterSettings(), election, feature_level, window_size, capacity, found)
+        self.nodes[master_id] = node
+        return node
+
+    def kill(self, node: Node) -> None:
+        """Let a process vanish."""
+        del self.nodes[node.master_id]
+
+    def step(self) -> None:
+        """Let a little time pass, in which every master acts."""
+        self.now_ms += STEP_MS
+        for node in list(self.nodes.values()):
+            if not node.is_frozen:
+                node.receive()
+                node.act()
+
+    def run(self, milliseconds: int) -> None:
+        for _ in range(milliseconds // STEP_MS):
+            self.step()
+
+    def run_until(self, condition: Callable[[], bool], limit_ms: int = 20_000) -> int:
+        """Step until something holds; return how long it took."""
+        began = self.now_ms
+        while not condition():
+            assert self.now_ms - began < limit_ms, "it never came to that"
+            self.step()
+        return self.now_ms - began
+
+    def leader(self) -> Node:
+        """Return the master that leads, stepping until there is one."""
+        self.run_until(lambda: any(n.role is Role.LEADER and not n.is_frozen for n in self.nodes.values()))
+        return next(n for n in self.nodes.values() if n.role is Role.LEADER and not n.is_frozen)
+
+    # -- what is said ----------------------------------------------------------------------------------------------
+
+    def put(self, topic: Topic, value: bytes, key: bytes | None = None) -> int:
+        records = self.inbound[topic]
+        offset = records[-1].offset + 1 if records else 0
+        records.append(InboundRecord(str(topic), offset, self.wall_ms, key, value))
+        return offset
+
+    def command(self, request_id: str, **document: Any) -> int:
+        """Ask for the end of a job that is not there: the smallest of inputs."""
+        fields = {"type": "CancelJob", "job_id": "none", "request_id": request_id, "reply_partition": 0, **document}
+        return self.put(Topic.COMMANDS, json.dumps(fields).encode())
+
+    def submit(self, graph: Mapping[str, Any], job_id: str, request_id: str = "") -> int:
+        fields = {"job_graph": graph, "job_id": job_id, "request_id": request_id, "reply_partition": 0}
+        return self.put(Topic.SUBMISSIONS, json.dumps(fields).encode())
+
+    def send(self, command: Command) -> int:
+        return self.put(Topic.COMMANDS, COMMANDS.encode(command, sent_at_ms=self.wall_ms))
+
+    # -- what is to be seen ----------------------------------------------------------------------------------------
+
+    def said(self, *kinds: type[EventType]) -> list[EventType]:
+        """Return what was said on `leadership`, of these classes."""
+        assert all(kind in (LeaderBeat, MasterPresence, Resignation) for kind in kinds)
+        payloads = [LEADERSHIP.decode(v)[0] for v in self.leadership]
+        return [p for p in payloads if isinstance(p, kinds)]
+
+    def replies(self, master_id: str = "") -> list[Produced]:
+        return [p for p in self.produced if p.topic is Topic.REPLIES and master_id in ("", p.master_id)]
+
+    def answered(self, master_id: str = "") -> list[str]:
+        """Return the ids of the requests that were answered, in order."""
+        return [p.payload.request_id for p in self.replies(master_id)]
+
+    def accepted(self) -> Fold:
+        """Fold the whole log."""
+        fold = new_fold()
+        for offset, value in enumerate(self.log):
+            fold.take(offset, self.timestamps[offset], value)
+        fold.master.validate()
+        return fold
+
+    def events(self, *kinds: type[EventType]) -> list[EventType]:
+        """Return the events of these classes of the accepted decisions."""
+        fold = new_fold()
+        found: list[EventType] = []
+        for offset, value in enumerate(self.log):
+            decision = fold.take(offset, self.timestamps[offset], value)
+            found += [e for e in decision.events if isinstance(e, kinds)] if decision is not None else []
+        return found
+
+    def check(self) -> None:
+        """Compare every master that is at rest with a replay of the log."""
+        fold = self.accepted()
+        for node in self.nodes.values():
+            mine = node.participant.fold
+            if not node.is_frozen and mine.last_offset == fold.last_offset and node.participant.is_drained:
+                assert mine.master.digest() == fold.master.digest(), node.master_id
+                assert mine.running_hash == fold.running_hash, node.master_id
+
+    def decision_count(self) -> int:
+        return len([v for v in self.log if CODEC.decode(v).sequence])

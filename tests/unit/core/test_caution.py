@@ -1,0 +1,430 @@
+"""P10: after a leader that fell without a farewell, what waited then is announced, and that read back, before it is decided."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from eventflink.events.decision import InputCause
+from eventflink.events.inputs import Disconnection
+from eventflink.events.log_events import FollowUpDecided, InputsAttempted, JobCleanupFailed, RequestRejected
+from eventflink.events.topics import Topic
+from eventflink.leadership.election import SingleMaster
+from eventflink.leadership.inbox import InboundRecord
+from eventflink.leadership.leader import ANNOUNCED_INPUTS, MAX_FALLS, Leader
+from eventflink.master.inputs import BindInputs, CleanupFailed, RaiseFeatureLevel
+from eventflink.model.features import FIRST_LEVEL, UPKEEP_LEVEL
+from eventflink.model.statuses import Role
+from tests.support.cluster import CODEC, REPORTS, START_MS, ScriptedCluster, dead_letters, graph, replies, vertex
+from tests.support.participants import LEASE_MS, World
+
+
+def _causes(value: bytes) -> list[tuple[str, int]]:
+    return [(c.topic, c.first_offset) for c in CODEC.decode(value).causes if isinstance(c, InputCause)]
+
+
+def _attempts(value: bytes) -> list[tuple[str, int]]:
+    events = [e for e in CODEC.decode(value).events if isinstance(e, InputsAttempted)]
+    return [(e.topic, offset) for e in events for offset in range(e.first_offset, e.last_offset + 1)]
+
+
+def _raised() -> ScriptedCluster:
+    cluster = ScriptedCluster()
+    cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
+    return cluster
+
+
+def _wait(cluster: ScriptedCluster, count: int, topic: Topic = Topic.COMMANDS) -> None:
+    """Have inputs come that nobody decides yet."""
+    for number in range(count):
+        cluster.put(
+            topic, b'{"type": "CancelJob", "job_id": "none", "request_id": "%s%d", "reply_partition": 0}' % (topic.encode(), number)
+        )
+
+
+def _first_falls(world: World, node_id: str = "a") -> None:
+    """Have a leader that raised the feature level vanish."""
+    world.start(node_id, election=SingleMaster())
+    world.run(50)
+    world.kill(world.leader())
+
+
+class TestAnnouncements:
+    def test_after_an_unorderly_fall_what_waited_is_announced_and_that_read_back_before_it_is_decided(self) -> None:
+        cluster = _raised()
+        _wait(cluster, 5)
+        cluster.fail_over()
+        announcement = cluster.decide()
+        assert announcement is not None
+        assert (_causes(announcement), _attempts(announcement)) == ([], [("commands", n) for n in range(5)])
+        assert cluster.decide() is None, "the announcement is not read back"
+        cluster.read_back(len(cluster.log) - 1)
+        assert [cluster.decide() is not None for _ in range(5)] == [True] * 5, "what is announced is decided without waiting"
+        cluster.check()
+
+    def test_so_many_are_announced_at_once_and_the_next_ones_in_the_decision_of_the_last(self) -> None:
+        """Caution costs one event and one round trip for each portion, and not one for each input."""
+        cluster = _raised()
+        _wait(cluster, 2 * ANNOUNCED_INPUTS + 5)
+        cluster.fail_over()
+        first = len(cluster.log)
+        cluster.settle()
+        assert len(cluster.log) - first == 1 + 2 * ANNOUNCED_INPUTS + 5
+        sizes = [len(_attempts(v)) for v in cluster.log[first:] if _attempts(v)]
+        assert sizes == [ANNOUNCED_INPUTS, ANNOUNCED_INPUTS, 5]
+        cluster.check()
+
+    def test_every_input_that_waited_is_announced_before_it_is_decided(self) -> None:
+        cluster = _raised()
+        for topic in (Topic.COMMANDS, Topic.SUBMISSIONS, Topic.COMMANDS):
+            _wait(cluster, 4, topic)
+        cluster.put(Topic.TASKMANAGERS, REPORTS.encode([Disconnection("tm", "tm-1", "gone")]))
+        cluster.fail_over()
+        first = len(cluster.log)
+        cluster.settle()
+        announced: set[tuple[str, int]] = set()
+        decided = 0
+        for value in cluster.log[first:]:
+            for cause in _causes(value):
+                assert cause in announced
+                decided += 1
+            announced.update(_attempts(value))
+        assert decided == 13
+        assert cluster.master.requests.attempts == {}
+        cluster.check()
+
+    def test_where_a_leader_fell_after_announcing_several_the_next_announces_each_alone(self) -> None:
+        cluster = _raised()
+        _wait(cluster, 6)
+        cluster.fail_over()
+        cluster.decide()
+        cluster.read_back(len(cluster.log) - 1)
+        for _ in range(2):  # Two of six are answered when the leader falls.
+            cluster.decide()
+        cluster.read_back(len(cluster.log) - 2)
+        cluster.read_back(len(cluster.log) - 1)
+        cluster.fail_over()
+        first = len(cluster.log)
+        cluster.settle()
+        assert [_attempts(v) for v in cluster.log[first:] if _attempts(v)] == [[("commands", n)] for n in range(2, 6)]
+        assert [c for v in cluster.log[first:] for c in _causes(v)] == [("commands", n) for n in range(2, 6)]
+        cluster.check()
+
+    def test_the_caution_ends_with_the_last_input_that_waited(self) -> None:
+        cluster = _raised()
+        _wait(cluster, 3)
+        cluster.fail_over()
+        first = len(cluster.log)
+        _wait(cluster, 4, Topic.SUBMISSIONS)  # These come after the promotion: no leader can have fallen at them.
+        cluster.settle()
+        assert cluster.leader.caution == 0
+        assert {topic for v in cluster.log[first:] for topic, _ in _attempts(v)} == {"commands"}
+        _wait(cluster, 3)
+        assert [cluster.decide() is not None for _ in range(3)] == [True] * 3, "decisions are pipelined again"
+
+    def test_where_nothing_waited_there_is_no_caution(self) -> None:
+        cluster = _raised()
+        cluster.fail_over()
+        cluster.settle()
+        assert cluster.leader.caution == 0
+        _wait(cluster, 3)
+        first = len(cluster.log)
+        assert [cluster.decide() is not None for _ in range(3)] == [True] * 3
+        assert not any(_attempts(v) for v in cluster.log[first:])
+
+    def test_the_caution_ends_with_the_first_window_at_the_latest(self) -> None:
+        cluster = ScriptedCluster(window_size=4)
+        cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
+        _wait(cluster, 20)
+        cluster.fail_over()
+        first = len(cluster.log)
+        cluster.settle()
+        assert [len(_attempts(v)) for v in cluster.log[first:] if _attempts(v)] == [20], "all of them fit into one announcement"
+        assert sum(len(_causes(v)) for v in cluster.log[first:]) == 20
+        assert cluster.leader.caution == 0
+
+    def test_after_a_resignation_there_is_no_caution(self) -> None:
+        cluster = _raised()
+        _wait(cluster, 3)
+        leader_id = cluster.role.fold.acceptance.leader_id
+        cluster.role = cluster._new_role(cluster.role.fold)
+        cluster.role.resigned = leader_id
+        cluster.lead()
+        assert [cluster.decide() is not None for _ in range(3)] == [True] * 3
+        assert not any(_attempts(v) for v in cluster.log)
+
+    def test_a_farewell_of_an_earlier_leader_does_not_speak_for_the_one_that_fell(self) -> None:
+        cluster = _raised()
+        _wait(cluster, 3)
+        cluster.role = cluster._new_role(cluster.role.fold)
+        cluster.role.resigned = "an earlier candidacy"
+        cluster.lead()
+        assert cluster.leader.caution
+
+    def test_below_the_feature_level_nothing_is_announced_but_the_caution_is_the_same(self) -> None:
+        """P19: an older standby could not read the event."""
+        cluster = ScriptedCluster()
+        _wait(cluster, 3)
+        cluster.fail_over()
+        assert cluster.master.upkeep.feature_level == FIRST_LEVEL
+        first = len(cluster.log)
+        assert cluster.decide() is not None
+        assert cluster.decide() is None
+        cluster.read_back(len(cluster.log) - 1)
+        cluster.settle()
+        assert len(cluster.log) - first == 3
+        assert not any(_attempts(v) for v in cluster.log)
+
+
+class TestFairness:
+    def test_all_topics_have_their_turn(self) -> None:
+        """A long backlog of one topic would make the others look stuck to the standbys (L1)."""
+        cluster = _raised()
+        _wait(cluster, 50, Topic.SUBMISSIONS)
+        _wait(cluster, 5, Topic.COMMANDS)
+        cluster.fail_over()
+        first = len(cluster.log)
+        cluster.settle()
+        topics = [topic for v in cluster.log[first:] for topic, _ in _causes(v)]
+        assert max(n for n, topic in enumerate(topics) if topic == "commands") < 12
+
+    def test_timers_have_their_turn(self) -> None:
+        cluster = _raised()
+        cluster.submit(graph(vertex("a")), job_id="dirty")
+        cluster.cancel("dirty")
+        _wait(cluster, 50)
+        cluster.fail_over()
+        first = len(cluster.log)
+        cluster.leader._opening = False
+        for _ in range(3):
+            cluster.decide()
+            cluster.read_back(len(cluster.log) - 1)
+        cluster.timer(CleanupFailed("dirty", "busy"))
+        at = next(n for n, v in enumerate(cluster.log[first:]) if any(isinstance(e, JobCleanupFailed) for e in CODEC.decode(v).events))
+        assert at < 12
+        assert sum(len(_causes(v)) for v in cluster.log[first:]) == 50
+
+    def test_what_came_after_the_promotion_does_not_wait_for_all_that_waited_before(self) -> None:
+        """Clients that submit to the new leader are answered while it works through what its predecessor left."""
+        cluster = _raised()
+        _wait(cluster, 50)
+        cluster.fail_over()
+        first = len(cluster.log)
+        _wait(cluster, 2, Topic.SUBMISSIONS)
+        cluster.settle()
+        topics = [topic for v in cluster.log[first:] for topic, _ in _causes(v)]
+        assert max(n for n, topic in enumerate(topics) if topic == "submissions") < 6
+        assert len(cluster.log) - first <= 54, "an announcement costs no record of its own either way"
+
+    def test_consequences_have_their_turn(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("eventflink.leadership.leader.INLINE_STEPS", 0)
+        cluster = _raised()
+        cluster.check_digests = False  # There is one after each of a hundred decisions, of a wide job.
+        cluster.register("tm", slots=4)
+        cluster.put(Topic.SUBMISSIONS, json.dumps({"job_id": "wide", "job_graph": graph(vertex("a", 300))}).encode())
+        _wait(cluster, 50)
+        cluster.fail_over()
+        first = len(cluster.log)
+        cluster.settle()
+        follow_ups = [n for n, v in enumerate(cluster.log[first:]) if any(isinstance(e, FollowUpDecided) for e in CODEC.decode(v).events)]
+        assert len(follow_ups) > 2
+        assert follow_ups[2] < 20
+        cluster.check()
+
+
+class TestRefusal:
+    """An input at which two leaders in a row fell is refused, and the rest goes on."""
+
+    def _falling(self, monkeypatch: pytest.MonkeyPatch, cluster: ScriptedCluster, poison: tuple[str, int]) -> list[int]:
+        """Have every leader die that decides the input; return a list that counts them."""
+        falls: list[int] = []
+        decoded = Leader._decoded
+
+        def deadly(self: Leader, record: InboundRecord, reason: str | None, now_ms: int) -> Any:
+            if (record.topic, record.offset) == poison and reason is None:
+                falls.append(cluster.terms)
+                raise _ProcessDiesError
+            return decoded(self, record, reason, now_ms)
+
+        monkeypatch.setattr(Leader, "_decoded", deadly)
+        return falls
+
+    def _lead_until_at_rest(self, cluster: ScriptedCluster, more: Any = lambda: None) -> None:
+        for _ in range(10):
+            try:
+                cluster.settle()
+            except _ProcessDiesError:
+                more()
+                cluster.fail_over()
+            else:
+                return
+        raise AssertionError("leaders fall for ever")
+
+    def test_it_is_refused_with_a_reply_and_a_dead_letter_and_the_rest_is_decided(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        cluster = _raised()
+        falls = self._falling(monkeypatch, cluster, ("commands", 2))
+        _wait(cluster, 5)
+        self._lead_until_at_rest(cluster)
+        assert len(falls) == 2 + MAX_FALLS, "one leader decided it in passing, one among others that it announced, two alone"
+        effects = [e for r in cluster.released for e in r.effects]
+        answered = {r.request_id: r.payload for r in replies(effects)}
+        assert set(answered) == {f"commands{n}" for n in range(5)}
+        refusal = answered["commands2"]
+        assert isinstance(refusal, RequestRejected)
+        assert refusal.code == "InternalError"
+        assert "2 leaders in a row fell" in refusal.message
+        [letter] = dead_letters(effects)
+        assert "2 leaders in a row fell" in letter.reason
+        [released] = [r for r in cluster.released if dead_letters(r.effects)]
+        assert released.record is not None
+        assert (released.record.topic, released.record.offset) == ("commands", 2)
+        assert cluster.master.requests.attempts == {}
+        cluster.check()
+
+    @pytest.mark.parametrize("poison", [Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS])
+    def test_it_is_refused_although_other_inputs_come_all_the_time(self, monkeypatch: pytest.MonkeyPatch, poison: Topic) -> None:
+        """What is announced on one topic is not forgotten because something is announced on another one."""
+        cluster = _raised()
+        falls = self._falling(monkeypatch, cluster, (str(poison), 1))
+        numbers = itertools.count()
+
+        def more() -> None:
+            for topic in (Topic.SUBMISSIONS, Topic.COMMANDS):
+                cluster.put(topic, b'{"type": "CancelJob", "job_id": "none", "request_id": "more%d"}' % next(numbers))
+            cluster.put(Topic.TASKMANAGERS, REPORTS.encode([Disconnection("tm", "tm-1", "gone")]))
+
+        for _ in range(3):
+            more()
+        self._lead_until_at_rest(cluster, more)
+        assert len(falls) <= 2 + MAX_FALLS
+        cluster.check()
+
+    def test_an_input_at_which_one_leader_fell_is_decided_by_the_next_who_survives(self) -> None:
+        """It was killed by something else."""
+        cluster = _raised()
+        _wait(cluster, 2)
+        for leaders in (0, 1):  # First both are announced, then the first of them alone.
+            cluster.fail_over()
+            cluster.decide()
+            cluster.read_back(len(cluster.log) - 1)
+            assert cluster.master.requests.attempts["commands"].leaders == leaders
+        cluster.fail_over()
+        cluster.settle()
+        assert [e.code for e in cluster.events(RequestRejected)] == ["UnknownJob"] * 2
+        assert cluster.master.requests.attempts == {}
+        cluster.check()
+
+    def test_an_orderly_leader_refuses_what_two_others_fell_at(self) -> None:
+        cluster = _raised()
+        _wait(cluster, 1)
+        for _ in range(MAX_FALLS):
+            cluster.fail_over()
+            cluster.decide()
+            cluster.read_back(len(cluster.log) - 1)
+        cluster.role = cluster._new_role(cluster.role.fold)
+        cluster.role.resigned = cluster.role.fold.acceptance.leader_id
+        cluster.lead()
+        assert not cluster.leader.caution
+        cluster.settle()
+        assert [e.code for e in cluster.events(RequestRejected)] == ["InternalError"]
+
+    def test_an_announced_input_that_retention_removed_is_forgotten_and_nothing_waits_for_it(self) -> None:
+        cluster = _raised()
+        _wait(cluster, 2)
+        cluster.fail_over()
+        cluster.decide()
+        cluster.read_back(len(cluster.log) - 1)
+        cluster.role.inboxes["commands"].waiting.clear()
+        cluster.lose(Topic.COMMANDS, 1)
+        assert cluster.master.requests.attempts == {}
+        _wait(cluster, 2)
+        cluster.settle()
+        assert cluster.master.requests.attempts == {}
+        assert len(cluster.events(RequestRejected)) == 2
+        assert cluster.leader.caution == 0
+        cluster.check()
+
+    def test_what_was_announced_of_a_topic_says_nothing_about_another_topic_of_that_name(self) -> None:
+        """P9: after a rebind the same offset is another input, at which nobody fell."""
+        cluster = _raised()
+        _wait(cluster, 1)
+        for _ in range(MAX_FALLS):
+            cluster.fail_over()
+            cluster.decide()
+            cluster.read_back(len(cluster.log) - 1)
+        cluster.inbound["commands"].clear()
+        _wait(cluster, 1)
+        cluster.fail_over()
+        cluster.timer(BindInputs("commands", "id-2", 0))
+        assert [e.code for e in cluster.events(RequestRejected)] == ["UnknownJob"]
+        cluster.check()
+
+    def test_an_announced_input_that_vanished_keeps_nobody_from_the_others(self) -> None:
+        """Neither lost nor there: the leader goes on with other topics, in the same turn."""
+        cluster = _raised()
+        _wait(cluster, 1)
+        cluster.fail_over()
+        cluster.decide()
+        cluster.read_back(len(cluster.log) - 1)
+        cluster.role.inboxes["commands"].waiting.clear()
+        _wait(cluster, 1, Topic.SUBMISSIONS)
+        value = cluster.decide()
+        assert value is not None
+        assert _causes(value) == [("submissions", 0)]
+
+
+class TestWhatHasNotArrived:
+    def test_what_waited_in_kafka_is_decided_with_caution_although_it_had_not_arrived_at_the_promotion(self, world: World) -> None:
+        """A single master leads before it has read the inbound topics; the input that kills it would do so for ever."""
+        _first_falls(world)
+        for number in range(3):
+            world.command(f"r{number}")
+        node = world.start("b", election=SingleMaster())
+        node.reads_inputs = False
+        world.run_until(lambda: node.role is Role.LEADER)
+        node.reads_inputs = True
+        world.run(100)
+        assert world.answered("b") == ["r0", "r1", "r2"]
+        assert [(e.topic, e.first_offset, e.last_offset) for e in world.events(InputsAttempted)] == [("commands", 0, 2)]
+
+    def test_what_never_arrives_is_waited_for_no_longer_than_a_lease(self, world: World) -> None:
+        """The end of a topic may be a marker that no reader sees."""
+        _first_falls(world)
+        world.command("r0")
+        world.command("marker")
+        node = world.start("b", election=SingleMaster())
+        del world.inbound[Topic.COMMANDS][1]
+        world.run(100)
+        assert node.participant.leader is not None
+        assert node.participant.leader.caution
+        world.run(LEASE_MS)
+        assert not node.participant.leader.caution
+        assert world.answered("b") == ["r0"]
+
+    def test_a_standby_that_has_long_read_on_waits_for_nothing(self, world: World) -> None:
+        world.start("a")
+        standby = world.start("b")
+        for number in range(5):
+            world.command(f"r{number}")
+        world.run(2 * LEASE_MS)
+        world.kill(world.leader())
+        world.run_until(lambda: standby.role is Role.LEADER)
+        world.step()
+        assert standby.participant.leader is not None
+        assert not standby.participant.leader.caution
+
+
+class _ProcessDiesError(BaseException):
+    """What a crash is to a leader: nothing can catch it."""
+
+
+def test_the_clock_of_an_announcement_is_the_logs(world: World) -> None:
+    """An announcement is a decision like any other: accepted, with a time, in order."""
+    _first_falls(world)
+    world.command("r")
+    world.start("b", election=SingleMaster())
+    world.run(100)
+    times = [CODEC.decode(v).decided_at_ms for v in world.log]
+    assert times == sorted(times)
+    assert times[0] >= START_MS
