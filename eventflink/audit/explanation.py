@@ -1,0 +1,62 @@
+"""`why`: reads a log twice and puts together what a thing is now and the chain of decisions that led there.
+
+The first reading folds the log and finds what the id names; the second collects what concerns it. Memory is that of the
+state, one byte for each record, and a bounded chain.
+"""
+
+from dataclasses import dataclass
+
+from eventflink.audit.cause_chain import CauseChain, ChainBuilder, Origins
+from eventflink.audit.entries import Entry, FoldJudge, Record
+from eventflink.audit.errors import NothingKnown
+from eventflink.audit.log_source import LogSource
+from eventflink.audit.standing import Standing, standing_of
+from eventflink.audit.subjects import Subject, SubjectFinder
+from eventflink.leadership.fold import Fold
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer to `why`."""
+
+    subject: Subject
+    standing: Standing
+    chain: CauseChain
+    fold: Fold
+    """The state that the answer is about."""
+
+
+def explain_why(source: LogSource, text: str, fold: Fold) -> Explanation:
+    """Return what the id `text` names, what it is now, and why; `fold` is an empty one.
+
+    Raises:
+        NothingKnown: nothing has the id, several jobs begin with it, or the beginning of the log was trimmed away.
+        LogFaulty: the log cannot be folded.
+
+    """
+    finder = SubjectFinder(text)
+    first, end = source.bounds()
+    if first:
+        raise NothingKnown(
+            f"the log begins at offset {first}, and what was before is needed to say why; 'eventflink events' shows what is there"
+        )
+    origins, judge = Origins(), FoldJudge(fold)
+    rejected = bytearray()
+    for record in source.read(first, end):
+        entry = judge.take(record)
+        if entry is not None:
+            finder.take(entry)
+            origins.take(entry, fold.master.follow_ups)
+            rejected.append(not entry.accepted)
+    subject = finder.resolve(fold.master)
+    builder = ChainBuilder(subject, origins)
+
+    def entry_of(record: Record) -> Entry:
+        offset, timestamp_ms, value = record
+        rejection = "it was rejected" if rejected[offset] else None
+        return Entry(offset, timestamp_ms, len(value), fold.codec.decode(value), rejection)
+
+    for record in source.read(first, end):
+        builder.take(entry_of(record))
+    chain = builder.chain(lambda offset: entry_of(next(source.read(offset, offset + 1))))
+    return Explanation(subject, standing_of(subject, fold.master), chain, fold)

@@ -1,0 +1,239 @@
+"""What a thing is now, by the state at the end of the log, and what it waits for, if it does.
+
+Where the masters have forgotten the thing, the log's last word about it is what counts. Times of waiting are counted to a
+`now_ms` that the caller gives: a cluster that waits decides nothing, so the log's own time may stand still.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from eventflink.audit.plain import iso_time
+from eventflink.audit.subjects import Subject, SubjectType
+from eventflink.events.log_events import RequestAccepted
+from eventflink.master.execution_graph import Subtask
+from eventflink.master.job_master import JobMaster
+from eventflink.master.master import Master
+from eventflink.model.attempts import AttemptId, FailureCause
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, JobStatus, SlotState
+
+_TASKS_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something that is not done yet, and why not."""
+
+    what: str
+    why: str
+    since_ms: int = 0
+    """0: the state does not say."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """What a thing is now."""
+
+    state: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    waits: list[Wait] = field(default_factory=list)
+    cause: FailureCause | None = None
+    """Of what failed: the root cause."""
+
+
+def standing_of(subject: Subject, master: Master) -> Standing:
+    """Return what the subject is in a state."""
+    match subject.subject_type:
+        case SubjectType.JOB:
+            return _of_job(subject, master)
+        case SubjectType.SUBTASK:
+            return _of_subtask(subject, master)
+        case SubjectType.ALLOCATION:
+            return _of_allocation(subject, master)
+        case SubjectType.TASK_MANAGER | SubjectType.INSTANCE:
+            return _of_task_manager(subject, master)
+        case SubjectType.REQUEST:
+            return _of_request(subject, master)
+
+
+def _of_job(subject: Subject, master: Master) -> Standing:
+    job = master.dispatcher.jobs.get(subject.job_id)
+    if job is None:
+        result = subject.result
+        facts: dict[str, Any] = {"evicted": True, "net_run_time_ms": result.net_run_time_ms if result is not None else None}
+        if subject.root_failure is not None:
+            facts["root_failure"] = str(subject.root_failure)
+        return Standing(str(subject.job_status), facts, cause=result.cause if result is not None else None)
+    subtasks = list(job.execution_graph.subtasks())
+    facts = {
+        "name": job.execution_graph.graph.name,
+        "since": iso_time(job.status_since_ms),
+        "actor": job.actor or None,
+        "tasks": dict(Counter(str(s.state) for s in subtasks)),
+        "restarts": job.restarts,
+    }
+    if subject.root_failure is not None:
+        facts["root_failure"] = str(subject.root_failure)
+    return Standing(str(job.status), facts, _waits_of_job(job, subtasks, master), job.cause)
+
+
+def _waits_of_job(job: JobMaster, subtasks: list[Subtask], master: Master) -> list[Wait]:
+    waits = [wait for s in subtasks if (wait := wait_of(job, s, master)) is not None]
+    shown = _first(waits)
+    dirty = master.dispatcher.dirty.get(job.job_id)
+    if dirty is not None:
+        again = f"; it failed {dirty.attempts} times, the next try is at {iso_time(dirty.retry_at_ms)}" if dirty.attempts else ""
+        shown.append(Wait("the clean-up", f"the job's intermediate data are not removed yet{again}", job.ended_at_ms))
+    return shown
+
+
+def _first(waits: list[Wait]) -> list[Wait]:
+    more = len(waits) - _TASKS_SHOWN
+    asked = Wait(f"{more} more tasks", "'eventflink why JOB/VERTEX[INDEX]' tells of each")
+    return [*waits[:_TASKS_SHOWN], asked] if more > 0 else waits
+
+
+def _of_subtask(subject: Subject, master: Master) -> Standing:
+    job = master.dispatcher.jobs.get(subject.job_id)
+    subtask = job.execution_graph.subtask(subject.vertex_id, subject.subtask_index) if job is not None else None
+    if job is None or subtask is None:
+        return _of_ended_attempt(subject, subject.attempt or max(subject.ends, default=1), {"evicted": True})
+    attempt = subject.attempt or subtask.attempt
+    task_manager_id, instance_id = subtask.places.get(attempt, (None, None))
+    facts: dict[str, Any] = {
+        "attempt": attempt,
+        "task_manager_id": task_manager_id,
+        "instance_id": instance_id,
+        "job_status": str(job.status),
+    }
+    if attempt != subtask.attempt:
+        facts["newest_attempt"] = subtask.attempt
+        return _of_ended_attempt(subject, attempt, facts)
+    failed = subtask.last_failure if subtask.state is ExecutionState.FAILED else None
+    facts |= {"allocation_id": subtask.allocation_id or None, "outputs": {o.output: o.location for o in subtask.outputs}}
+    wait = wait_of(job, subtask, master)
+    return Standing(str(subtask.state), facts, [wait] if wait is not None else [], failed)
+
+
+def _of_ended_attempt(subject: Subject, attempt: int, facts: dict[str, Any]) -> Standing:
+    """Return what an attempt was that the state does not hold any more."""
+    end = subject.ends.get(attempt)
+    facts = {"attempt": attempt, **facts, "job_status": str(subject.job_status)}
+    return Standing(str(end.state), facts, cause=end.cause) if end is not None else Standing("never ran", facts)
+
+
+def _of_allocation(subject: Subject, master: Master) -> Standing:
+    attempt = str(AttemptId(subject.job_id, subject.vertex_id, subject.subtask_index, subject.attempt))
+    slots = master.slot_manager
+    allocation = slots.allocations.get(subject.allocation_id)
+    if allocation is not None:
+        facts = {
+            "attempt": attempt,
+            "task_manager_id": allocation.task_manager_id,
+            "instance_id": allocation.instance_id,
+            "slot_index": allocation.slot_index,
+        }
+        if allocation.orphaned:
+            return Standing("LOST", {**facts, "reason": allocation.orphaned})
+        state = slots.state_of(allocation)
+        waits = [_unconfirmed(attempt, allocation.task_manager_id)] if state is SlotState.PENDING else []
+        return Standing(str(state), facts, waits)
+    request = slots.pending.get(subject.allocation_id)
+    if request is not None:
+        wait = Wait(attempt, _why_no_slot(subject.allocation_id, master), request.requested_at_ms)
+        return Standing("REQUESTED", {"attempt": attempt}, [wait])
+    return Standing("ended", {"attempt": attempt})
+
+
+def _of_task_manager(subject: Subject, master: Master) -> Standing:
+    managers, slots = master.resource_manager, master.slot_manager
+    manager = managers.task_managers.get(subject.task_manager_id)
+    if subject.subject_type is SubjectType.INSTANCE and (manager is None or manager.instance_id != subject.name):
+        reason = managers.gone_instances.get(subject.name)
+        return Standing("gone" if reason else "not registered", {"task_manager_id": subject.task_manager_id, "reason": reason})
+    if manager is None:
+        return Standing("not registered")
+    held = [(a, slots.allocations[a]) for a in (s.allocation_id for s in slots.task_managers[subject.task_manager_id].slots) if a]
+    facts = {
+        "task_manager_id": subject.task_manager_id,
+        "instance_id": manager.instance_id,
+        "host": manager.host,
+        "process_id": manager.process_id,
+        "since": iso_time(manager.registered_at_ms),
+        "slots": manager.slot_count,
+        "slots_free": len(slots.task_managers[subject.task_manager_id].free),
+        "attempts": {allocation_id: str(allocation.attempt) for allocation_id, allocation in held},
+    }
+    waits = [_unconfirmed(str(a.attempt), a.task_manager_id) for _, a in held if slots.state_of(a) is SlotState.PENDING]
+    return Standing("registered", facts, _first(waits))
+
+
+def _of_request(subject: Subject, master: Master) -> Standing:
+    answer = subject.answer
+    if answer is None or isinstance(answer, RequestAccepted):
+        job = master.dispatcher.jobs.get(subject.job_id)
+        facts: dict[str, Any] = {"subject": subject.job_id}
+        if job is not None:
+            facts["job_status"] = str(job.status)
+        upload = master.dispatcher.uploads.get(subject.name)
+        waits = [Wait(f"the {upload.file} of {upload.attempt}", f"{upload.task_manager_id} has not uploaded it yet")] if upload else []
+        return Standing("accepted", facts, waits)
+    return Standing("refused", {"subject": answer.subject}, cause=FailureCause(answer.code, answer.message))
+
+
+def wait_of(job: JobMaster, subtask: Subtask, master: Master) -> Wait | None:  # noqa: PLR0911 - one return for each state
+    """Return what a subtask waits for; None: for nothing but its own work, or it is over."""
+    slots = master.slot_manager
+    what = str(AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt))
+    match subtask.state:
+        case ExecutionState.CREATED:
+            return Wait(what, _why_not_scheduled(job, subtask))
+        case ExecutionState.SCHEDULED:
+            request = slots.pending.get(subtask.allocation_id)
+            since_ms = request.requested_at_ms if request is not None else 0
+            return Wait(what, _why_no_slot(subtask.allocation_id, master), since_ms)
+        case ExecutionState.FAILED if (subtask.vertex_id, subtask.subtask_index) in job.restarts_due:
+            at_ms = job.restarts_due[subtask.vertex_id, subtask.subtask_index]
+            return Wait(what, f"the restart strategy starts it again at {iso_time(at_ms)}", job.status_since_ms)
+        case ExecutionState.CANCELING:
+            task_manager_id, _ = subtask.places.get(subtask.attempt, ("its TaskManager", ""))
+            return Wait(what, f"{task_manager_id} has not reported its end yet", job.status_since_ms)
+    if subtask.state in TERMINAL_EXECUTION_STATES:
+        return None
+    allocation = slots.allocations.get(subtask.allocation_id)
+    if allocation is not None and allocation.orphaned:
+        return Wait(what, f"it is lost ({allocation.orphaned}), and its failure is the next decision")
+    if allocation is not None and slots.state_of(allocation) is SlotState.PENDING:
+        return _unconfirmed(what, allocation.task_manager_id)
+    return None
+
+
+def _unconfirmed(what: str, task_manager_id: str) -> Wait:
+    return Wait(what, f"{task_manager_id} has not confirmed the slot yet")
+
+
+def _why_not_scheduled(job: JobMaster, subtask: Subtask) -> str:
+    if job.status not in (JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.INITIALIZING):
+        return f"its job is {job.status}"
+    graph = job.execution_graph
+    unfinished = []
+    for source in dict.fromkeys(edge.source for edge in graph.edges_to.get(subtask.vertex_id, ())):
+        vertex = graph.vertices[source]
+        if vertex.unfinished_subtasks:
+            unfinished.append(f"{source} ({vertex.unfinished_subtasks} of {len(vertex.subtasks)} subtasks)")
+    if unfinished:
+        return f"its inputs are not complete: {', '.join(unfinished)}"
+    return "its inputs are complete, and scheduling it is one of the next decisions"
+
+
+def _why_no_slot(allocation_id: str, master: Master) -> str:
+    slots = master.slot_manager
+    registered, managers = slots.get_number_registered_slots(), len(slots.task_managers)
+    place = next((n for n, known in enumerate(slots.pending, 1) if known == allocation_id), 0)
+    queue = f"request {place} of {len(slots.pending)} that wait"
+    if not registered:
+        return f"no slot: no TaskManager is registered; {queue}"
+    free = slots.get_number_free_slots()
+    if free:
+        return f"{free} of {registered} slots are free, and matching them is one of the next decisions; {queue}"
+    return f"no free slot: all {registered} slots of {managers} TaskManager{'s' if managers > 1 else ''} are taken; {queue}"

@@ -1,0 +1,142 @@
+"""`eventflink events`: what the log holds, one line for each event."""
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+
+import click
+
+from eventflink.audit.entries import Entry, Judge, Record, judge_for
+from eventflink.audit.errors import FilterInvalid
+from eventflink.audit.filters import EventFilter, Place, Range, Wanted, event_type
+from eventflink.audit.plain import iso_time, json_text, plain_event
+from eventflink.audit.wording import details_of, printable, subject_of
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.log_questions import range_options, reading_log, remark_on_beginning
+from eventflink.cli.session import Session, pass_session
+from eventflink.log.replay import new_fold
+
+_MOST_LAST = 100_000
+
+
+def _read_types(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
+    try:
+        return frozenset(map(event_type, values))
+    except FilterInvalid as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command()
+@click.option("--type", "types", metavar="EVENT", multiple=True, callback=_read_types, help="Only this type of event; repeatable.")
+@click.option("--job", "job_id", metavar="JOB", default="", help="Only what concerns this job (the beginning of its id is enough).")
+@click.option("--task-manager", "task_manager_id", metavar="ID", default="", help="Only what concerns this TaskManager or instance.")
+@click.option("--rejected", is_flag=True, help="Only decisions that do not count.")
+@click.option("--accepted", is_flag=True, help="Only decisions that count.")
+@range_options
+@click.option("--limit", type=click.IntRange(min=1), help="End after so many events.")
+@click.option("--last", "newest", type=click.IntRange(1, _MOST_LAST), help="Show only the last so many that are there.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line, with every field.")
+@pass_session
+def events(
+    session: Session,
+    types: frozenset[str],
+    job_id: str,
+    task_manager_id: str,
+    first: Place,
+    last: Place,
+    limit: int | None,
+    newest: int | None,
+    *,
+    rejected: bool,
+    accepted: bool,
+    follow: bool,
+    as_json: bool,
+) -> int:
+    """Show what the log holds, also what the masters rejected: offset, epoch/sequence, time, event, what it is about."""
+    if rejected and accepted:
+        raise click.UsageError("--rejected and --accepted leave nothing: give one of them, or none for both")
+    if limit is not None and newest is not None:
+        raise click.UsageError("--limit counts from the beginning and --last from the end: give one of them")
+    wanted = Wanted(types, job_id, task_manager_id, accepted if accepted or rejected else None)
+    coloured = sys.stdout.isatty() and not as_json
+    line = _json_line if as_json else _coloured_line if coloured else _line
+    listing = _Listing(EventFilter(wanted), Range(first, last), limit)
+    try:
+        with reading_log(session) as log:
+            first_offset, end = log.bounds()
+            remark_on_beginning(session, first_offset)
+            judge = judge_for(first_offset, new_fold())
+            chosen = listing.choose(log.read(first_offset, listing.range.end_offset(end)), judge)
+            _print(chosen if newest is None else deque(chosen, newest), line)
+            if follow and not listing.is_over:
+                _print(listing.choose(log.follow(end), judge), line)
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+    return ExitCode.OK
+
+
+class _Listing:
+    """Chooses events out of records, until there can be no more of them."""
+
+    def __init__(self, event_filter: EventFilter, wanted: Range, limit: int | None) -> None:
+        self.range = wanted
+        self.is_over = False
+        self._filter = event_filter
+        self._left = limit
+
+    def choose(self, records: Iterable[Record | None], judge: Judge) -> Iterator[tuple[Entry, int] | None]:
+        """Yield each event that is wanted as its entry and its index there, and None wherever the records pause."""
+        for record in records:
+            if record is None:
+                yield None
+                continue
+            entry = judge.take(record)
+            if entry is None:
+                continue
+            if self.range.is_over(entry):
+                self.is_over = True
+                return
+            chosen = self._filter.choose(entry)
+            if self.range.holds(entry):
+                for index in chosen:
+                    yield entry, index
+                    if self._is_enough():
+                        return
+            if self.range.last.offset is not None and entry.offset >= self.range.last.offset:
+                self.is_over = True
+                return
+
+    def _is_enough(self) -> bool:
+        if self._left is not None:
+            self._left -= 1
+            self.is_over = self._left == 0
+        return self.is_over
+
+
+def _print(chosen: Iterable[tuple[Entry, int] | None], line: Callable[[Entry, int], str]) -> None:
+    for event in chosen:
+        if event is None:
+            sys.stdout.flush()
+        else:
+            sys.stdout.write(line(*event) + "\n")
+    sys.stdout.flush()
+
+
+def _json_line(entry: Entry, index: int) -> str:
+    return json_text(plain_event(entry, index))
+
+
+def _line(entry: Entry, index: int) -> str:
+    decision = entry.decision
+    event = decision.events[index]
+    place = f"{entry.offset:>7} {f'{decision.epoch}/{decision.sequence}':>9} {iso_time(decision.decided_at_ms)}"
+    rejection = f"REJECTED ({entry.rejection})" if entry.rejection is not None else ""
+    said = "  ".join(part for part in (subject_of(event), details_of(event), rejection) if part)
+    return printable(f"{place} {type(event).__name__:<27} {said}".rstrip())
+
+
+def _coloured_line(entry: Entry, index: int) -> str:
+    line = _line(entry, index)
+    return line if entry.accepted else click.style(line, fg="red")

@@ -1,0 +1,252 @@
+"""Asking a real log: events, audit and why as processes, over what a real master and a real TaskExecutor did."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.events.codec import DecisionCodec
+from eventflink.events.decision import Decision
+from eventflink.events.log_events import JobStatusChanged
+from eventflink.events.topics import Topic, topic_name
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.log.administration import delete_topics, ensure_topics
+from eventflink.model.statuses import JobStatus
+from tests.support.asked_log import storied_cluster
+from tests.support.running_cluster import RunningCluster, wait_until
+
+TIMEOUT_S = 60.0
+
+
+@dataclass
+class Asked:
+    """A cluster with a job that finished, one that failed and one that waits; and a decision that came too late."""
+
+    cluster: RunningCluster
+    finished: str
+    failed: str
+    waiting: str
+    late_offset: int
+
+    def command(self, *arguments: str) -> list[str]:
+        where = ["--bootstrap", self.cluster.bootstrap, "--cluster-id", self.cluster.cluster_id]
+        return [sys.executable, "-m", "eventflink.cli", *where, *arguments]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+    def ask(self, *arguments: str) -> str:
+        done = self.run(*arguments)
+        assert done.returncode == ExitCode.OK, done.stderr
+        assert done.stderr == ""
+        return done.stdout
+
+    def rows(self, *arguments: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.ask(*arguments, "--json").splitlines()]
+
+    def events(self) -> int:
+        return sum(len(decision.events) for _, decision in self.cluster.decisions())
+
+
+def append_late_decision(cluster: RunningCluster, job_id: str) -> int:
+    """Append what a leader of an epoch long over would, and return its offset."""
+    late = Decision(
+        epoch=0,
+        sequence=17,
+        leader_id="a-leader-of-old",
+        decided_at_ms=1_700_000_000_000,
+        previous_hash=b"",
+        causes=(),
+        actor="",
+        events=(JobStatusChanged(job_id, JobStatus.RUNNING, JobStatus.FAILING),),
+    )
+    offsets: list[int] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    topic = topic_name(cluster.cluster_id, Topic.LOG)
+    producer.produce(topic, DecisionCodec().encode(late), partition=0, on_delivery=lambda _e, m: offsets.append(m.offset()))
+    assert producer.flush(10) == 0
+    return offsets[0]
+
+
+@pytest.fixture(scope="module")
+def asked(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    cluster = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("asked"))
+    cluster.start_master()
+    cluster.start_task_executor(slots=1)
+    finished = cluster.run_task("noop")
+    cluster.wait_for_status(finished, JobStatus.FINISHED)
+    failed = cluster.run_task("fail")
+    cluster.wait_for_status(failed, JobStatus.FAILED)
+    cluster.run_task("wait_for_file", path=str(cluster.directory / "never"))
+    waiting = cluster.run_task("noop")
+    cluster.wait_for(lambda fold: fold.master.slot_manager.pending, "a task waits for a slot")
+    late_offset = append_late_decision(cluster, waiting)
+    yield Asked(cluster, finished, failed, waiting, late_offset)
+    cluster.close()
+    delete_topics(bootstrap, name)
+
+
+def test_events_shows_every_event_once_and_the_rejected_one_as_such(asked: Asked) -> None:
+    lines = asked.ask("events").splitlines()
+    assert len(lines) == asked.events()
+    [rejected] = [line for line in lines if "REJECTED" in line]
+    assert rejected.split()[0] == str(asked.late_offset)
+    assert "epoch 0 is over" in rejected
+    assert asked.ask("events", "--rejected").splitlines() == [rejected]
+    assert len(asked.ask("events", "--accepted").splitlines()) == len(lines) - 1
+
+
+def test_events_filters_by_type_job_task_manager_and_place(asked: Asked) -> None:
+    submitted = asked.rows("events", "--type", "JobSubmitted")
+    assert [row["event"]["job_id"] for row in submitted][:2] == [asked.finished, asked.failed]
+    offset = str(submitted[1]["offset"])
+    of_job = asked.rows("events", "--job", asked.failed[:20], "--type", "TaskFailed", "--type", "JobResultStored")
+    assert [row["type"] for row in of_job] == ["TaskFailed", "JobResultStored"]
+    assert {row["offset"] for row in asked.rows("events", "--from", offset, "--until", offset)} == {int(offset)}
+    assert asked.rows("events", "--from", submitted[1]["decided_at"], "--type", "JobSubmitted") == submitted[1:]
+    assert asked.rows("events", "--until", submitted[1]["decided_at"], "--type", "JobSubmitted") == submitted[:2]
+    assert asked.rows("events", "--type", "JobSubmitted", "--limit", "2") == submitted[:2]
+    assert asked.rows("events", "--type", "JobSubmitted", "--last", "1") == submitted[-1:]
+    assert [row["type"] for row in asked.rows("events", "--task-manager", "tm", "--limit", "1")] == ["TaskManagerRegistered"]
+
+
+def test_events_follows_what_comes_until_interrupted(asked: Asked) -> None:
+    following = subprocess.Popen(
+        asked.command("events", "--follow", "--last", "1", "--type", "RequestRejected", "--json"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert following.stdout is not None
+        os.set_blocking(following.stdout.fileno(), False)
+        told = b""
+
+        def has_been_told() -> bool:
+            nonlocal told
+            # Refused again until it is seen: whether the command listens already cannot be seen from outside.
+            with DispatcherGateway(asked.cluster.bootstrap, asked.cluster.cluster_id) as gateway, pytest.raises(Exception, match="no job"):
+                gateway.cancel_job("nobody", actor="test")
+            told += following.stdout.read() or b"" if following.stdout is not None else b""
+            return b"\n" in told
+
+        wait_until(has_been_told, "the refusal is told")
+        row = json.loads(told.splitlines()[0])
+        assert (row["type"], row["event"]["subject"], row["accepted"]) == ("RequestRejected", "nobody", True)
+        following.send_signal(signal.SIGINT)
+        _, errors = following.communicate(timeout=TIMEOUT_S)
+        assert (following.returncode, errors) == (ExitCode.OK, b"")
+    finally:
+        following.kill()
+
+
+def test_audit_answers_from_the_whole_log(asked: Asked) -> None:
+    [counted] = asked.rows("audit", "SELECT count(*) AS n, count(*) FILTER (NOT accepted) AS rejected FROM events")
+    assert counted == {"n": asked.events(), "rejected": 1}
+    [rejected] = asked.rows("audit", "SELECT log_offset, rejection FROM rejected_decisions")
+    assert rejected["log_offset"] == asked.late_offset
+    [leadership] = asked.rows("audit", "SELECT epoch, master_id, accepted FROM leaderships")
+    assert (leadership["epoch"], leadership["accepted"]) == (1, True)
+    [failure] = asked.rows("audit", "SELECT payload->>'$.cause.failure_type' AS failure FROM events WHERE type = 'TaskFailed'")
+    assert failure == {"failure": "LookupError"}
+    [few] = asked.rows("audit", "SELECT min(log_offset) AS first, max(log_offset) AS last FROM decisions", "--from", "3", "--until", "5")
+    assert few == {"first": 3, "last": 5}
+
+
+def test_audit_prints_tables_and_csv(asked: Asked) -> None:
+    sql = "SELECT type, count(*) AS n FROM events WHERE type IN ('JobSubmitted', 'TaskFailed') GROUP BY ALL ORDER BY type"
+    jobs = len(asked.rows("events", "--type", "JobSubmitted"))
+    assert list(csv.reader(io.StringIO(asked.ask("audit", sql, "--csv")))) == [
+        ["type", "n"],
+        ["JobSubmitted", str(jobs)],
+        ["TaskFailed", "1"],
+    ]
+    drawn = asked.ask("audit", sql)
+    assert "JobSubmitted" in drawn
+    assert "2 rows" in drawn
+    cut = asked.run("audit", "SELECT log_offset FROM decisions", "--limit", "3")
+    assert "3 rows" in cut.stdout
+    assert "more rows are not shown" in cut.stderr
+
+
+def test_audit_without_a_query_names_tables_and_questions_that_work(asked: Asked) -> None:
+    told = json.loads(asked.ask("audit", "--json"))
+    assert set(told["tables"]) == {"decisions", "events", "leaderships", "rejected_decisions"}
+    rejected = next(example["sql"] for example in told["examples"] if "rejected_decisions" in example["sql"])
+    assert [row["log_offset"] for row in asked.rows("audit", rejected)] == [asked.late_offset]
+    printed = asked.ask("audit")
+    assert all(example["question"] in printed and example["sql"] in printed for example in told["examples"])
+
+
+def test_why_leads_a_failure_back_to_its_request(asked: Asked) -> None:
+    why = json.loads(asked.ask("why", asked.failed, "--json"))
+    assert (why["type"], why["state"], why["cause"]["failure_type"]) == ("job", "FAILED", "LookupError")
+    assert why["root_failure"] == f"{asked.failed}/task[0]#1"
+    first, *_ = why["chain"]
+    assert first["actor"] == "test"
+    assert first["cause"].startswith("submissions@")
+    assert any(event.startswith("TaskFailed") for step in why["chain"] for event in step["events"])
+    drawn = asked.ask("why", f"{asked.failed}/task[0]#1")
+    assert "LookupError" in drawn
+    assert "by test" in drawn
+
+
+def test_why_says_what_a_task_waits_for(asked: Asked) -> None:
+    [wait] = json.loads(asked.ask("why", asked.waiting, "--json"))["waits"]
+    assert wait["why"] == "no free slot: all 1 slots of 1 TaskManager are taken; request 1 of 1 that wait"
+    assert wait["waited_ms"] >= 0
+    assert "waits: " in asked.ask("why", f"{asked.waiting}/task[0]")
+
+
+def test_a_log_whose_beginning_was_trimmed_is_shown_and_asked_but_cannot_say_why(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id)
+    scripted = storied_cluster()
+    topic = topic_name(cluster_id, Topic.LOG)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in scripted.log:
+        producer.produce(topic, value, partition=0)
+    assert producer.flush(10) == 0
+    first = 5
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # It must outlive its future.
+    [trimmed] = admin.delete_records([TopicPartition(topic, 0, first)]).values()
+    assert trimmed.result(30).low_watermark == first
+    command = [sys.executable, "-m", "eventflink.cli", "--bootstrap", bootstrap, "--cluster-id", cluster_id]
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+    shown = run("events", "--json")
+    rows = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert len(rows) == sum(len(decision.events) for decision in list(scripted.decisions())[first:])
+    assert (rows[0]["offset"], {row["accepted"] for row in rows}) == (first, {True})
+    assert "the log begins at offset 5" in shown.stderr
+    counted = run("audit", "SELECT min(log_offset), count(*) FROM decisions WHERE accepted", "--csv")
+    assert counted.stdout.splitlines()[1] == f"{first},{len(scripted.log) - first}"
+    why = run("why", "caused")
+    assert (why.returncode, why.stdout) == (ExitCode.NEGATIVE, "")
+    assert "begins at offset 5" in why.stderr
+
+
+def test_mistakes_are_one_line_and_a_code(asked: Asked) -> None:
+    mistakes = {
+        ("why", asked.failed + "x"): (ExitCode.NEGATIVE, asked.failed),
+        ("audit", "SELECT nothing FROM events"): (ExitCode.USAGE, "not found"),
+        ("audit", "SELECT CAST(payload AS INTEGER) FROM events"): (ExitCode.USAGE, "Could not convert"),
+        ("--cluster-id", "no-such", "events"): (ExitCode.UNREACHABLE, "no-such"),
+    }
+    for arguments, (exit_code, said) in mistakes.items():
+        done = asked.run(*arguments)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (exit_code, "", 1), done.stderr
+        assert said in done.stderr

@@ -1,0 +1,246 @@
+"""Why a thing is as it is: the chain leads back to the request and who made it, and what waits says for what."""
+
+import pytest
+
+from eventflink.audit import cause_chain
+from eventflink.audit.cause_chain import Step
+from eventflink.audit.errors import NothingKnown
+from eventflink.audit.explanation import Explanation, explain_why
+from eventflink.audit.subjects import SubjectType
+from eventflink.log.replay import new_fold
+from eventflink.model.attempts import FailureCause
+from eventflink.model.statuses import ExecutionState
+from tests.support.asked_log import ScriptedLog, storied_cluster, why
+from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
+from tests.support.scenarios import busy_cluster
+
+
+@pytest.fixture(scope="module")
+def busy() -> ScriptedCluster:
+    return busy_cluster()
+
+
+@pytest.fixture(scope="module")
+def storied() -> ScriptedCluster:
+    return storied_cluster()
+
+
+def names(step: Step) -> list[str]:
+    return [said.split()[0] for said in step.events]
+
+
+def told(explanation: Explanation) -> list[tuple[str, list[str]]]:
+    return [(step.cause, names(step)) for step in explanation.chain.steps]
+
+
+def test_a_failed_job_is_led_back_to_its_request_through_the_attempt_that_failed(storied: ScriptedCluster) -> None:
+    explanation = why(storied, "caused")
+    assert explanation.subject.subject_type is SubjectType.JOB
+    assert explanation.standing.state == "FAILED"
+    assert explanation.standing.cause == FailureCause("KeyError", "no 'x'", "Traceback")
+    assert explanation.standing.facts["root_failure"] == "caused/a[0]#1"
+    submitted, failed = told(explanation)
+    assert submitted[0].startswith("submissions@")
+    assert submitted[0].endswith("by test")
+    assert submitted[1][:3] == ["RequestAccepted", "JobSubmitted", "JobMasterStarted"]
+    assert submitted[1][-1] == "TaskDeployed"
+    assert failed[0].startswith("taskmanagers@")
+    assert failed[1] == ["SlotOffered", "TaskFailed", "JobStatusChanged", "SlotFreed", "JobStatusChanged", "JobResultStored"]
+
+
+def test_a_job_that_the_masters_have_forgotten_is_still_explained(storied: ScriptedCluster) -> None:
+    assert "missing" not in storied.master.dispatcher.jobs
+    explanation = why(storied, "missing")
+    assert explanation.standing.state == "FAILED"
+    assert explanation.standing.cause is not None
+    assert explanation.standing.cause.failure_type == "AttemptMissing"
+    assert any("TaskManagerReportReconciled" in said for _, said in told(explanation))
+    assert told(explanation)[-1][1] == ["JobEvicted"]
+
+
+def test_only_the_root_of_a_failure_is_told_among_many_tasks(busy: ScriptedCluster) -> None:
+    said = "\n".join(event for step in why(busy, "failing").chain.steps for event in step.events)
+    assert "TaskFailed failing/a[0]#1 ValueError: no such column" in said
+    assert "failing/a[1]" not in said
+
+
+def test_a_cancelled_job_names_who_asked(busy: ScriptedCluster) -> None:
+    explanation = why(busy, "cancelling")
+    assert explanation.standing.state == "CANCELLING"
+    assert [wait.why for wait in explanation.standing.waits] == ["tm1 has not reported its end yet"]
+    assert told(explanation)[-1] == ("commands@0 by test", ["RequestAccepted", "JobCancellationRequested", "JobStatusChanged"])
+
+
+def test_a_task_without_a_slot_says_why_since_when_and_its_place(busy: ScriptedCluster) -> None:
+    explanation = why(busy, "waiting/a[8]")
+    [wait] = explanation.standing.waits
+    assert wait.why == "no free slot: all 8 slots of 2 TaskManagers are taken; request 5 of 5 that wait"
+    assert START_MS <= wait.since_ms <= START_MS + 1
+    assert told(explanation) == [("submissions@9 by test", ["RequestAccepted", "JobSubmitted", "TaskScheduled", "SlotRequested"])]
+    allocation_id = explanation.standing.facts["allocation_id"]
+    requested = why(busy, allocation_id)
+    assert (requested.standing.state, requested.standing.waits) == ("REQUESTED", explanation.standing.waits)
+
+
+def test_a_cluster_without_task_managers_says_so() -> None:
+    cluster = ScriptedCluster()
+    cluster.submit(graph(vertex("a")))
+    [wait] = why(cluster, "job").standing.waits
+    assert wait.why == "no slot: no TaskManager is registered; request 1 of 1 that wait"
+
+
+def test_a_task_without_inputs_names_whom_it_waits_for(busy: ScriptedCluster) -> None:
+    assert [w.why for w in why(busy, "running/b[0]").standing.waits] == ["its inputs are not complete: a (2 of 2 subtasks)"]
+
+
+def test_other_waits_are_told(busy: ScriptedCluster) -> None:
+    assert "starts it again at 2027-01-15T08:00:00.501" in why(busy, "restarting").standing.waits[0].why
+    assert why(busy, "dirty").standing.waits[0].what == "the clean-up"
+    assert why(busy, "upload").standing.waits[0].why == "tm1 has not uploaded it yet"
+    assert why(busy, "waiting/a[0]").standing.waits[0].why.endswith("has not confirmed the slot yet")
+    many = why(busy, "waiting").standing.waits
+    assert (len(many), many[-1].what) == (6, "4 more tasks")
+
+
+def test_what_runs_waits_for_nothing() -> None:
+    cluster = ScriptedCluster()
+    cluster.register()
+    [deployment] = deployments(cluster.submit(graph(vertex("a"))))
+    cluster.report(deployment, ExecutionState.RUNNING)
+    explanation = why(cluster, "job/a[0]")
+    assert (explanation.standing.state, explanation.standing.waits) == ("RUNNING", [])
+    assert explanation.standing.facts["task_manager_id"] == "tm"
+
+
+def test_a_restarted_subtask_is_told_with_all_its_attempts_or_with_one(storied: ScriptedCluster) -> None:
+    whole = why(storied, "restarting/a[0]")
+    assert whole.standing.state == "FINISHED"
+    assert [names(step)[-1] for step in whole.chain.steps] == ["TaskDeployed", "SlotFreed", "TaskDeployed", "SlotFreed"]
+    first, second = why(storied, "restarting/a[0]#1"), why(storied, "restarting/a[0]#2")
+    assert first.standing.cause == FailureCause("ValueError", "no such column")
+    assert [step.offset for step in first.chain.steps] == [step.offset for step in whole.chain.steps[:2]]
+    said = [event for step in second.chain.steps for event in step.events]
+    assert "TaskFailed restarting/a[0]#1 ValueError: no such column" in said  # Why there is a second attempt.
+    assert not any("allocation-1 " in f"{event} " for event in said)
+
+
+def test_an_attempt_whose_task_manager_died_names_the_death() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm9", slots=4)
+    effects = cluster.submit(graph(vertex("a", 12), restart_strategy=fixed_delay(20, 0)), job_id="victim")
+    lost = tasks([d for d in deployments(effects) if d.task_manager_id == "tm9"])[0]
+    cluster.register("tm9", slots=4, instance="2")
+    index = lost.subtask_index
+    said = [event for step in why(cluster, f"victim/a[{index}]#1").chain.steps for event in step.events]
+    assert "TaskManagerLost tm9 instance_id=tm9-1 reason=replaced by its new instance tm9-2" in said
+    assert any(event.startswith(f"TaskFailed victim/a[{index}]#1 TaskManagerLost") for event in said)
+
+
+def test_a_task_whose_input_came_late_names_the_task_that_completed_it(storied: ScriptedCluster) -> None:
+    steps = why(storied, "late/b[0]").chain.steps
+    assert steps[1].events[:2] == ("TaskFinished late/a[2]#1 default=/outputs/late/a/2/1/default", "TaskScheduled late/b[0]#1")
+
+
+def test_a_request_that_waited_names_what_made_its_slot_free() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=1)
+    first = cluster.submit(graph(vertex("a")), job_id="first")
+    cluster.submit(graph(vertex("a")), job_id="second")
+    cluster.report(deployments(first)[0], ExecutionState.FINISHED)
+    [_, got] = why(cluster, "second/a[0]").chain.steps
+    assert names(got) == ["SlotFreed", "SlotAllocated", "TaskDeployed"]
+    assert got.events[0] == "SlotFreed allocation-1"
+
+
+def test_a_follow_up_is_led_back_to_the_decision_that_it_follows_from() -> None:
+    """A large job is scheduled in several decisions; only the first has the request for its cause."""
+    cluster = ScriptedCluster(check_digests=False)
+    cluster.register(slots=1000)
+    cluster.submit(graph(vertex("a", 900)))
+    explanation = why(cluster, "job/a[899]")
+    steps = {step.offset: step for step in explanation.chain.steps}
+    scheduled = next(step for step in steps.values() if "TaskScheduled job/a[899]#1" in step.events)
+    assert scheduled.cause.startswith("follow-up schedule tasks of log@")
+    assert scheduled.actor == ""
+    step, hops = scheduled, 0
+    while step.follows_from:
+        assert step.follows_from[0] < step.offset
+        step, hops = steps[step.follows_from[0]], hops + 1
+    assert hops >= 1
+    assert step.actor == "test"
+    assert step.cause == "submissions@0 by test"
+
+
+def test_a_task_manager_and_its_instances_are_told_by_their_comings_and_goings(storied: ScriptedCluster) -> None:
+    assert [said for _, said in told(why(storied, "tm2"))] == [
+        ["TaskManagerRegistered"],
+        ["TaskManagerLost"],
+        ["TaskManagerRegistered"],
+    ]
+    assert why(storied, "tm2").standing.facts["instance_id"] == "tm2-2"
+    gone = why(storied, "tm2-1")
+    assert (gone.subject.subject_type, gone.standing.state) == (SubjectType.INSTANCE, "gone")
+    assert gone.standing.facts["reason"] == "TaskManagerLost: exit code 137"
+    assert len(gone.chain.steps) == 2
+
+
+def test_a_request_is_told_with_its_answer_and_its_repetitions(storied: ScriptedCluster) -> None:
+    refused = why(storied, "duplicate")
+    assert (refused.subject.subject_type, refused.standing.state) == (SubjectType.REQUEST, "refused")
+    assert refused.standing.cause is not None
+    assert refused.standing.cause.failure_type == "DuplicateJobSubmission"
+    assert [said for _, said in told(refused)] == [["RequestRejected"], ["RequestRepeated"]]
+    assert why(storied, "submissions-0-1").standing.state == "accepted"
+
+
+def test_a_refused_submission_is_found_by_the_job_id_that_it_wanted() -> None:
+    cluster = ScriptedCluster()
+    cluster.submit({"name": "bad", "vertices": []}, job_id="never", request_id="r")
+    explanation = why(cluster, "never")
+    assert (explanation.subject.subject_type, explanation.standing.state) == (SubjectType.REQUEST, "refused")
+
+
+def test_the_beginning_of_a_job_id_is_enough_where_it_is_clear(busy: ScriptedCluster) -> None:
+    assert why(busy, "wait").subject.name == "waiting"
+    assert why(busy, "wait/a[8]").subject.name == "waiting/a[8]"
+    with pytest.raises(NothingKnown, match="'done' begins 4 job ids, such as done0"):
+        why(busy, "done")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not nothing"),
+        ("runing", "nearest: running"),
+        ("allocation-99", "nearest: allocation-9"),
+        ("tm1-9", "nearest: tm1-1"),
+        ("failing/x[0]", "no vertex 'x'; it has a"),
+        ("failing/a[2]", "has 2 subtasks, counted from 0: none is 2"),
+        ("failing/a[0]#2", "has 1 attempts, counted from 1: none is 2"),
+        ("failing/a[0]#0", "none is 0"),
+        ("ʞ", "knows nothing of the id 'ʞ'"),
+    ],
+)
+def test_what_nothing_has_is_said_with_the_nearest(busy: ScriptedCluster, text: str, said: str) -> None:
+    with pytest.raises(NothingKnown, match=said.replace("[", r"\[")):
+        why(busy, text)
+
+
+def test_a_long_chain_is_cut_in_the_middle_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cause_chain, "KEPT_OLDEST", 2)
+    monkeypatch.setattr(cause_chain, "KEPT_NEWEST", 3)
+    cluster = ScriptedCluster()
+    cluster.register()
+    effects = cluster.submit(graph(vertex("a"), restart_strategy=fixed_delay(20, 0)))
+    for _ in range(6):
+        cluster.report(deployments(effects)[0], ExecutionState.FAILED)
+        effects = cluster.pass_time(1)
+    chain = why(cluster, "job").chain
+    assert (len(chain.steps), chain.omitted) == (5, 13 - 5)
+    assert names(chain.steps[0])[0] == "RequestAccepted"
+    assert "RegionRestarted job/a[0]#7" in chain.steps[-1].events
+
+
+def test_a_log_whose_beginning_is_gone_cannot_say_why(busy: ScriptedCluster) -> None:
+    with pytest.raises(NothingKnown, match="begins at offset 4"):
+        explain_why(ScriptedLog(busy, 4), "running", new_fold())
