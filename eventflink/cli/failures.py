@@ -3,6 +3,7 @@
 import errno
 from typing import Final
 
+from eventflink.audit.errors import FilterInvalid, NothingKnown, QueryInvalid
 from eventflink.blob.errors import BlobError, BlobNotFound, BlobTooLarge, BlobUnavailable, InvalidBlobKey
 from eventflink.cli.child_processes import ChildDied
 from eventflink.cli.exit_codes import ExitCode
@@ -31,6 +32,9 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (ArchiveError, ExitCode.USAGE),
     (BlobTooLarge, ExitCode.USAGE),
     (InvalidBlobKey, ExitCode.USAGE),
+    (FilterInvalid, ExitCode.USAGE),
+    (QueryInvalid, ExitCode.USAGE),
+    (NothingKnown, ExitCode.NEGATIVE),
     (RequestRefused, ExitCode.NEGATIVE),
     (BlobNotFound, ExitCode.NEGATIVE),
     (BlobUnavailable, ExitCode.UNREACHABLE),

@@ -30,9 +30,15 @@ COMMANDS: Final = {
     "result": "Show the rows that a job left.",
     "cancel": "End a job.",
     "logs": "Show a file that a task wrote.",
+    "events": "Show what the log holds.",
+    "why": "Show what led to the state of a job, a task, a slot.",
+    "audit": "Ask the log in SQL.",
+    "replay": "Fold the log as a master that starts does.",
+    "drill": "Rehearse the loss of the leader, or cause it.",
     "topics": "Show the cluster's topics.",
     "doctor": "Check this machine and the cluster.",
     "bench": "Measure the cluster.",
+    "simulate": "Simulate clusters with faults, in virtual time.",
     "demo": "See all of it once, on real data.",
 }
 """The commands in the order of --help; each is the one click command that `eventflink.cli.commands.<name>` defines."""

@@ -1,0 +1,9 @@
+"""What can keep a drill from being done; what a drill finds out is no error, but in its report."""
+
+
+class DrillRefused(Exception):
+    """The drill was not begun, or its order was refused: nothing fell. The message says why."""
+
+
+class DrillFailed(Exception):
+    """The drill was begun and could not be carried through; the message says how far it came and what to look at."""
