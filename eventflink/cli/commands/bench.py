@@ -9,20 +9,37 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.table import Table
 
+from eventflink.benchmarks.failover import (
+    FailoverDisturbed,
+    FailoverFigures,
+    LeaderLoss,
+    TaskExecutorLoss,
+    measure_failover,
+    measure_guardian,
+)
+from eventflink.benchmarks.failover_cluster import ProcessEnded
+from eventflink.benchmarks.failover_load import measure_under_load
+from eventflink.benchmarks.failover_watch import NotSeen
 from eventflink.benchmarks.replay import measure_replay
 from eventflink.benchmarks.report import as_row, machine
 from eventflink.benchmarks.submit import measure_submit
 from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import CommandFailed
 from eventflink.cli.local_cluster import LocalCluster
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import read_fold
 from eventflink.log.embedded_broker import EmbeddedBroker
+
+FAILOVER_JOBS: Final = (1, 100, 1000)
+FAILOVER_ROUNDS: Final = 10
+UNDER_LOAD_ROUNDS: Final = 50
 
 
 @click.group()
@@ -115,8 +132,125 @@ def bench_replay(session: Session, events: int, rounds: int, *, as_json: bool) -
     rows = [
         as_row("replay", "events/s", figures.replay_events_per_s),
         as_row("bare consume and decode", "events/s", figures.bare_events_per_s),
+        as_row(f"ready from a snapshot, {figures.tail_records:,} records behind it", "ms", figures.snapshot_ready_ms),
     ]
     _print(session, rows, {"benchmark": "replay", **asdict(figures)}, as_json=as_json)
     share = figures.share_of_bare
     session.err.print(f"replay runs at {share.median:.0%} of the bare rate (min {share.min:.0%}, max {share.max:.0%})")
+    for name, memory in (("replayed", figures.memory_replayed), ("from the snapshot", figures.memory_from_snapshot)):
+        session.err.print(
+            f"a process with {figures.retained_jobs:,} ended and {figures.running_jobs:,} running jobs, {name}: "
+            f"{memory.after_bytes / 2**20:,.0f} MiB ({memory.before_bytes / 2**20:,.0f} MiB before), {memory.seconds:.2f} s"
+        )
     return ExitCode.OK
+
+
+@bench.command("failover")
+@click.option("--jobs", type=click.IntRange(1, 10_000), help="How many jobs run. Default: 1, then 100, then 1,000.")
+@click.option("--rounds", type=click.IntRange(1, 1000), help="How often each process is lost. Default: 10; 50 under load.")
+@click.option("--under-load", is_flag=True, help="Kill leaders while clients submit; exit code 1 if anything is lost or doubled.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@pass_session
+def bench_failover(session: Session, jobs: int | None, rounds: int | None, *, under_load: bool, as_json: bool) -> int:
+    """Measure what the loss of a leader or of a TaskExecutor costs while jobs run.
+
+    Jobs are no-op tasks on simulated TaskExecutors that speak the real protocol; masters, Kafka and the kills are real.
+    """
+    say = _say(session)
+    if under_load:
+        if jobs:
+            raise click.UsageError("--jobs and --under-load exclude each other: under load, jobs come and go")
+        return _bench_under_load(session, rounds or UNDER_LOAD_ROUNDS, as_json=as_json)
+    count = rounds or FAILOVER_ROUNDS
+    figures: list[FailoverFigures] = []
+    with _explained(), _broker(session) as (used, bootstrap):
+        for number in (jobs,) if jobs else FAILOVER_JOBS:
+            cell = _cell(used)
+            command = partial(_command_of, cell, bootstrap)
+            figures.append(measure_failover(cell.configuration, bootstrap, command, jobs=number, rounds=count, say=say))
+        cell = _cell(used)
+        guardian = measure_guardian(cell.configuration, bootstrap, partial(_command_of, cell, bootstrap), rounds=count, say=say)
+    rows = [row for each in figures for row in _failover_rows(each)] + _task_executor_rows("TaskExecutor killed", guardian)
+    document = {"benchmark": "failover", "cells": [asdict(each) for each in figures], "task_executor_killed": asdict(guardian)}
+    _print(session, rows, document, as_json=as_json)
+    restarted = sum(each.leader_killed.tasks_restarted + each.leader_stopped.tasks_restarted for each in figures)
+    session.err.print(f"{restarted} tasks were restarted by {2 * count * len(figures)} changes of leader")
+    return ExitCode.OK
+
+
+def _bench_under_load(session: Session, rounds: int, *, as_json: bool) -> int:
+    with _explained(), _broker(session) as (used, bootstrap):
+        command = partial(_command_of, used, bootstrap)
+        figures = measure_under_load(used.configuration, bootstrap, command, rounds=rounds, say=_say(session))
+    rows = [
+        as_row("kill -9 → new leader granted", "ms", figures.granted_ms),
+        as_row("kill -9 → first decision", "ms", figures.decided_ms),
+        as_row("submit → accepted, over all kills", "ms", figures.answered_ms),
+    ]
+    _print(session, rows, {"benchmark": "failover-under-load", **asdict(figures)}, as_json=as_json)
+    session.err.print(
+        f"{figures.rounds} times kill -9 in {figures.seconds:,.0f} s: {figures.submitted:,} submitted, {figures.accepted:,} accepted, "
+        f"{figures.found:,} found in the fold, {figures.finished:,} finished; {figures.refused} refused, {figures.unanswered} unanswered, "
+        f"{figures.restarted} restarted, {figures.launched_twice} launched twice, {len(figures.lost)} lost"
+    )
+    for job_id in figures.lost[:10]:
+        session.err.print(f"accepted, but not finished: {job_id}")
+    return ExitCode.OK if figures.is_clean else ExitCode.NEGATIVE
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Turn what a failover benchmark gives up with into a line and an exit code."""
+    try:
+        yield
+    except FailoverDisturbed as error:
+        raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
+    except (NotSeen, ProcessEnded) as error:
+        raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error
+
+
+def _command_of(session: Session, bootstrap: str, overrides: dict[str, str], command: str) -> list[str]:
+    return [*session.child_arguments(bootstrap, overrides), command]
+
+
+def _cell(session: Session) -> Session:
+    """Return a session with a cluster id that nobody had before."""
+    return Session(session.config, {**session.overrides, "cluster.id": f"bench-{uuid.uuid4().hex[:8]}"}, session.verbose)
+
+
+@contextlib.contextmanager
+def _broker(session: Session) -> Iterator[tuple[Session, str]]:
+    """Give a benchmark its directory and a Kafka cluster: the configured one, or an embedded broker of its own."""
+    with _scratch(session) as used:
+        bootstrap = session.configuration.bootstrap_servers
+        if bootstrap:
+            yield used, bootstrap
+            return
+        with EmbeddedBroker(used.configuration.data_path / "broker", 0, progress=_say(session)) as broker:
+            yield used, broker.bootstrap_servers
+
+
+def _failover_rows(figures: FailoverFigures) -> list[tuple[str, ...]]:
+    name = f"{figures.jobs:,} jobs"
+    return [
+        *_leader_rows(f"{name}, leader killed", figures.leader_killed),
+        *_leader_rows(f"{name}, leader stopped", figures.leader_stopped),
+        *_task_executor_rows(f"{name}, host killed", figures.hosts_killed),
+    ]
+
+
+def _leader_rows(name: str, loss: LeaderLoss) -> list[tuple[str, ...]]:
+    return [
+        as_row(f"{name} → new leader granted", "ms", loss.granted_ms),
+        as_row(f"{name}: granted → first decision", "ms", loss.promotion_ms),
+        as_row(f"{name} → new job accepted", "ms", loss.accepted_ms),
+        as_row(f"{name} → all tasks confirmed", "ms", loss.confirmed_ms),
+    ]
+
+
+def _task_executor_rows(name: str, loss: TaskExecutorLoss) -> list[tuple[str, ...]]:
+    return [
+        as_row(f"{name} ({loss.how}) → lost", "ms", loss.lost_ms),
+        as_row(f"{name} → its tasks RUNNING elsewhere", "ms", loss.running_ms),
+        as_row(f"{name}: tasks moved", "tasks", loss.tasks_moved),
+    ]

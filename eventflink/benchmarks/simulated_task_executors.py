@@ -1,0 +1,234 @@
+"""A process that hosts many TaskExecutors whose task processes are only said to be there; started with `python -m`.
+
+Each speaks the real protocol over the real links to Kafka: registration, beats, fences, offers, states, slot reports. What is
+simulated is the fork server alone: an ordered task is RUNNING at once, until its run time is over or it is cancelled. The rule
+this module keeps: nobody who looks at Kafka can tell these from TaskExecutors that run processes.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import types
+import uuid
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from eventflink.benchmarks.simulated_tasks import Journal, SimulatedTasks
+from eventflink.model.configuration import Configuration, load_configuration
+from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
+from eventflink.taskexecutor.protocol import (
+    Action,
+    NewInstanceNeeded,
+    ProtocolSettings,
+    SendHeartbeat,
+    SendReports,
+    Stopped,
+    SubmitOrder,
+    TaskExecutorProtocol,
+    UploadFile,
+)
+
+MODULE: Final = "eventflink.benchmarks.simulated_task_executors"
+
+_LOGGER = logging.getLogger(__name__)
+
+_TICK_S: Final = 0.02
+_BATCH: Final = 256
+_POSITION_TIMEOUT_S: Final = 60.0
+_FLUSH_TIMEOUT_S: Final = 5.0
+_JOIN_TIMEOUT_S: Final = 20.0
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class SimulatedTaskExecutor:
+    """One TaskExecutor: the protocol, its links, and the main loop of `taskexecutor/executor.py` around simulated tasks."""
+
+    def __init__(self, settings: ProtocolSettings, bootstrap: str, cluster_id: str, journal: Journal, stopping: threading.Event) -> None:
+        """Put the parts together; `stopping` asks for an orderly stop."""
+        self._settings = settings
+        self._stopping = stopping
+        self._protocol = TaskExecutorProtocol(settings)
+        self._inbox = Inbox()
+        self._tasks = SimulatedTasks(journal)
+        ids = (bootstrap, cluster_id, settings.task_manager_id)
+        self._reader = EffectsReader(*ids, self._inbox, self._protocol)
+        self._writer = ReportsWriter(*ids, settings.self_fence_timeout_ms, self._inbox, self._protocol)
+        self._end: Stopped | None = None
+
+    def run(self) -> None:
+        """Run until the end."""
+        self._reader.start()
+        try:
+            deadline_s = time.monotonic() + _POSITION_TIMEOUT_S
+            # P12: not registered before no effect for this instance can be missed any more.
+            while not self._reader.positioned.wait(_TICK_S):
+                if self._stopping.is_set() or time.monotonic() > deadline_s:
+                    return
+            self._perform(self._start_instance())
+            while self._end is None:
+                self._step()
+        finally:
+            self._inbox.close()
+            self._writer.close(_FLUSH_TIMEOUT_S)
+            self._reader.close(_FLUSH_TIMEOUT_S)
+
+    def _step(self) -> None:
+        items = self._inbox.take(_TICK_S, _BATCH)
+        now_ms = _now_ms()
+        actions = self._protocol.on_tick(now_ms)
+        if self._stopping.is_set():
+            actions += self._protocol.stop(now_ms, "the simulated TaskExecutor was stopped in order")
+        for item in items:
+            actions += item(now_ms)
+        for event in self._tasks.finished(now_ms):
+            actions += self._protocol.on_process_event(event, now_ms)
+        self._perform(actions)
+
+    def _start_instance(self) -> list[Action]:
+        instance_id = uuid.uuid4().hex
+        _LOGGER.info("InstanceBegan task_manager=%s instance=%s", self._settings.task_manager_id, instance_id)
+        return self._protocol.start(_now_ms(), instance_id)
+
+    def _perform(self, actions: Iterable[Action]) -> None:
+        """Carry the actions out; the reports of one batch go into one record."""
+        todo = deque(actions)
+        records: list[SendReports] = []
+        while todo:
+            match todo.popleft():
+                case SendReports() as record:
+                    records.append(record)
+                case SendHeartbeat(heartbeat=heartbeat, sent_at_ms=sent_at_ms):
+                    self._writer.send_beat(heartbeat, sent_at_ms)
+                case SubmitOrder(order=order):
+                    now_ms = _now_ms()
+                    for event in self._tasks.submit(order, self._protocol.instance_id, now_ms):
+                        todo.extend(self._protocol.on_process_event(event, now_ms))
+                case UploadFile(order=order):
+                    error = "a simulated task writes no files"
+                    todo.extend(self._protocol.on_upload_completed(self._protocol.instance_id, order.request_id, None, error, _now_ms()))
+                case NewInstanceNeeded(reason=reason):
+                    _LOGGER.warning("InstanceEnded instance=%s reason=%s", self._protocol.instance_id, reason)
+                    todo.extend(self._start_instance())
+                case Stopped() as end:
+                    self._end = end
+                case _:
+                    pass  # There is no fork server to be started or ended.
+        if records:
+            reports = tuple(report for record in records for report in record.reports)
+            self._writer.send_reports(reports, min(record.sent_at_ms for record in records))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSettings:
+    """What a host process is told; durations in milliseconds."""
+
+    bootstrap: str
+    cluster_id: str
+    name: str
+    task_executors: int
+    slots: int
+    heartbeat_interval_ms: int
+    self_fence_timeout_ms: int
+    kill_timeout_ms: int
+    journal: Path | None = None
+
+    @property
+    def task_manager_ids(self) -> tuple[str, ...]:
+        """The ids of its TaskExecutors."""
+        return tuple(f"{self.name}-{number}" for number in range(1, self.task_executors + 1))
+
+    def command(self) -> list[str]:
+        """Return the command line that starts such a host."""
+        journal = [] if self.journal is None else ["--journal", str(self.journal)]
+        return [
+            *(sys.executable, "-m", MODULE),
+            *("--bootstrap", self.bootstrap, "--cluster-id", self.cluster_id, "--name", self.name),
+            *("--task-executors", str(self.task_executors), "--slots", str(self.slots)),
+            *("--heartbeat-interval-ms", str(self.heartbeat_interval_ms)),
+            *("--self-fence-timeout-ms", str(self.self_fence_timeout_ms)),
+            *("--kill-timeout-ms", str(self.kill_timeout_ms)),
+            *journal,
+        ]
+
+
+def host_settings(
+    configuration: Configuration, bootstrap: str, name: str, task_executors: int, slots: int, journal: Path | None = None
+) -> HostSettings:
+    """Return the settings of a host whose TaskExecutors have this cluster's times."""
+    return HostSettings(
+        bootstrap=bootstrap,
+        cluster_id=configuration.cluster_id,
+        name=name,
+        task_executors=task_executors,
+        slots=slots,
+        heartbeat_interval_ms=configuration.heartbeat_interval_ms,
+        self_fence_timeout_ms=configuration.self_fence_timeout_ms,
+        kill_timeout_ms=configuration.kill_timeout_ms,
+        journal=journal,
+    )
+
+
+def run_host(settings: HostSettings) -> int:
+    """Run the TaskExecutors until SIGTERM or SIGINT; return the exit code. For the main thread."""
+    stopping = threading.Event()
+
+    def stop(_number: int, _frame: types.FrameType | None) -> None:
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    journal = Journal(settings.journal)
+    threads = []
+    for task_manager_id in settings.task_manager_ids:
+        protocol_settings = ProtocolSettings(
+            task_manager_id=task_manager_id,
+            host=settings.name,
+            process_id=os.getpid(),
+            slot_count=settings.slots,
+            heartbeat_interval_ms=settings.heartbeat_interval_ms,
+            self_fence_timeout_ms=settings.self_fence_timeout_ms,
+            kill_timeout_ms=settings.kill_timeout_ms,
+        )
+        executor = SimulatedTaskExecutor(protocol_settings, settings.bootstrap, settings.cluster_id, journal, stopping)
+        threads.append(threading.Thread(target=executor.run, name=task_manager_id, daemon=True))
+    for thread in threads:
+        thread.start()
+    while not stopping.wait(_TICK_S * 10):
+        if not all(thread.is_alive() for thread in threads):
+            _LOGGER.error("SimulatedTaskExecutorEnded host=%s", settings.name)
+            return 1
+    deadline_s = time.monotonic() + _JOIN_TIMEOUT_S
+    for thread in threads:
+        thread.join(max(0.0, deadline_s - time.monotonic()))
+    return 1 if any(thread.is_alive() for thread in threads) else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Read the command line and run a host."""
+    defaults = load_configuration(None, {})
+    parser = argparse.ArgumentParser(description="Hosts simulated TaskExecutors; started by benchmarks and tests.")
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--cluster-id", required=True)
+    parser.add_argument("--name", required=True, help="TaskExecutors are called NAME-1, NAME-2, …")
+    parser.add_argument("--task-executors", type=int, default=1)
+    parser.add_argument("--slots", type=int, default=defaults.slots)
+    parser.add_argument("--heartbeat-interval-ms", type=int, default=defaults.heartbeat_interval_ms)
+    parser.add_argument("--self-fence-timeout-ms", type=int, default=defaults.self_fence_timeout_ms)
+    parser.add_argument("--kill-timeout-ms", type=int, default=defaults.kill_timeout_ms)
+    parser.add_argument("--journal", type=Path, default=None, help="Append a line for every launch and end of a task to this file.")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    return run_host(HostSettings(**vars(parser.parse_args(arguments))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
