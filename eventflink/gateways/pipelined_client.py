@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from eventflink.gateways.errors import GatewayError, RequestRefused, RequestTimedOut
-from eventflink.gateways.request_channel import REPEAT_AFTER_S, Accepted, Answer, EncodedRequest, Refused, Request, RequestChannel
+from eventflink.gateways.request_channel import (
+    MAX_REPEAT_AFTER_S,
+    REPEAT_AFTER_S,
+    Accepted,
+    Answer,
+    EncodedRequest,
+    Refused,
+    Request,
+    RequestChannel,
+)
 
 MAX_PENDING: Final = 4096
 _POLL_S: Final = 0.1
@@ -23,6 +32,8 @@ class _Pending:
     request: EncodedRequest
     deadline: float
     send_again_at: float
+    wait_s: float = REPEAT_AFTER_S
+    """Doubled each time, up to a limit: a backlog must not grow by the repetitions of those who wait in it."""
     future: "Future[Accepted]" = field(default_factory=Future)
 
 
@@ -112,7 +123,8 @@ class PipelinedClient:
                 )
                 self._fail(pending.request.request_id, RequestTimedOut(pending.request.request_id, message))
             else:
-                pending.send_again_at = now + REPEAT_AFTER_S
+                pending.wait_s = min(2 * pending.wait_s, MAX_REPEAT_AFTER_S)
+                pending.send_again_at = now + pending.wait_s
                 self._channel.send(pending.request)
 
     def _fail(self, request_id: str, error: GatewayError) -> None:

@@ -23,7 +23,9 @@ from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, Partiti
 Request = JobSubmission | CancelJob | RequestFileUpload
 
 REPEAT_AFTER_S: Final = 5.0
-"""A request without an answer is sent again after this long, under the same request id."""
+"""A request without an answer is sent again after this long, under the same request id; then after twice as long, and so on."""
+
+MAX_REPEAT_AFTER_S: Final = 60.0
 
 _CLOSE_TIMEOUT_S: Final = 1.0
 
