@@ -10,6 +10,7 @@ import io
 import types
 import typing
 from collections.abc import Callable, Iterable
+from functools import cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -18,8 +19,9 @@ import fastavro
 from eventflink.events import decision, effects, inputs, log_events, snapshot_records
 from eventflink.events.decision import Cause, Decision
 from eventflink.events.log_events import LogEvent
-from eventflink.events.schemas import NAMESPACE, load_envelope_part, registry_of
+from eventflink.events.schemas import NAMESPACE, fingerprint_of, load_envelope, load_released, part_of, registry_of
 from eventflink.model import attempts, job_graph, statuses
+from eventflink.model.features import DECISION_RELEASES, FEATURE_LEVEL
 
 MARKER: Final = b"\xc3\x01"
 HEADER_LENGTH: Final = len(MARKER) + 8
@@ -230,29 +232,51 @@ class ReportsCodec(EnvelopeCodec):
         return tuple(read_payload(pair) for pair in self.decode_fields(value)["reports"])
 
 
+class _DecisionSchemas(NamedTuple):
+    """What a Decision is written with."""
+
+    header: bytes
+    head: Any
+    """All fields but the events."""
+    events: Any
+
+
+@cache
+def _decision_schemas(level: int) -> _DecisionSchemas:
+    """Return what the log is written with at a feature level: no older master meets a schema that it does not have (P19)."""
+    number = DECISION_RELEASES.get(level)
+    schema = load_envelope("Decision") if number is None else load_released("Decision", number)
+    count = len(schema["fields"])
+    return _DecisionSchemas(MARKER + fingerprint_of(schema), part_of(schema, 0, count - 1), part_of(schema, count - 1, count))
+
+
 class DecisionCodec(EnvelopeCodec):
     """The codec of `log`.
 
     A leader encodes the events of a decision step by step, before it applies them (P10), and seals them into one record at
-    the end. That works because `events` is the last field, and an Avro array may consist of several blocks.
+    the end. That works because `events` is the last field, and an Avro array may consist of several blocks. What is written
+    goes by the cluster's feature level (P19); whatever was ever released is read.
     """
 
     def __init__(self) -> None:
-        """Load the schemas of the Decision and derive those of its two parts."""
+        """Load the schemas of the Decision."""
         super().__init__("Decision")
-        field_count = len(self.registry.current["fields"])
-        self._head_schema = load_envelope_part("Decision", 0, field_count - 1)
-        self._events_schema = load_envelope_part("Decision", field_count - 1, field_count)
 
-    def encode_events(self, events: Iterable[LogEvent]) -> bytes:
-        """Encode events as one or no block of the array, without its end."""
+    def encode_events(self, events: Iterable[LogEvent], level: int = FEATURE_LEVEL) -> bytes:
+        """Encode events as one or no block of the array, without its end.
+
+        Raises:
+            ValueError: the schema of this feature level does not have one of the events.
+
+        """
         stream = io.BytesIO()
-        fastavro.schemaless_writer(stream, self._events_schema, {"events": [_tagged(e) for e in events]})
+        fastavro.schemaless_writer(stream, _decision_schemas(level).events, {"events": [_tagged(e) for e in events]})
         return stream.getvalue()[:-1]
 
-    def decode_events(self, block: bytes) -> tuple[LogEvent, ...]:
+    def decode_events(self, block: bytes, level: int = FEATURE_LEVEL) -> tuple[LogEvent, ...]:
         """Decode what `encode_events` wrote."""
-        fields: Any = fastavro.schemaless_reader(io.BytesIO(block + b"\0"), self._events_schema, None, return_record_name=True)
+        schema = _decision_schemas(level).events
+        fields: Any = fastavro.schemaless_reader(io.BytesIO(block + b"\0"), schema, None, return_record_name=True)
         return tuple([_read_tagged(pair) for pair in fields["events"]])
 
     def seal(
@@ -266,10 +290,12 @@ class DecisionCodec(EnvelopeCodec):
         causes: Iterable[Cause],
         actor: str,
         blocks: Iterable[bytes],
+        level: int = FEATURE_LEVEL,
     ) -> bytes:
-        """Return the record of a decision whose events were encoded before, block by block."""
+        """Return the record of a decision whose events were encoded before, at the same level, block by block."""
+        schemas = _decision_schemas(level)
         stream = io.BytesIO()
-        stream.write(self._header)
+        stream.write(schemas.header)
         head = {
             "epoch": epoch,
             "sequence": sequence,
@@ -279,13 +305,13 @@ class DecisionCodec(EnvelopeCodec):
             "causes": [_tagged(c) for c in causes],
             "actor": actor,
         }
-        fastavro.schemaless_writer(stream, self._head_schema, head)
+        fastavro.schemaless_writer(stream, schemas.head, head)
         for block in blocks:
             stream.write(block)
         stream.write(b"\0")
         return stream.getvalue()
 
-    def encode(self, value: Decision) -> bytes:
+    def encode(self, value: Decision, level: int = FEATURE_LEVEL) -> bytes:
         """Encode a whole decision."""
         return self.seal(
             epoch=value.epoch,
@@ -295,7 +321,8 @@ class DecisionCodec(EnvelopeCodec):
             previous_hash=value.previous_hash,
             causes=value.causes,
             actor=value.actor,
-            blocks=[self.encode_events(value.events)],
+            blocks=[self.encode_events(value.events, level)],
+            level=level,
         )
 
     def decode(self, value: bytes) -> Decision:

@@ -36,15 +36,10 @@ def fingerprint_of(schema: Schema) -> bytes:
 
 
 class _Files(AbstractSchemaRepository):  # type: ignore[misc]
-    """Finds a named type in its file, and a part of an envelope (`Decision:0:7`, some of its fields) in the envelope's."""
+    """Finds a named type in its file."""
 
     def load(self, name: str) -> Any:
-        name, _, span = name.partition(":")
-        schema = json.loads((schema_directory() / f"{name}.avsc").read_text(encoding="utf-8"))
-        if span:
-            first, last = (int(n) for n in span.split(":"))
-            schema["fields"] = schema["fields"][first:last]
-        return schema
+        return json.loads((schema_directory() / f"{name}.avsc").read_text(encoding="utf-8"))
 
 
 @cache
@@ -54,9 +49,15 @@ def load_envelope(name: str) -> Schema:
 
 
 @cache
-def load_envelope_part(name: str, first: int, last: int) -> Schema:
-    """Load a record of only the fields `first` up to, without, `last` of an envelope: its encoding is that part's."""
-    return load_schema(f"{NAMESPACE}.{name}:{first}:{last}", repo=_Files())
+def load_released(name: str, number: int) -> Schema:
+    """Load an envelope as release `number` wrote it."""
+    path = schema_directory() / "released" / f"{NAMESPACE}.{name}.{number}.avsc"
+    return fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")), named_schemas={})
+
+
+def part_of(schema: Schema, first: int, last: int) -> Schema:
+    """Return a record of only the fields `first` up to, without, `last` of a loaded envelope."""
+    return schema | {"name": f"{schema['name']}Part", "fields": schema["fields"][first:last]}
 
 
 @dataclass(slots=True)

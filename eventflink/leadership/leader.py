@@ -20,8 +20,8 @@ from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import Effect, effects_of
-from eventflink.master.inputs import AttemptInputs, FollowUp, MasterInput, UnreadableInput
-from eventflink.model.features import UPKEEP_LEVEL
+from eventflink.master.inputs import AttemptInputs, FollowUp, MasterInput, RaiseFeatureLevel, UnreadableInput
+from eventflink.model.features import FIRST_LEVEL, UPKEEP_LEVEL
 from eventflink.model.statuses import IllegalTransition
 
 INLINE_BYTES = 32 * 1024
@@ -89,6 +89,8 @@ class _Draft:
 
     at_ms: int
     record: InboundRecord | None
+    level: int
+    """The feature level whose schema it is written with (P19)."""
     blocks: list[bytes] = field(default_factory=list)
     size: int = 0
     event_count: int = 0
@@ -313,7 +315,7 @@ class Leader:
     ) -> bytes | None:
         """Decide inputs and what follows from them, as one record of the log."""
         master = self.fold.master
-        draft = _Draft(now_ms, record)
+        draft = _Draft(now_ms, record, self._level_of(inputs))
         try:
             master.apply_causes(causes)
         except InvariantBroken as error:
@@ -330,11 +332,16 @@ class Leader:
             self._announce_next(draft)
         return self._seal(draft, causes, actor, monotonic_ms)
 
+    def _level_of(self, inputs: Sequence[MasterInput]) -> int:
+        """Return the level in force; the first raise is an event that the first level does not have."""
+        raises = any(isinstance(value, RaiseFeatureLevel) for value in inputs)
+        return max(self.fold.master.upkeep.feature_level, UPKEEP_LEVEL if raises else FIRST_LEVEL)
+
     def _step(self, draft: _Draft, value: MasterInput) -> None:
         """Decide one input, check its events by encoding and decoding them, and apply them."""
         master = self.fold.master
         try:
-            block, events = self._encoded(master.decide(value, draft.at_ms), draft.size)
+            block, events = self._encoded(master.decide(value, draft.at_ms), draft)
         except Exception as error:
             # Deciding is pure: the state is untouched, whatever went wrong. The input is refused, and everything else goes on.
             if isinstance(value, FollowUp) or draft.record is None:
@@ -358,17 +365,17 @@ class Leader:
     def _refused(self, draft: _Draft, record: InboundRecord, cause: Exception) -> tuple[bytes, tuple[LogEvent, ...]]:
         refusal = self.decoder.poisoned(record, repr(cause), draft.at_ms)
         try:
-            return self._encoded(self.fold.master.decide(refusal.inputs[0], draft.at_ms), draft.size)
+            return self._encoded(self.fold.master.decide(refusal.inputs[0], draft.at_ms), draft)
         except ValueError as error:  # Not even that fits any more: the whole record is refused next time.
             raise ApplyFailed(f"{record.topic}@{record.offset} cannot be answered in one decision: {cause!r}", record) from error
 
-    def _encoded(self, events: list[LogEvent], size_before: int) -> tuple[bytes, tuple[LogEvent, ...]]:
+    def _encoded(self, events: list[LogEvent], draft: _Draft) -> tuple[bytes, tuple[LogEvent, ...]]:
         if not events:
             return b"", ()
-        block = self.fold.codec.encode_events(events)
-        if size_before + len(block) > MAX_DECISION_BYTES:
-            raise ValueError(f"the decision has {size_before + len(block)} bytes; at most {MAX_DECISION_BYTES} are allowed")
-        return block, self.fold.codec.decode_events(block)
+        block = self.fold.codec.encode_events(events, draft.level)
+        if draft.size + len(block) > MAX_DECISION_BYTES:
+            raise ValueError(f"the decision has {draft.size + len(block)} bytes; at most {MAX_DECISION_BYTES} are allowed")
+        return block, self.fold.codec.decode_events(block, draft.level)
 
     def _seal(self, draft: _Draft, causes: tuple[Cause, ...], actor: str, monotonic_ms: int) -> bytes:
         acceptance = self.fold.acceptance
@@ -382,6 +389,7 @@ class Leader:
             causes=causes,
             actor=actor,
             blocks=draft.blocks,
+            level=draft.level,
         )
         self._hash = next_hash(self._hash, value)
         self.unconfirmed.append(

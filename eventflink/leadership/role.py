@@ -73,7 +73,7 @@ class MasterRole:
             actor="",
             events=(LeadershipGranted(self.settings.master_id, blob_address),),
         )
-        self._grant = self.fold.codec.encode(grant)
+        self._grant = self.fold.codec.encode(grant, self.fold.master.upkeep.feature_level)
         return self._grant
 
     def on_record(self, offset: int, timestamp_ms: int, value: bytes, monotonic_ms: int) -> Released | None:

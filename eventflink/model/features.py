@@ -14,3 +14,6 @@ UPKEEP_LEVEL: Final = 2
 
 FEATURE_LEVEL: Final = UPKEEP_LEVEL
 """The newest level that this version can read and write."""
+
+DECISION_RELEASES: Final = {FIRST_LEVEL: 1}
+"""With which released schema of the Decision the log is written at an older level; at the newest, with today's."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from eventflink.events.codec import HEADER_LENGTH, MARKER
 from eventflink.events.inputs import DrillStep, ReportSnapshot
 from eventflink.events.log_events import (
     AnswersExpired,
@@ -20,6 +21,7 @@ from eventflink.events.log_events import (
     SnapshotConfirmed,
     SnapshotTaken,
 )
+from eventflink.events.schemas import fingerprint_of, load_envelope, load_released
 from eventflink.leadership.election import SingleMaster
 from eventflink.master.dispatcher import EVICTION_BATCH
 from eventflink.master.effects import DrillOrder, Effect, effects_of
@@ -29,7 +31,7 @@ from eventflink.master.requests import EXPIRY_BATCH
 from eventflink.master.upkeep import MAX_FREEZE_MS, MAX_SNAPSHOTS, SnapshotRecord
 from eventflink.model.features import FEATURE_LEVEL, FIRST_LEVEL, UPKEEP_LEVEL
 from eventflink.model.statuses import DrillStepType
-from tests.support.cluster import HORIZON_MS, ScriptedCluster, graph, replies, vertex
+from tests.support.cluster import CODEC, HORIZON_MS, ScriptedCluster, graph, replies, vertex
 from tests.support.participants import LEASE_MS, World
 from tests.support.scenarios import confirmation, snapshot
 
@@ -365,3 +367,37 @@ class TestForgetting:
             assert is_due == bool(cluster.master.decide(ExpireAnswers(), now_ms)) == (now_ms > min(times) + 10_000)
             for store in (cluster.master.requests, cluster.master.dispatcher):
                 assert store.is_expired(10, now_ms - 10_000) == bool(store.decide_expiry(10, now_ms - 10_000))
+
+
+class TestWhatIsWritten:
+    """P19: a master of the first release meets nothing in the log that it cannot read, until the level is raised."""
+
+    def _schemas_of(self, cluster: ScriptedCluster) -> list[bytes]:
+        return [value[len(MARKER) : HEADER_LENGTH] for value in cluster.log]
+
+    def test_below_a_level_the_log_is_written_with_the_schema_that_the_level_had(self) -> None:
+        cluster = ScriptedCluster()
+        cluster.register()
+        cluster.run(cluster.submit(graph(vertex("a"))))
+        assert set(self._schemas_of(cluster)) == {fingerprint_of(load_released("Decision", 1))}
+        cluster.fail_over()
+        assert set(self._schemas_of(cluster)) == {fingerprint_of(load_released("Decision", 1))}
+        cluster.check()
+
+    def test_from_the_raise_on_it_is_written_with_todays(self) -> None:
+        cluster = ScriptedCluster()
+        before = len(cluster.log)
+        cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
+        cluster.cancel("none", request_id="r")
+        cluster.fail_over()
+        assert set(self._schemas_of(cluster)[before:]) == {fingerprint_of(load_envelope("Decision"))}
+        cluster.check()
+
+    @pytest.mark.parametrize("level", [FIRST_LEVEL, FEATURE_LEVEL])
+    def test_an_event_that_a_level_does_not_have_cannot_be_written_at_it(self, level: int) -> None:
+        taken = SnapshotTaken("s", 1, "d", 1, 1, "m")
+        if level == FEATURE_LEVEL:
+            assert CODEC.decode_events(CODEC.encode_events([taken], level), level) == (taken,)
+        else:
+            with pytest.raises(ValueError, match="SnapshotTaken"):
+                CODEC.encode_events([taken], level)
