@@ -1,0 +1,221 @@
+"""What the accepted decisions said, kept apart from the state that they made: the ground on which a run is judged.
+
+Nothing of the master's own bookkeeping is used here, so a state that forgot something, or that did something twice, is found out.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from eventflink.events import log_events as e
+from eventflink.events.decision import Decision, InputCause
+from eventflink.leadership.acceptance import is_grant
+from eventflink.master.requests import ALL_REPLY_PARTITIONS
+from eventflink.model.attempts import AttemptId, SubtaskId
+from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, ExecutionState, JobStatus
+from eventflink.simulation.violations import Invariant, ViolationFound
+
+_TERMINAL_STATES: Final = (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedAnswer:
+    """What a request was answered."""
+
+    is_accepted: bool
+    subject: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an accepted decision stands, and which requests it answers."""
+
+    epoch: int
+    sequence: int
+    leader_id: str
+    request_ids: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Facts, by what they are about."""
+
+    standings: dict[int, Standing] = field(default_factory=dict)
+    """By offset."""
+    next_inputs: dict[str, int] = field(default_factory=dict)
+    answers: dict[str, AcceptedAnswer] = field(default_factory=dict)
+    submitted: dict[str, int] = field(default_factory=dict)
+    """Offset of each job's submission."""
+    job_statuses: dict[str, JobStatus] = field(default_factory=dict)
+    attempt_states: dict[AttemptId, ExecutionState] = field(default_factory=dict)
+    allocated: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    """(TaskManager, instance, slot) of each allocation that there ever was."""
+    holders: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    """Which allocation has a slot now."""
+    slots_of_attempts: dict[AttemptId, str] = field(default_factory=dict)
+    cancelled: set[AttemptId] = field(default_factory=set)
+    registered: set[tuple[str, str]] = field(default_factory=set)
+    forgotten: set[tuple[str, str]] = field(default_factory=set)
+    results: dict[SubtaskId, int] = field(default_factory=dict)
+    """Which attempt of a subtask finished."""
+    outputs: set[str] = field(default_factory=set)
+    uploads: set[str] = field(default_factory=set)
+    ended_jobs: set[str] = field(default_factory=set)
+    decided_at_ms: int = 0
+    _requests: list[str] = field(default_factory=list)
+    _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Say what is noted of which event."""
+        self._notes = {
+            e.InputsBound: self._inputs_bound,
+            e.InputsLost: self._inputs_lost,
+            e.RequestAccepted: self._request_accepted,
+            e.RequestRejected: self._request_rejected,
+            e.RequestRepeated: lambda event, _: self._requests.append(event.request_id),
+            e.JobSubmitted: self._job_submitted,
+            e.JobMasterStarted: lambda event, _: self._move_job(event.job_id, JobStatus.CREATED),
+            e.JobStatusChanged: self._job_status_changed,
+            e.JobResultStored: lambda event, _: self.ended_jobs.add(event.job_id),
+            e.TaskManagerRegistered: lambda event, _: self.registered.add((event.task_manager_id, event.instance_id)),
+            e.TaskManagerRegistrationRefused: lambda event, _: self.forgotten.add((event.task_manager_id, event.instance_id)),
+            e.TaskManagerLost: self._instance_gone,
+            e.TaskManagerDisconnected: self._instance_gone,
+            e.TaskManagerReportReconciled: self._report_reconciled,
+            e.SlotAllocated: self._slot_allocated,
+            e.SlotFreed: lambda event, _: self._release(event.allocation_id),
+            e.SlotOfferRejected: lambda event, _: self._release(event.allocation_id),
+            e.TaskScheduled: lambda event, _: self._move(event, ExecutionState.SCHEDULED),
+            e.TaskDeployed: self._task_deployed,
+            e.TaskStateChanged: lambda event, _: self._move(event, event.to_state),
+            e.TaskCancellationRequested: self._task_cancellation_requested,
+            e.TaskFinished: self._task_finished,
+            e.TaskFailed: lambda event, _: self._move(event, ExecutionState.FAILED),
+            e.FileUploadRequested: lambda event, _: self.uploads.add(event.request_id),
+        }
+
+    def take(self, offset: int, decision: Decision) -> None:
+        """Note an accepted decision.
+
+        Raises:
+            ViolationFound: it cannot be.
+
+        """
+        if decision.decided_at_ms >= self.decided_at_ms:
+            self.decided_at_ms = decision.decided_at_ms
+        elif not is_grant(decision):  # A candidate does not know what was decided last.
+            raise ViolationFound(Invariant.TIME_FORWARD, f"log@{offset} was decided before the decision before it")
+        self._requests = []
+        for cause in decision.causes:
+            if isinstance(cause, InputCause):
+                self._input_decided(offset, cause)
+        for event in decision.events:
+            note = self._notes.get(type(event))
+            if note is not None:
+                note(event, offset)
+        self.standings[offset] = Standing(decision.epoch, decision.sequence, decision.leader_id, tuple(self._requests))
+
+    # -- inputs and answers ----------------------------------------------------------------------------------------
+
+    def _input_decided(self, offset: int, cause: InputCause) -> None:
+        expected = self.next_inputs.get(cause.topic, -1)
+        if cause.first_offset != expected or cause.last_offset < cause.first_offset:
+            what = "again" if cause.first_offset < expected else f"but {expected} was not decided"
+            raise ViolationFound(Invariant.INPUTS_ONCE, f"log@{offset} decides {cause.topic}@{cause.first_offset} {what}")
+        self.next_inputs[cause.topic] = cause.last_offset + 1
+
+    def _inputs_bound(self, event: e.InputsBound, offset: int) -> None:
+        if event.topic in self.next_inputs:
+            raise ViolationFound(Invariant.INPUTS_ONCE, f"log@{offset} binds the cursor of {event.topic} a second time")
+        self.next_inputs[event.topic] = event.next_offset
+
+    def _inputs_lost(self, event: e.InputsLost, offset: int) -> None:
+        raise ViolationFound(Invariant.INPUTS_ONCE, f"log@{offset} gives {event} up, and the broker has lost nothing")
+
+    def _request_accepted(self, event: e.RequestAccepted, offset: int) -> None:
+        self._answer(event.request_id, AcceptedAnswer(is_accepted=True, subject=event.subject, code=""), offset)
+
+    def _request_rejected(self, event: e.RequestRejected, offset: int) -> None:
+        if event.request_id and event.reply_partition != ALL_REPLY_PARTITIONS:
+            self._answer(event.request_id, AcceptedAnswer(is_accepted=False, subject=event.subject, code=event.code), offset)
+        else:
+            self._requests.append(event.request_id)
+
+    def _answer(self, request_id: str, answer: AcceptedAnswer, offset: int) -> None:
+        before = self.answers.setdefault(request_id, answer)
+        if before != answer:
+            raise ViolationFound(Invariant.ONE_ANSWER, f"log@{offset} answers {request_id} with {answer}; it was {before}")
+        self._requests.append(request_id)
+
+    # -- jobs ------------------------------------------------------------------------------------------------------
+
+    def _job_submitted(self, event: e.JobSubmitted, offset: int) -> None:
+        if event.job_id in self.submitted:
+            message = f"log@{offset} submits {event.job_id}, which log@{self.submitted[event.job_id]} has submitted"
+            raise ViolationFound(Invariant.JOB_ONCE, message)
+        self.submitted[event.job_id] = offset
+        self.job_statuses[event.job_id] = JobStatus.INITIALIZING
+
+    def _job_status_changed(self, event: e.JobStatusChanged, _offset: int) -> None:
+        self._move_job(event.job_id, event.to_status)
+
+    def _move_job(self, job_id: str, status: JobStatus) -> None:
+        before = self.job_statuses[job_id]
+        if status not in JOB_TRANSITIONS[before]:
+            raise ViolationFound(Invariant.STATE_TABLES, f"{job_id} goes from {before} to {status}")
+        self.job_statuses[job_id] = status
+
+    def _move(self, event: Any, state: ExecutionState) -> None:
+        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+        before = self.attempt_states.get(attempt, ExecutionState.CREATED)
+        if state not in EXECUTION_TRANSITIONS[before]:
+            raise ViolationFound(Invariant.STATE_TABLES, f"{attempt} goes from {before} to {state}")
+        self.attempt_states[attempt] = state
+        if state is ExecutionState.SCHEDULED and attempt.attempt > 1:
+            older = self.attempt_states.get(attempt._replace(attempt=attempt.attempt - 1))
+            if older not in _TERMINAL_STATES:
+                raise ViolationFound(Invariant.STATE_TABLES, f"{attempt} is scheduled while its predecessor is {older}")
+
+    def _task_cancellation_requested(self, event: e.TaskCancellationRequested, _offset: int) -> None:
+        self._move(event, ExecutionState.CANCELING)
+        self.cancelled.add(AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt))
+
+    def _task_finished(self, event: e.TaskFinished, offset: int) -> None:
+        self._move(event, ExecutionState.FINISHED)
+        subtask = SubtaskId(event.job_id, event.vertex_id, event.subtask_index)
+        if subtask in self.results:
+            raise ViolationFound(Invariant.ONE_RESULT, f"log@{offset}: {subtask} finished as attempt {self.results[subtask]} before")
+        self.results[subtask] = event.attempt
+        self.outputs.update(output.location for output in event.outputs)
+
+    # -- slots -----------------------------------------------------------------------------------------------------
+
+    def _slot_allocated(self, event: e.SlotAllocated, offset: int) -> None:
+        place = (event.task_manager_id, event.instance_id, event.slot_index)
+        if place in self.holders or event.allocation_id in self.allocated:
+            message = f"log@{offset} gives {place} to {event.allocation_id}; {self.holders.get(place)} has it"
+            raise ViolationFound(Invariant.ONE_ALLOCATION, message)
+        self.allocated[event.allocation_id] = place
+        self.holders[place] = event.allocation_id
+
+    def _task_deployed(self, event: e.TaskDeployed, offset: int) -> None:
+        self._move(event, ExecutionState.DEPLOYING)
+        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+        if attempt in self.slots_of_attempts:
+            raise ViolationFound(Invariant.ONE_ALLOCATION, f"log@{offset} deploys {attempt} into a second slot")
+        self.slots_of_attempts[attempt] = event.allocation_id
+
+    def _release(self, allocation_id: str) -> None:
+        place = self.allocated[allocation_id]
+        if self.holders.get(place) == allocation_id:
+            del self.holders[place]
+
+    def _instance_gone(self, event: e.TaskManagerLost | e.TaskManagerDisconnected, _offset: int) -> None:
+        instance = (event.task_manager_id, event.instance_id)
+        self.forgotten.add(instance)
+        for place in [p for p in self.holders if p[:2] == instance]:
+            del self.holders[place]
+
+    def _report_reconciled(self, event: e.TaskManagerReportReconciled, _offset: int) -> None:
+        self.cancelled.update(AttemptId(a.job_id, a.vertex_id, a.subtask_index, a.attempt) for a in event.unknown)

@@ -1,0 +1,37 @@
+"""The numbers of a run: how large the cluster is, its times, and for how long faults go on.
+
+The lease is the product's default; TaskExecutors have less than half of theirs, so that a run sees more of them lost.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationSettings:
+    """One run; durations in milliseconds."""
+
+    masters: int = 3
+    task_executors: int = 3
+    slots: int = 2
+    jobs: int = 12
+    lease_timeout_ms: int = 1000
+    beat_interval_ms: int = 200
+    heartbeat_interval_ms: int = 400
+    loss_timeout_ms: int = 2000
+    self_fence_timeout_ms: int = 1300
+    kill_timeout_ms: int = 400
+    resend_interval_ms: int = 3000
+    window_size: int = 32
+    inbox_size: int = 24
+    job_store_capacity: int = 2
+    request_horizon_ms: int = 604_800_000
+    slot_request_timeout_ms: int = 30_000
+    drift_ppm: int = 20_000
+    """How much faster or slower than true time a monotonic clock may be: two percent, far more than real ones."""
+    active_ms: int = 16_000
+    """For how long clients submit and faults happen."""
+    fault_interval_ms: int = 600
+    snapshot_interval_ms: int = 0
+    """How often a master does something for snapshots; zero: never."""
+    rest_ms: int = 90_000
+    """Within which everything has to come to rest once the faults have stopped."""

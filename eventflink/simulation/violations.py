@@ -1,0 +1,36 @@
+"""What a simulation finds: a named invariant that does not hold, and how it does not."""
+
+from enum import StrEnum
+
+
+class Invariant(StrEnum):
+    """What must hold after every event of a run."""
+
+    PREFIX_AGREEMENT = "all who read the log up to an offset have accepted the same records and have the same state"
+    LOG_READABLE = "every record of the log can be folded by every master"
+    VALID_STATE = "the state does not contradict itself"
+    INPUTS_ONCE = "each input is decided exactly once, in its order"
+    ACCEPTED_PRESENT = "whatever a client was told to be accepted is in the fold of the log"
+    ONE_ANSWER = "a request has one answer, however often it is repeated"
+    JOB_ONCE = "a job id is submitted at most once"
+    STATE_TABLES = "jobs and attempts move along their tables only"
+    ONE_ALLOCATION = "a slot has at most one allocation and an attempt at most one slot"
+    ONE_RESULT = "at most one attempt of a subtask has an accepted result"
+    ONE_LIVE_ATTEMPT = "at most one attempt of a subtask is alive, unless its TaskExecutor was frozen past its fence"
+    LOST_WAS_SILENT = "an instance is held for lost by silence only if none of its beats arrived for the loss timeout"
+    EFFECT_OF_ACCEPTED = "whatever leaves a master follows from a decision that was accepted"
+    BOUNDED_DECISION = "a decision has at most its limit of bytes and of inline consequences"
+    READ_OFFSET = "a read says which offset it reflects, and is no older than its question"
+    TIME_FORWARD = "the log's time never goes back"
+    NO_DEFECT = "no call of the real code ends in an error that it does not announce"
+    COMES_TO_REST = "when the faults have stopped, everything that was accepted ends and nothing waits"
+
+
+class ViolationFound(Exception):
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: Invariant, message: str) -> None:
+        """Name the invariant, and say what was seen."""
+        super().__init__(f"{invariant.name}: {message}")
+        self.invariant = invariant
+        self.message = message

@@ -1,0 +1,80 @@
+"""The simulation: a fixed set of seeds holds every invariant, runs repeat bit for bit, and the command says what it found."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from eventflink.cli.commands import simulate as simulate_command
+from eventflink.cli.main import cli
+from eventflink.simulation.campaign import simulate_many
+from eventflink.simulation.run import RunResult, simulate
+from tests.unit.simulation_mutations import MUTATIONS
+
+SEEDS = range(60)
+_DIGESTS = "from eventflink.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
+
+
+def test_a_fixed_set_of_seeds_holds_every_invariant() -> None:
+    results = list(simulate_many(SEEDS, min(2, os.cpu_count() or 1)))
+    broken = [f"seed {r.seed} breaks {r.invariant}: {r.message}" for r in results if r.invariant]
+    assert not broken
+    assert [r.seed for r in results] == list(SEEDS)
+    # What is simulated is worth it: leaders change, jobs run, and some TaskExecutor sleeps past its fence.
+    assert sum(r.leaderships for r in results) > 2 * len(SEEDS)
+    assert sum(r.jobs for r in results) > 3 * len(SEEDS)
+    assert sum(r.log_records for r in results) > 50 * len(SEEDS)
+
+
+def test_a_run_repeats_bit_for_bit_in_other_processes_with_other_hash_seeds() -> None:
+    here = [simulate(seed).transcript_digest for seed in (3, 8)]
+    assert [simulate(seed).transcript_digest for seed in (3, 8)] == here
+    for hash_seed in ("1", "77"):
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        done = subprocess.run([sys.executable, "-c", _DIGESTS], env=environment, capture_output=True, text=True, timeout=120, check=True)
+        assert done.stdout.strip() == str(here)
+
+
+def test_another_seed_is_another_run() -> None:
+    assert simulate(3).transcript_digest != simulate(4).transcript_digest
+
+
+def test_the_command_prints_a_transcript_that_names_time_actor_epoch_and_offset() -> None:
+    done = CliRunner().invoke(cli, ["simulate", "--first-seed", "8", "--seeds", "1", "--transcript"])
+    assert done.exit_code == 0
+    assert "seed 8 holds" in done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) > 100
+    assert any("log@0 accepted epoch=1 sequence=0" in line and "LeadershipGranted" in line for line in lines)
+    assert all(float(line.split()[0]) >= 0 for line in lines)
+
+
+def test_a_transcript_of_many_seeds_is_refused() -> None:
+    done = CliRunner().invoke(cli, ["simulate", "--seeds", "2", "--transcript"], standalone_mode=False)
+    assert done.exception is not None
+    assert "--seeds 1" in str(done.exception)
+
+
+def test_a_violation_is_told_with_its_seed_its_invariant_and_the_command_that_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # In one process: a mutation does not reach the workers.
+    monkeypatch.setattr(simulate_command, "simulate_many", lambda seeds, _workers: map(simulate, seeds))
+    with MUTATIONS["effects_leave_early"].applied():
+        done = CliRunner().invoke(cli, ["simulate", "--first-seed", "7", "--seeds", "2", "--json"], standalone_mode=False)
+    assert done.return_value == 1
+    assert "seed 7 breaks EFFECT_OF_ACCEPTED" in done.stderr
+    assert "eventflink simulate --first-seed 7 --seeds 1 --transcript" in done.stderr
+    document = json.loads(done.stdout)
+    assert [v["seed"] for v in document["violations"]] == [7, 8]
+    assert document["violations"][0]["invariant"] == "EFFECT_OF_ACCEPTED"
+
+
+def test_workers_find_what_one_process_finds() -> None:
+    alone = [_short(r) for r in simulate_many(range(4), 1)]
+    assert [_short(r) for r in simulate_many(range(4), 2)] == alone
+
+
+def _short(result: RunResult) -> tuple[int, str, str]:
+    return result.seed, result.invariant, result.transcript_digest
