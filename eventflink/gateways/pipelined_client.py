@@ -32,7 +32,7 @@ class _Pending:
     request: EncodedRequest
     deadline: float
     send_again_at: float
-    wait_s: float = REPEAT_AFTER_S
+    wait_s: float
     """Doubled each time, up to a limit: a backlog must not grow by the repetitions of those who wait in it."""
     future: "Future[Accepted]" = field(default_factory=Future)
 
@@ -65,7 +65,7 @@ class PipelinedClient:
         if not self._room.acquire(timeout=self._request_timeout_s):
             raise GatewayError(f"too many requests are unanswered: none was answered within {self._request_timeout_s:g} s")
         now = time.monotonic()
-        pending = _Pending(encoded, now + self._request_timeout_s, now + REPEAT_AFTER_S)
+        pending = _Pending(encoded, now + self._request_timeout_s, now + REPEAT_AFTER_S, REPEAT_AFTER_S)
         with self._lock:
             if self._stopping.is_set():
                 self._room.release()
