@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.decision import Cause, FollowUpCause, InputCause, TimerCause
 from eventflink.events.inputs import ReportSnapshot
-from eventflink.events.log_events import LogEvent
+from eventflink.events.log_events import LogEvent, TaskManagerRegistered
 from eventflink.events.topics import INBOUND, MAX_DECISION_BYTES
 from eventflink.leadership.acceptance import check_density, is_grant, next_hash
 from eventflink.leadership.fold import Fold, LogUnusable
@@ -109,6 +109,8 @@ class Leader:
     poisoned: dict[tuple[str, int], str]
     unconfirmed: deque[Unconfirmed] = field(default_factory=deque)
     timers: deque[MasterInput] = field(default_factory=deque)
+    registered: list[str] = field(default_factory=list)
+    """Instances whose registration was just decided: that is a word of theirs, as a beat is (P13)."""
     caution: int = 0
     """How many inputs are still announced, and that read back, before they are decided (P10)."""
     high_offsets: Mapping[str, int] = field(default_factory=dict)
@@ -356,6 +358,7 @@ class Leader:
             raise ApplyFailed(
                 f"{type(event).__name__} decided for {type(value).__name__} cannot be applied: {error!r}", draft.record
             ) from error
+        self.registered.extend(e.instance_id for e in events if type(e) is TaskManagerRegistered)
         if events:
             draft.blocks.append(block)
             draft.size += len(block)

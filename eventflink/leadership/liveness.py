@@ -50,6 +50,12 @@ class Liveness:
             if sent_at_ms is not None:
                 self._monitor.canary_read(sent_at_ms)
 
+    def on_registered(self, instances: list[str], now_ms: int) -> None:
+        """Take note of decided registrations, and empty the list."""
+        for instance_id in instances:
+            self._monitor.heard(instance_id, now_ms)
+        instances.clear()
+
     def overdue(self, master: Master, leader_id: str, now_ms: int) -> Iterator[HeartbeatTimeout]:
         """Yield the instances that were silent for too long, and send a canary when one is due."""
         self._leader_id = leader_id

@@ -263,6 +263,7 @@ class Participant:
                 return False
             self.wires.append(value)
             now_ms = monotonic()
+            self._liveness.on_registered(leader.registered, now_ms)
             if now_ms - started_ms >= TURN_MS:
                 break
         return True

@@ -535,6 +535,16 @@ def test_without_acknowledged_beats_tasks_are_ended_in_time_and_a_new_instance_b
     assert reports(begun)[0].instance_id == "i2"
 
 
+def test_what_answers_a_registration_too_late_is_not_believed() -> None:
+    """Cut off since it registered, it would run what the master has long given to another."""
+    for age_ms, is_believed in ((3_499, True), (3_500, False)):
+        harness = Harness()
+        harness.machine.on_reports_delivered(reports(harness.actions), harness.now_ms, harness.now_ms)
+        harness.now_ms += age_ms
+        actions = harness.effect(RegistrationAccepted("blob:1"))
+        assert [type(a) for a in actions if isinstance(a, NewInstanceNeeded)] == ([] if is_believed else [NewInstanceNeeded])
+
+
 def test_the_fence_counts_from_the_time_an_acknowledged_beat_was_sent() -> None:
     harness = registered()
     (first,) = beats(harness.wait(500, beats_arrive=False))

@@ -185,6 +185,10 @@ class TaskExecutorProtocol:
 
     def _obey(self, envelope: DeploymentEnvelope, now_ms: int) -> None:
         payload = envelope.payload
+        if self.phase is Phase.REGISTERING and self._is_registration_stale(now_ms):
+            # Cut off since it registered, it reads what it was told then: by now the master may hold it for lost.
+            self._fence("what answers the registration comes too late to be believed", now_ms)
+            return
         if isinstance(payload, InstanceForgotten):
             self._refusals += self.phase is Phase.REGISTERING
             self._fence(f"the master has forgotten this instance: {payload.reason}", now_ms)
@@ -207,6 +211,11 @@ class TaskExecutorProtocol:
         if isinstance(payload, LeaderChanged) or (envelope.epoch > self._reported_epoch and not newly):
             self._table.report_slots()
         self._reported_epoch = envelope.epoch
+
+    def _is_registration_stale(self, now_ms: int) -> bool:
+        """Tell whether the last registration that Kafka has is so old that the instance would have fenced itself (P14)."""
+        sent_ms = self._alive_ms if self._alive_ms is not None else next(iter(self._registrations), now_ms)
+        return now_ms - sent_ms >= self._settings.self_fence_timeout_ms
 
     def _become_registered(self, now_ms: int) -> bool:
         """Any effect for this instance proves that the master has it. Tell whether that is news."""
