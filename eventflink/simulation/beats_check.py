@@ -19,10 +19,11 @@ _DECIDED_WITHIN_MS: Final = 4_000
 class BeatsCheck:
     """When each instance was registered, and when its beats arrived."""
 
-    def __init__(self, scheduler: Scheduler, loss_timeout_ms: int, drift_ppm: int) -> None:
+    def __init__(self, scheduler: Scheduler, loss_timeout_ms: int, lease_timeout_ms: int, drift_ppm: int) -> None:
         """Begin with nobody."""
         self._scheduler = scheduler
         self._least_silence_us = loss_timeout_ms * MILLISECOND * (1_000_000 - 2 * drift_ppm) // 1_000_000
+        self._lease_us = lease_timeout_ms * MILLISECOND
         self._arrivals_us: dict[str, list[int]] = {}
 
     def on_heartbeat(self, record: BrokerRecord) -> None:
@@ -35,8 +36,11 @@ class BeatsCheck:
             self._arrivals_us.setdefault(payload.instance_id, []).append(self._scheduler.now_us)
 
     def on_registered(self, event: TaskManagerRegistered) -> None:
-        """Take note of a registration, which counts as a beat; one that is repeated does not."""
-        self._arrivals_us.setdefault(event.instance_id, [self._scheduler.now_us])
+        """Take note of a registration, which counts as a beat; one that is repeated does not.
+
+        The leader counts from its decision, up to a lease before the log has it.
+        """
+        self._arrivals_us.setdefault(event.instance_id, [self._scheduler.now_us - self._lease_us])
 
     def on_lost(self, event: TaskManagerLost, offset: int) -> None:
         """Check a loss.

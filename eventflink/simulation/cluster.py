@@ -51,7 +51,7 @@ class Cluster:
             job_store_capacity=settings.job_store_capacity,
             request_horizon_ms=settings.request_horizon_ms,
         )
-        beats = BeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.drift_ppm)
+        beats = BeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm)
         self.observer = Observer(self.master_settings, beats, self.transcript)
         self.broker = Broker(self.scheduler, rng)
         self.broker.on_log_record = self.observer.on_record

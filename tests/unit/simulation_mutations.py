@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from eventflink.events import log_events as e
-from eventflink.events.decision import InputCause
+from eventflink.events.decision import Decision, InputCause
 from eventflink.events.effects import DeploymentEnvelope, TaskCancellation
 from eventflink.events.inputs import SlotReport
 from eventflink.events.topics import INBOUND
@@ -210,6 +210,16 @@ def rejected_decisions_advance(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MasterRole, "on_record", trim)
 
 
+@breaks("P6", "the fold does not move the cursors: only a leader does, in its memory")
+def cursors_are_not_replayed(patch: pytest.MonkeyPatch) -> None:
+    apply = Fold._apply
+
+    def without_causes(self: Fold, offset: int, decision: Decision) -> None:
+        apply(self, offset, replace(decision, causes=()))
+
+    patch.setattr(Fold, "_apply", without_causes)
+
+
 @breaks("P7", "a refusal is no decision, and its input counts as decided")
 def refusals_are_not_decided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Master, "_decide_unreadable_input", lambda _self, _value, _now_ms: [])
@@ -395,28 +405,29 @@ def stuck_inputs_do_not_matter(patch: pytest.MonkeyPatch) -> None:
 
 FOUND_BY = {
     "sequence_is_not_compared": 39,
-    "epoch_is_used_again": 100,
+    "epoch_is_used_again": 64,
     "holes_are_not_noticed": 49,
     "effects_leave_early": 49,
-    "rejected_decisions_advance": 58,
+    "cursors_are_not_replayed": 0,
     "refusals_are_not_decided": 3,
     "request_ids_are_forgotten": 44,
     "job_ids_are_forgotten": 1,
     "horizon_is_too_short": 13,
-    "consequences_are_lost": 9,
     "consequences_do_not_wait": 4,
     "instances_are_not_compared": 47,
-    "canaries_are_not_waited_for": 34,
-    "promotion_gives_no_grace": 34,
+    "canaries_are_not_waited_for": 40,
+    "promotion_gives_no_grace": 40,
     "nobody_fences_itself": 34,
     "instances_do_not_wait_for_tasks": 38,
     "spark_is_not_waited_for": 33,
     "unacknowledged_attempts_are_missing": 49,
     "snapshots_are_not_whole": 54,
-    "deaf_leaders_go_on": 77,
     "stuck_inputs_do_not_matter": 8,
 }
 """A seed from which on a search for each is short."""
+
+SELDOM = ("rejected_decisions_advance", "consequences_are_lost", "deaf_leaders_go_on")
+"""Those that about one seed of a hundred finds: too few for a test that has to be short whatever is changed."""
 
 NOT_FOUND = {
     "leader_is_not_compared": "a stranded decision would have to carry just the next sequence of the leader after it",
