@@ -156,7 +156,7 @@ def test_a_request_without_an_answer_is_sent_again_under_the_same_id(
     monkeypatch.setattr(dispatcher_gateway, "REPEAT_AFTER_S", 0.3)
     leader.decide = lambda request: leader.accept(request) if len(leader.seen) == 2 else None
     accepted = gateway.submit_job(GRAPH)
-    (first, _), (second, request) = leader.seen
+    (first, _), (second, request), *_ = leader.seen  # On a busy machine a third one is out before the answer is read.
     assert first.value() == second.value()
     assert request.request_id == accepted.request_id
 
