@@ -26,6 +26,7 @@ from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWri
 from eventflink.taskexecutor.protocol import (
     Action,
     NewInstanceNeeded,
+    Phase,
     ProtocolSettings,
     SendHeartbeat,
     SendReports,
@@ -99,6 +100,11 @@ class SimulatedTaskExecutor:
         _LOGGER.info("InstanceBegan task_manager=%s instance=%s", self._settings.task_manager_id, instance_id)
         return self._protocol.start(_now_ms(), instance_id)
 
+    def _replace_instance(self, reason: str) -> list[Action]:
+        """Start the next instance, unless this TaskExecutor was told to stop in the same step."""
+        _LOGGER.warning("InstanceEnded instance=%s reason=%s", self._protocol.instance_id, reason)
+        return self._start_instance() if self._protocol.phase is Phase.NEW else []
+
     def _perform(self, actions: Iterable[Action]) -> None:
         """Carry the actions out; the reports of one batch go into one record."""
         todo = deque(actions)
@@ -117,8 +123,7 @@ class SimulatedTaskExecutor:
                     error = "a simulated task writes no files"
                     todo.extend(self._protocol.on_upload_completed(self._protocol.instance_id, order.request_id, None, error, _now_ms()))
                 case NewInstanceNeeded(reason=reason):
-                    _LOGGER.warning("InstanceEnded instance=%s reason=%s", self._protocol.instance_id, reason)
-                    todo.extend(self._start_instance())
+                    todo.extend(self._replace_instance(reason))
                 case Stopped() as end:
                     self._end = end
                 case _:

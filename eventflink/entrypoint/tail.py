@@ -55,7 +55,6 @@ class Tail:
         self._held_back_since: dict[Topic, int] = {}
         self._next_held_back_check_ms = 0
         self.inboxes = {str(topic): PartitionInbox(configuration.inbox_size) for topic in INBOUND}
-        self.paused: set[Topic] = set()
         self.log: deque[tuple[int, int, bytes]] = deque()
         self.topics: dict[str, InboundTopic] = {}
         self.participant: Participant | None = None
@@ -175,9 +174,8 @@ class Tail:
         else:
             inbox = self.inboxes[topic]
             inbox.put(record)
-            if inbox.is_full and topic not in self.paused:  # The next participant resumes it.
-                self.paused.add(topic)
-                self.pause(topic)
+            if inbox.is_full:
+                self.pause(topic)  # The next participant pauses or resumes each topic as its inbox stands.
 
 
 def _nothing() -> None:

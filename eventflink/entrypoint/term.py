@@ -104,7 +104,6 @@ class Term:
             mint_leader_id=lambda: f"{configuration.master_id}-{uuid.uuid4().hex}",
             poisoned=poisoned,
             log=tail.log,
-            is_paused=tail.paused,
         )
         now = monotonic_ms()
         self.participant.heard_itself_ms = now
