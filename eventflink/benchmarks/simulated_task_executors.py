@@ -98,7 +98,7 @@ class SimulatedTaskExecutor:
     def _start_instance(self) -> list[Action]:
         instance_id = uuid.uuid4().hex
         _LOGGER.info("InstanceBegan task_manager=%s instance=%s", self._settings.task_manager_id, instance_id)
-        return self._protocol.start(_now_ms(), instance_id)
+        return self._protocol.start(_now_ms(), instance_id, int(time.time() * 1000))
 
     def _replace_instance(self, reason: str) -> list[Action]:
         """Start the next instance, unless this TaskExecutor was told to stop in the same step."""

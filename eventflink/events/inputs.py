@@ -96,6 +96,7 @@ class TaskManagerRegistration:
     host: str
     process_id: int
     slot_count: int
+    begun_at_ms: int = 0
 
 
 @dataclass(slots=True)

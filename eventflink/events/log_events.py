@@ -177,6 +177,7 @@ class TaskManagerRegistered:
     host: str
     process_id: int
     slot_count: int
+    begun_at_ms: int = 0
 
 
 @dataclass(slots=True)

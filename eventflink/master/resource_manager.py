@@ -1,6 +1,8 @@
 """The ResourceManager: which TaskManagers there are, under which instance, and which instances are gone for good.
 
-An instance that was lost never comes back (P12): its tasks are failed, and only a new instance id is registered again.
+An instance that was lost never comes back (P12): its tasks are failed, and only a new instance id is registered again. A
+registration that comes late, of an instance whose successor is registered already, does not replace the successor: instances of one
+TaskManager are ordered by when they began, by their own host's clock.
 """
 
 from dataclasses import dataclass, field
@@ -32,6 +34,8 @@ class TaskManager:
     process_id: int
     slot_count: int
     registered_at_ms: int
+    begun_at_ms: int = 0
+    """By the clock of its host; 0 where it was not said."""
 
 
 @dataclass(slots=True)
@@ -57,6 +61,9 @@ class ResourceManager:
             return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, reason)]
         events: list[LogEvent] = []
         older = self.task_managers.get(registration.task_manager_id)
+        if older is not None and 0 < registration.begun_at_ms < older.begun_at_ms:
+            reason = f"the instance {older.instance_id}, which began {older.begun_at_ms - registration.begun_at_ms} ms later, is registered"
+            return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, reason)]
         if older is not None and older.instance_id != registration.instance_id:
             reason = f"replaced by its new instance {registration.instance_id}"
             events.append(TaskManagerLost(registration.task_manager_id, older.instance_id, reason))
@@ -67,6 +74,7 @@ class ResourceManager:
                 registration.host,
                 registration.process_id,
                 registration.slot_count if older is None or older.instance_id != registration.instance_id else older.slot_count,
+                registration.begun_at_ms if older is None or older.instance_id != registration.instance_id else older.begun_at_ms,
             )
         )
         return events
@@ -97,7 +105,7 @@ class ResourceManager:
             raise IllegalTransition(f"{event.task_manager_id} cannot have {event.slot_count} slots")
         if not self.is_current(event.task_manager_id, event.instance_id):
             self.task_managers[event.task_manager_id] = TaskManager(
-                event.instance_id, event.host, event.process_id, event.slot_count, at_ms
+                event.instance_id, event.host, event.process_id, event.slot_count, at_ms, event.begun_at_ms
             )
 
     def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected, _at: int) -> None:

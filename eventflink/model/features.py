@@ -12,8 +12,11 @@ FIRST_LEVEL: Final = 1
 UPKEEP_LEVEL: Final = 2
 """InputsAttempted, SnapshotTaken, SnapshotConfirmed, DrillStepOrdered; FeatureLevelRaised itself announces it."""
 
-FEATURE_LEVEL: Final = UPKEEP_LEVEL
+SCHEDULING_LEVEL: Final = 3
+"""When an instance of a TaskManager began."""
+
+FEATURE_LEVEL: Final = SCHEDULING_LEVEL
 """The newest level that this version can read and write."""
 
-DECISION_RELEASES: Final = {FIRST_LEVEL: 1}
+DECISION_RELEASES: Final = {FIRST_LEVEL: 1, UPKEEP_LEVEL: 2}
 """With which released schema of the Decision the log is written at an older level; at the newest, with today's."""

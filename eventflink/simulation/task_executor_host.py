@@ -135,7 +135,7 @@ class TaskExecutorHost:
         self._alive_ms = None
         instance_id = f"{self.name}.{self._instances}"
         self._transcript.note(self.name, f"begins the instance {instance_id}")
-        return self.protocol.start(self.clock.monotonic_ms(), instance_id)
+        return self.protocol.start(self.clock.monotonic_ms(), instance_id, self.clock.wall_ms())
 
     def crash(self, restart_ms: float) -> None:
         """Kill -9 the TaskExecutor: its tasks end with it, and the guardian tells, then it may start again."""

@@ -153,7 +153,7 @@ class TaskExecutor:
         instance_id = uuid.uuid4().hex
         _LOGGER.info("InstanceBegan instance=%s", instance_id)
         self._guardian.tell(InstanceBegan(instance_id))
-        return self._protocol.start(_now_ms(), instance_id)
+        return self._protocol.start(_now_ms(), instance_id, int(time.time() * 1000))
 
     def _perform(self, actions: Iterable[Action]) -> None:
         """Carry the actions out; the reports of one batch go into one record, after the orders to processes."""

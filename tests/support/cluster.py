@@ -21,10 +21,11 @@ from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import Leader, Released
 from eventflink.leadership.role import MasterRole, RoleSettings
 from eventflink.master.effects import CleanUp, DeadLetterOrder, Deployment, Effect, Reply
-from eventflink.master.inputs import BindInputs, CleanupsCompleted, LoseInputs, MasterInput
+from eventflink.master.inputs import BindInputs, CleanupsCompleted, LoseInputs, MasterInput, RaiseFeatureLevel
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master, MasterSettings
 from eventflink.model.attempts import FailureCause, OutputLocation
+from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import ExecutionState
 
 CODEC = DecisionCodec()
@@ -192,6 +193,10 @@ class ScriptedCluster:
         """Have a TaskManager report in one record, and settle."""
         self.put(Topic.TASKMANAGERS, REPORTS.encode(reports))
         return self.settle()
+
+    def raise_feature_level(self) -> None:
+        """Let the cluster write whatever this version can."""
+        self.timer(RaiseFeatureLevel(FEATURE_LEVEL))
 
     def register(self, name: str = "tm", slots: int = 4, instance: str = "1") -> list[Effect]:
         return self.say(TaskManagerRegistration(name, f"{name}-{instance}", f"host-of-{name}", 1, slots))

@@ -22,6 +22,7 @@ from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
 from eventflink.master.effects import CleanUp, DrillOrder
 from eventflink.master.master import Master, MasterSettings
+from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import Role
 from tests.support.cluster import CODEC, COMMANDS, HORIZON_MS, START_MS, EventType, new_fold
 
@@ -245,7 +246,7 @@ class World:
         *,
         settings: MasterSettings | None = None,
         election: Election | None = None,
-        feature_level: int = 2,
+        feature_level: int = FEATURE_LEVEL,
         window_size: int = 1024,
         capacity: int = 10_000,
         topics: Mapping[str, InboundTopic] | None = None,

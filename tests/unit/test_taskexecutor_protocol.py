@@ -61,6 +61,7 @@ from eventflink.taskexecutor.protocol import (
 )
 from eventflink.taskexecutor.protocol.attempts import attempt_of
 
+WALL_CLOCK_MS = 1_800_000_000_000
 SETTINGS = ProtocolSettings(
     task_manager_id="tm",
     host="host",
@@ -108,7 +109,7 @@ class Harness:
         self.machine = TaskExecutorProtocol(settings)
         self.now_ms = 1000
         self.instances = 1
-        self.actions = self.machine.start(self.now_ms, "i1")
+        self.actions = self.machine.start(self.now_ms, "i1", WALL_CLOCK_MS)
 
     def effect(self, payload: DeploymentPayload, epoch: int = 1, instance_id: str = "", task_manager_id: str = "tm") -> list[Action]:
         envelope = DeploymentEnvelope(
@@ -181,7 +182,7 @@ def beats(actions: list[Action]) -> list[SendHeartbeat]:
 def test_start_registers_at_once_and_starts_the_fork_server() -> None:
     harness = Harness()
     assert StartForkServer() in harness.actions
-    assert reports(harness.actions) == [TaskManagerRegistration("tm", "i1", "host", 77, 2)]
+    assert reports(harness.actions) == [TaskManagerRegistration("tm", "i1", "host", 77, 2, WALL_CLOCK_MS)]
 
 
 def test_registration_is_repeated_with_growing_jittered_bounded_delays() -> None:
@@ -198,7 +199,7 @@ def test_registration_is_repeated_with_growing_jittered_bounded_delays() -> None
 def test_two_instances_jitter_differently() -> None:
     def first_retry(instance_id: str) -> int:
         machine = TaskExecutorProtocol(SETTINGS)
-        machine.start(0, instance_id)
+        machine.start(0, instance_id, WALL_CLOCK_MS)
         return next(t for t in range(1, 1000) if machine.on_tick(t))
 
     assert len({first_retry(f"instance-{i}") for i in range(10)}) > 5
@@ -229,7 +230,7 @@ def test_a_refused_registration_is_tried_again_as_a_new_instance_ever_more_slowl
     for number in range(2, 10):
         assert [type(a) for a in harness.effect(InstanceForgotten("refused"))] == [NewInstanceNeeded]
         begun_ms = harness.now_ms
-        harness.machine.start(harness.now_ms, f"i{number}")
+        harness.machine.start(harness.now_ms, f"i{number}", WALL_CLOCK_MS)
         while not reports(harness.wait(10)):
             pass
         gaps.append(harness.now_ms - begun_ms)
@@ -393,7 +394,7 @@ def test_spark_session_ids_differ_by_attempt_and_instance() -> None:
 
     other = Harness()
     other.machine = TaskExecutorProtocol(SETTINGS)
-    other.actions = other.machine.start(1000, "i2")
+    other.actions = other.machine.start(1000, "i2", WALL_CLOCK_MS)
     found = {session(registered(), A), session(registered(), A._replace(attempt=2)), session(other.register(), A)}
     assert len(found) == 3
 
@@ -530,7 +531,7 @@ def test_without_acknowledged_beats_tasks_are_ended_in_time_and_a_new_instance_b
     end = harness.end(Killed(15))
     assert reports(end) == []  # The old instance has nothing more to say.
     assert [type(a) for a in end] == [NewInstanceNeeded]
-    begun = harness.machine.start(harness.now_ms, "i2") + harness.wait(600)
+    begun = harness.machine.start(harness.now_ms, "i2", WALL_CLOCK_MS) + harness.wait(600)
     assert said(begun)[0] == "TaskManagerRegistration"
     assert reports(begun)[0].instance_id == "i2"
 
@@ -596,15 +597,25 @@ def test_a_new_instance_knows_nothing_of_the_old() -> None:
     harness = registered().run()
     harness.effect(InstanceForgotten("lost"))
     harness.end(Killed(9))
-    harness.actions = harness.machine.start(harness.now_ms, "i2") + harness.wait(600)
+    harness.actions = harness.machine.start(harness.now_ms, "i2", WALL_CLOCK_MS) + harness.wait(600)
     harness.register()
     assert harness.machine.on_reports_failed([SlotOffer("tm", "i1", f"allocation-{A}")], harness.now_ms) == []
     assert orders(harness.effect(deployment()))
 
 
+@pytest.mark.parametrize("clock_ms", [WALL_CLOCK_MS + 5_000, WALL_CLOCK_MS, WALL_CLOCK_MS - 3_600_000])
+def test_a_new_instance_is_the_younger_one_even_where_the_clock_was_set_back(clock_ms: int) -> None:
+    harness = registered().run()
+    harness.effect(InstanceForgotten("lost"))
+    harness.end(Killed(9))
+    said = reports(harness.machine.start(harness.now_ms, "i2", clock_ms) + harness.wait(600))
+    [registration] = [report for report in said if isinstance(report, TaskManagerRegistration)]
+    assert registration.begun_at_ms == max(clock_ms, WALL_CLOCK_MS + 1)
+
+
 def test_starting_while_an_instance_lives_is_an_error() -> None:
     with pytest.raises(ValueError, match="i1 is REGISTERED"):
-        registered().machine.start(0, "i2")
+        registered().machine.start(0, "i2", WALL_CLOCK_MS)
 
 
 # ---- the fork server ----
@@ -796,7 +807,7 @@ class RandomLife:
         if any(isinstance(a, NewInstanceNeeded) for a in actions):
             self.alive.clear()
             harness.instances += 1
-            harness.actions = harness.machine.start(harness.now_ms, f"i{harness.instances}") + harness.wait(600)
+            harness.actions = harness.machine.start(harness.now_ms, f"i{harness.instances}", WALL_CLOCK_MS) + harness.wait(600)
             harness.register()
 
 

@@ -70,6 +70,7 @@ class TaskExecutorProtocol:
         self._end_reason = ""
         self._failed = False
         self._stop_deadline_ms = 0
+        self._begun_at_ms = 0
         self._registrations: list[int] = []
         self._registration_count = 0
         self._refusals = 0
@@ -84,8 +85,10 @@ class TaskExecutorProtocol:
         self._fork_server_start_ms: int | None = 0
         self._fork_server_deaths: list[int] = []
 
-    def start(self, now_ms: int, instance_id: str) -> list[Action]:
+    def start(self, now_ms: int, instance_id: str, wall_clock_ms: int) -> list[Action]:
         """Begin an instance: at the start of the process, and whenever `NewInstanceNeeded` was given.
+
+        `wall_clock_ms` is the host's clock: it orders the instances of this TaskManager over its processes.
 
         Raises:
             ValueError: the instance before has not ended.
@@ -96,6 +99,7 @@ class TaskExecutorProtocol:
         first = not self.instance_id
         self.phase = Phase.REGISTERING
         self.instance_id = instance_id
+        self._begun_at_ms = max(wall_clock_ms, self._begun_at_ms + 1)  # A clock that was set back does not make it the older one.
         self._table = AttemptTable(self._settings, instance_id, self._outbox)
         self._registrations = []
         self._registration_count = 0
@@ -271,9 +275,8 @@ class TaskExecutorProtocol:
 
     def _send_registration(self, now_ms: int) -> None:
         settings = self._settings
-        self._outbox.report(
-            [TaskManagerRegistration(settings.task_manager_id, self.instance_id, settings.host, settings.process_id, settings.slot_count)]
-        )
+        place = (settings.host, settings.process_id, settings.slot_count)
+        self._outbox.report([TaskManagerRegistration(settings.task_manager_id, self.instance_id, *place, self._begun_at_ms)])
         self._registrations = (self._registrations or [now_ms])[:1]
         self._registration_count += 1
         self._next_registration_ms = now_ms + self._delay_registration(self._registration_count - 1)

@@ -12,6 +12,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.master import Master
 from eventflink.model.attempts import AttemptStatus, FailureCause
+from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.statuses import ExecutionState, FollowUpType, IllegalTransition, JobStatus, RestartStrategyType, TaskFile
 from tests.support.cluster import new_fold, replay
@@ -130,10 +131,10 @@ MISFITS: list[LogEvent] = [
     e.InputsAttempted("no such topic", 0, 0),
     e.InputsAttempted("submissions", 0, 0),
     e.InputsAttempted("submissions", -1, 0),
-    e.FeatureLevelRaised(1, 2),
-    e.FeatureLevelRaised(2, 2),
-    e.FeatureLevelRaised(2, 1),
-    e.FeatureLevelRaised(3, 4),
+    e.FeatureLevelRaised(FEATURE_LEVEL - 1, FEATURE_LEVEL),
+    e.FeatureLevelRaised(FEATURE_LEVEL, FEATURE_LEVEL),
+    e.FeatureLevelRaised(FEATURE_LEVEL, FEATURE_LEVEL - 1),
+    e.FeatureLevelRaised(FEATURE_LEVEL + 1, FEATURE_LEVEL + 2),
     e.SnapshotTaken("snapshot-2", 30, "digest", 1, 1, "master-1"),
     e.SnapshotTaken("snapshot-3", 20, "digest", 1, 1, "master-1"),
     e.SnapshotTaken("snapshot-3", -1, "digest", 1, 1, "master-1"),

@@ -1,5 +1,7 @@
 """How TaskManagers come and go (P12): one instance at a time, and none that is gone comes back."""
 
+import pytest
+
 from eventflink.events.effects import InstanceForgotten, RegistrationAccepted
 from eventflink.events.inputs import Disconnection, SlotReport, TaskManagerDeath, TaskManagerRegistration
 from eventflink.events.log_events import (
@@ -10,7 +12,8 @@ from eventflink.events.log_events import (
     TaskManagerRegistrationRefused,
 )
 from eventflink.master.effects import Deployment
-from eventflink.master.inputs import HeartbeatTimeout
+from eventflink.master.inputs import HeartbeatTimeout, RaiseFeatureLevel
+from eventflink.model.features import UPKEEP_LEVEL
 from eventflink.model.statuses import ExecutionState, JobStatus
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
 
@@ -44,6 +47,47 @@ def test_a_new_instance_replaces_the_old_one_and_its_tasks_start_again(cluster: 
     assert (second.instance_id, tasks([second])[0].attempt) == ("tm-2", 2)
     cluster.run([second])
     assert cluster.job("job").status is JobStatus.FINISHED
+
+
+def test_a_late_registration_of_an_older_instance_does_not_replace_its_successor(cluster: ScriptedCluster) -> None:
+    """What a dead process had said can come after the first word of the next one: its successor's tasks go on."""
+    cluster.raise_feature_level()
+    cluster.say(TaskManagerRegistration("tm", "tm-2", "h", 2, 1, begun_at_ms=2_000))
+    [first] = deployments(cluster.submit(graph(vertex("a"))))
+    cluster.report(first, ExecutionState.RUNNING)
+    effects = cluster.say(TaskManagerRegistration("tm", "tm-1", "h", 1, 1, begun_at_ms=1_500))
+    [refused] = cluster.events(TaskManagerRegistrationRefused)
+    assert refused.reason == "the instance tm-2, which began 500 ms later, is registered"
+    assert effects == [Deployment("tm", "tm-1", InstanceForgotten(refused.reason))]
+    assert not cluster.events(TaskManagerLost)
+    cluster.run([first])
+    assert cluster.job("job").status is JobStatus.FINISHED
+
+
+@pytest.mark.parametrize(("older", "newer"), [(0, 1_000), (1_000, 0), (1_000, 1_000), (1_000, 1_001), (0, 0)])
+def test_an_instance_that_does_not_say_that_it_is_older_replaces_the_registered_one(
+    cluster: ScriptedCluster, older: int, newer: int
+) -> None:
+    cluster.raise_feature_level()
+    cluster.say(TaskManagerRegistration("tm", "tm-1", "h", 1, 1, begun_at_ms=older))
+    cluster.say(TaskManagerRegistration("tm", "tm-2", "h", 2, 1, begun_at_ms=newer))
+    assert [event.instance_id for event in cluster.events(TaskManagerLost)] == ["tm-1"]
+    assert cluster.master.resource_manager.task_managers["tm"].instance_id == "tm-2"
+
+
+def test_before_the_cluster_may_write_when_instances_began_the_last_registration_counts(cluster: ScriptedCluster) -> None:
+    cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
+    cluster.say(TaskManagerRegistration("tm", "tm-2", "h", 2, 1, begun_at_ms=2_000))
+    cluster.say(TaskManagerRegistration("tm", "tm-1", "h", 1, 1, begun_at_ms=1_500))
+    assert cluster.master.resource_manager.task_managers["tm"].instance_id == "tm-1"
+    cluster.check()
+
+
+def test_a_registration_that_is_repeated_keeps_when_its_instance_began(cluster: ScriptedCluster) -> None:
+    cluster.raise_feature_level()
+    for _ in range(2):
+        cluster.say(TaskManagerRegistration("tm", "tm-1", "h", 1, 1, begun_at_ms=7))
+    assert cluster.master.resource_manager.task_managers["tm"].begun_at_ms == 7
 
 
 def test_an_instance_that_is_gone_is_refused_for_good(cluster: ScriptedCluster) -> None:

@@ -384,13 +384,16 @@ class TestWhatIsWritten:
         assert set(self._schemas_of(cluster)) == {fingerprint_of(load_released("Decision", 1))}
         cluster.check()
 
-    def test_from_the_raise_on_it_is_written_with_todays(self) -> None:
+    def test_from_the_raise_on_it_is_written_with_that_of_the_level(self) -> None:
         cluster = ScriptedCluster()
-        before = len(cluster.log)
-        cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
-        cluster.cancel("none", request_id="r")
-        cluster.fail_over()
-        assert set(self._schemas_of(cluster)[before:]) == {fingerprint_of(load_envelope("Decision"))}
+        written: list[set[bytes]] = []
+        for level in (UPKEEP_LEVEL, FEATURE_LEVEL):
+            cluster.timer(RaiseFeatureLevel(level))
+            before = len(cluster.log)
+            cluster.cancel("none", request_id=f"r{level}")
+            cluster.fail_over()
+            written.append(set(self._schemas_of(cluster)[before:]))
+        assert written == [{fingerprint_of(load_released("Decision", 2))}, {fingerprint_of(load_envelope("Decision"))}]
         cluster.check()
 
     @pytest.mark.parametrize("level", [FIRST_LEVEL, FEATURE_LEVEL])
