@@ -6,7 +6,7 @@ the state is dropped and rebuilt from the log, never repaired (P2).
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eventflink.events.codec import UndecodableRecord
@@ -15,12 +15,13 @@ from eventflink.events.inputs import ReportSnapshot
 from eventflink.events.log_events import LogEvent, TaskManagerRegistered
 from eventflink.events.topics import INBOUND, MAX_DECISION_BYTES
 from eventflink.leadership.acceptance import check_density, is_grant, next_hash
+from eventflink.leadership.caution import Caution
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import Effect, effects_of
-from eventflink.master.inputs import AttemptInputs, FollowUp, MasterInput, RaiseFeatureLevel, UnreadableInput
+from eventflink.master.inputs import FollowUp, MasterInput, RaiseFeatureLevel, UnreadableInput
 from eventflink.model.features import FIRST_LEVEL, UPKEEP_LEVEL
 from eventflink.model.statuses import IllegalTransition
 
@@ -31,12 +32,6 @@ INLINE_STEPS = 16
 
 LAG_DIVISOR = 4
 """Nothing is decided while the oldest unconfirmed decision is older than this part of the lease."""
-
-MAX_FALLS = 2
-"""An input that so many leaders in a row announced alone and did not answer is refused (P10)."""
-
-ANNOUNCED_INPUTS = 32
-"""So many inputs are announced at once, as long as nobody fell after announcing them: one round trip for all."""
 
 _APPLY_FAILURES = (IllegalTransition, InvariantBroken, LookupError, TypeError, ValueError, AttributeError)
 
@@ -111,18 +106,9 @@ class Leader:
     timers: deque[MasterInput] = field(default_factory=deque)
     registered: list[str] = field(default_factory=list)
     """Instances whose registration was just decided: that is a word of theirs, as a beat is (P13)."""
-    caution: int = 0
-    """How many inputs are still announced, and that read back, before they are decided (P10)."""
-    high_offsets: Mapping[str, int] = field(default_factory=dict)
-    """Where the inbound topics ended when this process began to read them: not all of that may have arrived yet."""
-    _cautious_until: dict[str, int] = field(default_factory=dict)
+    caution: Caution = field(init=False)
     _granted_at_ms: tuple[int, int] | None = None
     """A moment of this leadership by Kafka's clock, and by the monotonic one."""
-    _cautious_since_ms: int | None = None
-    _announced: dict[str, int] = field(default_factory=dict)
-    """What was announced and is not decided yet: by topic, up to which offset."""
-    _announcement: int = 0
-    """The sequence of the decision that says so."""
     _sequence: int = 0
     _hash: bytes = b""
     _turn: int = 0
@@ -133,10 +119,7 @@ class Leader:
         """Go on from the grant."""
         self._sequence = self.fold.acceptance.sequence
         self._hash = self.fold.running_hash
-        if self.caution:  # Only what waited when the leader before fell can have made it fall.
-            self._cautious_until = {
-                topic: max(inbox.last_waiting_offset, self.high_offsets.get(topic, 0) - 1) for topic, inbox in self.inboxes.items()
-            }
+        self.caution = Caution(self.fold, self.inboxes, self.lease_timeout_ms)
 
     # -- deciding -------------------------------------------------------------------------------------------------
 
@@ -154,7 +137,7 @@ class Leader:
         if self._opening and (value := self._decide_timer(now_ms, monotonic_ms)) is not None:
             return value
         self._opening = False
-        if self.caution and not self._goes_on_with_caution(monotonic_ms):
+        if self.caution.remaining and not self.caution.goes_on(self.unconfirmed[0].sequence if self.unconfirmed else None, monotonic_ms):
             return None
         sources = len(INBOUND) + 2
         for _ in range(sources):
@@ -189,15 +172,13 @@ class Leader:
         if record is None:
             return None
         poison = self._poison_of(record)
-        if poison is None and self._is_to_be_announced(record):
+        if poison is None and self.caution.is_to_be_announced(record):
             return self._announce(record, now_ms, monotonic_ms)
         inbound = self._checked(record, self._decoded(record, poison, self._kafka_now_ms(monotonic_ms)))
         if not inbound.inputs:
             inbound = Inbound((UnreadableInput("UndecodableRecord", f"{topic}@{record.offset}: the record holds no report", ""),))
         cause = InputCause(topic, 0, record.offset, record.offset)
-        if record.offset >= self._announced.get(topic, record.offset):
-            self._announced.pop(topic, None)
-        self.caution = max(0, self.caution - 1)
+        self.caution.decides(record)
         return self._decide((cause,), inbound.actor, inbound.inputs, record, now_ms, monotonic_ms)
 
     def _checked(self, record: InboundRecord, inbound: Inbound) -> Inbound:
@@ -229,73 +210,27 @@ class Leader:
 
     # -- caution (P10) --------------------------------------------------------------------------------------------
 
-    def _goes_on_with_caution(self, monotonic_ms: int) -> bool:
-        """Tell whether something may be decided now; the caution ends with the last input that waited at promotion."""
-        announces = self.fold.master.upkeep.feature_level >= UPKEEP_LEVEL
-        if self.unconfirmed and (not announces or self.unconfirmed[0].sequence <= self._announcement):
-            return False
-        if self._cautious_since_ms is None:
-            self._cautious_since_ms = monotonic_ms
-        is_late = monotonic_ms - self._cautious_since_ms >= self.lease_timeout_ms
-        if not any(self._holds_a_suspect(topic, last, is_late=is_late) for topic, last in self._cautious_until.items()):
-            self.caution = 0
-        return True
-
-    def _holds_a_suspect(self, topic: str, last_offset: int, *, is_late: bool) -> bool:
-        """Tell whether an input that waited at promotion waits still, or, for a lease, may be on its way from Kafka."""
-        cursor, record = self.fold.master.requests.cursors.get(topic), self._next_record(topic)
-        if cursor is None or cursor.next_offset > last_offset:
-            return False
-        return record.offset <= last_offset if record is not None else not is_late and self.inboxes[topic].last_offset < last_offset
-
     def _poison_of(self, record: InboundRecord) -> str | None:
         """Return why an input is refused undecided: a leadership of this process ended at it, or those of two others did."""
-        attempt = self.fold.master.requests.attempts.get(record.topic)
-        is_theirs = attempt is not None and attempt.is_single and attempt.first_offset == record.offset and not self._has_announced(record)
-        if is_theirs and attempt is not None and attempt.leaders >= MAX_FALLS:
-            return f"{attempt.leaders} leaders in a row fell when they were about to decide it"
-        return self.poisoned.get((record.topic, record.offset))
-
-    def _is_to_be_announced(self, record: InboundRecord) -> bool:
-        if not self.caution or self._has_announced(record):
-            return False
-        if record.offset > self._cautious_until.get(record.topic, -1):
-            return False
-        return self.fold.master.upkeep.feature_level >= UPKEEP_LEVEL
-
-    def _has_announced(self, record: InboundRecord) -> bool:
-        return record.offset <= self._announced.get(record.topic, -1)
-
-    def _holds_announced(self, topic: str) -> bool:
-        """Tell whether an input that was announced waits."""
-        record = self._next_record(topic)
-        return record is not None and self._has_announced(record)
-
-    def _announcement_from(self, record: InboundRecord) -> AttemptInputs:
-        """Name the inputs that are next: many at once, but each alone where a leader fell after announcing them."""
-        earlier = self.fold.master.requests.attempts.get(record.topic)
-        is_suspect = earlier is not None and earlier.holds(record.offset)
-        last = min(record.offset + (0 if is_suspect else ANNOUNCED_INPUTS - 1), self._cautious_until[record.topic])
-        last = min(last, self.inboxes[record.topic].last_waiting_offset)
-        self._announced[record.topic], self._announcement = last, self._sequence + 1
-        return AttemptInputs(record.topic, record.offset, last)
+        return self.caution.poison_of(record) or self.poisoned.get((record.topic, record.offset))
 
     def _announce(self, record: InboundRecord, now_ms: int, monotonic_ms: int) -> bytes | None:
         """Say in the log which inputs are next, and wait until that was read back."""
-        attempt = self._announcement_from(record)
+        attempt = self.caution.announcement(record, self._sequence + 1)
         return self._decide((TimerCause(type(attempt).__name__),), "", (attempt,), None, now_ms, monotonic_ms)
 
     def _announce_next(self, draft: _Draft) -> None:
         """Say in a cautious decision which inputs come after it, if some do whose turn it is: one round trip for both."""
-        if any(map(self._holds_announced, self._announced)):
+        waiting = map(self._next_record, self.caution.announced_topics)
+        if any(record is not None and self.caution.has_announced(record) for record in waiting):
             return
         sources = len(INBOUND) + 2
         for turn in [(self._turn + step) % sources for step in range(sources)]:
             if not self._has_something(turn):
                 continue
             record = self._next_record(INBOUND[turn]) if turn < len(INBOUND) else None
-            if record is not None and self._poison_of(record) is None and self._is_to_be_announced(record):
-                self._step(draft, self._announcement_from(record))
+            if record is not None and self._poison_of(record) is None and self.caution.is_to_be_announced(record):
+                self._step(draft, self.caution.announcement(record, self._sequence + 1))
                 self._turn = (turn + 1) % sources
             else:
                 self._turn = turn
@@ -330,7 +265,7 @@ class Leader:
             steps += 1
         if not draft.event_count:
             return None
-        if self.caution and not self._opening:
+        if self.caution.remaining and not self._opening:
             self._announce_next(draft)
         return self._seal(draft, causes, actor, monotonic_ms)
 

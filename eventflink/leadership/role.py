@@ -124,9 +124,9 @@ class MasterRole:
             self.settings.window_size,
             self.settings.lease_timeout_ms,
             self.poisoned,
-            caution=self.settings.window_size if is_cautious else 0,
-            high_offsets=self.high_offsets,
         )
+        if is_cautious:
+            self.leader.caution.begin(self.settings.window_size, self.high_offsets)
         return Released(offset, grant.epoch, grant.sequence, grant.leader_id, list(self._effects_of_promotion()), None)
 
     def _effects_of_promotion(self) -> Iterator[Effect]:

@@ -10,9 +10,10 @@ from eventflink.events.decision import InputCause
 from eventflink.events.inputs import Disconnection
 from eventflink.events.log_events import FollowUpDecided, InputsAttempted, JobCleanupFailed, RequestRejected
 from eventflink.events.topics import Topic
+from eventflink.leadership.caution import ANNOUNCED_INPUTS, MAX_FALLS
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.inbox import InboundRecord
-from eventflink.leadership.leader import ANNOUNCED_INPUTS, MAX_FALLS, Leader
+from eventflink.leadership.leader import Leader
 from eventflink.master.inputs import BindInputs, CleanupFailed, RaiseFeatureLevel
 from eventflink.model.features import FIRST_LEVEL, UPKEEP_LEVEL
 from eventflink.model.statuses import Role
@@ -118,7 +119,7 @@ class TestAnnouncements:
         first = len(cluster.log)
         _wait(cluster, 4, Topic.SUBMISSIONS)  # These come after the promotion: no leader can have fallen at them.
         cluster.settle()
-        assert cluster.leader.caution == 0
+        assert cluster.leader.caution.remaining == 0
         assert {topic for v in cluster.log[first:] for topic, _ in _attempts(v)} == {"commands"}
         _wait(cluster, 3)
         assert [cluster.decide() is not None for _ in range(3)] == [True] * 3, "decisions are pipelined again"
@@ -127,7 +128,7 @@ class TestAnnouncements:
         cluster = _raised()
         cluster.fail_over()
         cluster.settle()
-        assert cluster.leader.caution == 0
+        assert cluster.leader.caution.remaining == 0
         _wait(cluster, 3)
         first = len(cluster.log)
         assert [cluster.decide() is not None for _ in range(3)] == [True] * 3
@@ -142,7 +143,7 @@ class TestAnnouncements:
         cluster.settle()
         assert [len(_attempts(v)) for v in cluster.log[first:] if _attempts(v)] == [20], "all of them fit into one announcement"
         assert sum(len(_causes(v)) for v in cluster.log[first:]) == 20
-        assert cluster.leader.caution == 0
+        assert cluster.leader.caution.remaining == 0
 
     def test_after_a_resignation_there_is_no_caution(self) -> None:
         cluster = _raised()
@@ -160,7 +161,7 @@ class TestAnnouncements:
         cluster.role = cluster._new_role(cluster.role.fold)
         cluster.role.resigned = "an earlier candidacy"
         cluster.lead()
-        assert cluster.leader.caution
+        assert cluster.leader.caution.remaining
 
     def test_below_the_feature_level_nothing_is_announced_but_the_caution_is_the_same(self) -> None:
         """P19: an older standby could not read the event."""
@@ -325,7 +326,7 @@ class TestRefusal:
         cluster.role = cluster._new_role(cluster.role.fold)
         cluster.role.resigned = cluster.role.fold.acceptance.leader_id
         cluster.lead()
-        assert not cluster.leader.caution
+        assert not cluster.leader.caution.remaining
         cluster.settle()
         assert [e.code for e in cluster.events(RequestRejected)] == ["InternalError"]
 
@@ -342,7 +343,7 @@ class TestRefusal:
         cluster.settle()
         assert cluster.master.requests.attempts == {}
         assert len(cluster.events(RequestRejected)) == 2
-        assert cluster.leader.caution == 0
+        assert cluster.leader.caution.remaining == 0
         cluster.check()
 
     def test_what_was_announced_of_a_topic_says_nothing_about_another_topic_of_that_name(self) -> None:
@@ -397,9 +398,9 @@ class TestWhatHasNotArrived:
         del world.inbound[Topic.COMMANDS][1]
         world.run(100)
         assert node.participant.leader is not None
-        assert node.participant.leader.caution
+        assert node.participant.leader.caution.remaining
         world.run(LEASE_MS)
-        assert not node.participant.leader.caution
+        assert not node.participant.leader.caution.remaining
         assert world.answered("b") == ["r0"]
 
     def test_a_standby_that_has_long_read_on_waits_for_nothing(self, world: World) -> None:
@@ -412,7 +413,7 @@ class TestWhatHasNotArrived:
         world.run_until(lambda: standby.role is Role.LEADER)
         world.step()
         assert standby.participant.leader is not None
-        assert not standby.participant.leader.caution
+        assert not standby.participant.leader.caution.remaining
 
 
 class _ProcessDiesError(BaseException):

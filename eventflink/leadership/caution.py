@@ -1,0 +1,110 @@
+"""The caution of a new leader whose predecessor said no farewell (P10): some input may have made it fall.
+
+What waited at promotion is announced in the log, and that read back, before it is decided: many inputs at once, but each alone where a
+leader fell after announcing several. An input that two leaders in a row announced alone and did not answer is refused. Here is what is
+known and which inputs are next; the leader decides.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.master.inputs import AttemptInputs
+from eventflink.model.features import UPKEEP_LEVEL
+
+MAX_FALLS: Final = 2
+"""An input that so many leaders in a row announced alone and did not answer is refused."""
+
+ANNOUNCED_INPUTS: Final = 32
+"""So many inputs are announced at once, as long as nobody fell after announcing them: one round trip for all."""
+
+
+@dataclass(slots=True)
+class Caution:
+    """What a leader has to announce, and has announced."""
+
+    fold: Fold
+    inboxes: Mapping[str, PartitionInbox]
+    lease_timeout_ms: int
+    remaining: int = 0
+    """How many inputs are still announced, and that read back, before they are decided; 0: none."""
+    _until: dict[str, int] = field(default_factory=dict)
+    """By topic, the last offset that may have waited when the leader before fell."""
+    _since_ms: int | None = None
+    _announced: dict[str, int] = field(default_factory=dict)
+    """What was announced and is not decided yet: by topic, up to which offset."""
+    _announcement: int = 0
+    """The sequence of the decision that says so."""
+
+    def begin(self, remaining: int, high_offsets: Mapping[str, int]) -> None:
+        """Be cautious with so many inputs at most: only what waited when the leader before fell can have made it fall.
+
+        `high_offsets` tells where the inbound topics ended when this process began to read them: not all may have arrived yet.
+        """
+        self.remaining = remaining
+        self._until = {topic: max(inbox.last_waiting_offset, high_offsets.get(topic, 0) - 1) for topic, inbox in self.inboxes.items()}
+
+    def goes_on(self, oldest_unconfirmed: int | None, monotonic_ms: int) -> bool:
+        """Tell whether something may be decided now; the caution ends with the last input that waited at promotion.
+
+        `oldest_unconfirmed` is the sequence of the oldest decision that was not read back yet.
+        """
+        if oldest_unconfirmed is not None and (not self._may_announce() or oldest_unconfirmed <= self._announcement):
+            return False
+        if self._since_ms is None:
+            self._since_ms = monotonic_ms
+        is_late = monotonic_ms - self._since_ms >= self.lease_timeout_ms
+        if not any(self._holds_a_suspect(topic, last, is_late=is_late) for topic, last in self._until.items()):
+            self.remaining = 0
+        return True
+
+    def _may_announce(self) -> bool:
+        return self.fold.master.upkeep.feature_level >= UPKEEP_LEVEL
+
+    def _holds_a_suspect(self, topic: str, last_offset: int, *, is_late: bool) -> bool:
+        """Tell whether an input that waited at promotion waits still, or, for a lease, may be on its way from Kafka."""
+        cursor = self.fold.master.requests.cursors.get(topic)
+        if cursor is None or cursor.next_offset > last_offset:
+            return False
+        record = self.inboxes[topic].head_from(cursor.next_offset)
+        return record.offset <= last_offset if record is not None else not is_late and self.inboxes[topic].last_offset < last_offset
+
+    def poison_of(self, record: InboundRecord) -> str | None:
+        """Return why an input is refused undecided: two leaders in a row fell when they were about to decide it."""
+        attempt = self.fold.master.requests.attempts.get(record.topic)
+        is_theirs = attempt is not None and attempt.is_single and attempt.first_offset == record.offset and not self.has_announced(record)
+        if is_theirs and attempt is not None and attempt.leaders >= MAX_FALLS:
+            return f"{attempt.leaders} leaders in a row fell when they were about to decide it"
+        return None
+
+    def is_to_be_announced(self, record: InboundRecord) -> bool:
+        """Tell whether an input may not be decided before it was announced."""
+        if not self.remaining or self.has_announced(record) or record.offset > self._until.get(record.topic, -1):
+            return False
+        return self._may_announce()
+
+    def has_announced(self, record: InboundRecord) -> bool:
+        """Tell whether this leader has announced the input."""
+        return record.offset <= self._announced.get(record.topic, -1)
+
+    @property
+    def announced_topics(self) -> tuple[str, ...]:
+        """The topics of which inputs were announced that are not decided yet."""
+        return tuple(self._announced)
+
+    def announcement(self, record: InboundRecord, sequence: int) -> AttemptInputs:
+        """Name the inputs that are next, the first of them `record`, for the decision of that sequence."""
+        earlier = self.fold.master.requests.attempts.get(record.topic)
+        is_suspect = earlier is not None and earlier.holds(record.offset)
+        last = min(record.offset + (0 if is_suspect else ANNOUNCED_INPUTS - 1), self._until[record.topic])
+        last = min(last, self.inboxes[record.topic].last_waiting_offset)
+        self._announced[record.topic], self._announcement = last, sequence
+        return AttemptInputs(record.topic, record.offset, last)
+
+    def decides(self, record: InboundRecord) -> None:
+        """Take note that an input is being decided."""
+        if record.offset >= self._announced.get(record.topic, record.offset):
+            self._announced.pop(record.topic, None)
+        self.remaining = max(0, self.remaining - 1)
