@@ -7,7 +7,7 @@ Kafka, the simulation with a seed. Every call is bounded: a turn reads back and 
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
@@ -19,8 +19,10 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import Leader, LeadershipEnded, Released
 from eventflink.leadership.liveness import Liveness
+from eventflink.leadership.presences import Presences
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.release import Releaser
+from eventflink.leadership.repetition import Repetition
 from eventflink.leadership.role import MasterRole, RoleSettings
 from eventflink.leadership.wires import Wires
 from eventflink.master.effects import unacknowledged
@@ -32,11 +34,6 @@ RECORDS_PER_TURN: Final = 512
 DECISIONS_PER_TURN: Final = 256
 TURN_MS: Final = 5
 """How long one turn decides at most before its driver goes on to read."""
-
-EFFECTS_PER_TURN: Final = 128
-"""How much of what a new leader says again leaves in one turn (L3)."""
-
-EFFECTS_PER_BATCH: Final = 64
 
 TIMERS_INTERVAL_MS: Final = 100
 MAX_TIMERS: Final = 10_000
@@ -81,15 +78,6 @@ class _Stuck:
 
 
 @dataclass(slots=True)
-class _Announced:
-    """What a master last said of itself."""
-
-    feature_level: int
-    leads: bool
-    heard_ms: int
-
-
-@dataclass(slots=True)
 class Participant:
     """One term of one master."""
 
@@ -116,10 +104,10 @@ class Participant:
     _releaser: Releaser = field(init=False)
     _liveness: Liveness = field(init=False)
     _codec: PayloadCodec = field(init=False)
-    _to_say_again: deque[Released] = field(default_factory=deque)
-    """What nobody may have heard, from before this leadership: first what is to be done, then answers."""
+    _repetition: Repetition = field(default_factory=Repetition)
+    """What nobody may have heard, from before this leadership."""
     _stuck: dict[str, _Stuck] = field(default_factory=dict)
-    _masters: dict[str, _Announced] = field(default_factory=dict)
+    _presences: Presences = field(init=False)
     _leader_log_offset: int = -1
     _promoted_ms: int = 0
     _next_presence_ms: int = 0
@@ -142,6 +130,7 @@ class Participant:
         self._releaser = Releaser(self.wires, settings.master_id)
         self._liveness = Liveness(settings.heartbeat_interval_ms, settings.loss_timeout_ms, self._releaser)
         self._codec = PayloadCodec("LeadershipEnvelope")
+        self._presences = Presences(settings.lease_timeout_ms)
         cursors = self.fold.master.requests.cursors
         for topic, inbox in self.inboxes.items():
             inbox.rewind()
@@ -197,7 +186,7 @@ class Participant:
             case Resignation():
                 self.role.resigned = payload.leader_id
             case MasterPresence():
-                self._masters[payload.master_id] = _Announced(payload.feature_level, payload.role is Role.LEADER, now_ms)
+                self._presences.hear(payload, now_ms)
                 if payload.incarnation == self.settings.incarnation:
                     self.heard_itself_ms = now_ms
         if isinstance(payload, LeaderBeat | Resignation | MasterPresence):
@@ -293,37 +282,17 @@ class Participant:
         self._next_resend_ms = now_ms + self.settings.resend_interval_ms
         self._next_beat_ms = self._next_presence_ms = now_ms
         if released is not None:
-            self._queue_again(released)
-        self._to_say_again.extend(self.role.recent_replies())
-
-    def _queue_again(self, released: Released) -> None:
-        effects = released.effects
-        for first in range(0, len(effects), EFFECTS_PER_BATCH):
-            self._to_say_again.append(replace(released, effects=effects[first : first + EFFECTS_PER_BATCH]))
+            self._repetition.add(released)
+        self._repetition.extend(self.role.recent_replies())
 
     def _say_again(self) -> bool:
-        """Release a part of what nobody may have heard: the first decisions do not wait for all of it (L3)."""
-        if self.leader is None or not self._to_say_again:
-            return False
-        count = 0
-        while self._may_say_again() and count < EFFECTS_PER_TURN:
-            released = self._to_say_again.popleft()
-            count += len(released.effects)
-            self._releaser.release(released, self.fold.acceptance.epoch)
-        return self._may_say_again()
-
-    def _may_say_again(self) -> bool:
-        """Tell whether something is queued that follows from accepted decisions (P4)."""
-        if not self._to_say_again:
-            return False
-        released, acceptance = self._to_say_again[0], self.fold.acceptance
-        return released.epoch < acceptance.epoch or released.sequence <= acceptance.sequence
+        return self.leader is not None and self._repetition.release(self._releaser, self.fold.acceptance)
 
     def _resend(self, leader: Leader) -> None:
         """Queue what nobody has confirmed yet: it follows from the state as a whole, and waits until all of that was accepted."""
         acceptance, effects = self.fold.acceptance, list(unacknowledged(self.fold.master))
         sequence = leader.unconfirmed[-1].sequence if leader.unconfirmed else acceptance.sequence
-        self._queue_again(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects, None))
+        self._repetition.add(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects, None))
 
     @property
     def is_drained(self) -> bool:
@@ -419,7 +388,7 @@ class Participant:
         if now_ms >= self._next_timers_ms and not self.is_draining:
             self._next_timers_ms = now_ms + TIMERS_INTERVAL_MS
             self._run_timers(leader, now_ms, wall_ms)
-        if now_ms >= self._next_resend_ms and not self._to_say_again:
+        if now_ms >= self._next_resend_ms and not self._repetition:
             self._next_resend_ms = now_ms + self.settings.resend_interval_ms
             self._resend(leader)
 
@@ -437,18 +406,11 @@ class Participant:
 
     def _common_feature_level(self, now_ms: int) -> int:
         """Return the level that every master heard of in the last leases can read; nothing is said before all had time to be heard."""
-        masters = self._heard_masters(now_ms)
-        if now_ms - self._promoted_ms < PRESENCE_LEASES * self.settings.lease_timeout_ms or not masters:
+        common = self._presences.common_feature_level(now_ms)
+        if common is None or now_ms - self._promoted_ms < PRESENCE_LEASES * self.settings.lease_timeout_ms:
             return 0
-        return min(self.settings.feature_level, *(a.feature_level for a in masters.values()))
-
-    def _heard_masters(self, now_ms: int) -> dict[str, _Announced]:
-        """Return the masters that were heard of in the last leases, and forget the others."""
-        horizon_ms = PRESENCE_LEASES * self.settings.lease_timeout_ms
-        self._masters = {m: a for m, a in self._masters.items() if now_ms - a.heard_ms <= horizon_ms}
-        return self._masters
+        return min(self.settings.feature_level, common)
 
     def rank(self, now_ms: int) -> int:
         """Return how many masters come before this one where work is to be done by one of them; a leader comes after all standbys."""
-        standbys = [m for m, a in self._heard_masters(now_ms).items() if not a.leads and m != self.settings.master_id]
-        return len(standbys) if self.leader is not None else sum(m < self.settings.master_id for m in standbys)
+        return self._presences.rank(self.settings.master_id, now_ms, leads=self.leader is not None)

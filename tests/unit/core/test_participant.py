@@ -6,7 +6,7 @@ from eventflink.events.log_events import JobSubmitted, LeadershipGranted, Reques
 from eventflink.events.topics import Topic
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.leader import Deposed, LeadershipEnded
-from eventflink.leadership.participant import EFFECTS_PER_TURN
+from eventflink.leadership.repetition import EFFECTS_PER_TURN
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupsCompleted
 from eventflink.model.statuses import Role
@@ -279,7 +279,7 @@ class TestPromotion:
         leader.is_blind = True
         world.submit(graph(vertex("a", 2)), "job")
         world.run(200)
-        assert leader.participant._to_say_again, "it is due"
+        assert leader.participant._repetition, "it is due"
         assert len(_deployed(world)) == sent
         leader.is_blind = False
         world.run(50)
