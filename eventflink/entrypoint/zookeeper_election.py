@@ -9,6 +9,7 @@ fences (P1).
 
 import contextlib
 import logging
+import math
 import re
 import threading
 import time
@@ -27,6 +28,9 @@ _logger = logging.getLogger(__name__)
 CONNECT_TIMEOUT_S: Final = 15.0
 REQUEST_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 5.0
+HANDSHAKE_TIMEOUT_S: Final = 3.0
+"""A server that takes a connection and does not answer is given up after about so long."""
+
 RECHECK_S: Final = 5.0
 """The nodes are read again after so long, also when no watch fired."""
 
@@ -83,8 +87,12 @@ class ZooKeeperElection(Election):
         self._thread: threading.Thread | None = None
 
     def _make_client(self) -> KazooClient:
+        # kazoo waits for the answer to a handshake for the session's time divided by the number of servers. A server that starts
+        # can take a connection and never answer it, and the session that waits may own the first node: so each is named several times.
+        servers = self._quorum.partition("/")[0].count(",") + 1
+        copies = math.ceil(self._session_timeout_ms / 1000 / (HANDSHAKE_TIMEOUT_S * servers))
         client = KazooClient(
-            self._quorum,
+            _repeated(self._quorum, copies),
             timeout=self._session_timeout_ms / 1000,
             handler=SequentialThreadingHandler(),
             connection_retry={"max_tries": -1, "delay": FIRST_BACKOFF_S, "max_delay": MAX_BACKOFF_S},
@@ -286,3 +294,9 @@ class ZooKeeperElection(Election):
         if (held is not None) != self._was_held:
             self._was_held = held is not None
             _logger.info("%s path=%s", "ElectionWon" if self._was_held else "ElectionLost", self._path)
+
+
+def _repeated(quorum: str, copies: int) -> str:
+    """Return the servers of `host:port,…/chroot` so many times."""
+    servers, slash, chroot = quorum.partition("/")
+    return ",".join([servers] * copies) + slash + chroot

@@ -12,7 +12,7 @@ from kazoo.protocol.states import KazooState
 from eventflink.entrypoint import zookeeper_election
 from eventflink.entrypoint.elections import create_election
 from eventflink.entrypoint.zookeeper_election import ZooKeeperElection
-from tests.support.election_laws import STEP_MS, ElectionLaws, SmallCluster, SmallMaster, StuckLaws, configuration_of
+from tests.support.election_laws import STEP_MS, WITHIN_MS, ElectionLaws, SmallCluster, SmallMaster, StuckLaws, configuration_of
 from tests.support.running_cluster import wait_until
 from tests.support.zookeeper import ZooKeeper
 
@@ -76,6 +76,25 @@ class TestElectionByZooKeeper(ElectionLaws, StuckLaws):
         cluster.run_until_led()
         cluster.run(leases=5)
         assert len(cluster.leaders) == 1
+
+    def test_a_server_that_takes_connections_and_says_nothing_is_given_up(self, cluster: SmallCluster, zookeeper: ZooKeeper) -> None:
+        """A server that starts does that now and then; the session that waits for its answer may own the first node."""
+        cluster.begin("a")
+        cluster.begin("b")
+        cluster.run_until_led()
+        zookeeper.kill()
+        silent: list[socket.socket] = []
+        try:
+            with socket.create_server(("127.0.0.1", zookeeper.port)) as listener:
+                listener.settimeout(WITHIN_MS / 1000)
+                silent += [listener.accept()[0] for _ in range(2)]
+            cluster.run(leases=1)
+            assert cluster.leaders == []
+            zookeeper.start()
+            cluster.run_until_led()
+        finally:
+            for connection in silent:
+                connection.close()
 
     def test_a_leader_whose_node_an_operator_removed_is_followed(self, cluster: SmallCluster, zookeeper: ZooKeeper) -> None:
         cluster.begin("a")
