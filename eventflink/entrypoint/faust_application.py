@@ -61,6 +61,14 @@ class _ReadCommittedConsumer(driver.Consumer):  # type: ignore[misc]
     def _new_consumer_thread(self) -> Any:
         return _ReadCommittedThread(self, loop=self.loop, beacon=self.beacon)
 
+    async def _wait_next_records(self, timeout: float) -> tuple[Any, None]:  # noqa: ASYNC109 - the signature of Faust
+        """Return what was fetched, all of it to be handed on.
+
+        Faust would drop the rest of a batch whose partition is paused meanwhile, and go on behind it after the resume.
+        """
+        records, _ = await super()._wait_next_records(timeout)
+        return records, None
+
 
 class _ReadCommittedTransport(driver.Transport):  # type: ignore[misc]
     Consumer = _ReadCommittedConsumer
@@ -159,7 +167,7 @@ class FaustApplication:
         return found
 
     def pause(self, topic: Topic) -> None:
-        """Stop reading a topic: its inbox is full."""
+        """Fetch no more of a topic: its inbox is full. What was fetched already still comes."""
         self._app.consumer.pause_partitions({TP(self._topics[topic], 0)})
 
     def resume(self, topic: Topic) -> None:
