@@ -27,8 +27,9 @@ from eventflink.benchmarks.failover import (
 from eventflink.benchmarks.failover_cluster import ProcessEnded
 from eventflink.benchmarks.failover_load import measure_under_load
 from eventflink.benchmarks.failover_watch import NotSeen
+from eventflink.benchmarks.heartbeats import BeatsDisturbed, measure_heartbeats
 from eventflink.benchmarks.replay import measure_replay
-from eventflink.benchmarks.report import as_row, machine
+from eventflink.benchmarks.report import Distribution, as_row, machine
 from eventflink.benchmarks.submit import measure_submit
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
@@ -178,6 +179,34 @@ def bench_failover(session: Session, jobs: int | None, rounds: int | None, *, un
     return ExitCode.OK
 
 
+@bench.command("heartbeats")
+@click.option("--task-managers", type=click.IntRange(1, 100_000), default=10_000, show_default=True, help="How many beat.")
+@click.option("--slots", type=click.IntRange(1, 1024), default=8, show_default=True, help="Of each.")
+@click.option("--interval", "interval_ms", type=click.IntRange(min=100), default=10_000, show_default=True, help="Between beats, in ms.")
+@click.option("--rounds", type=click.IntRange(1, 1000), default=10, show_default=True, help="Windows of ten seconds.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@pass_session
+def bench_heartbeats(session: Session, task_managers: int, slots: int, interval_ms: int, rounds: int, *, as_json: bool) -> int:
+    """Measure the share of one core that the leader needs to hear many TaskManagers beat."""
+    beating = Session(session.config, {**session.overrides, "heartbeat.interval": str(interval_ms)}, session.verbose)
+    with _explained(), _broker(beating) as (used, bootstrap):
+        command = partial(_command_of, used, bootstrap)
+        figures = measure_heartbeats(
+            used.configuration, bootstrap, command, task_managers=task_managers, slots=slots, rounds=rounds, say=_say(session)
+        )
+    rows = [
+        as_row("leader without TaskManagers", "% of a core", _percent(figures.idle_share)),
+        as_row(f"leader with {task_managers:,} TaskManagers", "% of a core", _percent(figures.share)),
+    ]
+    _print(session, rows, {"benchmark": "heartbeats", **asdict(figures)}, as_json=as_json)
+    session.err.print(f"{figures.beats:,} beats, nobody lost; all registered within {figures.registered_s:.1f} s")
+    return ExitCode.OK
+
+
+def _percent(share: Distribution) -> Distribution:
+    return Distribution(share.count, *(100 * value for value in (share.min, share.median, share.p99, share.max)))
+
+
 def _bench_under_load(session: Session, rounds: int, *, as_json: bool) -> int:
     with _explained(), _broker(session) as (used, bootstrap):
         command = partial(_command_of, used, bootstrap)
@@ -200,10 +229,10 @@ def _bench_under_load(session: Session, rounds: int, *, as_json: bool) -> int:
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    """Turn what a failover benchmark gives up with into a line and an exit code."""
+    """Turn what a benchmark of a cluster gives up with into a line and an exit code."""
     try:
         yield
-    except FailoverDisturbed as error:
+    except (FailoverDisturbed, BeatsDisturbed) as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
     except (NotSeen, ProcessEnded) as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error
