@@ -17,6 +17,9 @@ _logger = logging.getLogger(__name__)
 
 MAX_OUTSTANDING_CANARIES = 1_000
 
+SEARCHES_PER_INTERVAL = 10
+"""How often those that were silent for too long are looked for: with 10,000 TaskManagers each search costs milliseconds."""
+
 
 class Liveness:
     """The heartbeat monitor of one term, fed from Kafka."""
@@ -30,6 +33,7 @@ class Liveness:
         self._canaries: dict[int, int] = {}
         self._sequence = 0
         self._next_canary_ms = 0
+        self._next_search_ms = 0
         self._leader_id = ""
 
     def promoted(self, now_ms: int) -> None:
@@ -66,6 +70,9 @@ class Liveness:
                 self._canaries.clear()
             self._canaries[self._sequence] = now_ms
             self._releaser.send_canary(leader_id, self._sequence)
+        if now_ms < self._next_search_ms:
+            return
+        self._next_search_ms = now_ms + self._interval_ms // SEARCHES_PER_INTERVAL
         instances = set()
         for task_manager_id, task_manager in master.resource_manager.task_managers.items():
             instances.add(task_manager.instance_id)
