@@ -27,7 +27,7 @@ from eventflink.simulation.effects_check import EffectsCheck
 from eventflink.simulation.observer import Observer, summary_of
 from eventflink.simulation.process import Process
 from eventflink.simulation.producer import SimulatedProducer
-from eventflink.simulation.scheduler import LocalClock
+from eventflink.simulation.scheduler import MILLISECOND, LocalClock
 from eventflink.simulation.settings import SimulationSettings
 from eventflink.simulation.snapshots import Snapshotter, load_fold, replay
 from eventflink.simulation.tail import SimulatedTail
@@ -321,10 +321,10 @@ class MasterHost:
         self._poll()
         if self._appender is not None:
             appender = self._appender
-            appender.produce(Topic.LOG, None, value, on_delivery=lambda is_delivered: self._appended(appender, is_delivered=is_delivered))
+            appender.produce(Topic.LOG, None, value, on_delivery=lambda timestamp_ms: self._appended(appender, timestamp_ms))
 
-    def _appended(self, appender: SimulatedProducer, *, is_delivered: bool) -> None:
-        if not is_delivered and appender is self._appender:
+    def _appended(self, appender: SimulatedProducer, timestamp_ms: int | None) -> None:
+        if timestamp_ms is None and appender is self._appender:
             self._append_failed = True
 
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
@@ -336,7 +336,8 @@ class MasterHost:
         """Remove the data of a job, most of the time with success."""
         self._check.on_clean_up(self.name, order)
         participant = self.participant
-        fails = self._rng.random() < _CLEAN_UP_FAILS
+        is_over = self._broker.scheduler.now_us >= self._settings.active_ms * MILLISECOND
+        fails = self._rng.random() < _CLEAN_UP_FAILS and not is_over  # That is a fault, and faults come to an end.
         outcome = CleanupFailed(order.job_id, "the file system is busy") if fails else CleanupsCompleted((order.job_id,))
 
         def done() -> None:

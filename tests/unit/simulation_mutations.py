@@ -187,9 +187,9 @@ def effects_leave_early(patch: pytest.MonkeyPatch) -> None:
 def older_epochs_are_obeyed(patch: pytest.MonkeyPatch) -> None:
     on_deployment = TaskExecutorProtocol.on_deployment
 
-    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
+    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int = 0) -> list[Action]:
         self.newest_epoch = min(self.newest_epoch, envelope.epoch)
-        return on_deployment(self, envelope, now_ms)
+        return on_deployment(self, envelope, now_ms, timestamp_ms)
 
     patch.setattr(TaskExecutorProtocol, "on_deployment", obey)
 
@@ -277,10 +277,10 @@ def consequences_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 def instances_are_not_compared(patch: pytest.MonkeyPatch) -> None:
     on_deployment = TaskExecutorProtocol.on_deployment
 
-    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
+    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int = 0) -> list[Action]:
         if envelope.task_manager_id == self._settings.task_manager_id:
             envelope = replace(envelope, instance_id=self.instance_id)
-        return on_deployment(self, envelope, now_ms)
+        return on_deployment(self, envelope, now_ms, timestamp_ms)
 
     patch.setattr(TaskExecutorProtocol, "on_deployment", obey)
 
