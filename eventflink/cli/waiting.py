@@ -32,6 +32,20 @@ def stop_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Run a role that handles SIGINT and SIGTERM itself while it runs: before that they raise `Stopped`, after that they do nothing.
+
+    So whoever asks twice, or very early, gets the same orderly end and exit code.
+    """
+    try:
+        with stop_on_signals():
+            yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def wait_while_healthy(check: Callable[[], None]) -> None:
     """Call `check` twice a second, for ever: it raises when something is wrong, and a signal raises `Stopped`."""
     forever = threading.Event()

@@ -2,7 +2,9 @@
 
 import click
 
+from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.waiting import Stopped, ending_in_order
 from eventflink.taskexecutor.executor import run_task_executor
 
 
@@ -13,5 +15,10 @@ def taskexecutor(session: Session) -> int:
 
     It registers, offers taskmanager.numberOfTaskSlots slots, and runs until it is stopped (Ctrl-C, SIGTERM).
     """
-    session.log_to_stderr()
-    return run_task_executor(session.configuration.with_ids(), session.bootstrap)
+    configuration = session.configuration.with_ids()
+    session.log_to_stderr(configuration.task_manager_id)
+    try:
+        with ending_in_order():
+            return run_task_executor(configuration, session.bootstrap)
+    except Stopped:
+        return ExitCode.OK  # It was not even running.
