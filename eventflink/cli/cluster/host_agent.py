@@ -22,6 +22,7 @@ from eventflink.cli.log_files import last_lines, rotate
 from eventflink.cli.session import Session
 
 _POLL_S: Final = 0.1
+_SETTLE_S: Final = 2.0
 _KILL_TIMEOUT_S: Final = 10.0
 
 
@@ -123,8 +124,10 @@ class HostAgent:
         watch = JoinWatch(self._session, kind)
         reports: dict[str, DaemonReport] = {}
         deadline = time.monotonic() + self._configuration.start_timeout_ms / 1000
+        self._settle([file for file in files if file.daemon_id in started])
         while pending:
-            joined = watch.joined(list(pending.values()))
+            alive = [file for file in pending.values() if is_running(file.identity)]
+            joined = watch.joined(alive) if alive else set()
             for daemon_id, file in list(pending.items()):
                 if not is_running(file.identity):
                     reports[daemon_id] = self._report(file, DaemonState.DIED, self._describe_death(file))
@@ -139,6 +142,13 @@ class HostAgent:
                 del pending[daemon_id]
             time.sleep(_POLL_S)
         return reports
+
+    @staticmethod
+    def _settle(files: list[PidFile]) -> None:
+        """Give daemons that end at once the time to do so: nobody joins that fast, and asking whether one has takes longer."""
+        deadline = time.monotonic() + _SETTLE_S
+        while files and time.monotonic() < deadline and all(is_running(file.identity) for file in files):
+            time.sleep(_POLL_S)
 
     def _describe_death(self, file: PidFile) -> str:
         child = self._children.get(file.daemon_id)
