@@ -34,16 +34,13 @@ def stop_on_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ending_in_order() -> Iterator[None]:
-    """Run a role that handles SIGINT and SIGTERM itself while it runs: before that they raise `Stopped`, after that they do nothing.
+    """Run a role that handles SIGINT and SIGTERM itself, and let them do nothing once it has ended.
 
-    So whoever asks twice, or very early, gets the same orderly end and exit code.
+    So a process that is asked twice has the exit code of its orderly end. Before the role runs there is nothing to end in order.
     """
-    try:
-        with stop_on_signals():
-            yield
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def wait_while_healthy(check: Callable[[], None]) -> None:

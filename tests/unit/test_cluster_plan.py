@@ -1,5 +1,6 @@
 """What `masters` and `workers` say becomes a plan: one daemon a line, with an id that the next start finds again."""
 
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -130,12 +131,12 @@ def test_a_configured_id_names_one_daemon_and_no_more(tmp_path: Path) -> None:
 
 
 def test_this_host_is_known_by_its_names_and_addresses() -> None:
-    for name in ("localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "::1", own_hosts.socket.gethostname()):
+    for name in ("localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "::1", socket.gethostname()):
         assert own_hosts.is_here(name), name
     for name in ("192.0.2.1", "2001:db8::1", "no-such-host.invalid"):
         assert not own_hosts.is_here(name), name
         assert own_hosts.own_name(name) == name
-    assert own_hosts.own_name("localhost") == own_hosts.own_name("127.0.0.1") == own_hosts.socket.gethostname()
+    assert own_hosts.own_name("localhost") == own_hosts.own_name("127.0.0.1") == socket.gethostname()
 
 
 def test_the_shipped_files_name_one_process_of_each_kind_here() -> None:

@@ -1,5 +1,7 @@
 """Pid files, rotated logs, and stopping: against real processes of this host."""
 
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.cli.cluster import pid_files, process_identity
+from eventflink.cli.cluster import pid_files
 from eventflink.cli.cluster.daemons import Action, Daemon, DaemonKind, DaemonReport, DaemonState, HostRequest
 from eventflink.cli.cluster.host_agent import HostAgent
 from eventflink.cli.cluster.pid_files import PidFile, PidFiles
@@ -49,7 +51,7 @@ def file_of(process_id: int, daemon_id: str = "tm-a", **more: Any) -> PidFile:
         "kind": DaemonKind.TASK_EXECUTOR,
         "daemon_id": daemon_id,
         "host": "localhost",
-        "host_name": pid_files.socket.gethostname(),
+        "host_name": socket.gethostname(),
         "process_id": process_id,
         "started": identity.started,
         "log_path": "/nowhere.log",
@@ -82,7 +84,7 @@ def test_a_process_is_who_it_is_until_it_ends(run: Run) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert identify(process.pid) is None
-    assert not send_signal(identity, process_identity.signal.SIGTERM)
+    assert not send_signal(identity, signal.SIGTERM)
     process.wait()
     assert identify(process.pid) is None
     assert up_since(identity) is None
@@ -97,7 +99,7 @@ def test_a_number_that_was_given_out_again_is_neither_taken_for_ours_nor_killed(
     for started in (f"{boot}:{int(ticks) - 1}", f"an-earlier-boot:{ticks}", ""):
         files.write(file_of(process.pid, started=started))
         assert of.running() == []
-        assert not send_signal(ProcessIdentity(process.pid, started), process_identity.signal.SIGKILL)
+        assert not send_signal(ProcessIdentity(process.pid, started), signal.SIGKILL)
         (report,) = stop(of)
         assert (report.state, report.process_id) == (DaemonState.DOWN, None)
         assert files.all() == []

@@ -5,7 +5,7 @@ import click
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.waiting import Stopped, ending_in_order
+from eventflink.cli.waiting import ending_in_order
 from eventflink.entrypoint.master_process import MasterFailed, run_master
 from eventflink.events.topics import INBOUND
 
@@ -28,7 +28,5 @@ def master(session: Session, rebind: tuple[str, ...]) -> int:
     try:
         with ending_in_order():
             return run_master(configuration, session.bootstrap, rebind)
-    except Stopped:
-        return ExitCode.OK  # It was not even running.
     except MasterFailed as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

@@ -2,9 +2,8 @@
 
 import click
 
-from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.waiting import Stopped, ending_in_order
+from eventflink.cli.waiting import ending_in_order
 from eventflink.taskexecutor.executor import run_task_executor
 
 
@@ -17,8 +16,5 @@ def taskexecutor(session: Session) -> int:
     """
     configuration = session.configuration.with_ids()
     session.log_to_stderr(configuration.task_manager_id)
-    try:
-        with ending_in_order():
-            return run_task_executor(configuration, session.bootstrap)
-    except Stopped:
-        return ExitCode.OK  # It was not even running.
+    with ending_in_order():
+        return run_task_executor(configuration, session.bootstrap)
