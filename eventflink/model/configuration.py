@@ -33,7 +33,9 @@ class Configuration(BaseModel):
 
     cluster_id: str = Field("eventflink", alias="cluster.id", description="Names the cell: the prefix of its topics.")
     bootstrap_servers: str = Field(
-        "", alias="bootstrap.servers", description="The Kafka cluster. Empty: `up` and `demo` start a broker of their own."
+        "",
+        alias="bootstrap.servers",
+        description="The Kafka cluster. Empty: `up`, `cluster start` and `demo` start a broker of their own.",
     )
     schema_registry_url: str = Field(
         "", alias="schema.registry.url", description="Confluent-compatible registry; inbound topics then take its wire format too."

@@ -72,7 +72,8 @@ def test_other_hosts_do_their_part_and_one_that_fails_stops_none_of_the_others(
     keys = {"bootstrap.servers": bootstrap, "cluster.id": cluster_id, "env.ssh.opts": ssh_options, "env.remote.program": program}
     cluster = DaemonCluster(tmp_path, "localhost", "far closed", **keys)
     try:
-        started = cluster.run("cluster", "start")
+        started = cluster.run("-D", "taskmanager.numberOfTaskSlots=3", "cluster", "start")
+        print(started.stdout + started.stderr)
         assert started.returncode == 1
         assert [line.split(" (process ")[0] for line in started.stdout.splitlines()] == [
             f"master {MASTER} on localhost is started",
@@ -88,7 +89,7 @@ def test_other_hosts_do_their_part_and_one_that_fails_stops_none_of_the_others(
         assert len(document["failures"]) == 1
         cluster.name("localhost", "far")
         code, daemons, document = cluster.status()
-        assert (code, document["failures"], daemons["tm-far"]["slots"]) == (0, [], 2)
+        assert (code, document["failures"], daemons["tm-far"]["slots"]) == (0, [], 3)
 
         stopped = cluster.run("cluster", "stop")
         assert stopped.returncode == 0, stopped.stdout + stopped.stderr

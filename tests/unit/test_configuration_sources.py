@@ -126,6 +126,10 @@ def test_people_see_the_same(capsys: pytest.CaptureFixture[str]) -> None:
         (["-c", "tour.yaml", "cluster", "status"], "tour.yaml stands alone: it is not called eventflink.yaml"),
         (["-c", "whole", "cluster", "stop"], "whole/workers:2: 'b:1': a worker is a host without a port"),
         (["-c", "half", "cluster", "start"], "half/masters: cannot be read"),
+        (
+            ["-c", "far", "-D", "env.ssh.opts=it's", "cluster", "stop"],
+            "env.ssh.opts: 'it's' is no part of a command line: No closing quotation",
+        ),
         (["-c", "far", "cluster", "start"], "bootstrap.servers is empty, and far.invalid could not reach a broker of this host's own"),
     ],
 )

@@ -18,7 +18,7 @@ from eventflink.cli.cluster.host_agent import HostAgent
 from eventflink.cli.cluster.host_files import read_masters, read_workers
 from eventflink.cli.cluster.joining import ClusterLook, look
 from eventflink.cli.cluster.plan import BROKER_ID, check_ids, plan_masters, plan_workers
-from eventflink.cli.cluster.ssh import HostUnreachable, ask_host
+from eventflink.cli.cluster.ssh import HostUnreachable, ask_host, check_command
 from eventflink.cli.configuration_directory import DIRECTORY_VARIABLE
 from eventflink.cli.session import Session
 from eventflink.model.configuration import ConfigurationError
@@ -58,6 +58,8 @@ class Coordinator:
         check_ids([*self.masters, *self.workers])
         self.hosts = list(dict.fromkeys(daemon.host for daemon in [*self.masters, *self.workers]))
         self._others = [host for host in self.hosts if not own_hosts.is_here(host)]
+        for host in self._others:
+            check_command(session, host)
         self.outcome = Outcome()
 
     @property
@@ -159,7 +161,10 @@ class Coordinator:
         for daemon in [*self.masters, *self.workers]:
             by_host[daemon.host if daemon.host in self._others else HERE].append(daemon)
         self._ask([HostRequest(action=Action.STATUS, host=host, daemons=tuple(daemons)) for host, daemons in by_host.items()])
-        return self.outcome, self.look()
+        seen = self.look()
+        if not seen.problem and any(report.state is DaemonState.NOT_JOINED for report in with_look(self.outcome, seen)):
+            seen = self.look()  # On a busy machine a word may come late: nobody is missing who is heard the second time.
+        return self.outcome, seen
 
     def _has_own_broker(self) -> bool:
         """Whether the broker is to be one of our daemons: it is, or nobody else's runs."""

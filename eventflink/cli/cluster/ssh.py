@@ -56,6 +56,16 @@ def remote_command(session: Session, here: Path) -> str:
     return f"cd {shlex.quote(directory)} && exec {quoted} cluster on-host"
 
 
+def check_command(session: Session, host: str) -> None:
+    """See to it that the command line for a host can be made, before anything is started.
+
+    Raises:
+        ConfigurationError: it cannot; the message names the key.
+
+    """
+    ssh_command(session.configuration, host, remote_command(session, Path("/")))
+
+
 def ask_host(session: Session, host: str, request: HostRequest) -> HostReport:
     """Let a host do something, and return its report.
 
@@ -65,7 +75,7 @@ def ask_host(session: Session, host: str, request: HostRequest) -> HostReport:
     """
     configuration = session.configuration
     command = ssh_command(configuration, host, remote_command(session, Path.cwd()))
-    # One wait for each kind of daemon, and one more for the end of what had to be killed.
+    # A request is about daemons that are waited for together; what had to be killed gets some time more.
     waited_ms = {Action.START: configuration.start_timeout_ms, Action.STOP: configuration.stop_timeout_ms, Action.STATUS: 0}
     timeout_s = CONNECT_TIMEOUT_S + _STATUS_TIMEOUT_S + (waited_ms[request.action] / 1000 + _MARGIN_S if waited_ms[request.action] else 0)
     try:
