@@ -22,13 +22,16 @@ def end(process: "subprocess.Popen[bytes]", every_s: float) -> int:
 
 def test_whoever_is_asked_again_and_again_ends_in_order(bootstrap: str, cluster_id: str, tmp_path: Path) -> None:
     cluster = RunningCluster(bootstrap, cluster_id, tmp_path)
-    cluster.start_master()
-    cluster.start_task_executor()
-    assert end(cluster.processes.pop("tm"), 0.02) == 0, cluster.output("tm")
-    cluster.wait_for(lambda fold: not fold.master.resource_manager.task_managers, "the goodbye of the TaskExecutor")
-    assert end(cluster.processes.pop("master"), 0.02) == 0, cluster.output("master")
-    assert "Resigned" in cluster.output("master")
-    cluster.close()
+    try:
+        cluster.start_master()
+        cluster.start_task_executor()
+        task_executor, master = cluster.processes["tm"], cluster.processes["master"]
+        assert end(task_executor, 0.02) == 0, cluster.output("tm")
+        cluster.wait_for(lambda fold: not fold.master.resource_manager.task_managers, "the goodbye of the TaskExecutor")
+        assert end(master, 0.02) == 0, cluster.output("master")
+        assert "Resigned" in cluster.output("master")
+    finally:
+        cluster.close()
 
 
 @pytest.mark.parametrize("command", ["master", "taskexecutor"])

@@ -148,6 +148,26 @@ def test_a_mistake_is_one_line(here: Path, capsys: pytest.CaptureFixture[str], a
     assert len(lines) == 1
 
 
+@pytest.mark.parametrize("key", ["env.pid.dir", "env.log.dir"])
+def test_a_directory_that_cannot_be_made_is_named_with_its_key(here: Path, capsys: pytest.CaptureFixture[str], key: str) -> None:
+    write(here / "conf" / "eventflink.yaml", f"data.directory: {here}\n{key}: /dev/null/x\n")
+    write(here / "conf" / "masters", "localhost")
+    write(here / "conf" / "workers", "")
+    assert run(["--bootstrap", "localhost:1", "cluster", "start"]) == ExitCode.ENVIRONMENT
+    assert capsys.readouterr().err == f"eventflink: {key}: /dev/null/x/eventflink cannot be made: Not a directory\n"
+
+
+def test_this_host_may_fail_like_any_other_where_there_are_others(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    between = write(here / "between.sh", f"#!/bin/sh\ncat >> {here}/asked\necho '{{\"daemons\":[]}}'\n")
+    between.chmod(0o755)
+    write(here / "conf" / "eventflink.yaml", f"data.directory: {here}\nenv.pid.dir: /dev/null/x\nenv.ssh.command: {between}\n")
+    write(here / "conf" / "masters", "localhost")
+    write(here / "conf" / "workers", "far.invalid")
+    assert run(["cluster", "stop"]) == ExitCode.NEGATIVE
+    assert "localhost: env.pid.dir: /dev/null/x/eventflink cannot be made" in capsys.readouterr().err
+    assert (here / "asked").read_text().count('"host":"far.invalid"') == 2, "TaskExecutors, then masters"
+
+
 def test_a_request_that_is_none_is_refused(here: Path) -> None:
     program = [sys.executable, "-m", "eventflink.cli", "cluster", "on-host"]
     finished = subprocess.run(program, input="{}", capture_output=True, text=True, check=False, cwd=here)

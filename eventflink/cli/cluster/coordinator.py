@@ -16,10 +16,11 @@ from eventflink.cli.cluster import own_hosts
 from eventflink.cli.cluster.daemons import Action, Daemon, DaemonKind, DaemonReport, DaemonState, HostReport, HostRequest
 from eventflink.cli.cluster.host_agent import HostAgent
 from eventflink.cli.cluster.host_files import read_masters, read_workers
-from eventflink.cli.cluster.joining import ClusterLook, look
+from eventflink.cli.cluster.joining import SILENCE, ClusterLook, look
 from eventflink.cli.cluster.plan import BROKER_ID, check_ids, plan_masters, plan_workers
 from eventflink.cli.cluster.ssh import HostUnreachable, ask_host, check_command
 from eventflink.cli.configuration_directory import DIRECTORY_VARIABLE
+from eventflink.cli.failures import CommandFailed, explain
 from eventflink.cli.session import Session
 from eventflink.model.configuration import ConfigurationError
 
@@ -191,11 +192,21 @@ class Coordinator:
         with ThreadPoolExecutor(max_workers=MAX_AT_ONCE, thread_name_prefix="ssh") as threads:
             asked = [threads.submit(self._ask_other, request) for request in others]
             for request in _merged(here):
-                got += self._take(self._agent.serve(request))
+                got += self._take(self._serve(request))
             for answer in asked:
                 if (report := answer.result()) is not None:
                     got += self._take(report)
         return got
+
+    def _serve(self, request: HostRequest) -> HostReport:
+        """Do this host's part; where there are other hosts, it is one that may fail like them."""
+        try:
+            return self._agent.serve(request)
+        except (CommandFailed, OSError) as error:
+            if not self._others:
+                raise
+            self.outcome.failures.append(f"{request.host}: {explain(error)[1]}")
+            return HostReport(daemons=())
 
     def _ask_other(self, request: HostRequest) -> HostReport | None:
         try:
@@ -247,6 +258,6 @@ def with_look(outcome: Outcome, seen: ClusterLook) -> list[DaemonReport]:
         if report.state is not DaemonState.RUNNING
         or report.kind is DaemonKind.BROKER
         or seen.is_joined(report.kind, report.daemon_id, report.process_id)
-        else report.model_copy(update={"state": DaemonState.NOT_JOINED, "detail": report.detail or seen.problem})
+        else report.model_copy(update={"state": DaemonState.NOT_JOINED, "detail": seen.problem or SILENCE[report.kind]})
         for report in outcome.reports
     ]

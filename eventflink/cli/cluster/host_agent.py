@@ -16,7 +16,7 @@ from typing import Final
 from eventflink.cli.cluster.daemons import Action, Daemon, DaemonKind, DaemonReport, DaemonState, HostReport, HostRequest
 from eventflink.cli.cluster.joining import JoinWatch
 from eventflink.cli.cluster.own_hosts import own_name
-from eventflink.cli.cluster.pid_files import PidFile, PidFiles
+from eventflink.cli.cluster.pid_files import PidFile, PidFiles, make_directory
 from eventflink.cli.cluster.process_identity import ProcessIdentity, identify, is_running, send_signal, up_since
 from eventflink.cli.log_files import last_lines, rotate
 from eventflink.cli.session import Session
@@ -76,7 +76,7 @@ class HostAgent:
     def _spawn(self, daemon: Daemon) -> PidFile:
         bootstrap = "" if daemon.kind is DaemonKind.BROKER else self._session.bootstrap
         log_path = self._configuration.log_path / f"{daemon.daemon_id}.log"
-        log_path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(log_path.parent, "env.log.dir")
         rotate(log_path, self._configuration.old_logs)
         with log_path.open("ab") as log:
             child = subprocess.Popen(

@@ -5,7 +5,7 @@ process is registered. Every question is bounded; what cannot be found out now i
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from eventflink.cli import broker_address
 from eventflink.cli.cluster.daemons import DaemonKind
@@ -14,7 +14,14 @@ from eventflink.cli.session import Session
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.reads import ask_masters, listen_for_masters
 
-_LEASES_LISTENED = 1.5
+SILENCE: Final = {
+    DaemonKind.BROKER: "its address was not announced",
+    DaemonKind.MASTER: "it said nothing on 'leadership'",
+    DaemonKind.TASK_EXECUTOR: "no master has registered it",
+}
+"""What it means that a daemon has not joined."""
+
+_LEASES_LISTENED: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ class JoinWatch:
         """Return the ids of those that have joined by now; it takes a second or two."""
         configuration = self._session.configuration
         if self._kind is DaemonKind.BROKER:
-            self.problem = "its address was not announced"
+            self.problem = SILENCE[self._kind]
             return {file.daemon_id for file in files} if broker_address.read(configuration.data_path) else set()
         seen = look(
             self._session.bootstrap,
@@ -89,8 +96,5 @@ class JoinWatch:
             masters=self._kind is DaemonKind.MASTER,
             workers=self._kind is DaemonKind.TASK_EXECUTOR,
         )
-        self.problem = seen.problem or {
-            DaemonKind.MASTER: "it said nothing on 'leadership'",
-            DaemonKind.TASK_EXECUTOR: "no master has registered it",
-        }.get(self._kind, "")
+        self.problem = seen.problem or SILENCE[self._kind]
         return {file.daemon_id for file in files if seen.is_joined(file.kind, file.daemon_id, file.process_id)}

@@ -25,6 +25,19 @@ _POLL_S: Final = 0.1
 _SUFFIX: Final = ".pid"
 
 
+def make_directory(directory: Path, key: str) -> None:
+    """Make a directory that a key of the configuration names.
+
+    Raises:
+        CommandFailed: it cannot be made; the message names the key.
+
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandFailed(ExitCode.ENVIRONMENT, f"{key}: {directory} cannot be made: {error.strerror or error}") from error
+
+
 class PidFile(BaseModel):
     """What a pid file says."""
 
@@ -65,7 +78,7 @@ class PidFiles:
             OSError: it cannot be written.
 
         """
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self._directory, "env.pid.dir")
         temporary = self.path(file.daemon_id).with_suffix(f".{os.getpid()}")
         temporary.write_text(file.model_dump_json() + "\n", encoding="utf-8")
         temporary.replace(self.path(file.daemon_id))
@@ -93,11 +106,11 @@ class PidFiles:
         """Keep other starts and stops on this host out while the block runs.
 
         Raises:
-            CommandFailed: another one does not end.
+            CommandFailed: another one does not end, or the directory cannot be made.
             OSError: the directory cannot be written to.
 
         """
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self._directory, "env.pid.dir")
         path = self._directory / "lock"
         deadline = time.monotonic() + LOCK_TIMEOUT_S
         with path.open("a") as lock:
