@@ -118,6 +118,7 @@ def test_a_frozen_daemon_has_not_joined_and_is_killed_in_the_end(cluster: Daemon
     psutil.Process(daemons[FIRST]["process_id"]).suspend()
     code, daemons, _ = cluster.status()
     assert (code, daemons[FIRST]["state"]) == (1, "not joined")
+    assert daemons[FIRST]["detail"]
     stopped = cluster.run("-D", "cluster.stop-timeout=1000", "cluster", "stop")
     assert stopped.returncode == 1
     assert f"master {FIRST} on localhost is killed: it did not end within 1 s and was killed" in stopped.stdout

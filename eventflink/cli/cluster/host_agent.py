@@ -218,7 +218,7 @@ class HostAgent:
             host=daemon.host,
             state=DaemonState.DOWN,
             log_path=str(self._log(daemon.daemon_id)),
-            detail=f"process {file.process_id} has ended" if file is not None else "it was not started here, or was stopped",
+            detail=f"process {file.process_id} has ended" if file is not None else "no pid file: it was stopped, or never came up",
         )
 
     def _log(self, daemon_id: str) -> Path:
