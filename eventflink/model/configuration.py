@@ -33,7 +33,9 @@ class Configuration(BaseModel):
 
     cluster_id: str = Field("eventflink", alias="cluster.id", description="Names the cell: the prefix of its topics.")
     bootstrap_servers: str = Field(
-        "", alias="bootstrap.servers", description="The Kafka cluster. Empty: `up` and `demo` start a broker of their own."
+        "",
+        alias="bootstrap.servers",
+        description="The Kafka cluster. Empty: `up`, `cluster start` and `demo` start a broker of their own.",
     )
     schema_registry_url: str = Field(
         "", alias="schema.registry.url", description="Confluent-compatible registry; inbound topics then take its wire format too."
@@ -161,6 +163,30 @@ class Configuration(BaseModel):
     restart_attempts: int = Field(1, alias="restart-strategy.fixed-delay.attempts", ge=0, description="Restarts of one job.")
     restart_delay_ms: int = Field(1000, alias="restart-strategy.fixed-delay.delay", ge=0, description="Before each restart.")
 
+    pid_directory: Path | None = Field(
+        None,
+        alias="env.pid.dir",
+        description="Pid files of the daemons of `cluster start`; a directory of this host alone. Default: below data.directory.",
+    )
+    log_directory: Path | None = Field(None, alias="env.log.dir", description="Logs of these daemons. Default: below data.directory.")
+    old_logs: int = Field(
+        5, alias="env.log.max", ge=0, le=100, description="How many earlier logs of a daemon are kept, as .1, .2, …; the newest is .1."
+    )
+    ssh_command: str = Field("ssh", alias="env.ssh.command", min_length=1, description="How `cluster` reaches hosts that are not this one.")
+    ssh_options: str = Field("", alias="env.ssh.opts", description="Further options of that command; they come before its own.")
+    remote_directory: str = Field(
+        "", alias="env.remote.directory", description="Where `eventflink` is started on another host. Default: the directory here."
+    )
+    remote_program: str = Field(
+        "", alias="env.remote.program", description="The command line of `eventflink` on another host. Default: the same as here."
+    )
+    start_timeout_ms: int = Field(
+        90_000, alias="cluster.start-timeout", ge=1000, description="How long `cluster start` waits until a daemon has joined the cluster."
+    )
+    stop_timeout_ms: int = Field(
+        30_000, alias="cluster.stop-timeout", ge=100, description="How long a daemon has for its orderly end before it is killed."
+    )
+
     @field_validator("restart_strategy", mode="before")
     @classmethod
     def _read_restart_strategy(cls, value: object) -> object:
@@ -217,6 +243,16 @@ class Configuration(BaseModel):
         return (self.working_directory or self.data_path / "jobs").expanduser().absolute()
 
     @property
+    def pid_path(self) -> Path:
+        """Where the pid files of this cluster's daemons are, absolute."""
+        return (self.pid_directory or self.data_path / "run" / "pids").expanduser().absolute() / self.cluster_id
+
+    @property
+    def log_path(self) -> Path:
+        """Where the logs of this cluster's daemons are, absolute."""
+        return (self.log_directory or self.data_path / "logs").expanduser().absolute() / self.cluster_id
+
+    @property
     def host(self) -> str:
         """The name of this host."""
         return self.task_manager_host or socket.gethostname()
@@ -245,7 +281,8 @@ def _flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 KEYS: dict[str, str] = {field.alias or name: name for name, field in Configuration.model_fields.items()}
 
 
-def _unknown(key: str) -> str:
+def explain_unknown(key: str) -> str:
+    """Return what is said of a key that does not exist: with the nearest one that does."""
     near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.4)
     return f"unknown configuration key '{key}'" + (f"; did you mean '{near[0]}'?" if near else "")
 
@@ -260,13 +297,29 @@ def build_configuration(values: Mapping[str, Any], source: str) -> Configuration
     flat = _flatten(values)
     for key in flat:
         if key not in KEYS:
-            raise ConfigurationError(f"{source}: {_unknown(key)}")
+            raise ConfigurationError(f"{source}: {explain_unknown(key)}")
     try:
         return Configuration.model_validate(flat)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(p) for p in first["loc"])
         raise ConfigurationError(f"{source}: {key + ': ' if key else ''}{first['msg'].removeprefix('Value error, ')}") from error
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """Return what a YAML file says, by dotted keys, not yet validated.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or is no mapping.
+
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from error
+    if document is not None and not isinstance(document, Mapping):
+        raise ConfigurationError(f"{path}: the document must be a mapping of keys to values, not {type(document).__name__}")
+    return _flatten(document or {})
 
 
 def load_configuration(path: Path | None, overrides: Mapping[str, str]) -> Configuration:
@@ -280,16 +333,10 @@ def load_configuration(path: Path | None, overrides: Mapping[str, str]) -> Confi
     source = "configuration"
     if path is not None:
         source = str(path)
-        try:
-            document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigurationError(f"{path}: cannot be read: {error}") from error
-        if document is not None and not isinstance(document, Mapping):
-            raise ConfigurationError(f"{path}: the document must be a mapping of keys to values, not {type(document).__name__}")
-        values = _flatten(document or {})
+        values = read_values(path)
     for key, text in overrides.items():
         if key not in KEYS:
-            raise ConfigurationError(f"-D {key}: {_unknown(key)}")
+            raise ConfigurationError(f"-D {key}: {explain_unknown(key)}")
         values[key] = text
         source = f"{source} with -D {key}" if len(overrides) == 1 else source
     return build_configuration(values, source)
