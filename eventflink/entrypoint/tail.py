@@ -113,6 +113,10 @@ class Tail:
                     (now - since) // 1000,
                 )
 
+    def log_end_offset(self) -> int | None:
+        """Return where the log ended by the broker's last word; None before there was one."""
+        return self._application.end_offset(Topic.LOG) if self._application is not None else None
+
     def hurry(self, *, is_wanted: bool) -> None:
         """Read at once whatever comes, or with a little patience."""
         if self._application is not None:

@@ -19,6 +19,7 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import Leader, LeadershipEnded, Released
 from eventflink.leadership.liveness import Liveness
+from eventflink.leadership.observer import Observer
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.release import Releaser
 from eventflink.leadership.role import MasterRole, RoleSettings
@@ -108,6 +109,7 @@ class Participant:
     role: MasterRole = field(init=False)
     reads: Reads = field(init=False)
     is_paused: set[Topic] = field(default_factory=set)
+    observer: Observer = field(default_factory=Observer)
     presence_sequence: int = 0
     is_draining: bool = False
     """Nothing more is decided: the master is about to leave in order."""
@@ -137,6 +139,7 @@ class Participant:
             self.inboxes,
             self.poisoned,
             high_offsets={topic: found.high_offset for topic, found in self.topics.items()},
+            observer=self.observer,
         )
         self.reads = Reads(self.role)
         self._releaser = Releaser(self.wires, settings.master_id)
@@ -246,7 +249,7 @@ class Participant:
             if role.role is Role.LEADER and was is not Role.LEADER:
                 self._promoted(released, now_ms)
             elif released is not None:
-                self._releaser.release(released, self.fold.acceptance.epoch)
+                self._release(released)
             self.reads.release_held()
         self.reads.serve()
         return bool(self.log)
@@ -258,9 +261,11 @@ class Participant:
         now_ms = started_ms = monotonic()
         log_now_ms = clock.read(now_ms, wall_ms)
         for _ in range(DECISIONS_PER_TURN):
+            self.observer.deciding()
             value = leader.decide_next(log_now_ms, now_ms)
             if value is None:
                 return False
+            self.observer.decided()
             self.wires.append(value)
             now_ms = monotonic()
             self._liveness.on_registered(leader.registered, now_ms)
@@ -309,8 +314,13 @@ class Participant:
         while self._may_say_again() and count < EFFECTS_PER_TURN:
             released = self._to_say_again.popleft()
             count += len(released.effects)
-            self._releaser.release(released, self.fold.acceptance.epoch)
+            self._release(released)
         return self._may_say_again()
+
+    def _release(self, released: Released) -> None:
+        if released.effects:
+            self.observer.released(released.effects)
+            self._releaser.release(released, self.fold.acceptance.epoch)
 
     def _may_say_again(self) -> bool:
         """Tell whether something is queued that follows from accepted decisions (P4)."""
@@ -441,6 +451,20 @@ class Participant:
         if now_ms - self._promoted_ms < PRESENCE_LEASES * self.settings.lease_timeout_ms or not masters:
             return 0
         return min(self.settings.feature_level, *(a.feature_level for a in masters.values()))
+
+    def master_count(self, now_ms: int) -> int:
+        """Return how many masters were heard of in the last leases, this one included if it hears itself."""
+        return len(self._heard_masters(now_ms))
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset behind the last record of the log that this master knows of: received, or named by the leader."""
+        last = self.log[-1][0] if self.log else self.fold.last_offset
+        return max(last, self._leader_log_offset) + 1
+
+    def oldest_word_ms(self) -> int | None:
+        """Return when the TaskManager that was silent for longest was heard of, by this master's clock; None where it does not lead."""
+        return self._liveness.oldest_word_ms() if self.leader is not None else None
 
     def _heard_masters(self, now_ms: int) -> dict[str, _Announced]:
         """Return the masters that were heard of in the last leases, and forget the others."""
