@@ -7,10 +7,20 @@ all its terms.
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
+from typing import Final
 
+from eventflink.entrypoint.tail import TailFailed
+from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
 from eventflink.leadership.observer import Observer
+from eventflink.leadership.wires import AppendFailed
 from eventflink.master.effects import Effect
 from eventflink.metrics.definitions import LATENCY_BOUNDARIES, Histogram
+
+END_REASONS: Final = (
+    "Resigned",
+    *(error.__name__ for error in (Deposed, LeadershipEnded, ApplyFailed, AppendFailed, TailFailed)),
+)
+"""Why a leadership usually ends; that it never did is a number, too."""
 
 
 class LeadershipMetrics(Observer):
@@ -24,7 +34,7 @@ class LeadershipMetrics(Observer):
         self.events: Counter[str] = Counter()
         self.effects: Counter[str] = Counter()
         self.leaderships_begun = 0
-        self.leaderships_ended: Counter[str] = Counter()
+        self.leaderships_ended: Counter[str] = Counter(dict.fromkeys(END_REASONS, 0))
         self._leads = False
         self._began_s = 0.0
         self._appended_s: deque[float] = deque()

@@ -8,7 +8,6 @@ has no such numbers until then.
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
 from eventflink.events.log_events import RegionRestarted
@@ -19,9 +18,6 @@ from eventflink.master.job_master import JobMaster
 from eventflink.metrics import catalogue as c
 from eventflink.metrics.registry import Collect, Samples
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus, Role
-
-MAX_TASKS: Final = 10_000
-"""How many subtasks are counted by job in one scrape: more would hold up decisions for milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +170,11 @@ def _collect_live_jobs(max_jobs: int, view: StateView, samples: Samples) -> None
     for job in view.fold.master.dispatcher.jobs.values():
         if job.status in TERMINAL_JOB_STATUSES:
             continue
-        tasks += _task_count(job)
-        if told == max_jobs or tasks > MAX_TASKS:
+        if told == max_jobs or tasks + (count := _task_count(job)) > c.MAX_JOB_TASKS:
             left_out += 1
             continue
         told += 1
+        tasks += count
         _tell_job(view, job, samples)
     samples.add(c.JOBS_LEFT_OUT, left_out)
 

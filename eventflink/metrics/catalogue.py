@@ -9,6 +9,9 @@ from typing import Final
 from eventflink.metrics.definitions import Metric, MetricType
 from eventflink.model.metric_settings import MetricScope
 
+MAX_JOB_TASKS: Final = 10_000
+"""How many subtasks are counted by job in one scrape: more would hold up decisions for milliseconds."""
+
 METRICS: Final[list[Metric]] = []
 """All of them, in the order of the documentation."""
 
@@ -34,9 +37,7 @@ _JM, _JOB, _TM, _TASK, _PROCESS = (
 
 # -- masters: leadership -------------------------------------------------------------------------------------------
 
-IS_LEADER = _define(
-    _GAUGE, _JM, "is_leader", "1 while this master leads. Summed over the masters of a cluster it is 1, or for a moment 0."
-)
+IS_LEADER = _define(_GAUGE, _JM, "is_leader", "1 while this master leads. Summed over the masters of a cluster it is 1, or for a moment 0.")
 ROLE = _define(_GAUGE, _JM, "role", "1 for the role that it has; none has 1 while it builds its state from the log.", "role")
 EPOCH = _define(_GAUGE, _JM, "epoch", "The newest epoch of the log that it has read: each change of leader adds one.")
 RANK = _define(
@@ -54,8 +55,8 @@ LEADERSHIPS_ENDED = _define(
     _COUNTER,
     _JM,
     "leaderships_ended_total",
-    "How often it ceased to lead, by reason: `Resigned` (stopped in order), `Deposed` (somebody else leads), `AppendFailed`, `ApplyFailed`, "
-    "`TailFailed`, `LeadershipEnded` (a decision was not read back within the lease, or a turn failed).",
+    "How often it ceased to lead, by reason: `Resigned` (in order), `Deposed` (somebody else leads), `AppendFailed`, `ApplyFailed`, "
+    "`TailFailed`, `LeadershipEnded` (a decision was not read back within the lease, or a turn failed), or what was wrong with the log.",
     "reason",
 )
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from eventflink.metrics.catalogue import METRICS
+from eventflink.metrics.catalogue import MAX_JOB_TASKS, METRICS
 from eventflink.metrics.definitions import LATENCY_BOUNDARIES, Metric
 from eventflink.metrics.registry import ASK_TIMEOUT_S, SHARED_S
 from eventflink.metrics.server import MAX_SCRAPES, SCRAPE_TIMEOUT_S
@@ -53,15 +53,15 @@ imported; it asks for the Prometheus that it is to use.
 
 - The server has a thread of its own. What a loop owns is read in a turn of that loop, between two decisions or two beats, as plain numbers;
   labels and text are made in the server's threads.
-- What comes from the replicated state is read as every read is: of accepted decisions only. A leader that waits for its decisions to be read
-  back tells everything but the state.
-- A scrape waits {ASK_TIMEOUT_S:g} s at most for those it asks, and takes {SCRAPE_TIMEOUT_S:g} s at most; {MAX_SCRAPES} can be under way. Scrapes within
-  {SHARED_S:g} s of each other get the same answer.
+- What comes from the replicated state is read as every read is: of accepted decisions only. A leader that waits for its decisions to be
+  read back tells everything but the state.
+- A scrape waits {ASK_TIMEOUT_S:g} s at most for those it asks, and takes {SCRAPE_TIMEOUT_S:g} s at most; {MAX_SCRAPES} can be under way.
+  Scrapes within {SHARED_S:g} s of each other get the same answer.
 - A collector that fails or comes too late costs its own metrics, and is counted in `eventflink_metrics_collector_failures_total`.
   While a master builds its state from the log, `state` is counted there.
-- No label is unbounded: live jobs have metrics of their own up to `metrics.max-jobs` (and up to 10,000 tasks together), the oldest
-  first, and `eventflink_jobmanager_jobs_without_metrics` says how many are left out. Running tasks have theirs at their TaskExecutor, whose
-  slots bound them.
+- No label is unbounded: live jobs have metrics of their own up to `metrics.max-jobs` (and up to {MAX_JOB_TASKS:,} tasks together), the
+  oldest first, and `eventflink_jobmanager_jobs_without_metrics` says how many are left out. Running tasks have theirs at their
+  TaskExecutor, whose slots bound them.
 
 ## Scopes
 
@@ -82,11 +82,12 @@ processor:
 | path | needs | answers |
 |---|---|---|
 | `GET /threads` | `metrics.thread-dump.enabled` | The stacks of all Python threads, as text. |
-| `GET /profile?seconds=N` | `metrics.profiler.enabled` | After N seconds (10; at most `metrics.profiler.max-duration`) what the threads did, a line for each stack, as flame graph tools read it. |
+| `GET /profile?seconds=N` | `metrics.profiler.enabled` | What the threads did in N seconds, as collapsed stacks, a line for each. |
 
-A stack of a profile weighs the processor time of its thread in microseconds; with `&clock=wall` it weighs how often it was seen, waiting included.
-The process looks at itself a hundred times a second: no privilege is needed, and code outside the interpreter shows as the Python line
-that called it. One profile is taken at a time. Both answer while the loop that decides hangs.
+N is 10 unless it is said, and at most `metrics.profiler.max-duration`. A stack weighs the processor time that its thread used, in
+microseconds; with `&clock=wall` it weighs how often it was seen, waiting included. The process looks at itself a hundred times a
+second: no privilege is needed, and code outside the interpreter shows as the Python line that called it. One profile is taken at a
+time. Both answer while the loop that decides hangs.
 
     curl -s 'localhost:9249/profile?seconds=30' | flamegraph.pl > master.svg
 

@@ -36,6 +36,7 @@ def _collect_host(_context: None, samples: Samples) -> None:
 
 
 def _collect_disk(data_directory: Path, _context: None, samples: Samples) -> None:
-    usage = psutil.disk_usage(str(data_directory))
+    present = next(path for path in (data_directory, *data_directory.parents) if path.exists())  # It is made when it is first needed.
+    usage = psutil.disk_usage(str(present))
     samples.add(c.DISK, usage.total)
     samples.add(c.DISK_FREE, usage.free)

@@ -12,13 +12,13 @@ import time
 import types
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from eventflink.metrics.service import MetricsServer, serve_metrics
+from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
@@ -104,7 +104,7 @@ class TaskExecutor:
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
         self._writer = ReportsWriter(*ids, configuration.self_fence_timeout_ms, self._inbox, self._protocol)
         self._uploader = FileUploader(log_directory, settings.upload_limit)
-        self._metrics: MetricsServer | None = None
+        self._stop_metrics: Callable[[], None] = lambda: None
         self._next_guardian_check_ms = 0
         self._end: Stopped | None = None
 
@@ -158,7 +158,9 @@ class TaskExecutor:
         configuration = self._configuration
         if configuration.metrics_ports:
             registry = task_executor_registry(configuration, runtime_directory, self._inbox, self._look)
-            self._metrics = serve_metrics(registry, configuration)
+            server = serve_metrics(registry, configuration)
+            if server is not None:
+                self._stop_metrics = server.stop
 
     def _look(self, now_ms: int) -> TaskExecutorView:
         """Return what metrics are read from; called in this loop only."""
@@ -215,14 +217,13 @@ class TaskExecutor:
     def _close(self) -> None:
         """End everything that was started, whatever ended the loop; the guardian last, for until then it may be needed."""
         self._inbox.close()
-        if self._metrics is not None:
-            self._metrics.stop()
         orderly = self._end is not None or self._stopping.is_set()
         undelivered = self._writer.close(_FLUSH_TIMEOUT_S)
         if undelivered:
             _LOGGER.warning("ReportsUndelivered records=%d", undelivered)
         self._processes.close()
         self._reader.close(_JOIN_TIMEOUT_S)
+        self._stop_metrics()
         self._lease.release()
         if orderly:
             self._guardian.close()

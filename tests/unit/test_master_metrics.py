@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from eventflink.entrypoint import master_collectors
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
 from eventflink.entrypoint.master_collectors import MasterView
 from eventflink.entrypoint.master_metrics import master_registry
@@ -14,6 +13,7 @@ from eventflink.events.codec import ReportsCodec
 from eventflink.events.effects import TaskDeployment
 from eventflink.events.inputs import Heartbeat, ReportSnapshot, SlotOffer, TaskManagerRegistration, TaskManagerReport, TaskStateReport
 from eventflink.events.topics import Topic
+from eventflink.metrics import catalogue
 from eventflink.model.configuration import Configuration, build_configuration
 from eventflink.model.statuses import ExecutionState
 from tests.support.cluster import graph, vertex
@@ -97,7 +97,8 @@ def test_a_leader_tells_what_its_cluster_has_and_does() -> None:
     assert scrape.by("role", f"{JM}role") == {"LEADER": 1}
     assert scrape.one(f"{JM}epoch") == 1
     assert scrape.one(f"{JM}leaderships_begun_total") == 1
-    assert scrape.values(f"{JM}leaderships_ended_total") == []
+    assert scrape.by("reason", f"{JM}leaderships_ended_total") == {}
+    assert scrape.one(f"{JM}leaderships_ended_total", reason="Deposed") == 0
     assert scrape.one(f"{JM}task_managers") == 1
     assert (scrape.one(f"{JM}task_slots_registered"), scrape.one(f"{JM}task_slots_free")) == (3, 0)
     assert scrape.one(f"{JM}pending_slot_requests") == 1
@@ -144,7 +145,7 @@ def test_live_jobs_have_metrics_of_their_own() -> None:
 def test_beyond_the_bounds_jobs_are_left_out_and_counted(
     max_jobs: int, max_tasks: int, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(master_collectors, "MAX_TASKS", max_tasks)
+    monkeypatch.setattr(catalogue, "MAX_JOB_TASKS", max_tasks)
     measured = Measured(**{"metrics.max-jobs": max_jobs})
     node = measured.start("m-1")
     measured.world.leader()
@@ -155,6 +156,19 @@ def test_beyond_the_bounds_jobs_are_left_out_and_counted(
     assert sorted(scrape.by("job_id", f"{JM}job_status")) == told
     assert scrape.one(f"{JM}jobs_without_metrics") == 5 - len(told)
     assert scrape.by("status", f"{JM}jobs") == {"RUNNING": 5}
+
+
+def test_a_job_that_is_too_large_leaves_out_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "MAX_JOB_TASKS", 7)
+    measured = Measured()
+    node = measured.start("m-1")
+    measured.world.leader()
+    for job_id, parallelism in (("large", 8), ("small", 7)):
+        measured.world.submit(graph(vertex("v", parallelism=parallelism)), job_id)
+    measured.world.run(100)
+    scrape = measured.scrape(node)
+    assert set(scrape.by("job_id", f"{JM}job_status")) == {"small"}
+    assert scrape.one(f"{JM}jobs_without_metrics") == 1
 
 
 def test_a_standby_tells_the_same_of_the_cluster_and_how_far_it_lags_behind() -> None:

@@ -113,6 +113,11 @@ def test_the_process_and_its_host_are_told() -> None:
     assert not {name for name in quiet if name.startswith("eventflink_host_")}
 
 
+def test_a_data_directory_that_is_not_there_yet_has_the_disk_on_which_it_will_be() -> None:
+    scrape = scrape_registry(registry_of(**{"data.directory": "/not/there/yet"}))
+    assert scrape.one("eventflink_host_data_directory_bytes") > 0
+
+
 def test_the_global_registry_is_not_touched() -> None:
     before = prometheus_client.generate_latest()
     registry = registry_of()
@@ -130,7 +135,8 @@ def test_a_histogram_is_told_in_cumulative_buckets() -> None:
     scrape = scrape_registry(registry)
     name = "eventflink_jobmanager_decide_latency_seconds"
     assert [scrape.one(f"{name}_bucket", le=le) for le in ("0.1", "1.0", "+Inf")] == [2, 3, 4]
-    assert (scrape.one(f"{name}_count"), scrape.one(f"{name}_sum")) == (4, pytest.approx(7.65))
+    assert scrape.one(f"{name}_count") == 4
+    assert scrape.one(f"{name}_sum") == pytest.approx(7.65)
 
 
 def test_wrong_labels_are_the_collectors_failure(caplog: pytest.LogCaptureFixture) -> None:
@@ -177,7 +183,12 @@ def test_a_source_that_never_answers_is_waited_for_once_and_asked_once() -> None
 def test_scrapes_in_quick_succession_share_one_answer() -> None:
     counts: list[int] = []
     registry = registry_of()
-    registry.add("some", ask_directly, {"epoch": lambda _, s: (counts.append(1), s.add(c.EPOCH, len(counts)))[1]})
+
+    def count(_: None, samples: Samples) -> None:
+        counts.append(1)
+        samples.add(c.EPOCH, len(counts))
+
+    registry.add("some", ask_directly, {"epoch": count})
     assert [scrape_registry(registry).one("eventflink_jobmanager_epoch") for _ in range(5)] == [1] * 5
     time.sleep(0.25)
     assert scrape_registry(registry).one("eventflink_jobmanager_epoch") == 2
@@ -201,7 +212,7 @@ def test_it_serves_prometheus_text_and_openmetrics() -> None:
         assert scrape_address(address).one("eventflink_process_threads") > 1
         _, content_type, text = get(address, "/metrics", Accept="application/openmetrics-text; version=1.0.0")
         assert content_type.startswith("application/openmetrics-text")
-        assert "process_cpu_seconds" in {family.name for family in parse_openmetrics(text)}
+        assert "process_cpu_seconds" in {family.name for family in parse_openmetrics(text)}  # type: ignore[no-untyped-call]
         assert get(address, "/")[0] == get(address, "/nothing")[0] == 404
 
 

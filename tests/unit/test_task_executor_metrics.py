@@ -17,7 +17,15 @@ from eventflink.model.configuration import build_configuration
 from eventflink.model.statuses import TaskType
 from eventflink.taskexecutor.kafka_links import Inbox
 from eventflink.taskexecutor.metrics import TaskExecutorView, task_executor_registry
-from eventflink.taskexecutor.process_events import Failed, Finished, ForkServerDied, TaskInitialized, TaskLaunched, TaskProcessEnded
+from eventflink.taskexecutor.process_events import (
+    Failed,
+    Finished,
+    ForkServerDied,
+    Outcome,
+    TaskInitialized,
+    TaskLaunched,
+    TaskProcessEnded,
+)
 from eventflink.taskexecutor.protocol import ProtocolSettings, SendHeartbeat, TaskExecutorProtocol
 from eventflink.taskexecutor.spark_server import SERVER_FILE, open_lock, try_lock
 from tests.support.scrapes import Scrape, scrape_registry
@@ -142,7 +150,8 @@ def test_a_task_whose_process_is_gone_has_its_age_only(tmp_path: Path) -> None:
 def test_starts_ends_and_refusals_are_counted_over_all_instances(tmp_path: Path) -> None:
     loop = MainLoop(tmp_path)
     protocol = loop.protocol
-    for subtask, outcome in enumerate([Finished(()), Failed(FailureCause("ValueError", "no")), Finished(())]):
+    outcomes: list[Outcome] = [Finished(()), Failed(FailureCause("ValueError", "no")), Finished(())]
+    for subtask, outcome in enumerate(outcomes):
         attempt = loop.deploy(subtask, subtask, 77)
         protocol.on_process_event(TaskProcessEnded(attempt, outcome), loop.now_ms)
     loop.deploy(3, 0, 77)
