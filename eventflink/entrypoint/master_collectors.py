@@ -6,6 +6,7 @@ has no such numbers until then.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,6 +29,8 @@ class MasterView:
     """None between two terms."""
     log_end_offset: int | None
     """Where the log ended by the broker's last word."""
+    held_back: Mapping[Topic, int]
+    """How many records of which topics lie behind a client's open transaction."""
     effects_failed: int
     now_ms: int
     """The master's monotonic clock."""
@@ -98,6 +101,7 @@ def _collect_inboxes(view: MasterView, samples: Samples) -> None:
         samples.add(c.INBOX_LENGTH, len(inbox.waiting) + len(inbox.decided), topic)
         samples.add(c.INBOX_BYTES, inbox.byte_count, topic)
         samples.add(c.INBOX_PAUSED, float(Topic(topic) in participant.is_paused), topic)
+        samples.add(c.HELD_BACK, view.held_back.get(Topic(topic), 0), topic)
 
 
 def _collect_heartbeats(view: MasterView, samples: Samples) -> None:

@@ -178,8 +178,9 @@ class MasterProcess:
 
     def measure(self) -> MasterView:
         """Return what metrics are read from; to be called in the event loop."""
-        end_offset = None if self._tail is None else self._tail.log_end_offset()
-        return MasterView(self.participant, end_offset, self._effects.failed_count, monotonic_ms(), wall_ms())
+        tail = self._tail
+        end_offset, held_back = (tail.log_end_offset(), tail.held_back()) if tail is not None else (None, {})
+        return MasterView(self.participant, end_offset, held_back, self._effects.failed_count, monotonic_ms(), wall_ms())
 
     async def _drop_tail(self) -> None:
         tail, self._tail = self._tail, None

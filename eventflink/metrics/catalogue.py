@@ -97,6 +97,9 @@ UNCONFIRMED_AGE = _define(
 INBOX_LENGTH = _define(_GAUGE, _JM, "inbox_length", "Inputs that are held because no accepted decision answers them yet.", "topic")
 INBOX_BYTES = _define(_GAUGE, _JM, "inbox_bytes", "Their size.", "topic")
 INBOX_PAUSED = _define(_GAUGE, _JM, "inbox_paused", "1 while reading pauses because the inbox is full; Kafka keeps the rest.", "topic")
+HELD_BACK = _define(
+    _GAUGE, _JM, "inputs_held_back", "Inputs that cannot be read yet because they lie behind a client's open transaction.", "topic"
+)
 FOLLOW_UPS = _define(_GAUGE, _JM, "follow_ups", "Consequences in the state that wait to be decided.")
 EFFECTS = _define(
     _COUNTER, _JM, "effects_released_total", "Effects of accepted decisions that were sent, those sent again included.", "effect"

@@ -46,7 +46,7 @@ class Measured:
 
         def look() -> MasterView:
             participant = present.participant if present is not None else None
-            return MasterView(participant, self.log_end_offset, 3, self.world.now_ms, self.world.wall_ms)
+            return MasterView(participant, self.log_end_offset, {Topic.COMMANDS: 12}, 3, self.world.now_ms, self.world.wall_ms)
 
         async def scrape() -> Scrape:
             loop = asyncio.get_running_loop()
@@ -106,6 +106,7 @@ def test_a_leader_tells_what_its_cluster_has_and_does() -> None:
     assert scrape.one(f"{JM}oldest_heartbeat_age_seconds") >= 0.7
     assert scrape.by("status", f"{JM}jobs") == {"RUNNING": 2}
     assert scrape.one(f"{JM}effect_records_failed_total") == 3
+    assert scrape.by("topic", f"{JM}inputs_held_back") == {"commands": 12}
     log = measured.world.log
     accepted = measured.world.accepted()
     assert scrape.one(f"{JM}log_offset") == len(log) - 1
@@ -210,10 +211,12 @@ def test_a_change_of_leader_shows_at_both() -> None:
     world.run_until(lambda: standby.participant.leader is not None)
     world.run(100)
     leader.is_frozen = False
-    measured.world.run(200)
+    world.append(world.log[1])  # As a leader does that has not heard of its fall.
+    world.run(200)
     measured.work["m-1"].ended(type(leader.ends[-1]).__name__)
     of_former, of_new = measured.scrape(leader), measured.scrape(standby)
     assert of_new.one(f"{JM}is_leader") == 1
+    assert of_new.one(f"{JM}log_decisions_rejected_total") == of_former.one(f"{JM}log_decisions_rejected_total") == 1
     assert of_new.one(f"{JM}epoch") == of_former.one(f"{JM}epoch") == 2
     assert of_former.one(f"{JM}is_leader") == 0
     assert of_former.by("reason", f"{JM}leaderships_ended_total") == {"Deposed": 1}
