@@ -177,3 +177,14 @@ def test_when_the_leader_is_killed_the_standby_says_that_it_leads(measured: Meas
     assert scrape.one(f"{JM}decisions_total") == sum(decided)
     assert task_executor.by("state", f"{TM}task_ends_total") == {"FINISHED": 6, "FAILED": 2}
     assert task_executor.values(f"{TM}task_age_seconds") == []
+
+
+def test_without_a_port_nothing_listens_and_a_port_that_is_taken_stops_nobody(measured: Measured) -> None:
+    cluster = measured.cluster
+    taken = measured.address_of("first").rpartition(":")[2]
+    for name, port in (("silent", ""), ("unlucky", taken)):
+        cluster.start(name, "taskexecutor", **{"taskmanager.id": name, "metrics.reporter.prom.port": port})
+    cluster.wait_for(lambda fold: {"silent", "unlucky"} <= fold.master.resource_manager.task_managers.keys(), "both registered")
+    assert "Metrics" not in cluster.output("silent")
+    assert f"MetricsNotServed reason=metrics.reporter.prom.port {taken}: none can be listened on" in cluster.output("unlucky")
+    assert measured.scrape_at_rest("first").one(f"{JM}task_managers") == 3

@@ -11,7 +11,15 @@ from eventflink.entrypoint.master_collectors import MasterView
 from eventflink.entrypoint.master_metrics import master_registry
 from eventflink.events.codec import ReportsCodec
 from eventflink.events.effects import TaskDeployment
-from eventflink.events.inputs import Heartbeat, ReportSnapshot, SlotOffer, TaskManagerRegistration, TaskManagerReport, TaskStateReport
+from eventflink.events.inputs import (
+    ConfirmSnapshot,
+    Heartbeat,
+    ReportSnapshot,
+    SlotOffer,
+    TaskManagerRegistration,
+    TaskManagerReport,
+    TaskStateReport,
+)
 from eventflink.events.topics import Topic
 from eventflink.metrics import catalogue
 from eventflink.model.configuration import Configuration, build_configuration
@@ -223,6 +231,34 @@ def test_a_change_of_leader_shows_at_both() -> None:
     assert of_former.one(f"{JM}leaderships_begun_total") == of_new.one(f"{JM}leaderships_begun_total") == 1
 
 
+def test_what_a_fall_left_unconfirmed_is_no_latency_of_the_next_leadership() -> None:
+    measured = Measured()
+    node = measured.start("m-1")
+    world = measured.world
+    world.leader()
+    world.run(100)
+    node.is_blind = True
+    for number in range(3):
+        world.command(f"r-{number}")
+    world.run_until(lambda: bool(node.ends))
+    work = measured.work["m-1"]
+    work.ended(type(node.ends[0]).__name__)
+    work.ended("TermEnded")
+    unread, before = work.decisions - sum(work.read_back_latency.counts), sum(work.read_back_latency.counts)
+    assert unread >= 1
+    node.is_blind = False
+    world.run(200)
+    assert sum(work.read_back_latency.counts) == before  # What comes back now is the log of somebody who fell.
+    world.run_until(lambda: node.participant.leader is not None)
+    world.run(500)
+    scrape = measured.scrape(node)
+    assert scrape.one(f"{JM}leaderships_begun_total") == 2
+    assert scrape.by("reason", f"{JM}leaderships_ended_total") == {"LeadershipEnded": 1}
+    read_back = scrape.one(f"{JM}append_to_read_back_latency_seconds_count")
+    assert read_back == scrape.one(f"{JM}decisions_total") - unread
+    assert not work._appended_s  # Nothing of before is left, so each was measured from its own append.
+
+
 def test_a_full_inbox_says_that_its_reading_pauses() -> None:
     measured = Measured()
     node = measured.start("m-1", capacity=64)
@@ -268,6 +304,9 @@ def test_snapshots_show_with_their_offsets() -> None:
     scrape = measured.scrape(node)
     assert (scrape.one(f"{JM}snapshots"), scrape.one(f"{JM}newest_snapshot_offset")) == (1, 1)
     assert scrape.one(f"{JM}newest_confirmed_snapshot_offset") == -1
+    world.send(ConfirmSnapshot(request_id="c", actor="m-1", snapshot_id="s-1", log_offset=1, digest="d", confirmed_by="m-1"))
+    world.run(100)
+    assert measured.scrape(node).one(f"{JM}newest_confirmed_snapshot_offset") == 1
 
 
 def test_what_is_not_accepted_is_in_no_number_of_the_state() -> None:

@@ -1,6 +1,8 @@
 """The registry, the server and what they promise: bounds in time and number, one failure costs one collector, nothing is global."""
 
 import asyncio
+import contextlib
+import http.client
 import logging
 import re
 import socket
@@ -8,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import Any
 
 import prometheus_client
@@ -33,7 +34,7 @@ def registry_of(**configuration: Any) -> MetricRegistry:
     return new_registry(build_configuration(keys, "test"), MetricScope.JOBMANAGER, {"jm_id": "m-1"})
 
 
-@contextmanager
+@contextlib.contextmanager
 def serving(registry: MetricRegistry, **settings: Any) -> Iterator[str]:
     server = MetricsServer(registry, ServerSettings("127.0.0.1", range(1), **settings))
     try:
@@ -142,8 +143,10 @@ def test_a_histogram_is_told_in_cumulative_buckets() -> None:
 def test_wrong_labels_are_the_collectors_failure(caplog: pytest.LogCaptureFixture) -> None:
     registry = registry_of()
     registry.add("some", ask_directly, {"wrong": lambda _, s: s.add(c.EPOCH, 3, "what"), "right": lambda _, s: s.add(c.RANK, 1)})
+    scrape_registry(registry)
+    time.sleep(0.25)
     scrape = scrape_registry(registry)
-    assert scrape.by("collector", FAILURES) == {"wrong": 1}
+    assert scrape.by("collector", FAILURES) == {"wrong": 2}
     assert scrape.one("eventflink_jobmanager_rank") == 1
     assert len([r for r in caplog.records if "MetricsNotCollected collector=wrong" in r.message]) == 1
 
@@ -270,6 +273,11 @@ def test_stacks_and_profiles_are_refused_unless_they_are_allowed() -> None:
             assert get(address, path)[0] == 400, path
 
 
+def get_or_lose(address: str, path: str) -> None:
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        get(address, path)
+
+
 def test_one_profile_at_a_time_and_none_outlives_its_server() -> None:
     with serving(registry_of(), profiler=True, max_profile_s=60) as address:
         thread = threading.Thread(target=lambda: get(address, "/profile?seconds=1&clock=wall"))
@@ -278,10 +286,15 @@ def test_one_profile_at_a_time_and_none_outlives_its_server() -> None:
         assert get(address, "/profile?seconds=1")[0] == 503
         assert get(address, "/metrics")[0] == 200
         thread.join()
-        threading.Thread(target=lambda: get(address, "/profile?seconds=50&clock=wall"), daemon=True).start()
+        asking = threading.Thread(target=lambda: get_or_lose(address, "/profile?seconds=50&clock=wall"))
+        asking.start()
         time.sleep(0.3)
-        began = time.monotonic()
-    assert time.monotonic() - began < 8
+    asking.join(10)
+    assert not asking.is_alive()
+    deadline = time.monotonic() + 10
+    while any(thread.name.startswith("metrics-profile") for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 # -- threads --------------------------------------------------------------------------------------------------------
@@ -292,7 +305,7 @@ def spin(ended: threading.Event) -> None:
         sum(range(1_000))
 
 
-@contextmanager
+@contextlib.contextmanager
 def busy_and_idle() -> Iterator[None]:
     ended = threading.Event()
     threads = [threading.Thread(target=spin, args=(ended,), name="busy; one"), threading.Thread(target=ended.wait, name="idle")]
