@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from eventflink.model.metric_settings import MetricScope, read_ports, scope_labels
 from eventflink.model.statuses import RestartStrategyType
 
 
@@ -24,6 +25,13 @@ class ConfigurationError(Exception):
 
 FACTORY_PATTERN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+_METRIC_SCOPES = {
+    "metrics_scope_jm": MetricScope.JOBMANAGER,
+    "metrics_scope_job": MetricScope.JOB,
+    "metrics_scope_tm": MetricScope.TASKMANAGER,
+    "metrics_scope_task": MetricScope.TASK,
+}
 
 
 class Configuration(BaseModel):
@@ -186,6 +194,56 @@ class Configuration(BaseModel):
     stop_timeout_ms: int = Field(
         30_000, alias="cluster.stop-timeout", ge=100, description="How long a daemon has for its orderly end before it is killed."
     )
+    metrics_ports: str = Field(
+        "",
+        alias="metrics.reporter.prom.port",
+        description="Where a process serves its metrics to Prometheus: a port, a range of which it takes the first free one, or 0 for any. "
+        "Empty: nowhere.",
+    )
+    metrics_bind_host: str = Field(
+        "127.0.0.1", alias="metrics.reporter.prom.bind-host", description="The interface on which it serves them, without authentication."
+    )
+    metrics_scope_jm: str = Field(
+        "<cluster_id>.<host>.jobmanager.<jm_id>", alias="metrics.scope.jm", description="The labels of a master's metrics."
+    )
+    metrics_scope_job: str = Field(
+        "<cluster_id>.<host>.jobmanager.<jm_id>.<job_id>.<job_name>",
+        alias="metrics.scope.jm-job",
+        description="The labels of the metrics of a live job.",
+    )
+    metrics_scope_tm: str = Field(
+        "<cluster_id>.<host>.taskmanager.<tm_id>", alias="metrics.scope.tm", description="The labels of a TaskExecutor's metrics."
+    )
+    metrics_scope_task: str = Field(
+        "<cluster_id>.<host>.taskmanager.<tm_id>.<job_id>.<task_id>.<subtask_index>.<task_attempt_num>",
+        alias="metrics.scope.task",
+        description="The labels of the metrics of a running task.",
+    )
+    metrics_max_jobs: int = Field(
+        100,
+        alias="metrics.max-jobs",
+        ge=0,
+        le=10_000,
+        description="So many live jobs have metrics of their own, the oldest first.",
+    )
+    metrics_system_resource: bool = Field(
+        True,  # noqa: FBT003 - a default, not an argument
+        alias="metrics.system-resource",
+        description="Whether a process tells of its host as well: processors, memory, the disk of data.directory.",
+    )
+    thread_dump_enabled: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="metrics.thread-dump.enabled",
+        description="Whether who reaches the metrics may see the stacks of all threads.",
+    )
+    profiler_enabled: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="metrics.profiler.enabled",
+        description="Whether who reaches the metrics may have the process profile itself for a while.",
+    )
+    profiler_max_duration_ms: int = Field(
+        60_000, alias="metrics.profiler.max-duration", ge=1000, le=600_000, description="The longest while of that."
+    )
 
     @field_validator("restart_strategy", mode="before")
     @classmethod
@@ -197,6 +255,23 @@ class Configuration(BaseModel):
     def _check_high_availability(cls, value: str) -> str:
         if value not in ("kafka", "none", "zookeeper") and not FACTORY_PATTERN.fullmatch(value):
             raise ValueError(f"'{value}' is no election: kafka, none, zookeeper, or package.module:Factory")
+        return value
+
+    @field_validator("metrics_ports", mode="before")
+    @classmethod
+    def _read_metrics_ports(cls, value: object) -> object:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value  # YAML reads a single port as a number.
+
+    @field_validator("metrics_ports")
+    @classmethod
+    def _check_metrics_ports(cls, value: str) -> str:
+        read_ports(value)
+        return value
+
+    @field_validator("metrics_scope_jm", "metrics_scope_job", "metrics_scope_tm", "metrics_scope_task")
+    @classmethod
+    def _check_metrics_scope(cls, value: str, info: ValidationInfo) -> str:
+        scope_labels(_METRIC_SCOPES[info.field_name or ""], value)
         return value
 
     @field_validator("cluster_id", "master_id", "task_manager_id")
@@ -221,6 +296,11 @@ class Configuration(BaseModel):
                 f"({self.kill_timeout_ms}) must be less than heartbeat.interval * heartbeat.missed-beats ({self.loss_timeout_ms})"
             )
         return self
+
+    @property
+    def metric_labels(self) -> dict[MetricScope, tuple[str, ...]]:
+        """Which variables are labels, by scope."""
+        return {scope: scope_labels(scope, getattr(self, name)) for name, scope in _METRIC_SCOPES.items()}
 
     @property
     def loss_timeout_ms(self) -> int:

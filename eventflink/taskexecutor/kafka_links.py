@@ -77,6 +77,18 @@ class Inbox:
             pass
         return items
 
+    def offer(self, item: Input) -> bool:
+        """Hand the item to the main loop if there is room for it; tell whether there was."""
+        try:
+            self._queue.put_nowait(item)
+        except queue.Full:
+            return False
+        return not self._closed.is_set()
+
+    def __len__(self) -> int:
+        """Return how many items wait."""
+        return self._queue.qsize()
+
     def close(self) -> None:
         """Take nothing more, and let nobody wait."""
         self._closed.set()

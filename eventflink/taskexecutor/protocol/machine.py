@@ -36,7 +36,8 @@ from eventflink.taskexecutor.protocol.actions import (
     Stopped,
     UploadFile,
 )
-from eventflink.taskexecutor.protocol.attempts import AttemptTable
+from eventflink.taskexecutor.protocol.attempts import AttemptTable, KnownAttempt
+from eventflink.taskexecutor.protocol.tally import Tally
 from eventflink.taskexecutor.protocol.unsaid import Unsaid
 
 _EPOCH_OF_NO_LEADER = -1
@@ -61,7 +62,8 @@ class TaskExecutorProtocol:
         """Do nothing yet: `start` begins."""
         self._settings = settings
         self._outbox = Outbox()
-        self._table = AttemptTable(settings, "", self._outbox)
+        self.tally = Tally()
+        self._table = AttemptTable(settings, "", self._outbox, self.tally)
         self.phase = Phase.NEW
         self.instance_id = ""
         self.newest_epoch = _EPOCH_OF_NO_LEADER
@@ -102,7 +104,8 @@ class TaskExecutorProtocol:
         self.phase = Phase.REGISTERING
         self.instance_id = instance_id
         self._begun_at_ms = max(wall_clock_ms, self._begun_at_ms + 1)  # A clock that was set back does not make it the older one.
-        self._table = AttemptTable(self._settings, instance_id, self._outbox)
+        self._table = AttemptTable(self._settings, instance_id, self._outbox, self.tally)
+        self.tally.instances += 1
         self._registrations = []
         self._registration_count = 0
         self._alive_ms = None
@@ -165,6 +168,7 @@ class TaskExecutorProtocol:
         """Kafka has the beat that was sent at `sent_at_ms`."""
         if self._alive_ms is not None:  # A beat of an earlier instance was sent before this one's registration.
             self._alive_ms = max(self._alive_ms, sent_at_ms)
+        self.tally.beats_acknowledged += 1
         return self._settle(now_ms)
 
     def on_reports_delivered(
@@ -194,6 +198,30 @@ class TaskExecutorProtocol:
             self._uploads.discard(request_id)
             self._report_upload(request_id, blob_key, error)
         return self._settle(now_ms)
+
+    @property
+    def acknowledged_ms(self) -> int | None:
+        """When the newest beat or registration of this instance that Kafka has was sent; None: it has none yet."""
+        return self._alive_ms
+
+    @property
+    def has_fork_server(self) -> bool:
+        """Whether a fork server was started and has not died."""
+        return self._fork_server_up
+
+    @property
+    def free_slots(self) -> int:
+        """How many slots nobody has."""
+        return self._table.free_slots
+
+    @property
+    def upload_count(self) -> int:
+        """How many uploads are under way."""
+        return len(self._uploads)
+
+    def live_attempts(self) -> list[KnownAttempt]:
+        """Return the attempts that are not terminal, the oldest first."""
+        return self._table.live_attempts()
 
     def stop(self, now_ms: int, reason: str, *, failed: bool = False) -> list[Action]:
         """End all tasks, say goodbye, and give `Stopped`; bounded in time."""
@@ -269,6 +297,7 @@ class TaskExecutorProtocol:
         if self.phase not in (Phase.REGISTERING, Phase.REGISTERED):
             return
         self.phase, self._end_reason = Phase.FENCING, reason
+        self.tally.fences += 1
         self._next_beat_ms = None
         self._table.end_all(now_ms, silent=True)
 
@@ -308,6 +337,7 @@ class TaskExecutorProtocol:
 
     def _send_beat(self, now_ms: int) -> None:
         self._beat_sequence += 1
+        self.tally.beats_sent += 1
         self._next_beat_ms = now_ms + self._settings.heartbeat_interval_ms
         ids = (self._settings.task_manager_id, self.instance_id)
         beat = Heartbeat(*ids, self._beat_sequence, self._table.free_slots, self._table.running_tasks)
@@ -316,6 +346,7 @@ class TaskExecutorProtocol:
     def _start_fork_server(self) -> None:
         self._fork_server_start_ms = None
         self._fork_server_up = True
+        self.tally.fork_server_starts += 1
         self._outbox.processes.append(StartForkServer())
         self._table.release_again()
 
