@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from eventflink.model.configuration import Configuration
 from eventflink.model.generated_page import write_page
+from eventflink.model.resources import parse_cpu_cores, parse_memory_size
 
 _COMMAND: Final = "python -m eventflink.model.configuration_reference --write docs/configuration.md"
 
@@ -31,8 +33,8 @@ are written flat (`heartbeat.interval: 1000`) or nested; `-D key=value` on the c
 `--cluster-id` are short for the two keys of that name. An unknown key, or a value of the wrong type or out of its bounds, is an error that
 names the key, and for an unknown key the nearest known one; nothing is started then.
 
-Durations are whole milliseconds, sizes are bytes. [conf/eventflink.yaml](../conf/eventflink.yaml) holds every key with its default,
-commented out.
+Durations are whole milliseconds. Sizes are bytes, or a whole number with `k`, `m`, `g` or `t` behind it (`512m`).
+[conf/eventflink.yaml](../conf/eventflink.yaml) holds every key with its default, commented out.
 
 """
 
@@ -55,6 +57,14 @@ def _type_of(annotation: Any) -> str:
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return "word"
     return {str: "text", int: "integer", Path: "path"}.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+_PARSED: Final = {parse_memory_size: "size", parse_cpu_cores: "number"}
+
+
+def _parsed_type(field: FieldInfo) -> str:
+    """Return what a person calls a value that is read from a text; "" for the others."""
+    return next((_PARSED[m.func] for m in field.metadata if isinstance(m, BeforeValidator) and m.func in _PARSED), "")
 
 
 def _default_of(field: FieldInfo) -> str:
@@ -92,7 +102,8 @@ def render() -> str:
     for name, field in Configuration.model_fields.items():
         key = field.alias or name
         meaning = (field.description or "").replace("|", "\\|")
-        lines.append(f"| `{key}` | {_type_of(field.annotation)} | {_default_of(field)} | {_bounds_of(field)} | {meaning} |")
+        kind = _parsed_type(field) or _type_of(field.annotation)
+        lines.append(f"| `{key}` | {kind} | {_default_of(field)} | {_bounds_of(field)} | {meaning} |")
     return _INTRODUCTION + "\n".join(lines) + "\n" + _RULES
 
 
