@@ -8,7 +8,7 @@ State is the fold of `apply` over the accepted decisions of the log, and nothing
 and ids come with the input and are written into the events.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -74,7 +74,7 @@ class MasterSettings:
     evenly_spread_out_slots: bool = True
     fail_unfulfillable_requests: bool = True
     start_up_time_ms: int = 300_000
-    """For so long after the leader was granted no request is failed as unfulfillable."""
+    """For so long after a master became the leader no request is failed as unfulfillable."""
     job_store_capacity: int = 10_000
     request_horizon: int = 1_000_000
     request_horizon_ms: int = 604_800_000
@@ -330,19 +330,13 @@ class Master:
     def _decide_fail_unfulfillable_requests(self, _value: i.FailUnfulfillableRequests, now_ms: int) -> list[LogEvent]:
         """Fail one request of each job: what becomes of the others is the job's to decide."""
         events: list[LogEvent] = []
-        for _, allocation_id in zip(range(UNFULFILLABLE_BATCH), self._unfulfillable_requests(now_ms), strict=False):
+        for _, allocation_id in zip(range(UNFULFILLABLE_BATCH), self.slot_manager.unfulfillable_requests(), strict=False):
             request = self.slot_manager.pending[allocation_id]
             job, subtask = self._job_and_subtask(request.attempt)
             reason = f"no slot can satisfy the request: {self.slot_manager.describe_wait(request.profile)}"
             events.append(e.SlotRequestUnfulfillable(allocation_id, reason))
             events.extend(job.decide_failure(subtask, FailureCause("UnfulfillableSlotRequest", reason), now_ms))
         return events
-
-    def _unfulfillable_requests(self, now_ms: int) -> Iterator[str]:
-        """Yield one request of each job that is to be failed because no slot will ever satisfy it."""
-        settings = self.settings
-        if settings.fail_unfulfillable_requests and now_ms - self.upkeep.leading_since_ms >= settings.start_up_time_ms:
-            yield from self.slot_manager.unfulfillable_requests()
 
     def _decide_restarts_due(self, due: i.RestartsDue, now_ms: int) -> list[LogEvent]:
         job = self.dispatcher.jobs.get(due.job_id)
@@ -356,11 +350,13 @@ class Master:
         """Return how many answers are kept, and since when at the longest: a request that is older is refused unread."""
         return self.settings.request_horizon, now_ms - self.settings.request_horizon_ms
 
-    def due(self, now_ms: int) -> Iterable[MasterInput]:
-        """Yield the internal inputs that are due: by the state, the settings and the time alone."""
+    def due(self, now_ms: int, leading_since_ms: int) -> Iterable[MasterInput]:
+        """Yield the internal inputs that are due: by the state, the settings, the time, and since when this master leads."""
         if self.slot_manager.overdue_request(now_ms, self.settings.slot_request_timeout_ms) is not None:
             yield i.SlotRequestTimeout()
-        if next(self._unfulfillable_requests(now_ms), None) is not None:
+        settings = self.settings
+        is_started_up = settings.fail_unfulfillable_requests and now_ms - leading_since_ms >= settings.start_up_time_ms
+        if is_started_up and next(self.slot_manager.unfulfillable_requests(), None) is not None:
             yield i.FailUnfulfillableRequests()
         if self.blocklist.has_expired(now_ms):
             yield i.UnblockTaskManagers()
@@ -449,9 +445,9 @@ class Master:
             e.DrillStepOrdered: self.upkeep.apply_drill_step_ordered,
         }
 
-    def _apply_leadership_granted(self, event: e.LeadershipGranted, at_ms: int) -> None:
+    def _apply_leadership_granted(self, event: e.LeadershipGranted, _at: int) -> None:
         self.blob_address = event.blob_address
-        self.upkeep.apply_leadership_granted(event, at_ms)
+        self.upkeep.leading_master_id = event.master_id
 
     def _apply_feature_level_raised(self, event: e.FeatureLevelRaised, at_ms: int) -> None:
         self.upkeep.apply_feature_level_raised(event, at_ms)

@@ -10,7 +10,6 @@ from eventflink.events.inputs import ConfirmSnapshot, DrillStep, ReportSnapshot
 from eventflink.events.log_events import (
     DrillStepOrdered,
     FeatureLevelRaised,
-    LeadershipGranted,
     LogEvent,
     RequestAccepted,
     RequestRejected,
@@ -19,7 +18,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.canonical import require
 from eventflink.master.inputs import RaiseFeatureLevel
-from eventflink.model.features import FIRST_LEVEL, SCHEDULING_LEVEL, UPKEEP_LEVEL
+from eventflink.model.features import FIRST_LEVEL, UPKEEP_LEVEL
 from eventflink.model.statuses import IllegalTransition
 
 MAX_SNAPSHOTS = 16
@@ -44,8 +43,6 @@ class Upkeep:
 
     feature_level: int = FIRST_LEVEL
     leading_master_id: str = ""
-    leading_since_ms: int = 0
-    """When the leader was granted, by the log's clock; 0 before the cluster had to know."""
     snapshots: dict[str, SnapshotRecord] = field(default_factory=dict)
     """The newest ones by id, the oldest first."""
 
@@ -107,19 +104,11 @@ class Upkeep:
 
     # -- apply ----------------------------------------------------------------------------------------------------
 
-    def apply_leadership_granted(self, event: LeadershipGranted, at_ms: int) -> None:
-        """Take note of who leads, and since when."""
-        self.leading_master_id = event.master_id
-        if self.feature_level >= SCHEDULING_LEVEL:
-            self.leading_since_ms = at_ms
-
-    def apply_feature_level_raised(self, event: FeatureLevelRaised, at_ms: int) -> None:
+    def apply_feature_level_raised(self, event: FeatureLevelRaised, _at: int) -> None:
         """Allow newer events."""
         if event.from_level != self.feature_level or event.to_level <= event.from_level:
             raise IllegalTransition(f"{event} does not fit the feature level {self.feature_level}")
         self.feature_level = event.to_level
-        if event.from_level < SCHEDULING_LEVEL <= event.to_level:
-            self.leading_since_ms = at_ms
 
     def apply_snapshot_taken(self, event: SnapshotTaken, _at: int) -> None:
         """Remember a snapshot; the oldest is forgotten, but never the newest confirmed one."""

@@ -242,7 +242,7 @@ class ScriptedCluster:
         self.wall_ms += milliseconds
         fresh: list[Effect] = []
         for _ in range(MAX_STEPS):
-            due = list(self.master.due(self.role.clock.read(self.monotonic_ms, self.wall_ms)))
+            due = list(self.master.due(self.role.clock.read(self.monotonic_ms, self.wall_ms), self.role.clock.began_ms))
             count = len(self.log)
             fresh += self.timer(*due)
             if len(self.log) == count:

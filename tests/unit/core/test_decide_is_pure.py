@@ -128,7 +128,7 @@ def test_what_is_due_is_told_without_a_change() -> None:
     for state in ("empty", "half", "busy", "eventful"):
         master = _master(state)
         before = master.digest()
-        due = list(master.due(LATER_MS))
+        due = list(master.due(LATER_MS, 0))
         master.due_clean_ups(LATER_MS)
         assert master.digest() == before
         assert bool(due) == (state != "empty")
