@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from typing import Any
 
 import pytest
 
@@ -74,7 +75,8 @@ def test_a_profile_has_one_spelling() -> None:
 
 def _profile(dice: random.Random) -> ResourceProfile:
     extended = tuple(ExtendedResource(name, dice.randint(1, 3)) for name in ("fpga", "gpu") if dice.random() < 0.4)
-    return ResourceProfile(*(dice.randint(0, 2) for _ in range(4)), extended_resources=extended)
+    cpu, heap, off_heap, managed = (dice.randint(0, 2) for _ in range(4))
+    return ResourceProfile(cpu, heap, off_heap, managed, extended)
 
 
 def test_containing_is_an_order_and_smaller_profiles_come_first() -> None:
@@ -116,7 +118,7 @@ def test_a_wrong_amount_in_the_configuration_is_named_with_its_key(key: str, val
 
 
 def test_a_vertex_may_ask_for_resources() -> None:
-    resources = {"cpu_cores": 0.5, "task_heap_memory": "512m", "managed_memory": 7, "extended_resources": {"gpu": 1}}
+    resources: dict[str, Any] = {"cpu_cores": 0.5, "task_heap_memory": "512m", "managed_memory": 7, "extended_resources": {"gpu": 1}}
     parsed = parse_job_graph(graph(vertex("a", **resources), vertex("b")), "test")
     asked = ResourceProfile(500, 512 << 20, managed_bytes=7, extended_resources=(ExtendedResource("gpu", 1),))
     assert [v.resources for v in parsed.vertices] == [asked, None]

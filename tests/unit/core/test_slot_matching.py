@@ -9,6 +9,7 @@ import pytest
 
 from eventflink.events.log_events import (
     FollowUpDecided,
+    RequestRejected,
     SlotAllocated,
     SlotRequestDeferred,
     SlotRequested,
@@ -189,7 +190,8 @@ class TestTurns:
         assert cluster.master.slot_manager.task_managers["tm"].profile is None
         assert not cluster.events(SlotRequestDeferred)
         [refused] = replies(cluster.submit(graph(vertex("v", cpu_cores=1)), job_id="third"))
-        assert refused.payload.code == "FeatureLevelTooLow"  # type: ignore[union-attr] - a refusal has one
+        assert isinstance(refused.payload, RequestRejected)
+        assert refused.payload.code == "FeatureLevelTooLow"
         assert "third" not in cluster.master.dispatcher.jobs
         cluster.raise_feature_level()
         assert [(e.job_id, e.requests) for e in cluster.events(SlotRequestDeferred)] == [("second", 1)]
