@@ -32,7 +32,8 @@ def decide_matches(slots: SlotManager, *, spread: bool) -> list[LogEvent]:
         count += 1
         if count == MATCH_BATCH:
             return events
-    events.extend(_decide_deferrals(slots, picker, served, MATCH_BATCH - count))
+    # Whoever is left over now is not left over by the bound of the batch: nothing that is free fits.
+    events.extend(_decide_deferrals(slots, served, MATCH_BATCH - count))
     return events
 
 
@@ -60,11 +61,9 @@ def _matches(slots: SlotManager, picker: SlotPicker) -> Iterator[tuple[str, Plac
             heapq.heapreplace(heads, (turn_of(after, slots.pending[after]), following))
 
 
-def _decide_deferrals(slots: SlotManager, picker: SlotPicker, served: dict[tuple[str, Asked], int], most: int) -> Iterator[LogEvent]:
+def _decide_deferrals(slots: SlotManager, served: dict[tuple[str, Asked], int], most: int) -> Iterator[LogEvent]:
     """Yield for each job whose requests are left over why they are, where that was not said yet."""
     for profile, jobs in slots.deferrals.untold.items():
-        if picker.has_room(profile):
-            continue
         reason = slots.why_waiting(profile)
         for job_id in jobs:
             left = len(slots.queues.waiting(job_id, profile)) - served.get((job_id, profile), 0)

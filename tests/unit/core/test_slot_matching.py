@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from eventflink.events.inputs import TaskManagerRegistration
 from eventflink.events.log_events import (
     FollowUpDecided,
     RequestRejected,
@@ -18,6 +19,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.leadership.state_codec import document_of, restore_fold
+from eventflink.master import slot_matching
 from eventflink.master.inputs import RaiseFeatureLevel
 from eventflink.master.master import MasterSettings
 from eventflink.master.slot_matching import MATCH_BATCH, decide_matches
@@ -25,7 +27,7 @@ from eventflink.master.slots import TaskManagerSlots
 from eventflink.model.features import UPKEEP_LEVEL
 from eventflink.model.resources import ExtendedResource, ResourceProfile, fits
 from eventflink.model.statuses import ExecutionState, IllegalTransition, JobStatus, SlotRequestDeferralReason
-from tests.support.cluster import ScriptedCluster, deployments, graph, new_fold, replay, replies, tasks, vertex
+from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph, new_fold, replay, replies, tasks, vertex
 
 SMALL = ResourceProfile(500, 512 << 20)
 LARGE = ResourceProfile(2_000, 4 << 30)
@@ -115,6 +117,31 @@ class TestSpreadAndPacking:
         cluster.submit(graph(vertex("a", 5, cpu_cores=0.5)))
         assert _places(cluster, "job") == {"small": 3, "large": 2}
 
+    def test_of_equal_ones_a_task_takes_the_smallest_that_fits(self, cluster: ScriptedCluster) -> None:
+        cluster.register("large", 2, profile=LARGE)
+        cluster.register("small", 2, profile=SMALL)
+        cluster.register("plain", 2)
+        cluster.submit(graph(vertex("a", cpu_cores=0.5)), job_id="one")
+        cluster.submit(graph(vertex("a")), job_id="two")
+        assert (_places(cluster, "one"), _places(cluster, "two")) == ({"small": 1}, {"plain": 1})
+
+    @pytest.mark.parametrize("spread", [True, False])
+    def test_a_batch_places_as_one_decision_for_each_would(self, monkeypatch: pytest.MonkeyPatch, *, spread: bool) -> None:
+        """What a decision lays over the state is what the state becomes."""
+
+        def places() -> list[SlotAllocated]:
+            cluster = _raised(evenly_spread_out_slots=spread)
+            for number in range(9):
+                cluster.register(f"tm{number}", 2 + number % 4, profile=(None, SMALL, LARGE)[number % 3])
+            for number, resources in enumerate(({}, {"cpu_cores": 0.5}, {"task_heap_memory": "1g"}, {"cpu_cores": 1})):
+                cluster.submit(graph(vertex("a", 6), vertex("b", 3 - number // 2, **resources)), job_id=f"job-{number}")
+            return cluster.events(SlotAllocated)
+
+        in_batches = places()
+        monkeypatch.setattr(slot_matching, "MATCH_BATCH", 1)
+        assert places() == in_batches
+        assert len(in_batches) > 20
+
     def test_packing_fills_one_after_the_other_and_leaves_the_large_ones(self) -> None:
         cluster = _raised(evenly_spread_out_slots=False)
         cluster.register("large", 2, profile=LARGE)
@@ -188,6 +215,9 @@ class TestTurns:
         cluster.register(slots=5, profile=SMALL)
         assert {e.job_id for e in cluster.events(TaskDeployed)} == {"first"}
         assert cluster.master.slot_manager.task_managers["tm"].profile is None
+        [decided] = cluster.master.decide(TaskManagerRegistration("new", "new-1", "host", 1, 5, slot_profile=SMALL), START_MS)
+        assert isinstance(decided, TaskManagerRegistered)
+        assert decided.slot_profile is None
         assert not cluster.events(SlotRequestDeferred)
         [refused] = replies(cluster.submit(graph(vertex("v", cpu_cores=1)), job_id="third"))
         assert isinstance(refused.payload, RequestRejected)
@@ -229,6 +259,16 @@ class TestDeferrals:
         cluster.report(two, ExecutionState.FINISHED)
         assert self._told(cluster)[1:] == [("three", REASON.NO_FREE_SLOT, 1)]
 
+    def test_slots_that_are_freed_on_a_blocked_task_manager_are_another_reason(self, cluster: ScriptedCluster) -> None:
+        cluster.register("one", 1)
+        cluster.register("two", 1)
+        running = deployments(cluster.submit(graph(vertex("a", 3))))
+        cluster.block("one")
+        assert self._told(cluster) == [("job", REASON.NO_FREE_SLOT, 1)]
+        [on_one] = [d for d in running if d.task_manager_id == "one"]
+        cluster.report(on_one, ExecutionState.FINISHED)
+        assert self._told(cluster)[1:] == [("job", REASON.TASK_MANAGERS_BLOCKED, 1)]
+
     def test_who_gets_slots_at_once_is_told_nothing(self, cluster: ScriptedCluster) -> None:
         cluster.register(slots=600)
         cluster.submit(graph(vertex("a", 600)))
@@ -242,6 +282,9 @@ class TestDeferrals:
         cluster.register(slots=1)
         told = Counter(e.reason for e in cluster.events(SlotRequestDeferred))
         assert told == {REASON.NO_TASK_MANAGER: MATCH_BATCH + 40, REASON.NO_FREE_SLOT: MATCH_BATCH + 39}
+        cluster.block("tm")
+        told = Counter(e.reason for e in cluster.events(SlotRequestDeferred))
+        assert told[REASON.TASK_MANAGERS_BLOCKED] == MATCH_BATCH + 39
         sizes = [0]
         for event in (e for d in cluster.decisions() for e in d.events):
             if isinstance(event, FollowUpDecided):

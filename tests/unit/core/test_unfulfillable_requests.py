@@ -98,7 +98,9 @@ def test_where_the_configuration_has_it_so_they_wait_for_the_timeout() -> None:
     cluster.raise_feature_level()
     cluster.register("small", 2, profile=SMALL)
     cluster.submit(graph(vertex("a", managed_memory="1g")))
-    cluster.pass_time(60_000)
+    cluster.pass_time(59_999)
+    assert cluster.job("job").status is JobStatus.RUNNING
+    cluster.pass_time(1)
     assert not cluster.events(SlotRequestUnfulfillable)
     [failed] = cluster.events(TaskFailed)
     assert failed.cause.failure_type == "NoResourceAvailable"
