@@ -45,6 +45,7 @@ from eventflink.master.inputs import MasterInput
 from eventflink.master.job_master import JobMaster
 from eventflink.master.requests import ALL_REPLY_PARTITIONS, NO_REPLY, Requests
 from eventflink.master.resource_manager import ResourceManager
+from eventflink.master.slot_failures import decide_slot_request_timeout, decide_unfulfillable_requests
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_matching import decide_matches
 from eventflink.master.upkeep import Upkeep
@@ -61,9 +62,6 @@ from eventflink.model.statuses import (
 )
 
 MAX_MESSAGE_LENGTH: Final = 8_192
-
-UNFULFILLABLE_BATCH: Final = 64
-"""How many requests one decision fails at most because nothing can ever satisfy them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +148,8 @@ class Master:
             i.BindInputs: lambda v, _: requests.decide_binding(v),
             i.LoseInputs: lambda v, _: requests.decide_lost(v),
             i.FollowUp: self._decide_follow_up,
-            i.SlotRequestTimeout: self._decide_slot_request_timeout,
-            i.FailUnfulfillableRequests: self._decide_fail_unfulfillable_requests,
+            i.SlotRequestTimeout: lambda _v, now_ms: decide_slot_request_timeout(self, now_ms),
+            i.FailUnfulfillableRequests: lambda _v, now_ms: decide_unfulfillable_requests(self, now_ms),
             i.UnblockTaskManagers: lambda _v, now_ms: self.blocklist.decide_expiry(now_ms),
             i.RestartsDue: self._decide_restarts_due,
             i.CleanupsCompleted: lambda v, _: dispatcher.decide_cleaned_up(v),
@@ -242,11 +240,12 @@ class Master:
         allocation = self.slot_manager.held_by(refusal.allocation_id, refusal.instance_id)
         if allocation is None:
             return [e.InputsSkipped(1, f"SlotOfferRefusal of {refusal.allocation_id}: that instance does not hold it")]
-        job, subtask = self._job_and_subtask(allocation.attempt)
+        job, subtask = self.job_and_subtask(allocation.attempt)
         rejected = e.SlotOfferRejected(refusal.allocation_id, refusal.reason[:MAX_MESSAGE_LENGTH])
         return [*job.decide_refusal(subtask, rejected.reason, now_ms), rejected]
 
-    def _job_and_subtask(self, attempt: AttemptId) -> tuple[JobMaster, Subtask]:
+    def job_and_subtask(self, attempt: AttemptId) -> tuple[JobMaster, Subtask]:
+        """Return the job and the subtask of an attempt that waits for a slot, or has one."""
         job = self.dispatcher.jobs[attempt.job_id]
         return job, job.execution_graph.vertices[attempt.vertex_id].subtasks[attempt.subtask_index]
 
@@ -311,32 +310,10 @@ class Master:
 
     def _decide_fail_allocation(self, allocation_id: str, now_ms: int) -> list[LogEvent]:
         allocation = self.slot_manager.allocations[allocation_id]
-        job, subtask = self._job_and_subtask(allocation.attempt)
+        job, subtask = self.job_and_subtask(allocation.attempt)
         kind = allocation.orphaned.partition(":")[0]
         cause = FailureCause(kind, f"{allocation.task_manager_id} no longer has {allocation.attempt} ({allocation.orphaned})")
         return [*job.decide_failure(subtask, cause, now_ms), e.SlotFreed(allocation_id)]
-
-    def _decide_slot_request_timeout(self, _value: i.SlotRequestTimeout, now_ms: int) -> list[LogEvent]:
-        overdue = self.slot_manager.overdue_request(now_ms, self.settings.slot_request_timeout_ms)
-        if overdue is None:
-            return []
-        allocation_id, request = overdue
-        job, subtask = self._job_and_subtask(request.attempt)
-        waited_ms = now_ms - request.requested_at_ms
-        message = f"no slot was given to it within {waited_ms} ms: {self.slot_manager.describe_wait(request.profile)}"
-        cause = FailureCause("NoResourceAvailable", message)
-        return [e.SlotRequestTimedOut(allocation_id, waited_ms), *job.decide_failure(subtask, cause, now_ms)]
-
-    def _decide_fail_unfulfillable_requests(self, _value: i.FailUnfulfillableRequests, now_ms: int) -> list[LogEvent]:
-        """Fail one request of each job: what becomes of the others is the job's to decide."""
-        events: list[LogEvent] = []
-        for _, allocation_id in zip(range(UNFULFILLABLE_BATCH), self.slot_manager.unfulfillable_requests(), strict=False):
-            request = self.slot_manager.pending[allocation_id]
-            job, subtask = self._job_and_subtask(request.attempt)
-            reason = f"no slot can satisfy the request: {self.slot_manager.describe_wait(request.profile)}"
-            events.append(e.SlotRequestUnfulfillable(allocation_id, reason))
-            events.extend(job.decide_failure(subtask, FailureCause("UnfulfillableSlotRequest", reason), now_ms))
-        return events
 
     def _decide_restarts_due(self, due: i.RestartsDue, now_ms: int) -> list[LogEvent]:
         job = self.dispatcher.jobs.get(due.job_id)

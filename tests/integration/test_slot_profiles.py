@@ -31,7 +31,8 @@ def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     for task_manager_id, size in (("small", "256m"), ("large", "4g")):
         resources = {"taskmanager.memory.task.heap.size": size, "taskmanager.cpu.cores": 2}
         running.start(task_manager_id, "taskexecutor", **{"taskmanager.id": task_manager_id, **resources})
-        running.wait_for(lambda fold, name=task_manager_id: name in fold.master.resource_manager.task_managers, f"{name} registered")
+    wanted = {"small", "large"}
+    running.wait_for(lambda fold: wanted <= fold.master.resource_manager.task_managers.keys(), "both registered")
     yield running
     running.close()
     delete_topics(bootstrap, name)

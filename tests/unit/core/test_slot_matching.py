@@ -1,5 +1,6 @@
 """Which request gets which slot: profiles, spread and packing, turns between jobs, order within a job, bounds, cost, replay."""
 
+import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -133,7 +134,8 @@ class TestSpreadAndPacking:
             cluster = _raised(evenly_spread_out_slots=spread)
             for number in range(9):
                 cluster.register(f"tm{number}", 2 + number % 4, profile=(None, SMALL, LARGE)[number % 3])
-            for number, resources in enumerate(({}, {"cpu_cores": 0.5}, {"task_heap_memory": "1g"}, {"cpu_cores": 1})):
+            asked: tuple[dict[str, Any], ...] = ({}, {"cpu_cores": 0.5}, {"task_heap_memory": "1g"}, {"cpu_cores": 1})
+            for number, resources in enumerate(asked):
                 cluster.submit(graph(vertex("a", 6), vertex("b", 3 - number // 2, **resources)), job_id=f"job-{number}")
             return cluster.events(SlotAllocated)
 
@@ -293,6 +295,47 @@ class TestDeferrals:
         assert max(sizes) == MATCH_BATCH
         assert max(map(len, cluster.log)) <= MAX_DECISION_BYTES
         cluster.check()
+
+
+def test_a_snapshot_of_a_version_that_knew_nothing_of_this_leads_to_the_same_state() -> None:
+    """What is new has defaults that are what a replay comes to below the feature level."""
+    cluster = ScriptedCluster()
+    cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
+    cluster.register("one", 2)
+    cluster.submit(graph(vertex("v", 5)), job_id="first")
+    cluster.submit(graph(vertex("v")), job_id="second")
+    document = json.loads(json.dumps(document_of(replay(cluster.log))))
+    del document["master"]["blocklist"]
+    slots = document["master"]["slot_manager"]
+    for name in ("by_profile", "served_round", "deferrals"):
+        del slots[name]
+    for records, names in ((slots["task_managers"], ("profile", "blocked")), (slots["pending"], ("profile", "round_number"))):
+        for name in names:
+            del records["values"][name]
+    del document["master"]["resource_manager"]["task_managers"]["values"]["slot_profile"]
+    text = json.dumps(document)
+    assert '"resources"' in text
+    _drop(document, "resources")
+    restored = new_fold()
+    restore_fold(document, restored)
+    restored.master.validate()
+    assert restored.master.digest() == cluster.master.digest()
+    length = len(cluster.log)
+    cluster.raise_feature_level()
+    cluster.submit(graph(vertex("v", cpu_cores=1)), job_id="third")
+    for offset in range(length, len(cluster.log)):
+        restored.take(offset, 0, cluster.log[offset])
+    assert restored.master.digest() == cluster.master.digest()
+    assert {e.job_id for e in cluster.events(SlotRequestDeferred)} == {"first", "second", "third"}
+    cluster.check()
+
+
+def _drop(document: Any, name: str) -> None:
+    """Take a field out of all records of a document."""
+    if isinstance(document, dict):
+        document.pop(name, None)
+        for value in document.values():
+            _drop(value, name)
 
 
 # -- everything at once, against a slow and simple model ------------------------------------------------------------------
