@@ -5,7 +5,7 @@ TaskManager with the fewest. What a choice costs depends on how many different p
 TaskManagers. Nothing here changes the state: choices are laid over it until their events are applied.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
@@ -34,7 +34,8 @@ def count_free(levels: Levels, task_manager_id: str, before: int, after: int) ->
         if not level:
             del levels[before]
     if after:
-        levels.setdefault(after, {})[task_manager_id] = None
+        # Ordered by links: a plain dictionary is walked from its beginning, over all that left it, to find its first member.
+        levels.setdefault(after, OrderedDict())[task_manager_id] = None
 
 
 class _Pool:

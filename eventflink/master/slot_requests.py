@@ -7,6 +7,7 @@ fits holds up no other. All of this follows from the requests and their rounds a
 """
 
 from bisect import bisect_left, insort
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -38,18 +39,19 @@ class RequestQueue:
 
     round_numbers: list[int] = field(default_factory=list)
     """Those that somebody waits in, the lowest first."""
-    by_round: dict[int, dict[str, None]] = field(default_factory=dict)
-    by_job: dict[str, dict[str, None]] = field(default_factory=dict)
+    by_round: dict[int, OrderedDict[str, None]] = field(default_factory=dict)
+    by_job: dict[str, OrderedDict[str, None]] = field(default_factory=dict)
     """Allocation ids by job, in the order in which they came."""
 
     def add(self, allocation_id: str, request: SlotRequest) -> None:
         """Put a request, the newest of all, where it belongs."""
         members = self.by_round.get(request.round_number)
         if members is None:
-            members = self.by_round[request.round_number] = {}
+            # A plain dictionary would be walked from its beginning each time, over all who were served before.
+            members = self.by_round[request.round_number] = OrderedDict()
             insort(self.round_numbers, request.round_number)
         members[allocation_id] = None
-        self.by_job.setdefault(request.attempt.job_id, {})[allocation_id] = None
+        self.by_job.setdefault(request.attempt.job_id, OrderedDict())[allocation_id] = None
 
     def remove(self, allocation_id: str, request: SlotRequest) -> bool:
         """Take a request out; tell whether it was the last one of its job."""
