@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "status": "Show a job, or the whole cluster.",
     "result": "Show the rows that a job left.",
     "cancel": "End a job.",
+    "taskmanager": "List the TaskManagers; keep new tasks away from one.",
     "logs": "Show a file that a task wrote.",
     "events": "Show what the log holds.",
     "why": "Show what led to the state of a job, a task, a slot.",

@@ -69,6 +69,9 @@ def master_settings(configuration: Configuration) -> MasterSettings:
     """Return what the core takes from the configuration."""
     return MasterSettings(
         slot_request_timeout_ms=configuration.slot_request_timeout_ms,
+        evenly_spread_out_slots=configuration.evenly_spread_out_slots,
+        fail_unfulfillable_requests=configuration.fail_unfulfillable_requests,
+        start_up_time_ms=configuration.slot_request_timeout_ms if configuration.start_up_time_ms < 0 else configuration.start_up_time_ms,
         job_store_capacity=configuration.job_store_capacity,
         request_horizon=configuration.request_horizon,
         request_horizon_ms=configuration.request_horizon_ms,

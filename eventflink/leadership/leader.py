@@ -263,6 +263,8 @@ class Leader:
             self._step(draft, value)
         steps = 0
         while draft.event_names and steps < INLINE_STEPS and draft.size < INLINE_BYTES and (head := master.follow_ups.head()) is not None:
+            if draft.level < master.upkeep.feature_level:
+                break  # This decision raised the level, and is written at the one before: what is newer waits for the next.
             self._step(draft, head)
             steps += 1
         if not draft.event_names:

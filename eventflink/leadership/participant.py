@@ -407,7 +407,7 @@ class Participant:
         if clock is None or leader.timers:
             return  # What was due before is not decided yet.
         log_now_ms = clock.read(now_ms, wall_ms)
-        leader.timers.extend(master.due(log_now_ms))
+        leader.timers.extend(master.due(log_now_ms, clock.began_ms))
         leader.timers.extend(self._liveness.overdue(master, self.fold.acceptance.leader_id, now_ms))
         if (level := self._common_feature_level(now_ms)) > master.upkeep.feature_level:
             leader.timers.append(RaiseFeatureLevel(level))

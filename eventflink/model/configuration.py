@@ -10,12 +10,22 @@ import socket
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from eventflink.model.metric_settings import MetricScope, read_ports, scope_labels
+from eventflink.model.resources import ResourceProfile, parse_cpu_cores, parse_extended_resources, parse_memory_size, profile_of
 from eventflink.model.statuses import RestartStrategyType
 
 
@@ -32,6 +42,9 @@ _METRIC_SCOPES = {
     "metrics_scope_tm": MetricScope.TASKMANAGER,
     "metrics_scope_task": MetricScope.TASK,
 }
+
+
+MemorySize = Annotated[int, BeforeValidator(parse_memory_size)]
 
 
 class Configuration(BaseModel):
@@ -144,6 +157,23 @@ class Configuration(BaseModel):
     task_manager_id: str = Field("", alias="taskmanager.id", description="Names this TaskExecutor over restarts. Default: host and random.")
     task_manager_host: str = Field("", alias="taskmanager.host", description="This host's name. Default: what the system says.")
     slots: int = Field(2, alias="taskmanager.numberOfTaskSlots", ge=1, le=1024, description="How many tasks run at once.")
+    cpu_cores: Annotated[int, BeforeValidator(parse_cpu_cores)] = Field(
+        0,
+        alias="taskmanager.cpu.cores",
+        description="Processors that its tasks may count on, such as 4 or 0.5; the slots share them equally. 0: not said.",
+    )
+    task_heap_memory: MemorySize = Field(
+        0, alias="taskmanager.memory.task.heap.size", description="Memory for its tasks' own objects, such as 4g; likewise."
+    )
+    task_off_heap_memory: MemorySize = Field(
+        0, alias="taskmanager.memory.task.off-heap.size", description="Memory that its tasks take elsewhere; likewise."
+    )
+    managed_memory: MemorySize = Field(
+        0, alias="taskmanager.memory.managed.size", description="Memory that Spark manages for its tasks; likewise."
+    )
+    external_resources: str = Field(
+        "", alias="taskmanager.external-resources", description="Whatever else its tasks may count on, such as gpu=2,fpga=1; likewise."
+    )
     spark_remote: str = Field(
         "", alias="spark.remote", description="A Spark Connect address, sc://host:port. Empty: a local server that this host shares."
     )
@@ -164,6 +194,22 @@ class Configuration(BaseModel):
 
     slot_request_timeout_ms: int = Field(
         300_000, alias="slot.request.timeout", ge=100, description="After this long without a slot the attempt fails."
+    )
+    evenly_spread_out_slots: bool = Field(
+        True,  # noqa: FBT003 - a default, not an argument
+        alias="cluster.evenly-spread-out-slots",
+        description="Whether a task goes to the TaskManager with the most free slots, or with the fewest (of the smallest that fits).",
+    )
+    fail_unfulfillable_requests: bool = Field(
+        True,  # noqa: FBT003 - a default, not an argument
+        alias="resourcemanager.standalone.fail-unfulfillable-requests",
+        description="Whether an attempt fails at once, after the start-up time, if no registered slot has room for what it asks.",
+    )
+    start_up_time_ms: int = Field(
+        -1,
+        alias="resourcemanager.standalone.start-up-time",
+        ge=-1,
+        description="For so long after a master became the leader TaskManagers may still come. -1: as slot.request.timeout.",
     )
     restart_strategy: RestartStrategyType = Field(
         RestartStrategyType.NONE, alias="restart-strategy.type", description="For graphs that name none: none or fixed-delay."
@@ -245,6 +291,17 @@ class Configuration(BaseModel):
         60_000, alias="metrics.profiler.max-duration", ge=1000, le=600_000, description="The longest while of that."
     )
 
+    @field_validator("external_resources")
+    @classmethod
+    def _check_external_resources(cls, value: str) -> str:
+        parse_extended_resources(value)
+        return value
+
+    @model_validator(mode="after")
+    def _check_profile(self) -> Self:
+        self.total_profile  # noqa: B018 - it raises
+        return self
+
     @field_validator("restart_strategy", mode="before")
     @classmethod
     def _read_restart_strategy(cls, value: object) -> object:
@@ -306,6 +363,23 @@ class Configuration(BaseModel):
     def loss_timeout_ms(self) -> int:
         """After this much silence a TaskManager is lost."""
         return self.heartbeat_interval_ms * self.heartbeat_misses
+
+    @property
+    def total_profile(self) -> ResourceProfile | None:
+        """What all slots of a TaskExecutor have together; None: nothing was said."""
+        return profile_of(
+            cpu_millicores=self.cpu_cores,
+            task_heap_bytes=self.task_heap_memory,
+            task_off_heap_bytes=self.task_off_heap_memory,
+            managed_bytes=self.managed_memory,
+            extended_resources=parse_extended_resources(self.external_resources),
+        )
+
+    @property
+    def slot_profile(self) -> ResourceProfile | None:
+        """What each slot of a TaskExecutor has: an equal share of the whole, rounded down."""
+        total = self.total_profile
+        return total.divided_by(self.slots) if total is not None else None
 
     @property
     def data_path(self) -> Path:

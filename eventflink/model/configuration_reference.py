@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from eventflink.model.configuration import Configuration
 from eventflink.model.generated_page import write_page
+from eventflink.model.resources import parse_cpu_cores, parse_memory_size
 
 _COMMAND: Final = "python -m eventflink.model.configuration_reference --write docs/configuration.md"
 
@@ -33,8 +35,8 @@ key=value` on the command line comes before the file. `--bootstrap` and `--clust
 key, or a value of the wrong type or out of its bounds, is an error that names the key, and for an unknown key the nearest known one;
 nothing is started then.
 
-Durations are whole milliseconds, sizes are bytes. [conf/eventflink.yaml](../conf/eventflink.yaml) holds every key with its default,
-commented out.
+Durations are whole milliseconds. Sizes are bytes, or a whole number with `k`, `m`, `g` or `t` behind it (`512m`).
+[conf/eventflink.yaml](../conf/eventflink.yaml) holds every key with its default, commented out.
 
 """
 
@@ -57,6 +59,14 @@ def _type_of(annotation: Any) -> str:
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return "word"
     return {str: "text", int: "integer", Path: "path"}.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+_PARSED: Final = {parse_memory_size: "size", parse_cpu_cores: "number"}
+
+
+def _parsed_type(field: FieldInfo) -> str:
+    """Return what a person calls a value that is read from a text; "" for the others."""
+    return next((_PARSED[m.func] for m in field.metadata if isinstance(m, BeforeValidator) and m.func in _PARSED), "")
 
 
 def _shown(value: Any) -> str:
@@ -100,7 +110,13 @@ class DescribedKey(NamedTuple):
 def describe_keys() -> Iterator[DescribedKey]:
     """Yield every key, in the order of the model."""
     for name, field in Configuration.model_fields.items():
-        yield DescribedKey(field.alias or name, _type_of(field.annotation), field.default, _bounds_of(field), field.description or "")
+        yield DescribedKey(
+            field.alias or name,
+            _parsed_type(field) or _type_of(field.annotation),
+            field.default,
+            _bounds_of(field),
+            field.description or "",
+        )
 
 
 def render() -> str:

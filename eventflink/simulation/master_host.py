@@ -141,10 +141,7 @@ class MasterHost:
         if not self.link.can_receive(Topic.LOG):
             self.process.after(_BACKOFF_MS * 2, self._rebuild)
             return
-        try:
-            fold = replay(self._broker, load_fold(self._broker, self._master_settings))
-        except (LogUnusable, LogDiverged, LogNotDense) as error:
-            raise ViolationFound(Invariant.LOG_READABLE, f"{self.name} cannot fold the log: {error}") from error
+        fold = replay(self._broker, load_fold(self._broker, self._master_settings))
         self._observer.compare(self.name, fold, is_whole=True, is_thorough=bool(self._settings.snapshot_interval_ms))
         duration_ms = self._rng.random() * (1_500 if self._rng.random() < 0.1 else 40)  # noqa: PLR2004 - a share
         self.process.after(duration_ms, lambda: self._begin_term(fold))

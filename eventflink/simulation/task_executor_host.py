@@ -9,6 +9,7 @@ from eventflink.events.codec import PayloadCodec, ReportsCodec
 from eventflink.events.effects import DeploymentEnvelope
 from eventflink.events.inputs import TaskManagerDeath, TaskManagerRegistration
 from eventflink.events.topics import Topic
+from eventflink.model.resources import ResourceProfile
 from eventflink.simulation.attempts_check import AttemptsCheck
 from eventflink.simulation.broker import Broker, BrokerRecord, Link
 from eventflink.simulation.consumer import SimulatedConsumer
@@ -53,6 +54,7 @@ class TaskExecutorHost:
         clock: LocalClock,
         rng: Random,
         settings: SimulationSettings,
+        slot_profile: ResourceProfile | None,
         check: AttemptsCheck,
         transcript: Transcript,
     ) -> None:
@@ -63,6 +65,7 @@ class TaskExecutorHost:
         self._broker = broker
         self._rng = rng
         self._settings = settings
+        self._slot_profile = slot_profile
         self._check = check
         self._transcript = transcript
         self._lives = 0
@@ -87,6 +90,7 @@ class TaskExecutorHost:
             host=self.name,
             process_id=self._lives,
             slot_count=settings.slots,
+            slot_profile=self._slot_profile,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
             self_fence_timeout_ms=settings.self_fence_timeout_ms,
             kill_timeout_ms=settings.kill_timeout_ms,

@@ -236,6 +236,7 @@ def _protocol_settings(configuration: Configuration) -> ProtocolSettings:
         host=configuration.host,
         process_id=os.getpid(),
         slot_count=configuration.slots,
+        slot_profile=configuration.slot_profile,
         heartbeat_interval_ms=configuration.heartbeat_interval_ms,
         self_fence_timeout_ms=configuration.self_fence_timeout_ms,
         kill_timeout_ms=configuration.kill_timeout_ms,

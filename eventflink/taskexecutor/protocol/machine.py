@@ -325,7 +325,10 @@ class TaskExecutorProtocol:
     def _send_registration(self, now_ms: int) -> None:
         settings = self._settings
         place = (settings.host, settings.process_id, settings.slot_count)
-        self._outbox.report([TaskManagerRegistration(settings.task_manager_id, self.instance_id, *place, self._begun_at_ms)])
+        registration = TaskManagerRegistration(
+            settings.task_manager_id, self.instance_id, *place, begun_at_ms=self._begun_at_ms, slot_profile=settings.slot_profile
+        )
+        self._outbox.report([registration])
         self._registrations = (self._registrations or [now_ms])[:1]
         self._registration_count += 1
         self._next_registration_ms = now_ms + self._delay_registration(self._registration_count - 1)
