@@ -350,6 +350,7 @@ class RestartScheduled:
     subtask_index: int
     restart_at_ms: int
     restarts: int
+    backoff_ms: int = 0
 
 
 @dataclass(slots=True)

@@ -31,6 +31,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
+from eventflink.master.failover import RestartHistory, next_restart
 from eventflink.master.follow_ups import FollowUps
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.job_graph import JobGraph, RestartStrategy
@@ -75,7 +76,7 @@ class JobMaster:
     status_since_ms: int = 0
     job_master_id: str = ""
     restart_strategy: RestartStrategy | None = None
-    restarts: int = 0
+    restart_history: RestartHistory = field(default_factory=RestartHistory)
     restarts_due: dict[SubtaskKey, int] = field(default_factory=dict)
     """Failed subtasks that wait to start again, with when."""
     to_cancel: dict[SubtaskKey, None] = field(default_factory=dict)
@@ -146,12 +147,14 @@ class JobMaster:
         failed = TaskFailed(self.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt, cause)
         if self.status in _ENDING:
             return [failed]
+        is_restarting, history = self.status is JobStatus.RESTARTING, self.restart_history
         strategy = self.restart_strategy
-        if strategy is not None and strategy.strategy_type is RestartStrategyType.FIXED_DELAY and self.restarts < strategy.attempts:
-            due = RestartScheduled(self.job_id, subtask.vertex_id, subtask.subtask_index, now_ms + strategy.delay_ms, self.restarts + 1)
-            restarting = [] if self.status is JobStatus.RESTARTING else [self._status_changed(JobStatus.RESTARTING)]
-            return [failed, due, *restarting]
-        return [failed, self._status_changed(JobStatus.FAILING)]
+        restart = strategy and next_restart(strategy, history, self.job_id, now_ms, is_restarting=is_restarting)
+        if not restart:
+            return [failed, self._status_changed(JobStatus.FAILING)]
+        due_ms, restarts = now_ms + restart.delay_ms, history.restarts + 1
+        due = RestartScheduled(self.job_id, subtask.vertex_id, subtask.subtask_index, due_ms, restarts, restart.backoff_ms)
+        return [failed, due, *([] if is_restarting else [self._status_changed(JobStatus.RESTARTING)])]
 
     def decide_refusal(self, subtask: Subtask, reason: str, now_ms: int) -> list[LogEvent]:
         """Fail an attempt whose slot was refused; it gets another slot at once, a bounded number of times."""
@@ -300,12 +303,19 @@ class JobMaster:
             self.cause = event.cause
         self._want()
 
-    def apply_restart_scheduled(self, event: RestartScheduled, _at: int) -> None:
+    @property
+    def restarts(self) -> int:
+        """How often a region of the job was started again."""
+        return self.restart_history.restarts
+
+    def apply_restart_scheduled(self, event: RestartScheduled, at_ms: int) -> None:
         """Wait for the delay: the failure is not the job's."""
         subtask = self.execution_graph.subtask(event.vertex_id, event.subtask_index)
         if subtask is None or subtask.state is not ExecutionState.FAILED or self.status not in _GOING_ON:
             raise IllegalTransition(f"{event} names no failed subtask of a running job")
-        self.restarts = event.restarts
+        strategy = self.restart_strategy
+        by_rate = strategy is not None and strategy.strategy_type is RestartStrategyType.FAILURE_RATE
+        self.restart_history.note(event.restarts, event.backoff_ms, at_ms, strategy.attempts if by_rate and strategy is not None else 0)
         self.cause = None
         self.restarts_due[event.vertex_id, event.subtask_index] = event.restart_at_ms
 

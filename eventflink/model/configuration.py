@@ -15,6 +15,7 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import RestartStrategyType
 
 
@@ -156,10 +157,35 @@ class Configuration(BaseModel):
         300_000, alias="slot.request.timeout", ge=100, description="After this long without a slot the attempt fails."
     )
     restart_strategy: RestartStrategyType = Field(
-        RestartStrategyType.NONE, alias="restart-strategy.type", description="For graphs that name none: none or fixed-delay."
+        RestartStrategyType.NONE,
+        alias="restart-strategy.type",
+        description="For graphs that name none: none, fixed-delay, exponential-delay or failure-rate.",
     )
     restart_attempts: int = Field(1, alias="restart-strategy.fixed-delay.attempts", ge=0, description="Restarts of one job.")
     restart_delay_ms: int = Field(1000, alias="restart-strategy.fixed-delay.delay", ge=0, description="Before each restart.")
+    initial_backoff_ms: int = Field(
+        1000, alias="restart-strategy.exponential-delay.initial-backoff", ge=0, description="Before the first restart."
+    )
+    max_backoff_ms: int = Field(300_000, alias="restart-strategy.exponential-delay.max-backoff", ge=1, description="Before any restart.")
+    backoff_multiplier: float = Field(
+        2.0, alias="restart-strategy.exponential-delay.backoff-multiplier", ge=1, le=1000, description="How the waits grow."
+    )
+    reset_backoff_threshold_ms: int = Field(
+        3_600_000,
+        alias="restart-strategy.exponential-delay.reset-backoff-threshold",
+        ge=1,
+        description="After this long without a failure the first wait applies again.",
+    )
+    jitter_factor: float = Field(
+        0.1, alias="restart-strategy.exponential-delay.jitter-factor", ge=0, le=1, description="By which part a wait may differ."
+    )
+    max_failures_per_interval: int = Field(
+        1, alias="restart-strategy.failure-rate.max-failures-per-interval", ge=0, description="One failure more ends the job."
+    )
+    failure_rate_interval_ms: int = Field(
+        60_000, alias="restart-strategy.failure-rate.failure-rate-interval", ge=1, description="Within which they are counted."
+    )
+    failure_rate_delay_ms: int = Field(1000, alias="restart-strategy.failure-rate.delay", ge=0, description="Before each restart.")
 
     @field_validator("restart_strategy", mode="before")
     @classmethod
@@ -195,6 +221,32 @@ class Configuration(BaseModel):
                 f"({self.kill_timeout_ms}) must be less than heartbeat.interval * heartbeat.missed-beats ({self.loss_timeout_ms})"
             )
         return self
+
+    @property
+    def default_restart_strategy(self) -> RestartStrategy:
+        """The strategy of graphs that name none."""
+        strategy_type = self.restart_strategy
+        match strategy_type:
+            case RestartStrategyType.FIXED_DELAY:
+                return RestartStrategy(strategy_type, attempts=self.restart_attempts, delay_ms=self.restart_delay_ms)
+            case RestartStrategyType.FAILURE_RATE:
+                return RestartStrategy(
+                    strategy_type,
+                    attempts=self.max_failures_per_interval,
+                    delay_ms=self.failure_rate_delay_ms,
+                    interval_ms=self.failure_rate_interval_ms,
+                )
+            case RestartStrategyType.EXPONENTIAL_DELAY:
+                return RestartStrategy(
+                    strategy_type,
+                    delay_ms=self.initial_backoff_ms,
+                    max_delay_ms=self.max_backoff_ms,
+                    multiplier=self.backoff_multiplier,
+                    reset_threshold_ms=self.reset_backoff_threshold_ms,
+                    jitter_factor=self.jitter_factor,
+                )
+            case _:
+                return RestartStrategy(RestartStrategyType.NONE)
 
     @property
     def loss_timeout_ms(self) -> int:

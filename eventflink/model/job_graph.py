@@ -15,7 +15,14 @@ class RestartStrategy:
 
     strategy_type: RestartStrategyType
     attempts: int = 0
+    """Fixed delay: how many restarts of one job; failure rate: how many failures within `interval_ms`."""
     delay_ms: int = 0
+    """Before each restart; exponential delay: before the first."""
+    max_delay_ms: int = 0
+    multiplier: float = 0.0
+    reset_threshold_ms: int = 0
+    jitter_factor: float = 0.0
+    interval_ms: int = 0
 
 
 @dataclass(slots=True)

@@ -110,20 +110,44 @@ class EdgeDocument(BaseModel):
         )
 
 
+RESTART_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "cluster-default": (),
+    "none": (),
+    "fixed-delay": ("attempts", "delay_ms"),
+    "exponential-delay": ("delay_ms", "max_delay_ms", "multiplier", "reset_threshold_ms", "jitter_factor"),
+    "failure-rate": ("attempts", "interval_ms", "delay_ms"),
+}
+"""What each restart strategy can be told."""
+
+
 class RestartStrategyDocument(BaseModel):
     """What happens when an attempt fails."""
 
     model_config = ConfigDict(extra="forbid")
 
-    type: Literal["cluster-default", "none", "fixed-delay"]
+    type: Literal["cluster-default", "none", "fixed-delay", "exponential-delay", "failure-rate"]
     attempts: int = Field(1, ge=0, le=1_000_000)
     delay_ms: int = Field(1_000, ge=0, le=86_400_000)
+    max_delay_ms: int = Field(300_000, ge=1, le=86_400_000)
+    multiplier: float = Field(2.0, ge=1.0, le=1_000.0, allow_inf_nan=False)
+    reset_threshold_ms: int = Field(3_600_000, ge=1, le=31_536_000_000)
+    jitter_factor: float = Field(0.1, ge=0.0, le=1.0, allow_inf_nan=False)
+    interval_ms: int = Field(60_000, ge=1, le=31_536_000_000)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """Refuse a key that means nothing for the type: it would be a mistake that nobody notices."""
+        known = RESTART_KEYS[self.type]
+        for key in sorted(self.model_fields_set - {"type"} - set(known)):
+            raise ValueError(f"restart_strategy {self.type} has no '{key}'; it has {', '.join(known) or 'no keys'}")
+        if self.type == "exponential-delay" and self.max_delay_ms < self.delay_ms:
+            raise ValueError(f"max_delay_ms {self.max_delay_ms} is below delay_ms {self.delay_ms}")
+        return self
 
     def to_record(self) -> RestartStrategy:
         """Return the core's record."""
-        if self.type != "fixed-delay":
-            return RestartStrategy(strategy_type=RestartStrategyType(self.type.upper().replace("-", "_")))
-        return RestartStrategy(strategy_type=RestartStrategyType.FIXED_DELAY, attempts=self.attempts, delay_ms=self.delay_ms)
+        strategy_type = RestartStrategyType(self.type.upper().replace("-", "_"))
+        return RestartStrategy(strategy_type, **{key: getattr(self, key) for key in RESTART_KEYS[self.type]})
 
 
 class JobGraphDocument(BaseModel):
@@ -281,6 +305,7 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
             }
         )
     strategy = graph.restart_strategy
+    strategy_type = strategy.strategy_type.lower().replace("_", "-")
     document: dict[str, Any] = {
         "name": graph.name,
         "vertices": vertices,
@@ -288,9 +313,7 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
             {"from": e.source, "to": e.target, "output": e.output, "name": e.input_name, "ship": e.ship.lower(), "keys": list(e.keys)}
             for e in graph.edges
         ],
-        "restart_strategy": {"type": "fixed-delay", "attempts": strategy.attempts, "delay_ms": strategy.delay_ms}
-        if strategy.strategy_type is RestartStrategyType.FIXED_DELAY
-        else {"type": strategy.strategy_type.lower().replace("_", "-")},
+        "restart_strategy": {"type": strategy_type} | {key: getattr(strategy, key) for key in RESTART_KEYS[strategy_type]},
         "code_archives": list(graph.code_archives),
     }
     return document

@@ -89,6 +89,8 @@ class RestartStrategyType(UpperStrEnum):
     CLUSTER_DEFAULT = auto()
     NONE = auto()
     FIXED_DELAY = auto()
+    EXPONENTIAL_DELAY = auto()
+    FAILURE_RATE = auto()
 
 
 class TaskFile(UpperStrEnum):

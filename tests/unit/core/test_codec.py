@@ -147,7 +147,7 @@ def _avro_type(annotation: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         branches = [_avro_type(a) for a in arguments if a is not type(None)]
         return ["null", *branches] if type(None) in arguments else branches
-    plain = {str: "string", bool: "boolean", bytes: "bytes", int: "integer"}
+    plain = {str: "string", bool: "boolean", bytes: "bytes", int: "integer", float: "double"}
     return plain.get(annotation) or f"{NAMESPACE}.{annotation.__name__}"
 
 

@@ -78,7 +78,10 @@ WRONG: list[tuple[Any, str]] = [
     (_abc(_edges(("a", "a"))), "f: the graph has a cycle: a -> a"),
     (_abc(_edges(("a", "b"), ("b", "a"))), "f: the graph has a cycle: a -> b -> a"),
     (_abc(_edges(("a", "b"), ("b", "c"), ("c", "b"))), "f: the graph has a cycle: "),
-    (_graph(restart_strategy={"type": "always"}), "f: restart_strategy.type: Input should be 'cluster-default', 'none' or 'fixed-delay'"),
+    (
+        _graph(restart_strategy={"type": "always"}),
+        "f: restart_strategy.type: Input should be 'cluster-default', 'none', 'fixed-delay', 'exponential-delay' or 'failure-rate'",
+    ),
     (_graph(restart_strategy={"type": "fixed-delay", "attempts": -1}), "f: restart_strategy.attempts: Input should be greater"),
     (_graph(code_archives=["short"]), "f: code_archives[0]: String should match pattern"),
     (_graph(vertices=[_vertex(a=1, b=2, c=3, d=4, e=5)]), "; and 2 more"),
@@ -171,3 +174,15 @@ def test_parameters_of_an_avro_graph_must_be_an_object(parameters: str) -> None:
 )
 def test_job_ids_are_safe_as_names_of_folders(job_id: str, valid: bool) -> None:  # noqa: FBT001
     assert is_valid_job_id(job_id) == valid
+
+
+def test_a_key_that_its_restart_strategy_does_not_have_is_refused() -> None:
+    document = {"name": "j", "vertices": [{"id": "a", "sql": "SELECT 1"}], "restart_strategy": {"type": "failure-rate", "multiplier": 2.0}}
+    with pytest.raises(InvalidJobGraph, match="failure-rate has no 'multiplier'; it has attempts, interval_ms, delay_ms"):
+        parse_job_graph(document, "f")
+
+
+@pytest.mark.parametrize("strategy_type", ["none", "fixed-delay", "exponential-delay", "failure-rate", "cluster-default"])
+def test_every_restart_strategy_passes_through_its_record_unchanged(strategy_type: str) -> None:
+    parsed = parse_job_graph({"name": "j", "vertices": [{"id": "a", "sql": "SELECT 1"}], "restart_strategy": {"type": strategy_type}}, "f")
+    assert parse_job_graph(to_document(parsed), "f") == parsed
