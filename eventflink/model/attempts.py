@@ -44,6 +44,22 @@ class FailureCause:
 
 
 @dataclass(slots=True)
+class LostInput:
+    """What one subtask published for an input, and is not there any more or cannot be read."""
+
+    input_name: str
+    subtask_index: int
+
+
+@dataclass(slots=True)
+class SubtaskReference:
+    """A subtask within its job."""
+
+    vertex_id: str
+    subtask_index: int
+
+
+@dataclass(slots=True)
 class OutputLocation:
     """Where the accepted attempt of a subtask left one of its outputs."""
 

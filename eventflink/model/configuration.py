@@ -15,8 +15,14 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from eventflink.model.job_graph import RestartStrategy
-from eventflink.model.statuses import RestartStrategyType
+from eventflink.model.job_graph import (
+    MAX_FAILURE_RATE,
+    MAX_RESTART_DELAY_MS,
+    MAX_RESTART_INTERVAL_MS,
+    UNLIMITED_RESTARTS,
+    RestartStrategy,
+)
+from eventflink.model.statuses import FailoverStrategy, RestartStrategyType
 
 
 class ConfigurationError(Exception):
@@ -161,36 +167,86 @@ class Configuration(BaseModel):
         alias="restart-strategy.type",
         description="For graphs that name none: none, fixed-delay, exponential-delay or failure-rate.",
     )
-    restart_attempts: int = Field(1, alias="restart-strategy.fixed-delay.attempts", ge=0, description="Restarts of one job.")
-    restart_delay_ms: int = Field(1000, alias="restart-strategy.fixed-delay.delay", ge=0, description="Before each restart.")
-    initial_backoff_ms: int = Field(
-        1000, alias="restart-strategy.exponential-delay.initial-backoff", ge=0, description="Before the first restart."
+    restart_attempts: int = Field(
+        1, alias="restart-strategy.fixed-delay.attempts", ge=0, le=UNLIMITED_RESTARTS, description="Restarts of one job."
     )
-    max_backoff_ms: int = Field(300_000, alias="restart-strategy.exponential-delay.max-backoff", ge=1, description="Before any restart.")
+    restart_delay_ms: int = Field(
+        1000, alias="restart-strategy.fixed-delay.delay", ge=0, le=MAX_RESTART_DELAY_MS, description="Before each restart."
+    )
+    initial_backoff_ms: int = Field(
+        1000,
+        alias="restart-strategy.exponential-delay.initial-backoff",
+        ge=1,
+        le=MAX_RESTART_DELAY_MS,
+        description="Before the first restart.",
+    )
+    max_backoff_ms: int = Field(
+        300_000,
+        alias="restart-strategy.exponential-delay.max-backoff",
+        ge=1,
+        le=MAX_RESTART_DELAY_MS,
+        description="Before any restart at the most.",
+    )
     backoff_multiplier: float = Field(
-        2.0, alias="restart-strategy.exponential-delay.backoff-multiplier", ge=1, le=1000, description="How the waits grow."
+        2.0,
+        alias="restart-strategy.exponential-delay.backoff-multiplier",
+        ge=1,
+        le=1000,
+        allow_inf_nan=False,
+        description="How many times as long as the one before each wait is.",
     )
     reset_backoff_threshold_ms: int = Field(
         3_600_000,
         alias="restart-strategy.exponential-delay.reset-backoff-threshold",
         ge=1,
+        le=MAX_RESTART_INTERVAL_MS,
         description="After this long without a failure the first wait applies again.",
     )
     jitter_factor: float = Field(
-        0.1, alias="restart-strategy.exponential-delay.jitter-factor", ge=0, le=1, description="By which part a wait may differ."
+        0.1,
+        alias="restart-strategy.exponential-delay.jitter-factor",
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="By which part a wait may be longer or shorter.",
     )
     max_failures_per_interval: int = Field(
-        1, alias="restart-strategy.failure-rate.max-failures-per-interval", ge=0, description="One failure more ends the job."
+        1,
+        alias="restart-strategy.failure-rate.max-failures-per-interval",
+        ge=1,
+        le=MAX_FAILURE_RATE,
+        description="How many failures within the interval are restarted; one more fails the job.",
     )
     failure_rate_interval_ms: int = Field(
-        60_000, alias="restart-strategy.failure-rate.failure-rate-interval", ge=1, description="Within which they are counted."
+        60_000,
+        alias="restart-strategy.failure-rate.failure-rate-interval",
+        ge=1,
+        le=MAX_RESTART_INTERVAL_MS,
+        description="Within which they are counted.",
     )
-    failure_rate_delay_ms: int = Field(1000, alias="restart-strategy.failure-rate.delay", ge=0, description="Before each restart.")
+    failure_rate_delay_ms: int = Field(
+        1000, alias="restart-strategy.failure-rate.delay", ge=0, le=MAX_RESTART_DELAY_MS, description="Before each restart."
+    )
+    failover_strategy: FailoverStrategy = Field(
+        FailoverStrategy.REGION,
+        alias="jobmanager.execution.failover-strategy",
+        description="What starts again when an attempt fails: region (the subtask, and whose output it lost) or full (the whole job).",
+    )
+    exception_history_size: int = Field(
+        16, alias="web.exception-history-size", ge=0, le=1000, description="How many failures of a job, with what followed, are remembered."
+    )
 
-    @field_validator("restart_strategy", mode="before")
+    @field_validator("restart_strategy", "failover_strategy", mode="before")
     @classmethod
-    def _read_restart_strategy(cls, value: object) -> object:
+    def _read_strategy(cls, value: object) -> object:
         return value.upper().replace("-", "_") if isinstance(value, str) else value
+
+    @field_validator("restart_strategy")
+    @classmethod
+    def _check_restart_strategy(cls, value: RestartStrategyType) -> RestartStrategyType:
+        if value is RestartStrategyType.CLUSTER_DEFAULT:
+            raise ValueError("cluster-default is for graphs; the cluster's own is none, fixed-delay, exponential-delay or failure-rate")
+        return value
 
     @field_validator("high_availability")
     @classmethod
@@ -210,6 +266,15 @@ class Configuration(BaseModel):
     def _check_quorum(self) -> Self:
         if self.high_availability == "zookeeper" and not self.zookeeper_quorum:
             raise ValueError("high-availability.type is zookeeper, so high-availability.zookeeper.quorum must name its servers")
+        return self
+
+    @model_validator(mode="after")
+    def _check_backoff(self) -> Self:
+        if self.max_backoff_ms < self.initial_backoff_ms:
+            raise ValueError(
+                f"restart-strategy.exponential-delay.max-backoff ({self.max_backoff_ms}) must not be less than "
+                f"restart-strategy.exponential-delay.initial-backoff ({self.initial_backoff_ms})"
+            )
         return self
 
     @model_validator(mode="after")

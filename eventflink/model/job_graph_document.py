@@ -23,7 +23,15 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from eventflink.model.configuration import ID_PATTERN
-from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex, RestartStrategy
+from eventflink.model.job_graph import (
+    MAX_FAILURE_RATE,
+    MAX_RESTART_DELAY_MS,
+    MAX_RESTART_INTERVAL_MS,
+    JobEdge,
+    JobGraph,
+    JobVertex,
+    RestartStrategy,
+)
 from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
 
 MAX_VERTICES: Final = 1_000
@@ -33,6 +41,7 @@ MAX_NESTING: Final = 100
 CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 _CALLABLE = re.compile(CALLABLE_PATTERN)
+_FIRST_STRATEGY_FIELDS: Final = frozenset({"strategy_type", "attempts", "delay_ms"})
 
 
 class InvalidJobGraph(Exception):
@@ -127,12 +136,12 @@ class RestartStrategyDocument(BaseModel):
 
     type: Literal["cluster-default", "none", "fixed-delay", "exponential-delay", "failure-rate"]
     attempts: int = Field(1, ge=0, le=1_000_000)
-    delay_ms: int = Field(1_000, ge=0, le=86_400_000)
-    max_delay_ms: int = Field(300_000, ge=1, le=86_400_000)
+    delay_ms: int = Field(1_000, ge=0, le=MAX_RESTART_DELAY_MS)
+    max_delay_ms: int = Field(300_000, ge=1, le=MAX_RESTART_DELAY_MS)
     multiplier: float = Field(2.0, ge=1.0, le=1_000.0, allow_inf_nan=False)
-    reset_threshold_ms: int = Field(3_600_000, ge=1, le=31_536_000_000)
+    reset_threshold_ms: int = Field(3_600_000, ge=1, le=MAX_RESTART_INTERVAL_MS)
     jitter_factor: float = Field(0.1, ge=0.0, le=1.0, allow_inf_nan=False)
-    interval_ms: int = Field(60_000, ge=1, le=31_536_000_000)
+    interval_ms: int = Field(60_000, ge=1, le=MAX_RESTART_INTERVAL_MS)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -140,8 +149,10 @@ class RestartStrategyDocument(BaseModel):
         known = RESTART_KEYS[self.type]
         for key in sorted(self.model_fields_set - {"type"} - set(known)):
             raise ValueError(f"restart_strategy {self.type} has no '{key}'; it has {', '.join(known) or 'no keys'}")
-        if self.type == "exponential-delay" and self.max_delay_ms < self.delay_ms:
-            raise ValueError(f"max_delay_ms {self.max_delay_ms} is below delay_ms {self.delay_ms}")
+        if self.type == "exponential-delay" and not 1 <= self.delay_ms <= self.max_delay_ms:
+            raise ValueError(f"delay_ms {self.delay_ms} of exponential-delay is not between 1 and max_delay_ms {self.max_delay_ms}")
+        if self.type == "failure-rate" and not 1 <= self.attempts <= MAX_FAILURE_RATE:
+            raise ValueError(f"attempts {self.attempts} of failure-rate is not between 1 and {MAX_FAILURE_RATE}")
         return self
 
     def to_record(self) -> RestartStrategy:
@@ -224,7 +235,13 @@ def canonical_json(value: object) -> str:
 
 def graph_digest(graph: JobGraph) -> str:
     """Return the SHA-256 of a graph's canonical form, in hexadecimal."""
-    return hashlib.sha256(canonical_json(dataclasses.asdict(graph)).encode()).hexdigest()
+    document = dataclasses.asdict(graph)
+    strategy = document["restart_strategy"]
+    for field in dataclasses.fields(RestartStrategy):
+        # What the first release did not have is left out where it says nothing: a graph keeps the digest that it has in older logs.
+        if field.name not in _FIRST_STRATEGY_FIELDS and strategy[field.name] == field.default:
+            del strategy[field.name]
+    return hashlib.sha256(canonical_json(document).encode()).hexdigest()
 
 
 def describe_errors(error: ValidationError) -> str:

@@ -93,6 +93,21 @@ class RestartStrategyType(UpperStrEnum):
     FAILURE_RATE = auto()
 
 
+class FailoverStrategy(UpperStrEnum):
+    """Which subtasks of a job start again when an attempt fails."""
+
+    REGION = auto()
+    FULL = auto()
+
+
+class FailureReaction(UpperStrEnum):
+    """What the failure of an attempt led to."""
+
+    RESTART = auto()
+    NEW_SLOT = auto()
+    JOB_FAILURE = auto()
+
+
 class TaskFile(UpperStrEnum):
     """A file that a task attempt writes on the host of its TaskExecutor."""
 
@@ -117,6 +132,7 @@ class FollowUpType(UpperStrEnum):
     CANCEL_TASKS = auto()
     COMPLETE_JOB = auto()
     FAIL_ALLOCATION = auto()
+    RESTART_TASKS = auto()
 
 
 class IllegalTransition(Exception):

@@ -22,7 +22,7 @@ from tests.support.values import ValueMaker
 
 EVENT_CLASSES: tuple[type[Any], ...] = typing.get_args(LogEvent)
 CLASSES = record_classes()
-ENUMERATIONS = [statuses.JobStatus, statuses.ExecutionState, statuses.TaskType, statuses.ShipStrategy]
+ENUMERATIONS = [statuses.JobStatus, statuses.ExecutionState, statuses.TaskType, statuses.ShipStrategy, statuses.FailoverStrategy]
 ENUMERATIONS += [statuses.RestartStrategyType, statuses.TaskFile, statuses.FollowUpType, statuses.DrillStepType, statuses.Role]
 
 ENVELOPE_FIELDS: dict[str, dict[str, Any]] = {

@@ -4,11 +4,10 @@ import pytest
 
 from eventflink.events.inputs import SlotOffer, TaskManagerDeath
 from eventflink.events.log_events import JobResultStored, RegionRestarted, RestartScheduled, SlotOfferRejected, TaskFailed
-from eventflink.master.effects import Deployment, Effect
-from eventflink.master.job_master import MAX_SLOT_REFUSALS
+from eventflink.master.failover import MAX_SLOT_REFUSALS
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, JobStatus
-from tests.support.cluster import START_MS, ScriptedCluster, cancellations, deployments, fixed_delay, graph, state_report, tasks, vertex
+from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, state_report, tasks, vertex
 
 
 def test_without_a_strategy_the_first_failure_fails_the_job_and_ends_the_others(cluster: ScriptedCluster) -> None:
@@ -108,68 +107,6 @@ def test_several_failures_wait_each_for_its_own_delay(cluster: ScriptedCluster) 
     assert [t.subtask_index for t in tasks(effects)] == [0, 1]
     cluster.run(effects)
     assert cluster.job("job").status is JobStatus.FINISHED
-
-
-def _fail_again_and_again(cluster: ScriptedCluster, effects: list[Effect], waits_ms: list[int]) -> None:
-    """Fail each attempt when it runs; the next one starts after exactly the wait that is expected."""
-    for wait_ms in waits_ms:
-        [deployment] = deployments(effects)
-        cluster.report(deployment, ExecutionState.FAILED)
-        assert not tasks(cluster.pass_time(wait_ms - 1))
-        effects = cluster.pass_time(1)
-
-
-def _deployment_of_attempt(cluster: ScriptedCluster, attempt: int) -> Deployment:
-    [deployment] = [d for d in deployments(e for r in cluster.released for e in r.effects) if tasks([d])[0].attempt == attempt]
-    return deployment
-
-
-def test_exponential_delay_doubles_the_wait_up_to_its_limit_and_begins_anew_after_a_quiet_time(cluster: ScriptedCluster) -> None:
-    cluster.register(slots=1)
-    strategy = {"type": "exponential-delay", "delay_ms": 100, "max_delay_ms": 500, "jitter_factor": 0, "reset_threshold_ms": 10_000}
-    effects = cluster.submit(graph(vertex("a"), restart_strategy=strategy))
-    _fail_again_and_again(cluster, effects, [100, 200, 400, 500, 500])
-    assert [e.backoff_ms for e in cluster.events(RestartScheduled)] == [100, 200, 400, 500, 500]
-    cluster.pass_time(10_000)
-    sixth = _deployment_of_attempt(cluster, 6)
-    cluster.fail_over()
-    cluster.report(sixth, ExecutionState.FAILED)
-    assert cluster.events(RestartScheduled)[-1].backoff_ms == 100
-
-
-def test_exponential_delay_jitters_by_job_and_restart_within_its_bounds(cluster: ScriptedCluster) -> None:
-    cluster.register(slots=20)
-    strategy = {"type": "exponential-delay", "delay_ms": 1_000, "jitter_factor": 0.2}
-    waits = []
-    for number in range(20):
-        [deployment] = deployments(cluster.submit(graph(vertex("a"), restart_strategy=strategy), job_id=f"job-{number}"))
-        cluster.report(deployment, ExecutionState.FAILED)
-        waits.append(cluster.events(RestartScheduled)[-1].restart_at_ms - START_MS)
-    assert all(800 <= wait_ms <= 1_200 for wait_ms in waits)
-    assert len(set(waits)) > 10
-
-
-def test_failures_of_one_wave_share_the_exponential_wait(cluster: ScriptedCluster) -> None:
-    cluster.register(slots=3)
-    strategy = {"type": "exponential-delay", "delay_ms": 100, "jitter_factor": 0}
-    for deployment in deployments(cluster.submit(graph(vertex("a", 3), restart_strategy=strategy))):
-        cluster.report(deployment, ExecutionState.FAILED)
-    assert [e.backoff_ms for e in cluster.events(RestartScheduled)] == [100, 100, 100]
-
-
-def test_failure_rate_ends_the_job_when_failures_come_too_fast_and_only_then(cluster: ScriptedCluster) -> None:
-    cluster.register(slots=1)
-    strategy = {"type": "failure-rate", "attempts": 2, "interval_ms": 1_000, "delay_ms": 100}
-    _fail_again_and_again(cluster, list(cluster.submit(graph(vertex("a"), restart_strategy=strategy))), [100, 100])
-    cluster.pass_time(1_000)  # The first two failures are older than the interval now.
-    cluster.report(_deployment_of_attempt(cluster, 3), ExecutionState.FAILED)
-    cluster.pass_time(100)
-    cluster.report(_deployment_of_attempt(cluster, 4), ExecutionState.FAILED)
-    assert cluster.job("job").status is JobStatus.RESTARTING
-    cluster.pass_time(100)
-    cluster.report(_deployment_of_attempt(cluster, 5), ExecutionState.FAILED)
-    assert cluster.job("job").status is JobStatus.FAILED
-    assert len(cluster.job("job").restart_history.failed_at_ms) == 2
 
 
 def test_a_waiting_restart_survives_a_change_of_leader(cluster: ScriptedCluster) -> None:

@@ -9,6 +9,7 @@ from eventflink.events.log_events import InputsBound, InputsLost
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.participant import InboundTopic
+from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import Role
 from tests.support.participants import LEASE_MS, Node, World
 
@@ -173,7 +174,7 @@ class TestPresence:
         world.run(2 * LEASE_MS)
         said = world.said(MasterPresence)
         assert {(p.master_id, p.role, p.feature_level, p.incarnation) for p in said} == {
-            ("a", Role.LEADER, 2, "a-process"),
+            ("a", Role.LEADER, FEATURE_LEVEL, "a-process"),
             ("b", Role.STANDBY, 1, "b-process"),
         }
         assert len([p for p in said if p.master_id == "a"]) == 4
