@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "submit": "Submit a job and wait for its end.",
     "list": "List the jobs.",
     "status": "Show a job, or the whole cluster.",
+    "exceptions": "Show the failures of a job.",
     "result": "Show the rows that a job left.",
     "cancel": "End a job.",
     "logs": "Show a file that a task wrote.",

@@ -122,7 +122,7 @@ def test_full_cancels_what_lives_first_and_then_restarts_everything_that_has_beg
 def test_full_leaves_what_has_not_begun_as_it_is(full: ScriptedCluster) -> None:
     full.register(slots=2)
     a0 = _two_vertices(full, delay_ms=0)[0]
-    full.run(cancellations(full.report(a0, ExecutionState.FAILED)))
+    full.run([*cancellations(full.report(a0, ExecutionState.FAILED))])
     assert [(e.vertex_id, e.attempt) for e in full.events(RegionRestarted)] == []
     full.run(full.pass_time(1))
     assert {(e.vertex_id, e.attempt) for e in full.events(RegionRestarted)} == {("a", 2)}
@@ -185,8 +185,7 @@ def test_a_job_that_is_cancelled_in_the_middle_of_a_full_restart_ends(full: Scri
     full.register(slots=4)
     [a0, a1] = _two_vertices(full)
     _finish(full, [a0])
-    [cancellation] = cancellations(full.report(a1, ExecutionState.FAILED)) or [None]
-    assert cancellation is None
+    assert not cancellations(full.report(a1, ExecutionState.FAILED))
     full.cancel()
     assert full.job("job").status is JobStatus.CANCELED
     assert not tasks(full.pass_time(10_000))
@@ -210,7 +209,7 @@ def test_the_failure_that_is_one_too_many_fails_a_job_that_was_restarted_as_a_wh
     deployed = deployments(full.submit(graph(vertex("a", 2), restart_strategy=fixed_delay(1, 0))))
     for _ in range(2):
         full.report(deployed[1], ExecutionState.RUNNING)
-        full.run(cancellations(full.report(deployed[0], ExecutionState.FAILED)))
+        full.run([*cancellations(full.report(deployed[0], ExecutionState.FAILED))])
         deployed = deployments(full.pass_time(1))
     [stored] = full.events(JobResultStored)
     assert stored.status is JobStatus.FAILED
@@ -218,7 +217,7 @@ def test_the_failure_that_is_one_too_many_fails_a_job_that_was_restarted_as_a_wh
 
 
 def test_ten_thousand_subtasks_restart_in_bounded_decisions_whoever_leads() -> None:
-    cluster = ScriptedCluster(FULL, check_digests=False)
+    cluster = ScriptedCluster(FULL, check_digests=False, check_states=False)
     cluster.raise_feature_level()
     for number in range(10):
         cluster.register(f"tm{number}", slots=1_000)
@@ -281,7 +280,7 @@ def test_a_change_of_leader_in_the_middle_of_each_step_of_a_full_restart_changes
     assert full.job("job").status is JobStatus.RUNNING
     again = [e for e in unacknowledged(full.master) if isinstance(e, Deployment)]
     assert _attempts(again) == [("a", 0, 2), ("a", 1, 2)]
-    full.run(again)
+    full.run([*again])
     assert full.job("job").status is JobStatus.FINISHED
     assert len(full.events(RestartScheduled)) == 1
 
@@ -421,7 +420,7 @@ def test_a_job_that_is_cancelled_while_a_writer_runs_again_keeps_nothing_of_it(r
     _lose(region, b0, ("a", 0))
     effects = region.pass_time(1)
     effects += region.cancel()
-    region.run(cancellations(effects))
+    region.run([*cancellations(effects)])
     assert region.job("job").status is JobStatus.CANCELED
     assert location_of(tasks(effects)[0]) not in str(region.job("job").execution_graph)
 
