@@ -52,7 +52,7 @@ def draw_settings(rng: Random, base: SimulationSettings) -> SimulationSettings:
 def simulate(seed: int, settings: SimulationSettings | None = None, *, with_transcript: bool = False) -> RunResult:
     """Run a seed from its start to its rest, or to the first violation."""
     rng = Random(seed)  # noqa: S311 - a run has to be repeatable, not secret
-    cluster = Cluster(draw_settings(rng, settings or SimulationSettings()), rng)
+    cluster = Cluster(replace(draw_settings(rng, settings or SimulationSettings()), seed=seed), rng)
     invariant, message = "", ""
     try:
         _run(cluster, Faults(cluster, rng))

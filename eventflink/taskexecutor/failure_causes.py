@@ -55,7 +55,7 @@ def cause_of(error: BaseException, vertex_id: str) -> FailureCause:
     if _is_spark_error(error):
         message = f"vertex '{vertex_id}': {_spark_message(str(error))}"
         return FailureCause(failure_type, bounded(message, MESSAGE_LIMIT), stack_trace)
-    return FailureCause(failure_type, bounded(_text_of(error) or failure_type, MESSAGE_LIMIT), stack_trace)
+    return FailureCause(failure_type, bounded(text_of(error) or failure_type, MESSAGE_LIMIT), stack_trace)
 
 
 def bounded(text: str, limit: int) -> str:
@@ -68,7 +68,8 @@ def bounded(text: str, limit: int) -> str:
     return text[:head] + mark + text[len(text) - max(0, limit - len(mark) - head) :]
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """Return what an error says, whatever its class makes of that."""
     try:
         return str(error)
     except Exception as second:  # noqa: BLE001 - user code may raise anything
