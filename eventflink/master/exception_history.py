@@ -115,10 +115,11 @@ def _is_refused_again(newest: RootFailure, failure: TaskFailure) -> bool:
 
 
 def _bounded(cause: FailureCause, *, with_trace: bool) -> FailureCause:
+    """Return a cause that takes little room; one that does already is shared with the rest of the state."""
     trace = cause.stack_trace if with_trace else None
-    if len(cause.message) <= MESSAGE_LIMIT and trace is cause.stack_trace and (trace is None or len(trace) <= STACK_TRACE_LIMIT):
-        return cause
-    return FailureCause(cause.failure_type, _clip(cause.message, MESSAGE_LIMIT), trace and _clip(trace, STACK_TRACE_LIMIT))
+    message, root_message = _clip(cause.message, MESSAGE_LIMIT), _clip(cause.root_message, MESSAGE_LIMIT)
+    bounded = FailureCause(cause.failure_type, message, trace and _clip(trace, STACK_TRACE_LIMIT), cause.root_type, root_message)
+    return cause if bounded == cause else bounded
 
 
 def _clip(text: str, limit: int) -> str:

@@ -41,6 +41,9 @@ class FailureCause:
     failure_type: str
     message: str
     stack_trace: str | None = None
+    root_type: str = ""
+    """The class of the exception that it goes back to; empty: to none but itself."""
+    root_message: str = ""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ UPKEEP_LEVEL: Final = 2
 """InputsAttempted, SnapshotTaken, SnapshotConfirmed, DrillStepOrdered; FeatureLevelRaised itself announces it."""
 
 SCHEDULING_LEVEL: Final = 3
-"""When an instance of a TaskManager began."""
+"""When an instance of a TaskManager began; newer restart strategies, full failover, lost outputs, and why a job fails."""
 
 FEATURE_LEVEL: Final = SCHEDULING_LEVEL
 """The newest level that this version can read and write."""

@@ -84,7 +84,9 @@ def test_a_task_that_fails_twice_works_under_exponential_delay(cluster: RunningC
         ("numbers[0]#2", 2, "attempt 2 fails"),
         ("numbers[0]#1", 1, "attempt 1 fails"),
     ]
-    assert "KeyError: 'nothing'" in answer["exceptions"][0]["cause"]["stack_trace"]
+    cause = answer["exceptions"][0]["cause"]
+    assert (cause["failure_type"], cause["root_type"], cause["root_message"]) == ("RuntimeError", "KeyError", "'nothing'")
+    assert "KeyError: 'nothing'" in cause["stack_trace"]
     assert answer["exceptions"][0]["task_manager_id"] == "tm"
     options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id]
     assert run([*options, "exceptions", job_id, "--json", "--limit", "1"]) == ExitCode.OK

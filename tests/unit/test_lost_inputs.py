@@ -25,7 +25,7 @@ def output(tmp_path: Path) -> Path:
     return _publish(tmp_path / "with space" / "attempt-1")
 
 
-DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "directory": (shutil.rmtree, "is not there"),
     "a file": (lambda p: (p / "part-1.parquet").unlink(), "part-1.parquet is gone"),
     "the end of a file": (lambda p: (p / "part-0.parquet").write_bytes(b"part"), "part-0.parquet has 4 bytes, and had 14"),
@@ -41,7 +41,7 @@ def test_a_whole_output_has_no_damage(output: Path) -> None:
 
 
 @pytest.mark.parametrize(("damage", "said"), DAMAGES.values(), ids=list(DAMAGES))
-def test_damage_is_found_and_named(output: Path, damage: Callable[[Path], None], said: str) -> None:
+def test_damage_is_found_and_named(output: Path, damage: Callable[[Path], object], said: str) -> None:
     damage(output)
     assert said in (find_damage(str(output)) or "")
 
@@ -94,6 +94,18 @@ def test_what_spark_cannot_read_is_lost_although_its_length_is_right(output: Pat
     cause, lost = failure_of(error, "v", opened)
     assert lost == ((LostInput("rows", 0),) if is_lost else ())
     assert ("Spark cannot read" in cause.message) == is_lost
+
+
+def test_a_failure_names_the_exception_that_it_goes_back_to() -> None:
+    inner, outer, apart = KeyError("k"), RuntimeError("outer"), ValueError("apart")
+    outer.__cause__, apart.__context__ = inner, inner
+    assert failure_of(outer, "v", OpenedInputs())[0].root_type == "KeyError"
+    assert failure_of(outer, "v", OpenedInputs())[0].root_message == "'k'"
+    assert failure_of(apart, "v", OpenedInputs())[0].root_type == "KeyError"
+    apart.__suppress_context__ = True
+    assert failure_of(apart, "v", OpenedInputs())[0].root_type == ""
+    inner.__context__ = outer
+    assert failure_of(outer, "v", OpenedInputs())[0].failure_type == "RuntimeError", "a ring has no end, and is left after a while"
 
 
 def test_what_is_told_of_many_losses_is_bounded(tmp_path: Path) -> None:

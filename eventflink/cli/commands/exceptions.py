@@ -55,6 +55,8 @@ def _print(session: Session, view: View, *, with_trace: bool) -> None:
 def _cells(failure: View, *, with_trace: bool) -> tuple[Text, ...]:
     cause = failure["cause"]
     text = f"{cause['failure_type']}: {cause['message'] if with_trace else cause['message'].partition(chr(10))[0]}"
+    if cause["root_type"]:
+        text += f"\nroot cause: {cause['root_type']}: {cause['root_message'].partition(chr(10))[0]}"
     if with_trace and cause["stack_trace"]:
         text += f"\n{cause['stack_trace']}"
     return Text(failure["at"]), Text(failure["task"]), Text(failure["task_manager_id"] or ""), Text(text)

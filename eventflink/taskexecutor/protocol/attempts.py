@@ -90,6 +90,8 @@ def _clip_cause(cause: FailureCause) -> FailureCause:
         _clip(cause.failure_type, 256),
         _clip(cause.message, _MESSAGE_LIMIT),
         None if trace is None else _clip(trace, _STACK_TRACE_LIMIT),
+        _clip(cause.root_type, 256),
+        _clip(cause.root_message, _MESSAGE_LIMIT),
     )
 
 

@@ -107,6 +107,16 @@ def test_slots_refused_in_a_row_are_one_entry(cluster: ScriptedCluster) -> None:
     assert reaction_of(exceptions_view(cluster.job("job"), 1)["exceptions"][0]) == "another slot"
 
 
+def test_the_root_cause_is_kept_with_the_cause(cluster: ScriptedCluster) -> None:
+    cluster.raise_feature_level()
+    cluster.register(slots=1)
+    [one] = deployments(cluster.submit(graph(vertex("a"))))
+    cluster.report(one, ExecutionState.FAILED, cause=FailureCause("RuntimeError", "it failed", "T", "KeyError", "k" * 5_000))
+    [shown] = exceptions_view(cluster.job("job"), 1)["exceptions"]
+    assert shown["cause"]["root_type"] == "KeyError"
+    assert MESSAGE_LIMIT < len(shown["cause"]["root_message"]) < MESSAGE_LIMIT + 100
+
+
 def test_messages_and_traces_are_bounded_and_keep_both_ends(cluster: ScriptedCluster) -> None:
     cluster.register(slots=1)
     [one] = deployments(cluster.submit(graph(vertex("a"))))
