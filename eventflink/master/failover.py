@@ -31,6 +31,9 @@ RESTART_BATCH: Final = 256
 MAX_SLOT_REFUSALS: Final = 10
 """After this many refused slots in a row an attempt fails like any other."""
 
+MAX_LOST_INPUTS: Final = 1_000
+"""Of one report; what else is lost shows when the attempt after it reads."""
+
 ENDING: Final = (JobStatus.FAILING, JobStatus.CANCELLING)
 GOING_ON: Final = (JobStatus.RUNNING, JobStatus.RESTARTING)
 
@@ -144,11 +147,11 @@ def to_restart(
     ]
 
 
-def _lost_outputs(graph: ExecutionGraph, reader: Subtask, lost_inputs: Iterable[LostInput]) -> tuple[SubtaskReference, ...]:
+def _lost_outputs(graph: ExecutionGraph, reader: Subtask, lost_inputs: Sequence[LostInput]) -> tuple[SubtaskReference, ...]:
     """Return whose results they are that a reader could not read; what is being made anew already is not lost."""
     sources: dict[str, str] = {edge.input_name: edge.source for edge in graph.edges_to.get(reader.vertex_id, ())}
     found: dict[SubtaskKey, None] = {}
-    for lost in lost_inputs:
+    for lost in lost_inputs[:MAX_LOST_INPUTS]:
         writer = graph.subtask(sources.get(lost.input_name, ""), lost.subtask_index)
         if writer is not None and writer.state is ExecutionState.FINISHED and not writer.revoked:
             found[key_of(writer)] = None

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from eventflink.events.inputs import TaskManagerDeath, TaskStateReport
+from eventflink.events.effects import TaskDeployment
+from eventflink.events.inputs import SlotOfferRefusal, TaskManagerDeath, TaskStateReport
 from eventflink.events.log_events import (
     FollowUpDecided,
     JobResultStored,
@@ -19,7 +20,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.events.topics import MAX_DECISION_BYTES, Topic
 from eventflink.master.effects import Deployment, Effect, unacknowledged
-from eventflink.master.failover import RESTART_BATCH
+from eventflink.master.failover import MAX_LOST_INPUTS, RESTART_BATCH
 from eventflink.master.inputs import RaiseFeatureLevel
 from eventflink.master.job_master import TASK_BATCH
 from eventflink.master.master import MasterSettings
@@ -157,14 +158,19 @@ def test_what_ends_before_it_is_cancelled_joins_the_restart(full: ScriptedCluste
     assert (full.job("job").status, full.job("job").restarts) == (JobStatus.FINISHED, 1)
 
 
-def test_a_slot_that_is_refused_during_a_restart_joins_it(full: ScriptedCluster) -> None:
+@pytest.mark.parametrize("together", [True, False])
+def test_a_slot_that_is_refused_during_a_restart_joins_it(full: ScriptedCluster, *, together: bool) -> None:
+    """Whether it was told to end already or not: it gets no other slot before the job begins anew."""
     full.register(slots=2)
     [one, other] = deployments(full.submit(graph(vertex("a", 2), restart_strategy=fixed_delay(1))))
-    [cancellation] = cancellations(full.report(one, ExecutionState.FAILED))
-    full.refuse(other)
-    assert not tasks(full.take_effects())
+    assert isinstance(other.payload, TaskDeployment)
+    refusal = SlotOfferRefusal("tm", "tm-1", other.payload.allocation_id, "no memory")
+    effects = full.say(*reports_of(one, ExecutionState.FAILED), *([refusal] if together else []))
+    effects += [] if together else full.say(refusal)
+    assert not tasks(effects)
+    assert not full.events(RegionRestarted)
     assert [t.attempt for t in tasks(full.pass_time(500))] == [2, 2]
-    assert cancellation
+    assert full.job("job").restarts == 1
 
 
 def test_the_loss_of_a_task_manager_is_one_restart(full: ScriptedCluster) -> None:
@@ -280,9 +286,49 @@ def test_a_change_of_leader_in_the_middle_of_each_step_of_a_full_restart_changes
     assert full.job("job").status is JobStatus.RUNNING
     again = [e for e in unacknowledged(full.master) if isinstance(e, Deployment)]
     assert _attempts(again) == [("a", 0, 2), ("a", 1, 2)]
+    events = full.events(RegionRestarted, TaskScheduled)
+    first = next(n for n, e in enumerate(events) if isinstance(e, TaskScheduled) and e.attempt == 2)
+    assert not [e for e in events[first:] if isinstance(e, RegionRestarted)], "nothing begins anew before everything can"
     full.run([*again])
     assert full.job("job").status is JobStatus.FINISHED
     assert len(full.events(RestartScheduled)) == 1
+
+
+def _decide_once(cluster: ScriptedCluster) -> None:
+    assert cluster.decide() is not None
+    cluster.read_back(len(cluster.log) - 1)
+
+
+def test_a_full_restart_is_cancelled_between_two_of_its_steps(monkeypatch: pytest.MonkeyPatch, full: ScriptedCluster) -> None:
+    monkeypatch.setattr("eventflink.leadership.leader.INLINE_STEPS", 0)
+    monkeypatch.setattr("eventflink.master.failover.RESTART_BATCH", 1)
+    full.register(slots=3)
+    deployed = deployments(full.submit(graph(vertex("a", 3), restart_strategy=fixed_delay(1, 0))))
+    for deployment in deployed:
+        full.report(deployment, ExecutionState.FAILED)
+    full.run([*cancellations(full.take_effects())])
+    full.say(*[state_report(d, ExecutionState.CANCELED) for d in deployed[1:]])
+    full.leader.timers.extend(full.master.due(full.wall_ms))
+    _decide_once(full)
+    assert (len(full.events(RegionRestarted)), full.job("job").restart_begun) == (1, True)
+    full.cancel()
+    assert full.job("job").status is JobStatus.CANCELED
+    assert not tasks(full.pass_time(1_000))
+
+
+def test_what_is_about_to_be_cancelled_is_not_deployed_again_by_the_next_leader(
+    monkeypatch: pytest.MonkeyPatch, full: ScriptedCluster
+) -> None:
+    monkeypatch.setattr("eventflink.leadership.leader.INLINE_STEPS", 0)
+    full.register(slots=2)
+    one, _ = deployments(full.submit(graph(vertex("a", 2), restart_strategy=fixed_delay(1))))
+    full.put(Topic.TASKMANAGERS, REPORTS.encode(reports_of(one, ExecutionState.FAILED)))
+    _decide_once(full)
+    full.fail_over()
+    assert not [e for e in unacknowledged(full.master) if isinstance(e, Deployment)]
+    effects = full.settle()
+    assert not tasks(effects)
+    assert [c.payload.subtask_index for c in cancellations(effects)] == [1]  # type: ignore[union-attr] # by its class
 
 
 # -- region: outputs that are lost -----------------------------------------------------------------------------------------
@@ -360,6 +406,27 @@ def test_readers_that_live_are_cancelled_and_those_that_wait_are_held_back(regio
     }
 
 
+def test_readers_that_nobody_has_scheduled_yet_wait_for_the_writer(monkeypatch: pytest.MonkeyPatch, region: ScriptedCluster) -> None:
+    monkeypatch.setattr("eventflink.leadership.leader.INLINE_STEPS", 0)
+    monkeypatch.setattr("eventflink.master.job_master.TASK_BATCH", 1)
+    region.register(slots=3)
+    document = graph(vertex("a"), vertex("b", 3), edges=[("a", "b", "hash")], restart_strategy=fixed_delay(1, 0))
+    [a0] = deployments(region.submit(document))
+    region.put(Topic.TASKMANAGERS, REPORTS.encode(reports_of(a0, ExecutionState.FINISHED)))
+    while not (found := deployments(region.take_effects())):
+        _decide_once(region)
+    assert "CREATED" in _states(region)["b"]
+    offer, report = reports_of(found[0], ExecutionState.FAILED, LOST)
+    assert isinstance(report, TaskStateReport)
+    report.lost_inputs = (LostInput("a", 0),)
+    region.put(Topic.TASKMANAGERS, REPORTS.encode([offer, report]))
+    while not region.events(RestartScheduled):
+        _decide_once(region)
+    unscheduled = _states(region)["b"].count("CREATED")
+    region.settle()
+    assert _states(region)["b"].count("CREATED") == unscheduled > 0
+
+
 def test_a_lost_output_counts_as_one_restart_and_may_be_one_too_many(region: ScriptedCluster) -> None:
     region.register(slots=2)
     document = graph(vertex("a"), vertex("b"), edges=[("a", "b", "hash")], restart_strategy=fixed_delay(1, 0))
@@ -381,6 +448,21 @@ def test_an_output_that_nobody_wrote_cannot_be_lost(region: ScriptedCluster, inp
     _lose(region, b0, *inputs)
     assert region.events(RestartScheduled)[0].lost_outputs == ()
     assert _attempts(region.pass_time(1)) == [("b", 0, 2)]
+
+
+def test_a_report_of_ever_so_many_losses_leads_to_a_bounded_decision(region: ScriptedCluster) -> None:
+    region.register(slots=1_000)
+    region.register("tm2", slots=1_000)
+    writer = "w" * 64
+    document = graph(vertex(writer, 1_500), vertex("b"), edges=[(writer, "b", "hash")], restart_strategy=fixed_delay(2, 0))
+    region.check_states = region.check_digests = False
+    for deployment in deployments(region.submit(document)):
+        region.put(Topic.TASKMANAGERS, REPORTS.encode(reports_of(deployment, ExecutionState.FINISHED)))
+    [b0] = deployments(region.settle())
+    _lose(region, b0, *[(writer, n % 1_500) for n in range(3_000)])
+    [scheduled] = region.events(RestartScheduled)
+    assert (len(scheduled.lost_outputs), scheduled.task_count) == (MAX_LOST_INPUTS, MAX_LOST_INPUTS + 1)
+    assert max(map(len, region.log)) <= MAX_DECISION_BYTES
 
 
 def test_two_readers_that_miss_the_same_output_are_one_restart(region: ScriptedCluster) -> None:
