@@ -67,18 +67,27 @@ class ExceptionHistory:
 
     def note_failure(self, failure: TaskFailure, *, is_concurrent: bool) -> None:
         """Take note of a failure."""
-        newest = self.newest
-        if newest is not None and (is_concurrent or _is_refused_again(newest, failure)):
-            newest.concurrent_count += 1
-            if len(newest.concurrent) < MAX_CONCURRENT:
+        root = self._root_of(failure, is_concurrent=is_concurrent)
+        if root is not None:
+            root.concurrent_count += 1
+            if len(root.concurrent) < MAX_CONCURRENT:
                 failure.cause = _bounded(failure.cause, with_trace=False)
-                newest.concurrent.append(failure)
+                root.concurrent.append(failure)
             return
         self.root_count += 1
         if self.size > 0:
             failure.cause = _bounded(failure.cause, with_trace=True)
             self.roots.append(RootFailure(failure))
             del self.roots[: max(0, len(self.roots) - self.size)]
+
+    def _root_of(self, failure: TaskFailure, *, is_concurrent: bool) -> RootFailure | None:
+        """Return which root a failure came with: the job's own, or the newest one that restarts more than what failed."""
+        newest = self.newest
+        if newest is None or not is_concurrent:
+            return newest if newest is not None and _is_refused_again(newest, failure) else None
+        if newest.reaction is FailureReaction.JOB_FAILURE:
+            return newest
+        return next((root for root in reversed(self.roots) if root.task_count > 1), newest)
 
     def note_restart(
         self, restarts: int, delay_ms: int, failover_strategy: FailoverStrategy, tasks: list[TaskKey], task_count: int

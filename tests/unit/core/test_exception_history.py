@@ -2,11 +2,11 @@
 
 import pytest
 
-from eventflink.events.inputs import TaskManagerDeath
+from eventflink.events.inputs import TaskManagerDeath, TaskStateReport
 from eventflink.leadership.exceptions_view import exceptions_view, reaction_of
 from eventflink.master.exception_history import MAX_CONCURRENT, MAX_NAMED_TASKS, MESSAGE_LIMIT, STACK_TRACE_LIMIT
 from eventflink.master.master import MasterSettings
-from eventflink.model.attempts import FailureCause
+from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, FailureReaction
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, reports_of, vertex
 
@@ -95,6 +95,21 @@ def test_regions_that_fail_one_after_the_other_are_roots_of_their_own(cluster: S
     cluster.report(one, ExecutionState.FAILED)
     cluster.report(other, ExecutionState.FAILED)
     assert [(r.failure.subtask_index, r.restarts) for r in cluster.job("job").exceptions.roots] == [(0, 1), (1, 2)]
+
+
+def test_what_comes_with_a_restart_of_many_is_told_with_it_although_another_region_failed_since(cluster: ScriptedCluster) -> None:
+    cluster.raise_feature_level()
+    cluster.register(slots=4)
+    document = graph(vertex("a"), vertex("b", 2), vertex("c"), edges=[("a", "b", "hash")], restart_strategy=fixed_delay(5))
+    a0, c0 = deployments(cluster.submit(document))
+    b0, b1 = deployments(cluster.report(a0, ExecutionState.FINISHED))
+    offer, lost = reports_of(b0, ExecutionState.FAILED)
+    assert isinstance(lost, TaskStateReport)
+    lost.lost_inputs = (LostInput("a", 0),)
+    cluster.say(offer, lost, *reports_of(c0, ExecutionState.FAILED), *reports_of(b1, ExecutionState.FAILED))
+    of_b, of_c = cluster.job("job").exceptions.roots
+    assert (of_b.task_count, [f.subtask_index for f in of_b.concurrent]) == (3, [1])
+    assert (of_c.failure.vertex_id, of_c.concurrent) == ("c", [])
 
 
 def test_slots_refused_in_a_row_are_one_entry(cluster: ScriptedCluster) -> None:
