@@ -142,7 +142,9 @@ class _OfSubtask:
         if isinstance(event, JobSubmitted) and event.job_id == self._job_id:
             self._asked = next((v.resources for v in event.job_graph.vertices if v.vertex_id == self._task[1]), None)
         of_job = self._with_job and getattr(event, "job_id", None) == self._job_id
-        return of_job and not self._over and self._is_of_job(event)
+        # A restart of many subtasks may begin this one anew although it has ended.
+        is_over = self._over and (self._wanted != 0 or not isinstance(event, RestartScheduled))
+        return of_job and not is_over and self._is_of_job(event)
 
     def _enables(self, earlier: LogEvent, event: LogEvent, relevant: list[LogEvent]) -> bool:
         """Tell whether an event of somebody else, earlier in the same decision, made this one possible."""
@@ -179,6 +181,8 @@ class _OfSubtask:
     def _is_of_job(event: LogEvent) -> bool:
         if isinstance(event, JobStatusChanged):
             return event.to_status in (JobStatus.FAILING, JobStatus.CANCELLING)
+        if isinstance(event, RestartScheduled):  # Of another subtask, with which this one may have to start again.
+            return event.task_count > 1
         return isinstance(event, JobSubmitted | JobCancellationRequested)
 
 

@@ -11,11 +11,12 @@ from typing import Any, Final
 from eventflink.audit.plain import iso_time
 from eventflink.audit.subjects import Subject, SubjectType
 from eventflink.events.log_events import RequestAccepted
+from eventflink.leadership.exceptions_view import exception_view, reaction_of
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, JobStatus, SlotState
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus, SlotState
 
 _TASKS_SHOWN: Final = 5
 
@@ -71,10 +72,22 @@ def _of_job(subject: Subject, master: Master) -> Standing:
         "actor": job.actor or None,
         "tasks": dict(Counter(str(s.state) for s in subtasks)),
         "restarts": job.restarts,
+        "restart_strategy": job.restart_strategy.strategy_type.lower().replace("_", "-") if job.restart_strategy is not None else None,
+        "failover_strategy": job.failover_strategy.lower(),
+        "last_failure": _last_failure(job),
     }
     if subject.root_failure is not None:
         facts["root_failure"] = str(subject.root_failure)
     return Standing(str(job.status), facts, _waits_of_job(job, subtasks, master), job.cause)
+
+
+def _last_failure(job: JobMaster) -> str | None:
+    """Return which attempt failed last, and what that led to."""
+    newest = job.exceptions.newest
+    if newest is None:
+        return None
+    view = exception_view(newest)
+    return f"{view['task']}: {reaction_of(view)}"
 
 
 def _waits_of_job(job: JobMaster, subtasks: list[Subtask], master: Master) -> list[Wait]:
@@ -197,9 +210,10 @@ def wait_of(job: JobMaster, subtask: Subtask, master: Master) -> Wait | None:  #
             request = slots.pending.get(subtask.allocation_id)
             since_ms = request.requested_at_ms if request is not None else 0
             return Wait(what, _why_no_slot(subtask.allocation_id, master), since_ms)
-        case ExecutionState.FAILED if (subtask.vertex_id, subtask.subtask_index) in job.restarts_due:
+        case ended if ended in TERMINAL_EXECUTION_STATES and (subtask.vertex_id, subtask.subtask_index) in job.restarts_due:
             at_ms = job.restarts_due[subtask.vertex_id, subtask.subtask_index]
-            return Wait(what, f"the restart strategy starts it again at {iso_time(at_ms)}", job.status_since_ms)
+            others = ", when all tasks of the job have ended" if job.failover_strategy is FailoverStrategy.FULL else ""
+            return Wait(what, f"the restart strategy starts it again at {iso_time(at_ms)}{others}", job.status_since_ms)
         case ExecutionState.CANCELING:
             task_manager_id, _ = subtask.places.get(subtask.attempt, ("its TaskManager", ""))
             return Wait(what, f"{task_manager_id} has not reported its end yet", job.status_since_ms)
@@ -226,6 +240,8 @@ def _why_not_scheduled(job: JobMaster, subtask: Subtask) -> str:
         vertex = graph.vertices[source]
         if vertex.unfinished_subtasks:
             unfinished.append(f"{source} ({vertex.unfinished_subtasks} of {len(vertex.subtasks)} subtasks)")
+    if job.status is JobStatus.RESTARTING and job.failover_strategy is FailoverStrategy.FULL:
+        return "its job starts again as a whole, and not all of its tasks have ended"
     if unfinished:
         return f"its inputs are not complete: {', '.join(unfinished)}"
     return "its inputs are complete, and scheduling it is one of the next decisions"

@@ -19,6 +19,7 @@ from eventflink.events.log_events import (
     TaskFinished,
     TaskManagerReportReconciled,
 )
+from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.model.statuses import FollowUpType
 
 _SHOWN_LENGTH: Final = 160
@@ -26,6 +27,8 @@ _SHOWN_OF_A_KIND: Final = 4
 _SUBJECTS: Final = ("job_id", "task_manager_id", "allocation_id", "subject", "master_id", "topic", "request_id")
 _OF_A_TASK: Final = frozenset({"job_id", "vertex_id", "subtask_index", "attempt"})
 _UNTOLD: Final = frozenset({"reply_partition", "job_graph", "graph_digest", "dead_letter", "restart_strategy"})
+_DEFAULTS: Final = frozenset({("failover_strategy", "REGION"), ("exception_history_size", DEFAULT_HISTORY_SIZE)})
+"""Of the cluster's settings: they are told where they are others."""
 
 
 def printable(text: str) -> str:
@@ -66,9 +69,20 @@ def details_of(event: LogEvent) -> str:  # noqa: PLR0911 - one return for each k
         case TaskManagerReportReconciled():
             return f"instance_id={event.instance_id} {len(event.missing)} missing, {len(event.unknown)} unknown"
         case RestartScheduled():
-            return f"restart {event.restarts}"
+            return _say_restart(event)
         case _:
             return _fields_of(event)
+
+
+def _say_restart(event: RestartScheduled) -> str:
+    said = f"restart {event.restarts}"
+    if event.failed_attempt:  # Older logs do not say more.
+        said += f" after {event.delay_ms} ms"
+    if event.task_count > 1:
+        said += f": {event.task_count} tasks ({event.failover_strategy.lower()})"
+    if event.lost_outputs:
+        said += f", lost: {', '.join(f'{lost.vertex_id}[{lost.subtask_index}]' for lost in event.lost_outputs)}"
+    return first_line(said)
 
 
 def _fields_of(event: LogEvent) -> str:
@@ -79,7 +93,11 @@ def _fields_of(event: LogEvent) -> str:
             told.append(f"{values.pop(before)} → {values.pop(after)}")
     subject = subject_of(event)
     shown = _OF_A_TASK if "vertex_id" in values else {name for name in _SUBJECTS if values.get(name) == subject}
-    told += [f"{name}={value}" for name, value in values.items() if name not in shown | _UNTOLD and value not in ("", None, (), -1)]
+    told += [
+        f"{name}={value}"
+        for name, value in values.items()
+        if name not in shown | _UNTOLD and value not in ("", None, (), -1) and (name, value) not in _DEFAULTS
+    ]
     return first_line(" ".join(told))
 
 

@@ -14,7 +14,8 @@ from eventflink.cli.session import Session
 from eventflink.cli.state import read_fold
 from eventflink.gateways.reads import NoMasterAnswered, NothingThere, Parameters, ask_masters
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.views import JobNotFound, View
+from eventflink.leadership.plain import View
+from eventflink.leadership.views import JobNotFound
 
 _logger = logging.getLogger(__name__)
 

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "submit": "Submit a job and wait for its end.",
     "list": "List the jobs.",
     "status": "Show a job, or the whole cluster.",
+    "exceptions": "Show the failures of a job.",
     "result": "Show the rows that a job left.",
     "cancel": "End a job.",
     "taskmanager": "List the TaskManagers; keep new tasks away from one.",

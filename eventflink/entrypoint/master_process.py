@@ -39,7 +39,6 @@ from eventflink.log.snapshots import load_fold
 from eventflink.master.master import MasterSettings
 from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
-from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.rehearsal import SCRATCH_MARK
 
 _logger = logging.getLogger(__name__)
@@ -76,11 +75,9 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         request_horizon=configuration.request_horizon,
         request_horizon_ms=configuration.request_horizon_ms,
         drills_allowed=configuration.drills_allowed,
-        restart_strategy=RestartStrategy(
-            strategy_type=configuration.restart_strategy,
-            attempts=configuration.restart_attempts,
-            delay_ms=configuration.restart_delay_ms,
-        ),
+        restart_strategy=configuration.default_restart_strategy,
+        failover_strategy=configuration.failover_strategy,
+        exception_history_size=configuration.exception_history_size,
     )
 
 

@@ -3,6 +3,7 @@
     GET /cluster     epoch, TaskManagers, slots, jobs by status
     GET /jobs        the newest jobs: ?status=RUNNING (repeatable), ?limit=N
     GET /jobs/{id}   one job with its tasks; the beginning of its id is enough
+    GET /jobs/{id}/exceptions   its newest failures and what they led to: ?limit=N
     GET /digest      the digest of the state, equal at masters that stand at the same offset
 
 Every answer names the master, its role and epoch, and the offset of the last record of the log that it reflects (P4).
@@ -27,10 +28,12 @@ from aiohttp import web
 from confluent_kafka import KafkaException
 
 from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
+from eventflink.leadership.exceptions_view import MAX_EXCEPTIONS, exceptions_view
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
+from eventflink.leadership.plain import View
 from eventflink.leadership.reads import Answered, Read, ReadRefused
-from eventflink.leadership.views import JobNotFound, View, cluster_view, job_view, jobs_view, position_view
+from eventflink.leadership.views import JobNotFound, cluster_view, find_job, job_view, jobs_view, position_view
 from eventflink.log.end_offset import EndOffset
 from eventflink.model.statuses import JobStatus
 
@@ -40,6 +43,7 @@ MAX_UNDER_WAY: Final = 200
 DEFAULT_TIMEOUT_MS: Final = 10_000
 MAX_TIMEOUT_MS: Final = 60_000
 SHUTDOWN_TIMEOUT_S: Final = 1.0
+PATHS: Final = ("/cluster", "/jobs", "/jobs/{id}", "/jobs/{id}/exceptions", "/digest")
 
 _WAITING_PARAMETERS: Final = frozenset({"min_offset", "linearizable", "timeout_ms"})
 _TRUTHS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
@@ -110,6 +114,7 @@ class QueryServer:
                 web.get("/cluster", self._cluster),
                 web.get("/jobs", self._jobs),
                 web.get("/jobs/{job_id}", self._job),
+                web.get("/jobs/{job_id}/exceptions", self._exceptions),
                 web.get("/digest", self._digest),
             ]
         )
@@ -150,9 +155,7 @@ class QueryServer:
         except _Refusal as refusal:
             return self._error(refusal.status, str(refusal), **refusal.more)
         except web.HTTPException as error:
-            return self._error(
-                error.status, f"{request.method} {request.path}: {error.reason}; there are /cluster, /jobs, /jobs/{{id}}, /digest"
-            )
+            return self._error(error.status, f"{request.method} {request.path}: {error.reason}; there are {', '.join(PATHS)}")
         except Exception as error:
             _logger.exception("QueryFailed path=%s", request.path_qs)
             return self._error(500, f"{request.path}: {type(error).__name__}: {error}")
@@ -189,6 +192,12 @@ class QueryServer:
         job_id = request.match_info["job_id"]
         reading = await self._read(_wish(request), lambda fold: job_view(fold, job_id))
         return await self._respond(reading, job=reading.value)
+
+    async def _exceptions(self, request: web.Request) -> web.Response:
+        wish, job_id = _wish(request, "limit"), request.match_info["job_id"]
+        limit = _whole_number(request, "limit", MAX_EXCEPTIONS, 1, MAX_EXCEPTIONS)
+        reading = await self._read(wish, lambda fold: exceptions_view(find_job(fold, job_id), limit))
+        return await self._respond(reading, **reading.value)
 
     async def _digest(self, request: web.Request) -> web.Response:
         wish = _wish(request)

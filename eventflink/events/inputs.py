@@ -6,7 +6,7 @@ refusal, is in `inbound.py`.
 
 from dataclasses import dataclass
 
-from eventflink.model.attempts import AttemptStatus, FailureCause, OutputLocation, SlotStatus
+from eventflink.model.attempts import AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
@@ -165,6 +165,7 @@ class TaskStateReport:
     execution_state: ExecutionState
     outputs: tuple[OutputLocation, ...] = ()
     cause: FailureCause | None = None
+    lost_inputs: tuple[LostInput, ...] = ()
 
 
 @dataclass(slots=True)

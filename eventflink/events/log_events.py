@@ -6,10 +6,18 @@ replay). These classes mirror the schemas of the same names; a test holds the tw
 
 from dataclasses import dataclass
 
-from eventflink.model.attempts import AttemptStatus, FailureCause, OutputLocation
+from eventflink.model.attempts import AttemptStatus, FailureCause, OutputLocation, SubtaskReference
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.statuses import DrillStepType, ExecutionState, FollowUpType, JobStatus, SlotRequestDeferralReason, TaskFile
+from eventflink.model.statuses import (
+    DrillStepType,
+    ExecutionState,
+    FailoverStrategy,
+    FollowUpType,
+    JobStatus,
+    SlotRequestDeferralReason,
+    TaskFile,
+)
 
 
 @dataclass(slots=True)
@@ -109,6 +117,8 @@ class JobMasterStarted:
     job_id: str
     job_master_id: str
     restart_strategy: RestartStrategy
+    failover_strategy: FailoverStrategy = FailoverStrategy.REGION
+    exception_history_size: int = 16
 
 
 @dataclass(slots=True)
@@ -126,6 +136,7 @@ class JobStatusChanged:
     job_id: str
     from_status: JobStatus
     to_status: JobStatus
+    reason: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -352,6 +363,12 @@ class RestartScheduled:
     subtask_index: int
     restart_at_ms: int
     restarts: int
+    backoff_ms: int = 0
+    failed_attempt: int = 0
+    delay_ms: int = 0
+    failover_strategy: FailoverStrategy = FailoverStrategy.REGION
+    task_count: int = 1
+    lost_outputs: tuple[SubtaskReference, ...] = ()
 
 
 @dataclass(slots=True)

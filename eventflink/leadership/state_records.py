@@ -97,7 +97,7 @@ class Records:
 
 
 _MAKERS: Final[dict[Any, Callable[[Iterable[Any]], Any]]] = {list: list, tuple: tuple, deque: deque}
-_SCALARS: Final = (int, str, bool)
+_SCALARS: Final = (int, float, str, bool)
 
 
 class Columns:

@@ -7,16 +7,18 @@ milliseconds of the log's time, so that two readers see the same.
 import dataclasses
 from collections import Counter
 from collections.abc import Collection
-from datetime import UTC, datetime
-from typing import Any
+from typing import Final
 
+from eventflink.leadership.exceptions_view import exceptions_view
 from eventflink.leadership.fold import Fold
+from eventflink.leadership.plain import View, iso_time
 from eventflink.master.execution_graph import ExecutionVertex, Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 
-View = dict[str, Any]
+MAX_SHOWN_EXCEPTIONS: Final = 3
+"""With a job; `exceptions_view` shows the others."""
 
 
 class JobNotFound(Exception):
@@ -42,11 +44,6 @@ def find_job(fold: Fold, job_id: str) -> JobMaster:
     raise JobNotFound(f"there is no job '{job_id}'{gone}")
 
 
-def iso_time(at_ms: int) -> str | None:
-    """Return a point in time as text; None for 0, which stands for never."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds") if at_ms else None
-
-
 def job_row(job: JobMaster, now_ms: int) -> View:
     """Return one job as `list` shows it; `now_ms` is where the log's time stands."""
     subtasks = list(job.execution_graph.subtasks())
@@ -55,7 +52,7 @@ def job_row(job: JobMaster, now_ms: int) -> View:
         "name": job.execution_graph.graph.name,
         "status": job.status,
         "tasks": len(subtasks),
-        "tasks_finished": sum(s.state is ExecutionState.FINISHED for s in subtasks),
+        "tasks_finished": sum(s.state is ExecutionState.FINISHED and not s.revoked for s in subtasks),
         "restarts": job.restarts,
         "submitted_at": iso_time(job.submitted_at_ms),
         "ended_at": iso_time(job.ended_at_ms),
@@ -76,7 +73,12 @@ def job_view(fold: Fold, job_id: str) -> View:
     view = job_row(job, fold.last_decided_at_ms)
     view["slot_requests"] = _slot_requests_view(fold.master.slot_manager, job.job_id)
     view["cause"] = dataclasses.asdict(job.cause) if job.cause else None
-    view["vertices"] = [_vertex_view(vertex) for vertex in job.execution_graph.vertices.values()]
+    strategy = job.restart_strategy
+    view["restart_strategy"] = {n: v for n, v in dataclasses.asdict(strategy).items() if v} if strategy is not None else None
+    view["failover_strategy"] = job.failover_strategy
+    shown = exceptions_view(job, MAX_SHOWN_EXCEPTIONS)
+    view["exceptions"], view["exceptions_total"] = shown["exceptions"], shown["total"]
+    view["vertices"] = [_vertex_view(vertex, job) for vertex in job.execution_graph.vertices.values()]
     return view
 
 
@@ -93,23 +95,24 @@ def _slot_requests_view(slots: SlotManager, job_id: str) -> list[View]:
     ]
 
 
-def _vertex_view(vertex: ExecutionVertex) -> View:
+def _vertex_view(vertex: ExecutionVertex, job: JobMaster) -> View:
     return {
         "vertex_id": vertex.vertex.vertex_id,
         "type": vertex.vertex.task_type,
         "parallelism": vertex.vertex.parallelism,
         "states": dict(Counter(s.state for s in vertex.subtasks)),
-        "subtasks": [_subtask_view(subtask) for subtask in vertex.subtasks],
+        "subtasks": [_subtask_view(subtask, job) for subtask in vertex.subtasks],
     }
 
 
-def _subtask_view(subtask: Subtask) -> View:
+def _subtask_view(subtask: Subtask, job: JobMaster) -> View:
     task_manager_id, _ = subtask.places.get(subtask.attempt, (None, None))
     return {
         "subtask_index": subtask.subtask_index,
         "attempt": subtask.attempt,
         "state": subtask.state,
         "task_manager_id": task_manager_id,
+        "restart_at": iso_time(job.restarts_due.get((subtask.vertex_id, subtask.subtask_index), 0)),
         "outputs": {o.output: o.location for o in subtask.outputs},
         "last_failure": dataclasses.asdict(subtask.last_failure) if subtask.last_failure else None,
     }

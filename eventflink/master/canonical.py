@@ -27,7 +27,7 @@ def _fields_of(cls: type[Any]) -> tuple[str, ...]:
 
 def to_plain(value: Any) -> Any:
     """Return the value as JSON values: records by field order, dictionaries as lists of pairs."""
-    if value is None or isinstance(value, str | int | bool):
+    if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, bytes):
         return value.hex()

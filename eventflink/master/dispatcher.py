@@ -25,18 +25,31 @@ from eventflink.events.log_events import (
 )
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.master.canonical import DERIVED, require
+from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.job_master import JobMaster
 from eventflink.model.attempts import AttemptId
-from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.features import SCHEDULING_LEVEL
+from eventflink.model.job_graph import NEWER_STRATEGIES, RestartStrategy, older_strategy
 from eventflink.model.job_graph_document import graph_digest
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, IllegalTransition, JobStatus, RestartStrategyType, TaskFile
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, FailoverStrategy, IllegalTransition, JobStatus, RestartStrategyType, TaskFile
 
 EVICTION_BATCH = 256
 MAX_CLEANUP_ATTEMPTS = 8
 CLEANUP_BACKOFF_MS = 1_000
 MAX_PENDING_UPLOADS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobDefaults:
+    """What the cluster lays down for a job that begins now."""
+
+    restart_strategy: RestartStrategy
+    """For graphs that name none."""
+    failover_strategy: FailoverStrategy
+    exception_history_size: int
+    feature_level: int
 
 
 @dataclass(slots=True)
@@ -81,8 +94,11 @@ class Dispatcher:
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_submission(self, submission: JobSubmission, default_strategy: RestartStrategy) -> list[LogEvent]:
-        """Accept a job, or say why not. The graph itself was validated before it came here."""
+    def decide_submission(self, submission: JobSubmission, defaults: JobDefaults) -> list[LogEvent]:
+        """Accept a job, or say why not. The graph itself was validated before it came here.
+
+        Below `SCHEDULING_LEVEL` a graph that needs a newer restart strategy is refused, and newer defaults are replaced by older ones.
+        """
         job_id, graph = submission.job_id, submission.job_graph
         accepted = RequestAccepted(request_id=submission.request_id, reply_partition=submission.reply_partition, subject=job_id)
         digest = graph_digest(graph)
@@ -95,12 +111,23 @@ class Dispatcher:
                 what = f"with another graph; {what}"
             return [_rejected(submission, job_id, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
         strategy = graph.restart_strategy
+        is_newest = defaults.feature_level >= SCHEDULING_LEVEL
+        if strategy.strategy_type in NEWER_STRATEGIES and not is_newest:
+            wanted = strategy.strategy_type.lower().replace("_", "-")
+            message = f"the cluster's feature level is {defaults.feature_level}: a master that is still there does not know {wanted}"
+            return [_rejected(submission, job_id, "FeatureLevelTooLow", f"restart_strategy {wanted}: {message}")]
         if strategy.strategy_type is RestartStrategyType.CLUSTER_DEFAULT:
-            strategy = default_strategy
+            strategy = defaults.restart_strategy if is_newest else older_strategy(defaults.restart_strategy)
         return [
             accepted,
             JobSubmitted(job_id, digest, submission.actor, graph),
-            JobMasterStarted(job_id, f"{job_id}-1", strategy),
+            JobMasterStarted(
+                job_id,
+                f"{job_id}-1",
+                strategy,
+                defaults.failover_strategy if is_newest else FailoverStrategy.REGION,
+                defaults.exception_history_size if is_newest else DEFAULT_HISTORY_SIZE,
+            ),
             JobStatusChanged(job_id, JobStatus.CREATED, JobStatus.RUNNING),
         ]
 

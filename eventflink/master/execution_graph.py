@@ -4,7 +4,7 @@ It keeps the counts that scheduling needs (which subtasks have all their inputs,
 along the table of ExecutionState, and knows nothing of slots or of strategies.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from eventflink.master.canonical import DERIVED, require
@@ -33,6 +33,8 @@ class Subtask:
     refusals: int = 0
     places: dict[int, tuple[str, str]] = field(default_factory=dict)
     """(TaskManager, instance) of each attempt that was deployed."""
+    revoked: bool = False
+    """The attempt finished, but its result does not count any more: another attempt is to follow."""
 
 
 @dataclass(slots=True)
@@ -157,22 +159,59 @@ class ExecutionGraph:
                     if each.state is ExecutionState.CREATED:
                         self.ready[each.vertex_id, each.subtask_index] = None
 
-    def restart(self, subtask: Subtask, attempt: int) -> None:
-        """Give a failed subtask a new attempt.
+    def revoke(self, subtask: Subtask) -> None:
+        """Take the result of a finished subtask back; its readers are not ready any more until it has finished again.
 
         Raises:
-            IllegalTransition: the current attempt has not failed, or the number is not the next one.
+            IllegalTransition: it has not finished, or its result was taken back before.
 
         """
-        if subtask.state is not ExecutionState.FAILED or attempt != subtask.attempt + 1:
+        if subtask.state is not ExecutionState.FINISHED or subtask.revoked:
+            raise IllegalTransition(f"{subtask.vertex_id}[{subtask.subtask_index}]#{subtask.attempt} is {subtask.state}: it has no result")
+        subtask.revoked = True
+        subtask.outputs = ()
+        vertex = self.vertices[subtask.vertex_id]
+        vertex.unfinished_subtasks += 1
+        if vertex.unfinished_subtasks > 1:
+            return
+        self.unfinished_vertices += 1
+        for edge in self.edges_from.get(subtask.vertex_id, ()):
+            reader = self.vertices[edge.target]
+            reader.unfinished_inputs += 1
+            if reader.unfinished_inputs == 1:
+                for each in reader.subtasks:
+                    self.ready.pop((each.vertex_id, each.subtask_index), None)
+
+    def restart(self, subtask: Subtask, attempt: int) -> None:
+        """Give a subtask that failed, was cancelled or whose result was taken back a new attempt.
+
+        Raises:
+            IllegalTransition: its current attempt lives or has a result, or the number is not the next one.
+
+        """
+        ended = subtask.state in (ExecutionState.FAILED, ExecutionState.CANCELED) or subtask.revoked
+        if not ended or attempt != subtask.attempt + 1:
             raise IllegalTransition(
                 f"{subtask.vertex_id}[{subtask.subtask_index}]#{subtask.attempt} is {subtask.state}: no attempt {attempt}"
             )
         subtask.attempt = attempt
         subtask.state = ExecutionState.CREATED
         subtask.allocation_id = ""
+        subtask.revoked = False
         self.live_attempts += 1
-        self.ready[subtask.vertex_id, subtask.subtask_index] = None
+        if not self.vertices[subtask.vertex_id].unfinished_inputs:
+            self.ready[subtask.vertex_id, subtask.subtask_index] = None
+
+    def downstream_of(self, vertex_ids: Iterable[str]) -> set[str]:
+        """Return the vertices that read what these write, directly or through others."""
+        found: set[str] = set()
+        waiting = list(vertex_ids)
+        while waiting:
+            for edge in self.edges_from.get(waiting.pop(), ()):
+                if edge.target not in found:
+                    found.add(edge.target)
+                    waiting.append(edge.target)
+        return found
 
     def input_locations(self, edge: JobEdge) -> tuple[str, ...]:
         """Return where the rows of an edge are, in the order of the writer's subtasks."""
@@ -183,12 +222,14 @@ class ExecutionGraph:
         live = sum(s.state not in TERMINAL_EXECUTION_STATES for s in self.subtasks())
         require(live == self.live_attempts, f"{job_id}: {self.live_attempts} live attempts are counted, {live} are there")
         for vertex_id, vertex in self.vertices.items():
-            unfinished = sum(s.state is not ExecutionState.FINISHED for s in vertex.subtasks)
+            unfinished = sum(s.state is not ExecutionState.FINISHED or s.revoked for s in vertex.subtasks)
             require(unfinished == vertex.unfinished_subtasks, f"{job_id}/{vertex_id}: unfinished subtasks are miscounted")
             sources = [e.source for e in self.edges_to.get(vertex_id, ())]
             inputs = sum(self.vertices[s].unfinished_subtasks > 0 for s in sources)
             require(inputs == vertex.unfinished_inputs, f"{job_id}/{vertex_id}: unfinished inputs are miscounted")
             for subtask in vertex.subtasks:
+                revoked = subtask.revoked and (subtask.state is not ExecutionState.FINISHED or bool(subtask.outputs))
+                require(not revoked, f"{job_id}/{vertex_id}[{subtask.subtask_index}] is {subtask.state}, and has no result to take back")
                 ready = (vertex_id, subtask.subtask_index) in self.ready
                 wanted = subtask.state is ExecutionState.CREATED and not inputs
                 require(ready == wanted, f"{job_id}/{vertex_id}[{subtask.subtask_index}] is {subtask.state}; ready: {ready}")

@@ -1,8 +1,7 @@
 """The JobMaster of one job: its status, its ExecutionGraph, what it does when an attempt fails or the job is cancelled.
 
-Attempts are deployed when their inputs are complete; a failed subtask restarts alone, for every edge is blocking and what
-finished subtasks published stays (the failover region of such a graph is a single subtask). A new attempt is made only after
-the old one is terminal or its instance is lost (P15).
+Attempts are deployed when their inputs are complete. What follows from a failure is decided in `failover.py`, and carried out here: the
+subtasks that start again are remembered, the results of those that had finished are taken back, those that live are cancelled.
 """
 
 from collections.abc import Iterable
@@ -30,8 +29,11 @@ from eventflink.events.log_events import (
     TaskStateChanged,
 )
 from eventflink.master.canonical import DERIVED, require
+from eventflink.master.exception_history import MAX_NAMED_TASKS, ExceptionHistory, TaskFailure
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
+from eventflink.master.failover import ENDING, GOING_ON, decide_failure, key_of, to_restart
 from eventflink.master.follow_ups import FollowUps
+from eventflink.master.restart_strategies import RestartHistory
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.statuses import (
@@ -39,26 +41,22 @@ from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
     TERMINAL_JOB_STATUSES,
     ExecutionState,
+    FailoverStrategy,
     FollowUpType,
     IllegalTransition,
     JobStatus,
-    RestartStrategyType,
     check_transition,
 )
 
 TASK_BATCH = 256
 """How many tasks one decision schedules or cancels at most; the rest follows in the next (P10a)."""
 
-MAX_SLOT_REFUSALS = 10
-"""After this many refused slots in a row an attempt fails like any other."""
-
 MAX_REMEMBERED_ATTEMPTS = 16
 """Of a subtask: where each ran, so that its files can be asked for."""
 
 _STARTING = (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING)
+_ENDS = (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 _PLAIN_STATES = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELED)
-_ENDING = (JobStatus.FAILING, JobStatus.CANCELLING)
-_GOING_ON = (JobStatus.RUNNING, JobStatus.RESTARTING)
 
 
 @dataclass(slots=True)
@@ -77,11 +75,16 @@ class JobMaster:
     restart_strategy: RestartStrategy | None = None
     restarts: int = 0
     restarts_due: dict[SubtaskKey, int] = field(default_factory=dict)
-    """Failed subtasks that wait to start again, with when."""
+    """Subtasks that wait to start again, with when at the earliest; the attempts of some may still be alive."""
     to_cancel: dict[SubtaskKey, None] = field(default_factory=dict)
-    """Live attempts of an ending job that nobody has told yet."""
+    """Live attempts that are to end, and that nobody has told yet: the job ends, or they are to start again."""
     cause: FailureCause | None = None
     ended_at_ms: int = 0
+    restart_history: RestartHistory = field(default_factory=RestartHistory)
+    failover_strategy: FailoverStrategy = FailoverStrategy.REGION
+    restart_begun: bool = False
+    """Some of the subtasks of a full restart have started again, and the others follow at once."""
+    exceptions: ExceptionHistory = field(default_factory=ExceptionHistory)
 
     @classmethod
     def of(cls, follow_ups: FollowUps, job_id: str, actor: str, digest: str, graph: JobGraph, at_ms: int) -> "JobMaster":
@@ -111,15 +114,23 @@ class JobMaster:
         said = report.execution_state
         if said in (ExecutionState.INITIALIZING, ExecutionState.RUNNING):
             return self._advance(subtask, said) or [InputsSkipped(1, f"{said}: the attempt is {subtask.state} already")]
-        if said is ExecutionState.FINISHED and subtask.state is not ExecutionState.CANCELING:
-            finished = TaskFinished(self.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt, report.outputs)
-            return [*self._advance(subtask, ExecutionState.RUNNING), finished, SlotFreed(subtask.allocation_id)]
-        if said is ExecutionState.FAILED:
-            cause = report.cause or FailureCause("Unknown", "the TaskExecutor gave no cause")
-            return [*self.decide_failure(subtask, cause, now_ms), SlotFreed(subtask.allocation_id)]
-        if said in (ExecutionState.FINISHED, ExecutionState.CANCELED):
-            return [*self._decide_canceled(subtask, now_ms), SlotFreed(subtask.allocation_id)]
+        if said in _ENDS:
+            return [*self._decide_end(subtask, report, now_ms), SlotFreed(subtask.allocation_id)]
         return [InputsSkipped(1, f"{said} is nothing that a TaskExecutor reports")]
+
+    def _decide_end(self, subtask: Subtask, report: TaskStateReport, now_ms: int) -> list[LogEvent]:
+        """End an attempt as its TaskExecutor says, or as it was asked to."""
+        if report.execution_state is ExecutionState.FAILED:
+            cause = report.cause or FailureCause("Unknown", "the TaskExecutor gave no cause")
+            return decide_failure(self, subtask, cause, now_ms, report.lost_inputs)
+        # What is to start again has no result: nobody may read what is about to be made anew.
+        if subtask.state is ExecutionState.CANCELING or key_of(subtask) in self.restarts_due:
+            return [self._changed(subtask, subtask.state, ExecutionState.CANCELED)]
+        if report.execution_state is ExecutionState.CANCELED:
+            cause = FailureCause("UnexpectedCancellation", "the TaskExecutor cancelled the attempt on its own")
+            return decide_failure(self, subtask, cause, now_ms)
+        finished = TaskFinished(self.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt, report.outputs)
+        return [*self._advance(subtask, ExecutionState.RUNNING), finished]
 
     def _advance(self, subtask: Subtask, to_state: ExecutionState) -> list[LogEvent]:
         """Return the transitions from where a starting attempt stands to where it is said to be."""
@@ -131,49 +142,6 @@ class JobMaster:
     def _changed(self, subtask: Subtask, before: ExecutionState, after: ExecutionState) -> TaskStateChanged:
         return TaskStateChanged(self.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt, before, after)
 
-    def _decide_canceled(self, subtask: Subtask, now_ms: int) -> list[LogEvent]:
-        """End a cancelled attempt; one that nobody asked to end has failed."""
-        if subtask.state is ExecutionState.CANCELING:
-            return [self._changed(subtask, ExecutionState.CANCELING, ExecutionState.CANCELED)]
-        return self.decide_failure(
-            subtask, FailureCause("UnexpectedCancellation", "the TaskExecutor cancelled the attempt on its own"), now_ms
-        )
-
-    def decide_failure(self, subtask: Subtask, cause: FailureCause, now_ms: int) -> list[LogEvent]:
-        """Fail an attempt: it restarts later, or the job fails, as the restart strategy has it."""
-        if subtask.state is ExecutionState.CANCELING:
-            return [self._changed(subtask, ExecutionState.CANCELING, ExecutionState.CANCELED)]
-        failed = TaskFailed(self.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt, cause)
-        if self.status in _ENDING:
-            return [failed]
-        strategy = self.restart_strategy
-        if strategy is not None and strategy.strategy_type is RestartStrategyType.FIXED_DELAY and self.restarts < strategy.attempts:
-            due = RestartScheduled(self.job_id, subtask.vertex_id, subtask.subtask_index, now_ms + strategy.delay_ms, self.restarts + 1)
-            restarting = [] if self.status is JobStatus.RESTARTING else [self._status_changed(JobStatus.RESTARTING)]
-            return [failed, due, *restarting]
-        return [failed, self._status_changed(JobStatus.FAILING)]
-
-    def decide_refusal(self, subtask: Subtask, reason: str, now_ms: int) -> list[LogEvent]:
-        """Fail an attempt whose slot was refused; it gets another slot at once, a bounded number of times."""
-        cause = FailureCause("SlotOfferRejected", f"the TaskExecutor refused the slot: {reason}")
-        if subtask.state is not ExecutionState.DEPLOYING or subtask.refusals >= MAX_SLOT_REFUSALS or self.status in _ENDING:
-            return self.decide_failure(subtask, cause, now_ms)
-        return [
-            TaskFailed(self.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt, cause),
-            RegionRestarted(self.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt + 1),
-        ]
-
-    def decide_restarts(self, now_ms: int) -> list[LogEvent]:
-        """Start the subtasks again whose delay is over."""
-        due = [key for key, at_ms in self.restarts_due.items() if at_ms <= now_ms][:TASK_BATCH]
-        events: list[LogEvent] = []
-        for vertex_id, index in due:
-            attempt = self.execution_graph.vertices[vertex_id].subtasks[index].attempt
-            events.append(RegionRestarted(self.job_id, vertex_id, index, attempt + 1))
-        if events and len(due) == len(self.restarts_due):
-            events.append(self._status_changed(JobStatus.RUNNING))
-        return events
-
     def decide_cancellation(self, actor: str) -> list[LogEvent]:
         """Begin to cancel the job; its tasks are told by follow-ups."""
         events: list[LogEvent] = [JobCancellationRequested(self.job_id, actor)]
@@ -182,18 +150,22 @@ class JobMaster:
         return events
 
     def decide_task_cancellations(self) -> list[LogEvent]:
-        """Tell a batch of live attempts of an ending job to end."""
+        """Tell a batch of live attempts to end, because their job ends or they start again with it."""
         events: list[LogEvent] = []
         for _, (vertex_id, index) in zip(range(TASK_BATCH), self.to_cancel, strict=False):
             subtask = self.execution_graph.vertices[vertex_id].subtasks[index]
             if subtask.state in _STARTING:
-                reason = f"the job is {self.status}"
-                events.append(TaskCancellationRequested(self.job_id, vertex_id, index, subtask.attempt, reason))
+                events.append(TaskCancellationRequested(self.job_id, vertex_id, index, subtask.attempt, self.cancellation_reason))
                 continue
             if subtask.state is ExecutionState.SCHEDULED:
                 events.append(SlotRequestCancelled(subtask.allocation_id))
             events.append(self._changed(subtask, subtask.state, ExecutionState.CANCELED))
         return events
+
+    @property
+    def cancellation_reason(self) -> str:
+        """Why live attempts of the job are told to end."""
+        return f"the job is {self.status}" if self.status in ENDING else f"it starts again with restart {self.restarts} of its job"
 
     def decide_completion(self, now_ms: int) -> list[LogEvent]:
         """End the job: nothing of it is alive, or everything has finished."""
@@ -213,14 +185,19 @@ class JobMaster:
         self._set_status(JobStatus.CREATED, at_ms)
         self.job_master_id = event.job_master_id
         self.restart_strategy = event.restart_strategy
+        self.failover_strategy = event.failover_strategy
+        self.exceptions.size = event.exception_history_size
 
     def apply_job_status_changed(self, event: JobStatusChanged, at_ms: int) -> None:
         """Move along the table of JobStatus."""
         if event.from_status is not self.status:
             raise IllegalTransition(f"{self.job_id} is {self.status}, not {event.from_status}")
         self._set_status(event.to_status, at_ms)
-        if event.to_status in _ENDING:
+        if event.to_status is JobStatus.FAILING:
+            self.exceptions.note_job_failure(event.reason)
+        if event.to_status in ENDING:
             self.restarts_due.clear()
+            self.restart_begun = False
             for subtask in self.execution_graph.subtasks():
                 if subtask.state not in TERMINAL_EXECUTION_STATES and subtask.state is not ExecutionState.CANCELING:
                     self.to_cancel[subtask.vertex_id, subtask.subtask_index] = None
@@ -284,63 +261,97 @@ class JobMaster:
         """Move to FINISHED: the attempt's outputs are now the subtask's result."""
         graph = self.execution_graph
         subtask = graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
+        if key_of(subtask) in self.restarts_due:
+            raise IllegalTransition(f"{event}: the subtask is to start again, and no result of this attempt counts")
         graph.transition(subtask, ExecutionState.FINISHED)
         graph.complete(subtask, event.outputs)
         self.to_cancel.pop((event.vertex_id, event.subtask_index), None)
         self._want()
 
-    def apply_task_failed(self, event: TaskFailed, _at: int) -> None:
+    def apply_task_failed(self, event: TaskFailed, at_ms: int) -> None:
         """Move to FAILED; the first failure without a restart is the job's cause."""
-        graph = self.execution_graph
-        subtask = graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
+        graph, key = self.execution_graph, (event.vertex_id, event.subtask_index)
+        subtask = graph.require_current(*key, event.attempt)
         graph.transition(subtask, ExecutionState.FAILED)
         subtask.last_failure = event.cause
-        self.to_cancel.pop((event.vertex_id, event.subtask_index), None)
-        if self.status not in _ENDING:
+        self.to_cancel.pop(key, None)
+        is_concurrent = self.status in ENDING or key in self.restarts_due
+        if not is_concurrent:
             self.cause = event.cause
+        place = subtask.places.get(event.attempt, ("", ""))
+        self.exceptions.note_failure(TaskFailure(at_ms, *key, event.attempt, *place, event.cause), is_concurrent=is_concurrent)
         self._want()
 
-    def apply_restart_scheduled(self, event: RestartScheduled, _at: int) -> None:
-        """Wait for the delay: the failure is not the job's."""
-        subtask = self.execution_graph.subtask(event.vertex_id, event.subtask_index)
-        if subtask is None or subtask.state is not ExecutionState.FAILED or self.status not in _GOING_ON:
+    def apply_restart_scheduled(self, event: RestartScheduled, at_ms: int) -> None:
+        """Wait for the delay: the failure is not the job's. What is to start again has no result any more, and ends if it lives."""
+        graph, key = self.execution_graph, (event.vertex_id, event.subtask_index)
+        failed = graph.subtask(*key)
+        if failed is None or failed.state is not ExecutionState.FAILED or self.status not in GOING_ON or key in self.restarts_due:
             raise IllegalTransition(f"{event} names no failed subtask of a running job")
+        subtasks = to_restart(graph, failed, event.failover_strategy, event.lost_outputs)
+        self.restart_history.note(self.restart_strategy, event.backoff_ms, at_ms)
         self.restarts = event.restarts
         self.cause = None
-        self.restarts_due[event.vertex_id, event.subtask_index] = event.restart_at_ms
+        for subtask in subtasks:
+            self._let_restart(subtask, event.restart_at_ms)
+        named = [key_of(subtask) for subtask in subtasks[:MAX_NAMED_TASKS]]
+        self.exceptions.note_restart(event.restarts, event.restart_at_ms - at_ms, event.failover_strategy, named, len(subtasks))
+        self._want()
+
+    def _let_restart(self, subtask: Subtask, at_ms: int) -> None:
+        key = key_of(subtask)
+        self.restarts_due[key] = max(at_ms, self.restarts_due.get(key, at_ms))
+        if subtask.state is ExecutionState.FINISHED:
+            if not subtask.revoked:
+                self.execution_graph.revoke(subtask)
+        elif subtask.state not in TERMINAL_EXECUTION_STATES and subtask.state is not ExecutionState.CANCELING:
+            self.to_cancel[key] = None
 
     def apply_region_restarted(self, event: RegionRestarted, _at: int) -> None:
         """Make the next attempt: CREATED."""
-        graph = self.execution_graph
-        subtask = graph.subtask(event.vertex_id, event.subtask_index)
-        if subtask is None or self.status not in _GOING_ON:
+        graph, key = self.execution_graph, (event.vertex_id, event.subtask_index)
+        subtask = graph.subtask(*key)
+        if subtask is None or self.status not in GOING_ON:
             raise IllegalTransition(f"{event} names no subtask of a running job")
+        if subtask.state is not ExecutionState.FAILED and key not in self.restarts_due:
+            raise IllegalTransition(f"{event}: the subtask is {subtask.state}, and nothing restarts it")
         graph.restart(subtask, event.attempt)
         self.cause = None
-        if self.restarts_due.pop((event.vertex_id, event.subtask_index), None) is None:
+        if self.restarts_due.pop(key, None) is None:
             subtask.refusals += 1
+            self.exceptions.note_new_slot()
+        self.restart_begun = self.failover_strategy is FailoverStrategy.FULL and bool(self.restarts_due)
         self._want()
 
     def _want(self) -> None:
         """Keep the queue of consequences in step with what the job needs next."""
         follow_ups, graph, job_id = self.follow_ups, self.execution_graph, self.job_id
-        running = self.status in _GOING_ON
+        # A full restart begins together: nothing is scheduled before all of the job has ended and been reset.
+        waits = self.status is JobStatus.RESTARTING and self.failover_strategy is FailoverStrategy.FULL
+        running = self.status in GOING_ON and not waits
         follow_ups.want(FollowUpType.SCHEDULE_TASKS, job_id, wanted=running and bool(graph.ready))
+        follow_ups.want(FollowUpType.RESTART_TASKS, job_id, wanted=self.restart_begun)
         follow_ups.want(FollowUpType.CANCEL_TASKS, job_id, wanted=bool(self.to_cancel))
-        ended = (self.status in _ENDING and not graph.live_attempts) or (self.status is JobStatus.RUNNING and not graph.unfinished_vertices)
+        ended = (self.status in ENDING and not graph.live_attempts) or (self.status is JobStatus.RUNNING and not graph.unfinished_vertices)
         follow_ups.want(FollowUpType.COMPLETE_JOB, job_id, wanted=ended)
 
     def validate(self) -> None:
         """Check the job's parts against its status."""
         self.execution_graph.validate(self.job_id)
         for vertex_id, index in self.restarts_due:
-            state = self.execution_graph.vertices[vertex_id].subtasks[index].state
-            require(state is ExecutionState.FAILED, f"{self.job_id}/{vertex_id}[{index}] waits to restart but is {state}")
+            subtask = self.execution_graph.vertices[vertex_id].subtasks[index]
+            place = f"{self.job_id}/{vertex_id}[{index}] waits to restart but"
+            require(subtask.state is not ExecutionState.CREATED, f"{place} has not begun")
+            require(subtask.state is not ExecutionState.FINISHED or subtask.revoked, f"{place} its result counts")
+            lives = subtask.state not in TERMINAL_EXECUTION_STATES and subtask.state is not ExecutionState.CANCELING
+            require(not lives or (vertex_id, index) in self.to_cancel, f"{place} is {subtask.state}, and nobody ends it")
         require(
             (self.status is JobStatus.RESTARTING) == bool(self.restarts_due),
             f"{self.job_id} is {self.status}; waiting: {self.restarts_due}",
         )
-        require(not self.to_cancel or self.status in _ENDING, f"{self.job_id} is {self.status}, yet attempts are to be cancelled")
+        ends = self.status in ENDING or set(self.to_cancel) <= set(self.restarts_due)
+        require(ends, f"{self.job_id} is {self.status}, yet attempts are to be cancelled")
+        require(not self.restart_begun or bool(self.restarts_due), f"{self.job_id} restarts nothing")
         if self.status in TERMINAL_JOB_STATUSES:
             require(self.execution_graph.live_attempts == 0, f"{self.job_id} is {self.status} with live attempts")
             require(self.ended_at_ms > 0, f"{self.job_id} is {self.status} but has no end")

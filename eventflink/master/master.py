@@ -9,7 +9,7 @@ and ids come with the input and are written into the events.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from eventflink.events import log_events as e
@@ -37,9 +37,11 @@ from eventflink.events.log_events import LogEvent
 from eventflink.master import inputs as i
 from eventflink.master.blocklist import Blocklist
 from eventflink.master.canonical import digest_of, require
-from eventflink.master.dispatcher import Dispatcher
+from eventflink.master.dispatcher import Dispatcher, JobDefaults
 from eventflink.master.effects import CleanUp, clean_up
+from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.master.execution_graph import Subtask
+from eventflink.master.failover import decide_failure, decide_refusal, decide_restarts, is_restart_due
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import MasterInput
 from eventflink.master.job_master import JobMaster
@@ -55,6 +57,7 @@ from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
     ExecutionState,
+    FailoverStrategy,
     FollowUpType,
     IllegalTransition,
     RestartStrategyType,
@@ -78,6 +81,8 @@ class MasterSettings:
     request_horizon_ms: int = 604_800_000
     drills_allowed: bool = False
     restart_strategy: RestartStrategy = field(default_factory=lambda: RestartStrategy(strategy_type=RestartStrategyType.NONE))
+    failover_strategy: FailoverStrategy = FailoverStrategy.REGION
+    exception_history_size: int = DEFAULT_HISTORY_SIZE
 
 
 class Master:
@@ -162,11 +167,11 @@ class Master:
         return self.requests.decide_repeated(request.request_id, request.reply_partition)
 
     def _decide_submission(self, submission: JobSubmission, _now: int) -> list[LogEvent]:
-        return (
-            self._repeated(submission)
-            or self._too_early(submission)
-            or self.dispatcher.decide_submission(submission, self.settings.restart_strategy)
+        settings = self.settings
+        defaults = JobDefaults(
+            settings.restart_strategy, settings.failover_strategy, settings.exception_history_size, self.upkeep.feature_level
         )
+        return self._repeated(submission) or self._too_early(submission) or self.dispatcher.decide_submission(submission, defaults)
 
     def _too_early(self, submission: JobSubmission) -> list[LogEvent] | None:
         """Refuse a graph that says what a master of an older version could not read in the log."""
@@ -242,7 +247,7 @@ class Master:
             return [e.InputsSkipped(1, f"SlotOfferRefusal of {refusal.allocation_id}: that instance does not hold it")]
         job, subtask = self.job_and_subtask(allocation.attempt)
         rejected = e.SlotOfferRejected(refusal.allocation_id, refusal.reason[:MAX_MESSAGE_LENGTH])
-        return [*job.decide_refusal(subtask, rejected.reason, now_ms), rejected]
+        return [*decide_refusal(job, subtask, rejected.reason, now_ms), rejected]
 
     def job_and_subtask(self, attempt: AttemptId) -> tuple[JobMaster, Subtask]:
         """Return the job and the subtask of an attempt that waits for a slot, or has one."""
@@ -254,6 +259,8 @@ class Master:
         subtask = self._live_subtask(attempt)
         if subtask is None or self.slot_manager.held_by(subtask.allocation_id, report.instance_id) is None:
             return [e.InputsSkipped(1, f"{report.execution_state} of {attempt}: not a live attempt of that instance")]
+        if report.lost_inputs and self.upkeep.feature_level < SCHEDULING_LEVEL:
+            report = replace(report, lost_inputs=())  # The event that restarts their writers cannot be written yet.
         return self.dispatcher.jobs[report.job_id].decide_report(report, now_ms)
 
     def _decide_file_upload_completed(self, completed: FileUploadCompleted, _now: int) -> list[LogEvent]:
@@ -307,17 +314,19 @@ class Master:
                 return [decided, *self.dispatcher.jobs[subject].decide_completion(now_ms)]
             case FollowUpType.FAIL_ALLOCATION:
                 return [decided, *self._decide_fail_allocation(subject, now_ms)]
+            case FollowUpType.RESTART_TASKS:
+                return [decided, *decide_restarts(self.dispatcher.jobs[subject], now_ms)]
 
     def _decide_fail_allocation(self, allocation_id: str, now_ms: int) -> list[LogEvent]:
         allocation = self.slot_manager.allocations[allocation_id]
         job, subtask = self.job_and_subtask(allocation.attempt)
         kind = allocation.orphaned.partition(":")[0]
         cause = FailureCause(kind, f"{allocation.task_manager_id} no longer has {allocation.attempt} ({allocation.orphaned})")
-        return [*job.decide_failure(subtask, cause, now_ms), e.SlotFreed(allocation_id)]
+        return [*decide_failure(job, subtask, cause, now_ms), e.SlotFreed(allocation_id)]
 
     def _decide_restarts_due(self, due: i.RestartsDue, now_ms: int) -> list[LogEvent]:
         job = self.dispatcher.jobs.get(due.job_id)
-        return job.decide_restarts(now_ms) if job is not None else []
+        return decide_restarts(job, now_ms) if job is not None else []
 
     def _decide_expire_answers(self, _value: i.ExpireAnswers, now_ms: int) -> list[LogEvent]:
         horizon = self._horizon(now_ms)
@@ -337,7 +346,7 @@ class Master:
             yield i.FailUnfulfillableRequests()
         if self.blocklist.has_expired(now_ms):
             yield i.UnblockTaskManagers()
-        for job_id in [j.job_id for j in self.dispatcher.restarting() if any(at <= now_ms for at in j.restarts_due.values())]:
+        for job_id in [j.job_id for j in self.dispatcher.restarting() if is_restart_due(j, now_ms)]:
             yield i.RestartsDue(job_id)
         if len(self.dispatcher.ended) > self.settings.job_store_capacity:
             yield i.EvictJobs()

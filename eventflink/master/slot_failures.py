@@ -7,6 +7,7 @@ Each fails its attempt with the reason; what that means for its job is the job's
 from typing import TYPE_CHECKING, Final
 
 from eventflink.events.log_events import LogEvent, SlotRequestTimedOut, SlotRequestUnfulfillable
+from eventflink.master.failover import decide_failure
 from eventflink.model.attempts import FailureCause
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def decide_slot_request_timeout(master: "Master", now_ms: int) -> list[LogEvent]
     waited_ms = now_ms - request.requested_at_ms
     message = f"no slot was given to it within {waited_ms} ms: {master.slot_manager.describe_wait(request.profile)}"
     cause = FailureCause("NoResourceAvailable", message)
-    return [SlotRequestTimedOut(allocation_id, waited_ms), *job.decide_failure(subtask, cause, now_ms)]
+    return [SlotRequestTimedOut(allocation_id, waited_ms), *decide_failure(job, subtask, cause, now_ms)]
 
 
 def decide_unfulfillable_requests(master: "Master", now_ms: int) -> list[LogEvent]:
@@ -38,5 +39,5 @@ def decide_unfulfillable_requests(master: "Master", now_ms: int) -> list[LogEven
         job, subtask = master.job_and_subtask(request.attempt)
         reason = f"no slot can satisfy the request: {slots.describe_wait(request.profile)}"
         events.append(SlotRequestUnfulfillable(allocation_id, reason))
-        events.extend(job.decide_failure(subtask, FailureCause("UnfulfillableSlotRequest", reason), now_ms))
+        events.extend(decide_failure(job, subtask, FailureCause("UnfulfillableSlotRequest", reason), now_ms))
     return events

@@ -41,6 +41,25 @@ class FailureCause:
     failure_type: str
     message: str
     stack_trace: str | None = None
+    root_type: str = ""
+    """The class of the exception that it goes back to; empty: to none but itself."""
+    root_message: str = ""
+
+
+@dataclass(slots=True)
+class LostInput:
+    """What one subtask published for an input, and is not there any more or cannot be read."""
+
+    input_name: str
+    subtask_index: int
+
+
+@dataclass(slots=True)
+class SubtaskReference:
+    """A subtask within its job."""
+
+    vertex_id: str
+    subtask_index: int
 
 
 @dataclass(slots=True)

@@ -24,9 +24,16 @@ from pydantic import (
     model_validator,
 )
 
+from eventflink.model.job_graph import (
+    MAX_FAILURE_RATE,
+    MAX_RESTART_DELAY_MS,
+    MAX_RESTART_INTERVAL_MS,
+    UNLIMITED_RESTARTS,
+    RestartStrategy,
+)
 from eventflink.model.metric_settings import MetricScope, read_ports, scope_labels
 from eventflink.model.resources import ResourceProfile, parse_cpu_cores, parse_extended_resources, parse_memory_size, profile_of
-from eventflink.model.statuses import RestartStrategyType
+from eventflink.model.statuses import FailoverStrategy, RestartStrategyType
 
 
 class ConfigurationError(Exception):
@@ -212,10 +219,78 @@ class Configuration(BaseModel):
         description="For so long after a master became the leader TaskManagers may still come. -1: as slot.request.timeout.",
     )
     restart_strategy: RestartStrategyType = Field(
-        RestartStrategyType.NONE, alias="restart-strategy.type", description="For graphs that name none: none or fixed-delay."
+        RestartStrategyType.NONE,
+        alias="restart-strategy.type",
+        description="For graphs that name none: none, fixed-delay, exponential-delay or failure-rate.",
     )
-    restart_attempts: int = Field(1, alias="restart-strategy.fixed-delay.attempts", ge=0, description="Restarts of one job.")
-    restart_delay_ms: int = Field(1000, alias="restart-strategy.fixed-delay.delay", ge=0, description="Before each restart.")
+    restart_attempts: int = Field(
+        1, alias="restart-strategy.fixed-delay.attempts", ge=0, le=UNLIMITED_RESTARTS, description="Restarts of one job."
+    )
+    restart_delay_ms: int = Field(
+        1000, alias="restart-strategy.fixed-delay.delay", ge=0, le=MAX_RESTART_DELAY_MS, description="Before each restart."
+    )
+    initial_backoff_ms: int = Field(
+        1000,
+        alias="restart-strategy.exponential-delay.initial-backoff",
+        ge=1,
+        le=MAX_RESTART_DELAY_MS,
+        description="Before the first restart.",
+    )
+    max_backoff_ms: int = Field(
+        300_000,
+        alias="restart-strategy.exponential-delay.max-backoff",
+        ge=1,
+        le=MAX_RESTART_DELAY_MS,
+        description="Before any restart at the most.",
+    )
+    backoff_multiplier: float = Field(
+        2.0,
+        alias="restart-strategy.exponential-delay.backoff-multiplier",
+        ge=1,
+        le=1000,
+        allow_inf_nan=False,
+        description="How many times as long as the one before each wait is.",
+    )
+    reset_backoff_threshold_ms: int = Field(
+        3_600_000,
+        alias="restart-strategy.exponential-delay.reset-backoff-threshold",
+        ge=1,
+        le=MAX_RESTART_INTERVAL_MS,
+        description="After this long without a failure the first wait applies again.",
+    )
+    jitter_factor: float = Field(
+        0.1,
+        alias="restart-strategy.exponential-delay.jitter-factor",
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="By which part a wait may be longer or shorter.",
+    )
+    max_failures_per_interval: int = Field(
+        1,
+        alias="restart-strategy.failure-rate.max-failures-per-interval",
+        ge=1,
+        le=MAX_FAILURE_RATE,
+        description="How many failures within the interval are restarted; one more fails the job.",
+    )
+    failure_rate_interval_ms: int = Field(
+        60_000,
+        alias="restart-strategy.failure-rate.failure-rate-interval",
+        ge=1,
+        le=MAX_RESTART_INTERVAL_MS,
+        description="Within which they are counted.",
+    )
+    failure_rate_delay_ms: int = Field(
+        1000, alias="restart-strategy.failure-rate.delay", ge=0, le=MAX_RESTART_DELAY_MS, description="Before each restart."
+    )
+    failover_strategy: FailoverStrategy = Field(
+        FailoverStrategy.REGION,
+        alias="jobmanager.execution.failover-strategy",
+        description="What starts again when an attempt fails: region (the subtask, and whose output it lost) or full (the whole job).",
+    )
+    exception_history_size: int = Field(
+        16, alias="web.exception-history-size", ge=0, le=1000, description="How many failures of a job, with what followed, are remembered."
+    )
 
     pid_directory: Path | None = Field(
         None,
@@ -302,10 +377,17 @@ class Configuration(BaseModel):
         self.total_profile  # noqa: B018 - it raises
         return self
 
-    @field_validator("restart_strategy", mode="before")
+    @field_validator("restart_strategy", "failover_strategy", mode="before")
     @classmethod
-    def _read_restart_strategy(cls, value: object) -> object:
+    def _read_strategy(cls, value: object) -> object:
         return value.upper().replace("-", "_") if isinstance(value, str) else value
+
+    @field_validator("restart_strategy")
+    @classmethod
+    def _check_restart_strategy(cls, value: RestartStrategyType) -> RestartStrategyType:
+        if value is RestartStrategyType.CLUSTER_DEFAULT:
+            raise ValueError("cluster-default is for graphs; the cluster's own is none, fixed-delay, exponential-delay or failure-rate")
+        return value
 
     @field_validator("high_availability")
     @classmethod
@@ -345,6 +427,15 @@ class Configuration(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _check_backoff(self) -> Self:
+        if self.max_backoff_ms < self.initial_backoff_ms:
+            raise ValueError(
+                f"restart-strategy.exponential-delay.max-backoff ({self.max_backoff_ms}) must not be less than "
+                f"restart-strategy.exponential-delay.initial-backoff ({self.initial_backoff_ms})"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_timeouts(self) -> Self:
         """Hold P14: a TaskExecutor's tasks have ended before a master can hold it for lost."""
         if self.self_fence_timeout_ms + self.kill_timeout_ms >= self.loss_timeout_ms:
@@ -358,6 +449,32 @@ class Configuration(BaseModel):
     def metric_labels(self) -> dict[MetricScope, tuple[str, ...]]:
         """Which variables are labels, by scope."""
         return {scope: scope_labels(scope, getattr(self, name)) for name, scope in _METRIC_SCOPES.items()}
+
+    @property
+    def default_restart_strategy(self) -> RestartStrategy:
+        """The strategy of graphs that name none."""
+        strategy_type = self.restart_strategy
+        match strategy_type:
+            case RestartStrategyType.FIXED_DELAY:
+                return RestartStrategy(strategy_type, attempts=self.restart_attempts, delay_ms=self.restart_delay_ms)
+            case RestartStrategyType.FAILURE_RATE:
+                return RestartStrategy(
+                    strategy_type,
+                    attempts=self.max_failures_per_interval,
+                    delay_ms=self.failure_rate_delay_ms,
+                    interval_ms=self.failure_rate_interval_ms,
+                )
+            case RestartStrategyType.EXPONENTIAL_DELAY:
+                return RestartStrategy(
+                    strategy_type,
+                    delay_ms=self.initial_backoff_ms,
+                    max_delay_ms=self.max_backoff_ms,
+                    multiplier=self.backoff_multiplier,
+                    reset_threshold_ms=self.reset_backoff_threshold_ms,
+                    jitter_factor=self.jitter_factor,
+                )
+            case _:
+                return RestartStrategy(RestartStrategyType.NONE)
 
     @property
     def loss_timeout_ms(self) -> int:

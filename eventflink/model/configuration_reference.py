@@ -47,8 +47,13 @@ _RULES: Final = """
 TaskExecutor that is cut off has ended its tasks before a master can hold it for lost and start them elsewhere. All processes of one
 cluster must agree on `cluster.id`, and masters and TaskExecutors on the heartbeat keys.
 
-What a master decides with (restart strategy, slot timeout, horizons, store capacity) is written into its decisions; replay never asks the
-configuration, so a master that is configured differently reads the same state from the same log.
+What a master decides with (restart and failover strategy, slot timeout, horizons, store capacity) is written into its decisions; replay
+never asks the configuration, so a master that is configured differently reads the same state from the same log. A job keeps the strategies,
+and the size of its exception history, with which it began.
+
+While a cluster is upgraded, and a master is still there that knows neither exponential-delay nor failure-rate, jobs that would take these
+as the cluster's default get a fixed delay instead: of `max-backoff` without limit, or of the failure rate's delay and number of failures;
+and their failover strategy is region.
 """
 
 

@@ -14,7 +14,8 @@ UPKEEP_LEVEL: Final = 2
 
 SCHEDULING_LEVEL: Final = 3
 """When an instance of a TaskManager began; resource profiles of slots and vertices; SlotRequestDeferred, SlotRequestUnfulfillable,
-TaskManagerBlocked, TaskManagerUnblocked; slot requests in turns between jobs."""
+TaskManagerBlocked, TaskManagerUnblocked; slot requests in turns between jobs; newer restart strategies, full failover, lost outputs, and
+why a job fails."""
 
 FEATURE_LEVEL: Final = SCHEDULING_LEVEL
 """The newest level that this version can read and write."""

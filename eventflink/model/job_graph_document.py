@@ -23,7 +23,15 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from eventflink.model.configuration import ID_PATTERN
-from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex, RestartStrategy
+from eventflink.model.job_graph import (
+    MAX_FAILURE_RATE,
+    MAX_RESTART_DELAY_MS,
+    MAX_RESTART_INTERVAL_MS,
+    JobEdge,
+    JobGraph,
+    JobVertex,
+    RestartStrategy,
+)
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
 
@@ -36,6 +44,7 @@ MAX_PROFILES: Final = 16
 CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 _CALLABLE = re.compile(CALLABLE_PATTERN)
+_FIRST_STRATEGY_FIELDS: Final = frozenset({"strategy_type", "attempts", "delay_ms"})
 
 
 class InvalidJobGraph(Exception):
@@ -146,20 +155,46 @@ class EdgeDocument(BaseModel):
         )
 
 
+RESTART_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "cluster-default": (),
+    "none": (),
+    "fixed-delay": ("attempts", "delay_ms"),
+    "exponential-delay": ("delay_ms", "max_delay_ms", "multiplier", "reset_threshold_ms", "jitter_factor"),
+    "failure-rate": ("attempts", "interval_ms", "delay_ms"),
+}
+"""What each restart strategy can be told."""
+
+
 class RestartStrategyDocument(BaseModel):
     """What happens when an attempt fails."""
 
     model_config = ConfigDict(extra="forbid")
 
-    type: Literal["cluster-default", "none", "fixed-delay"]
+    type: Literal["cluster-default", "none", "fixed-delay", "exponential-delay", "failure-rate"]
     attempts: int = Field(1, ge=0, le=1_000_000)
-    delay_ms: int = Field(1_000, ge=0, le=86_400_000)
+    delay_ms: int = Field(1_000, ge=0, le=MAX_RESTART_DELAY_MS)
+    max_delay_ms: int = Field(300_000, ge=1, le=MAX_RESTART_DELAY_MS)
+    multiplier: float = Field(2.0, ge=1.0, le=1_000.0, allow_inf_nan=False)
+    reset_threshold_ms: int = Field(3_600_000, ge=1, le=MAX_RESTART_INTERVAL_MS)
+    jitter_factor: float = Field(0.1, ge=0.0, le=1.0, allow_inf_nan=False)
+    interval_ms: int = Field(60_000, ge=1, le=MAX_RESTART_INTERVAL_MS)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """Refuse a key that means nothing for the type: it would be a mistake that nobody notices."""
+        known = RESTART_KEYS[self.type]
+        for key in sorted(self.model_fields_set - {"type"} - set(known)):
+            raise ValueError(f"restart_strategy {self.type} has no '{key}'; it has {', '.join(known) or 'no keys'}")
+        if self.type == "exponential-delay" and not 1 <= self.delay_ms <= self.max_delay_ms:
+            raise ValueError(f"delay_ms {self.delay_ms} of exponential-delay is not between 1 and max_delay_ms {self.max_delay_ms}")
+        if self.type == "failure-rate" and not 1 <= self.attempts <= MAX_FAILURE_RATE:
+            raise ValueError(f"attempts {self.attempts} of failure-rate is not between 1 and {MAX_FAILURE_RATE}")
+        return self
 
     def to_record(self) -> RestartStrategy:
         """Return the core's record."""
-        if self.type != "fixed-delay":
-            return RestartStrategy(strategy_type=RestartStrategyType(self.type.upper().replace("-", "_")))
-        return RestartStrategy(strategy_type=RestartStrategyType.FIXED_DELAY, attempts=self.attempts, delay_ms=self.delay_ms)
+        strategy_type = RestartStrategyType(self.type.upper().replace("-", "_"))
+        return RestartStrategy(strategy_type, **{key: getattr(self, key) for key in RESTART_KEYS[self.type]})
 
 
 class JobGraphDocument(BaseModel):
@@ -243,11 +278,16 @@ def canonical_json(value: object) -> str:
 
 def graph_digest(graph: JobGraph) -> str:
     """Return the SHA-256 of a graph's canonical form, in hexadecimal."""
-    form = dataclasses.asdict(graph)
-    for vertex in form["vertices"]:
-        if vertex["resources"] is None:  # As graphs were before they could ask for resources: what was submitted once stays known.
+    document = dataclasses.asdict(graph)
+    # What the first release did not have is left out where it says nothing: a graph keeps the digest that it has in older logs.
+    for vertex in document["vertices"]:
+        if vertex["resources"] is None:
             del vertex["resources"]
-    return hashlib.sha256(canonical_json(form).encode()).hexdigest()
+    strategy = document["restart_strategy"]
+    for field in dataclasses.fields(RestartStrategy):
+        if field.name not in _FIRST_STRATEGY_FIELDS and strategy[field.name] == field.default:
+            del strategy[field.name]
+    return hashlib.sha256(canonical_json(document).encode()).hexdigest()
 
 
 def describe_errors(error: ValidationError) -> str:
@@ -329,6 +369,7 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
             written["resources"] = resources_document(vertex.resources, f"vertex '{vertex.vertex_id}'")
         vertices.append(written)
     strategy = graph.restart_strategy
+    strategy_type = strategy.strategy_type.lower().replace("_", "-")
     document: dict[str, Any] = {
         "name": graph.name,
         "vertices": vertices,
@@ -336,9 +377,7 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
             {"from": e.source, "to": e.target, "output": e.output, "name": e.input_name, "ship": e.ship.lower(), "keys": list(e.keys)}
             for e in graph.edges
         ],
-        "restart_strategy": {"type": "fixed-delay", "attempts": strategy.attempts, "delay_ms": strategy.delay_ms}
-        if strategy.strategy_type is RestartStrategyType.FIXED_DELAY
-        else {"type": strategy.strategy_type.lower().replace("_", "-")},
+        "restart_strategy": {"type": strategy_type} | {key: getattr(strategy, key) for key in RESTART_KEYS[strategy_type]},
         "code_archives": list(graph.code_archives),
     }
     return document

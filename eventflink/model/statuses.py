@@ -89,6 +89,23 @@ class RestartStrategyType(UpperStrEnum):
     CLUSTER_DEFAULT = auto()
     NONE = auto()
     FIXED_DELAY = auto()
+    EXPONENTIAL_DELAY = auto()
+    FAILURE_RATE = auto()
+
+
+class FailoverStrategy(UpperStrEnum):
+    """Which subtasks of a job start again when an attempt fails."""
+
+    REGION = auto()
+    FULL = auto()
+
+
+class FailureReaction(UpperStrEnum):
+    """What the failure of an attempt led to."""
+
+    RESTART = auto()
+    NEW_SLOT = auto()
+    JOB_FAILURE = auto()
 
 
 class TaskFile(UpperStrEnum):
@@ -115,6 +132,7 @@ class FollowUpType(UpperStrEnum):
     CANCEL_TASKS = auto()
     COMPLETE_JOB = auto()
     FAIL_ALLOCATION = auto()
+    RESTART_TASKS = auto()
 
 
 class SlotRequestDeferralReason(UpperStrEnum):

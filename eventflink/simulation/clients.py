@@ -64,6 +64,7 @@ class Clients:
         self._jobs: list[str] = []
         self._graphs: dict[str, dict[str, object]] = {}
         self._number = 0
+        self._strategies = Random(f"restart strategies of {settings.seed}")  # noqa: S311 - a run has to be repeatable, not secret
         self.link = Link()
         self.process = Process("clients", broker.scheduler, clock)
         wires = (broker, self.process, self.link, rng)
@@ -112,7 +113,8 @@ class Clients:
 
     def _submit(self) -> None:
         job_id = f"job-{len(self._jobs) + 1}"
-        graph = self._graphs[job_id] = self._resources.ask(job_documents.make_graph(self._rng, len(self._jobs) + 1))
+        drawn = job_documents.make_graph(self._rng, self._strategies, len(self._jobs) + 1)
+        graph = self._graphs[job_id] = self._resources.ask(drawn)
         self._jobs.append(job_id)
         self._send_submission(job_id, graph)
 

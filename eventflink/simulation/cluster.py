@@ -7,6 +7,7 @@ from typing import Final
 
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.master.master import MasterSettings
+from eventflink.model.statuses import FailoverStrategy
 from eventflink.simulation.attempts_check import AttemptsCheck
 from eventflink.simulation.beats_check import BeatsCheck
 from eventflink.simulation.broker import EPOCH_MS, Broker, Link
@@ -54,6 +55,8 @@ class Cluster:
             start_up_time_ms=settings.start_up_time_ms,
             job_store_capacity=settings.job_store_capacity,
             request_horizon_ms=settings.request_horizon_ms,
+            failover_strategy=FailoverStrategy.FULL if settings.seed % 3 == 1 else FailoverStrategy.REGION,
+            exception_history_size=3,
         )
         beats = BeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm)
         self.observer = Observer(self.master_settings, beats, self.transcript)

@@ -15,17 +15,30 @@ _COMMANDS = PayloadCodec("CommandEnvelope")
 _SHAPES: Final = ((1,), (2,), (1, 1), (2, 1), (2, 2), (1, 2, 1))
 _AVRO_SHARE: Final = 0.5
 _NO_RESTART_SHARE: Final = 0.15
+_NEWER_SHARE: Final = 0.4
 
 
-def make_graph(rng: Random, number: int) -> dict[str, Any]:
-    """Return the document of a job: a chain of vertices, most with a restart strategy."""
+def make_graph(rng: Random, strategies: Random, number: int) -> dict[str, Any]:
+    """Return the document of a job: a chain of vertices, most with a restart strategy, which `strategies` may replace by another."""
     shape = rng.choice(_SHAPES)
     vertices = [{"id": f"v{i}", "python": f"jobs:task{number}", "parallelism": p} for i, p in enumerate(shape)]
     edges = [{"from": f"v{i}", "to": f"v{i + 1}"} for i in range(len(shape) - 1)]
     strategy: dict[str, Any] = {"type": "none"}
     if rng.random() >= _NO_RESTART_SHARE:
         strategy = {"type": "fixed-delay", "attempts": 3 + int(rng.random() * 30), "delay_ms": int(rng.random() * 800)}
+    strategy = _other_strategy(strategies, strategy)
     return {"name": f"job {number}", "vertices": vertices, "edges": edges, "restart_strategy": strategy}
+
+
+def _other_strategy(rng: Random, strategy: dict[str, Any]) -> dict[str, Any]:
+    """Return an exponential delay or a failure rate instead of some fixed delays, about as long and as often."""
+    draw, attempts, delay_ms = rng.random(), strategy.get("attempts", 0), strategy.get("delay_ms", 0)
+    if strategy["type"] != "fixed-delay" or draw >= _NEWER_SHARE:
+        return strategy
+    if draw < _NEWER_SHARE / 2:
+        return {"type": "failure-rate", "attempts": attempts, "interval_ms": 20_000, "delay_ms": delay_ms}
+    # Such a job restarts until it ends, so its waits must not grow longer than a run rests.
+    return {"type": "exponential-delay", "delay_ms": 1 + delay_ms // 8, "max_delay_ms": 1 + delay_ms, "reset_threshold_ms": 5_000}
 
 
 def submission(rng: Random, graph: dict[str, Any], job_id: str, request_id: str, reply_partition: int) -> bytes:

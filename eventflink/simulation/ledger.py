@@ -103,6 +103,7 @@ class Ledger:
             e.TaskCancellationRequested: self._task_cancellation_requested,
             e.TaskFinished: self._task_finished,
             e.TaskFailed: lambda event, _: self._move(event, ExecutionState.FAILED),
+            e.RegionRestarted: self._region_restarted,
             e.FileUploadRequested: lambda event, _: self.uploads.add(event.request_id),
         }
 
@@ -200,6 +201,15 @@ class Ledger:
             raise ViolationFound(Invariant.ONE_RESULT, f"log@{offset}: {subtask} finished as attempt {self.results[subtask]} before")
         self.results[subtask] = event.attempt
         self.outputs.update(output.location for output in event.outputs)
+
+    def _region_restarted(self, event: e.RegionRestarted, offset: int) -> None:
+        """Let go of a result that is made anew: its subtask has none until the new attempt finishes."""
+        subtask = SubtaskId(event.job_id, event.vertex_id, event.subtask_index)
+        older = AttemptId(*subtask, event.attempt - 1)
+        state = self.attempt_states.get(older, ExecutionState.CREATED)
+        if state not in _TERMINAL_STATES:
+            raise ViolationFound(Invariant.STATE_TABLES, f"log@{offset} restarts {subtask} while {older} is {state}")
+        self.results.pop(subtask, None)
 
     # -- slots -----------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,9 @@ _ASKED: Final[tuple[dict[str, Any] | None, ...]] = (
     {"task_heap_memory": "1g", "managed_memory": 4096},
     {"extended_resources": {"gpu": 1}},
 )
+_BOUNDED_STRATEGY: Final = {"type": "fixed-delay", "attempts": 5, "delay_ms": 300}
+"""Of a job that asks for resources: one that nobody can satisfy would start again and again for longer than a run has time."""
+
 _MIXED_SHARE: Final = 0.5
 _UNBLOCK_SHARE: Final = 0.3
 _LATE_SHARE: Final = 0.75
@@ -49,7 +52,11 @@ class Resources:
         """Return the graph with resources for some of its vertices."""
         if not self.is_mixed:
             return graph
-        return graph | {"vertices": [self._asking(vertex) for vertex in graph["vertices"]]}
+        vertices = [self._asking(vertex) for vertex in graph["vertices"]]
+        strategy = graph["restart_strategy"]
+        if any("resources" in vertex for vertex in vertices) and strategy["type"] != "none":
+            strategy = _BOUNDED_STRATEGY
+        return graph | {"vertices": vertices, "restart_strategy": strategy}
 
     def _asking(self, vertex: dict[str, Any]) -> dict[str, Any]:
         asked = self._rng.choice(_ASKED)

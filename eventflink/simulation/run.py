@@ -53,7 +53,7 @@ def draw_settings(rng: Random, base: SimulationSettings) -> SimulationSettings:
 def simulate(seed: int, settings: SimulationSettings | None = None, *, with_transcript: bool = False) -> RunResult:
     """Run a seed from its start to its rest, or to the first violation."""
     rng = Random(seed)  # noqa: S311 - a run has to be repeatable, not secret
-    drawn = draw_settings(rng, settings or SimulationSettings())
+    drawn = replace(draw_settings(rng, settings or SimulationSettings()), seed=seed)
     cluster = Cluster(drawn, rng, Resources(seed, drawn.task_executors))
     invariant, message = "", ""
     try:

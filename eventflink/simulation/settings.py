@@ -10,6 +10,8 @@ from dataclasses import dataclass
 class SimulationSettings:
     """One run; durations in milliseconds."""
 
+    seed: int = 0
+    """The run's, for what draws from random numbers of its own: jobs' restart strategies, and what is lost of their data."""
     masters: int = 3
     task_executors: int = 3
     slots: int = 2

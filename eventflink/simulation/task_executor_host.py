@@ -66,6 +66,7 @@ class TaskExecutorHost:
         self._rng = rng
         self._settings = settings
         self._slot_profile = slot_profile
+        self._losses = Random(f"losses of {name} in {settings.seed}")  # noqa: S311 - a run has to be repeatable, not secret
         self._check = check
         self._transcript = transcript
         self._lives = 0
@@ -75,7 +76,7 @@ class TaskExecutorHost:
         self.is_up = False
         self.process = Process(name, broker.scheduler, clock)
         self.others = Process(name, broker.scheduler, clock)
-        self.processes = TaskProcesses(self.others, rng, check, self, self._tell)
+        self.processes = TaskProcesses(self.others, rng, self._losses, check, self, self._tell)
         self.protocol = TaskExecutorProtocol(self._protocol_settings())
         self._inbox: deque[Input] = deque()
         self._will_step = False
@@ -107,7 +108,7 @@ class TaskExecutorHost:
         scheduler = self._broker.scheduler
         self.process = Process(self.name, scheduler, self.clock)
         self.others = Process(self.name, scheduler, self.clock)
-        self.processes = TaskProcesses(self.others, self._rng, self._check, self, self._tell)
+        self.processes = TaskProcesses(self.others, self._rng, self._losses, self._check, self, self._tell)
         self.protocol = TaskExecutorProtocol(self._protocol_settings())
         self._inbox.clear()
         self._will_step = False

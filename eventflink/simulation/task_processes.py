@@ -10,7 +10,7 @@ from random import Random
 from typing import Final
 
 from eventflink.events.effects import TaskDeployment
-from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
+from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
 from eventflink.simulation.attempts_check import AttemptsCheck, Host
 from eventflink.simulation.process import Process
 from eventflink.taskexecutor.process_events import (
@@ -33,6 +33,7 @@ from eventflink.taskexecutor.process_events import (
 
 _SIGKILL: Final = 9
 _FAILURE_SHARE: Final = 0.12
+_LOSS_SHARE: Final = 0.08
 _SPARK_SHARE: Final = 0.4
 _STUBBORN_SHARE: Final = 0.25
 """Of the tasks that are told to end: how many have to be killed."""
@@ -55,10 +56,13 @@ class _Task:
 class TaskProcesses:
     """The other processes of one machine."""
 
-    def __init__(self, process: Process, rng: Random, check: AttemptsCheck, host: Host, tell: Callable[[ProcessEvent], None]) -> None:
-        """Run nothing yet; `process` stands for all of them, `tell` reaches the TaskExecutor."""
+    def __init__(
+        self, process: Process, rng: Random, losses: Random, check: AttemptsCheck, host: Host, tell: Callable[[ProcessEvent], None]
+    ) -> None:
+        """Run nothing yet; `process` stands for all of them, `tell` reaches the TaskExecutor, `losses` decides what tasks cannot read."""
         self._process = process
         self._rng = rng
+        self._losses = losses
         self._check = check
         self._host = host
         self._tell = tell
@@ -140,12 +144,22 @@ class TaskProcesses:
 
     def _outcome_of(self, task: _Task) -> Outcome:
         deployment = task.deployment
+        lost = self._lost_inputs_of(deployment)
+        if lost:
+            return Failed(FailureCause("InputLost", f"{task.attempt} cannot read what others published"), lost)
         if self._rng.random() < _FAILURE_SHARE:
             return Failed(FailureCause("ValueError", f"{task.attempt} was unlucky"))
         if self._rng.random() < _FAILURE_SHARE / 4:
             return Killed(_SIGKILL)
         names = deployment.outputs or ("default",)
         return Finished(tuple(OutputLocation(name, f"/{task.attempt}/{name}") for name in names))
+
+    def _lost_inputs_of(self, deployment: TaskDeployment) -> tuple[LostInput, ...]:
+        """Return what the disk has lost of a task's inputs: mostly nothing."""
+        if not deployment.inputs or self._losses.random() >= _LOSS_SHARE:
+            return ()
+        chosen = self._losses.choice(deployment.inputs)
+        return (LostInput(chosen.input_name, self._losses.randrange(max(1, len(chosen.locations)))),)
 
     def _open_spark(self, task: _Task) -> None:
         task.is_on_spark = True

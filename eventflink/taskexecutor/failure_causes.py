@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 MESSAGE_LIMIT: Final = 2_000
 SPARK_MESSAGE_LIMIT: Final = 500
+ROOT_MESSAGE_LIMIT: Final = 500
 STACK_TRACE_LIMIT: Final = 16_000
+_MOST_LINKS: Final = 100
+"""In a chain of exceptions; user code can close it to a ring."""
 _PLATFORM: Final = ("eventflink.taskexecutor.", "importlib.", "runpy")
 
 
@@ -52,10 +55,25 @@ def cause_of(error: BaseException, vertex_id: str) -> FailureCause:
     if isinstance(error, _EXPLAINED):
         return FailureCause(failure_type, bounded(f"vertex '{vertex_id}': {error}", MESSAGE_LIMIT))
     stack_trace = bounded(_user_stack_trace(error), STACK_TRACE_LIMIT)
-    if _is_spark_error(error):
-        message = f"vertex '{vertex_id}': {_spark_message(str(error))}"
-        return FailureCause(failure_type, bounded(message, MESSAGE_LIMIT), stack_trace)
-    return FailureCause(failure_type, bounded(_text_of(error) or failure_type, MESSAGE_LIMIT), stack_trace)
+    root = root_of(error)
+    root_type = "" if root is error else type(root).__name__
+    root_message = "" if root is error else bounded(_message_of(root), ROOT_MESSAGE_LIMIT)
+    message = f"vertex '{vertex_id}': {_message_of(error)}" if _is_spark_error(error) else _message_of(error)
+    return FailureCause(failure_type, bounded(message, MESSAGE_LIMIT), stack_trace, root_type, root_message)
+
+
+def root_of(error: BaseException) -> BaseException:
+    """Return the exception that an error goes back to: what it was raised from, or while that was handled, again and again."""
+    for _ in range(_MOST_LINKS):
+        before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if before is None:
+            break
+        error = before
+    return error
+
+
+def _message_of(error: BaseException) -> str:
+    return _spark_message(text_of(error)) if _is_spark_error(error) else text_of(error) or type(error).__name__
 
 
 def bounded(text: str, limit: int) -> str:
@@ -68,7 +86,8 @@ def bounded(text: str, limit: int) -> str:
     return text[:head] + mark + text[len(text) - max(0, limit - len(mark) - head) :]
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """Return what an error says, whatever its class makes of that."""
     try:
         return str(error)
     except Exception as second:  # noqa: BLE001 - user code may raise anything

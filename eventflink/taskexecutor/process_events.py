@@ -7,7 +7,7 @@ an attempt whose process was never started, or is long gone, does not come.
 from dataclasses import dataclass
 
 from eventflink.events.effects import TaskDeployment
-from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
+from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
 
 
 @dataclass(slots=True)
@@ -74,6 +74,7 @@ class Failed:
     """The task failed, or its process ended without saying how."""
 
     cause: FailureCause
+    lost_inputs: tuple[LostInput, ...] = ()
 
 
 @dataclass(slots=True)

@@ -14,8 +14,8 @@ from typing import Final, NoReturn
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
 from eventflink.processes import set_parent_death_signal
-from eventflink.taskexecutor.failure_causes import cause_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings, LineBuffer, decode_line, encode_line
+from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
 from eventflink.taskexecutor.process_events import Failed, Finished, LaunchTask, Outcome, SparkOpened, TaskInitialized, TaskProcessEnded
 from eventflink.taskexecutor.task_files import task_file_path
 from eventflink.taskexecutor.task_run import attempt_of, run_task
@@ -68,14 +68,15 @@ def _wait_for_order(channel: socket.socket) -> LaunchTask:
 
 
 def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, channel: socket.socket) -> Outcome:
+    opened = OpenedInputs()
     try:
         _open_files(settings, attempt)
-        return Finished(run_task(order, settings, lambda event: _tell(channel, event)))
+        return Finished(run_task(order, settings, lambda event: _tell(channel, event), opened))
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
-        cause = cause_of(error, attempt.vertex_id)
+        cause, lost_inputs = failure_of(error, attempt.vertex_id, opened)
         trace = f"\n{cause.stack_trace}" if cause.stack_trace else ""
         logger.error("TaskFailed attempt=%s type=%s message=%s%s", attempt, cause.failure_type, cause.message, trace)  # noqa: TRY400 - the trace says nothing more
-        return Failed(cause)
+        return Failed(cause, lost_inputs)
 
 
 def _open_files(settings: ForkServerSettings, attempt: AttemptId) -> None:

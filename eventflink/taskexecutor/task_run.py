@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.jobs.context import TaskContext
+from eventflink.jobs.published import OutputInvisible, write_file_list
 from eventflink.jobs.shipping import Share, read_share
 from eventflink.model.attempts import AttemptId, OutputLocation
-from eventflink.model.statuses import TaskType
+from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
+from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
 from eventflink.taskexecutor.process_events import LaunchTask, SparkOpened, TaskInitialized
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
 from eventflink.taskexecutor.task_files import output_path
@@ -37,20 +39,21 @@ def attempt_of(deployment: TaskDeployment) -> AttemptId:
     return AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)
 
 
-def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell) -> tuple[OutputLocation, ...]:
+def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened: OpenedInputs) -> tuple[OutputLocation, ...]:
     """Run the task and return what it published; whatever it raises passes through.
 
     Args:
         order: what to run.
         settings: where the TaskExecutor keeps things.
         tell: takes what the TaskExecutor has to hear meanwhile.
+        opened: is told which inputs the task opens.
 
     """
     deployment = order.deployment
     attempt = attempt_of(deployment)
     archives = load_archives(deployment.code_archives, order.blob_address, settings.runtime_directory)
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
-    context = _make_context(deployment, attempt, spark)
+    context = _make_context(deployment, attempt, spark, opened)
     if deployment.task_type is TaskType.SQL:
         tell(TaskInitialized(attempt))
         returned = _run_sql(deployment, context)
@@ -63,11 +66,14 @@ def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell) -> tup
     return outputs
 
 
-def _make_context(deployment: TaskDeployment, attempt: AttemptId, spark: TaskSpark) -> TaskContext:
+def _make_context(deployment: TaskDeployment, attempt: AttemptId, spark: TaskSpark, opened: OpenedInputs) -> TaskContext:
     share = Share(subtask_index=deployment.subtask_index, parallelism=deployment.parallelism, max_parallelism=deployment.max_parallelism)
 
     def read(task_input: TaskInput) -> "DataFrame":
         name, ship, keys, locations = task_input.input_name, task_input.ship, task_input.keys, task_input.locations
+        is_partner_only = ship is ShipStrategy.FORWARD
+        read_by_it = {i: each for i, each in enumerate(locations) if not is_partner_only or i == share.subtask_index}
+        opened.open(OpenedInput(name, read_by_it))
         return read_share(context.spark, name, ship, keys, locations, share)
 
     context = TaskContext(
@@ -145,5 +151,9 @@ def _publish(outputs: Mapping[str, "DataFrame"], attempt: AttemptId, settings: F
     places = {name: output_path(settings.working_path, attempt, name) for name in outputs}
     for name, rows in outputs.items():
         rows.write.mode("error").parquet(str(places[name]))
+        try:
+            write_file_list(places[name])
+        except OutputInvisible as error:
+            raise OutputUnusable(f"output '{name}' cannot be published: {error}; the working directory must be shared") from error
         logger.info("OutputWritten output=%s location=%s", name, places[name])
     return tuple(OutputLocation(name, str(place)) for name, place in places.items())

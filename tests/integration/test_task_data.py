@@ -1,13 +1,18 @@
 """What real tasks read and publish, with a real Spark: shares of inputs, outputs, SQL, and functions that Spark runs."""
 
+import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eventflink.events.effects import TaskInput
 from eventflink.jobs.result import read_result
+from eventflink.model.attempts import LostInput
 from eventflink.model.statuses import ShipStrategy
+from eventflink.taskexecutor.process_events import Failed
 from eventflink.taskexecutor.spark_server import is_server_alive
 from tests.support.task_host import SQL, Host, wait_until
 
@@ -95,6 +100,47 @@ def test_a_hash_column_that_is_missing_is_named(host: Host) -> None:
     failure_type, message, _ = host.fail("same", inputs=(TaskInput("rows", ShipStrategy.HASH, ("k", "q"), locations),))
     assert failure_type == "InputUnusable"
     assert message == "vertex 'vertex': input 'rows' is shipped by hash of column q, which it does not have; it has id, k, s"
+
+
+# Inputs that are lost
+
+
+def _data_file(location: str) -> Path:
+    return min(Path(location).glob("part-*.parquet"))
+
+
+def _shorten(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def _scramble(path: Path) -> None:
+    """Damage the footer without a change of the length, and let no checksum of the file system tell."""
+    data = bytearray(path.read_bytes())
+    data[-30:-8] = b"x" * 22
+    path.write_bytes(data)
+    (path.parent / f".{path.name}.crc").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda p: shutil.rmtree(p.parent), "is not there"),
+        (lambda p: p.unlink(), "is gone"),
+        (_shorten, "bytes, and had"),
+        (_scramble, "Spark cannot read"),
+    ],
+)
+def test_an_input_that_is_gone_or_damaged_names_the_subtask_that_wrote_it(host: Host, damage: Callable[[Path], Any], said: str) -> None:
+    locations = host.make_numbers(300, 2)
+    damage(_data_file(locations[1]))
+    for ship, keys in ((ShipStrategy.HASH, ("k",)), (ShipStrategy.FORWARD, ())):
+        outcome = host.run("count", inputs=(TaskInput("rows", ship, keys, locations),), subtask_index=1, parallelism=2)
+        assert isinstance(outcome, Failed)
+        assert outcome.lost_inputs == (LostInput("rows", 1),)
+        assert outcome.cause.failure_type == "InputLost"
+        assert said in outcome.cause.message
+    whole = TaskInput("rows", ShipStrategy.FORWARD, (), locations)
+    assert host.finish("count", inputs=(whole,), parallelism=2), "subtask 0 reads nothing of what is lost"
 
 
 # SQL, and functions that Spark runs

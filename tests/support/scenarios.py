@@ -9,15 +9,16 @@ from eventflink.events.inputs import (
     SlotOffer,
     SlotReport,
     TaskManagerDeath,
+    TaskStateReport,
 )
 from eventflink.events.topics import Topic
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted, RaiseFeatureLevel
 from eventflink.master.master import MasterSettings
-from eventflink.model.attempts import FailureCause
+from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ExtendedResource, ResourceProfile
-from eventflink.model.statuses import DrillStepType, ExecutionState
-from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, vertex
+from eventflink.model.statuses import DrillStepType, ExecutionState, FailoverStrategy
+from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, reports_of, vertex
 
 
 def snapshot(number: int, log_offset: int) -> ReportSnapshot:
@@ -119,6 +120,35 @@ def eventful_cluster() -> ScriptedCluster:
     [one] = deployments(cluster.submit(graph(vertex("a")), job_id="caused"))
     cluster.report(one, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", "Traceback"))
     cluster.pass_time(1)
+    return cluster
+
+
+def restarting_cluster() -> ScriptedCluster:
+    """Return a cluster whose jobs are in the middle of restarts: a lost output is written again, a whole job ends to begin anew."""
+    cluster = ScriptedCluster()
+    cluster.timer(RaiseFeatureLevel(FEATURE_LEVEL))
+    cluster.register("tm1", slots=12)
+    rate = {"type": "failure-rate", "attempts": 2, "interval_ms": 60_000, "delay_ms": 0}
+    [rated] = deployments(cluster.submit(graph(vertex("a"), restart_strategy=rate), job_id="rated"))
+    cluster.report(rated, ExecutionState.FAILED)
+    cluster.report(deployments(cluster.pass_time(1))[0], ExecutionState.RUNNING)
+    document = graph(vertex("a", 2), vertex("b", 3), edges=[("a", "b", "hash")], restart_strategy={"type": "exponential-delay"})
+    for job_id in ("reading", "rewriting"):
+        a0, a1 = deployments(cluster.submit(document, job_id=job_id))
+        cluster.report(a0, ExecutionState.FINISHED)
+        b0, b1, _ = deployments(cluster.report(a1, ExecutionState.FINISHED))
+        cluster.report(b0, ExecutionState.RUNNING)
+        if job_id == "rewriting":
+            lost = FailureCause("InputLost", "input 'a' cannot be read")
+            offer, failed = reports_of(b1, ExecutionState.FAILED, lost)
+            assert isinstance(failed, TaskStateReport)
+            failed.lost_inputs = (LostInput("a", 0),)
+            cluster.say(offer, failed)
+    cluster.settings = MasterSettings(failover_strategy=FailoverStrategy.FULL)
+    cluster.fail_over()
+    one, other = deployments(cluster.submit(graph(vertex("a", 2), restart_strategy=fixed_delay(1)), job_id="whole"))[-2:]
+    cluster.report(other, ExecutionState.RUNNING)
+    cluster.report(one, ExecutionState.FAILED)
     return cluster
 
 

@@ -50,3 +50,24 @@ def print_words(context: Any) -> None:
     print("said on stdout")
     os.write(2, b"said on stderr\n")
     context.logger.info("said in the log")
+
+
+def numbers_in_third_attempt(context: Any) -> Any:
+    """Fail twice, then publish 0 to count - 1."""
+    if context.attempt <= 2:
+        try:
+            context.parameters["nothing"]
+        except KeyError as error:
+            raise RuntimeError(f"attempt {context.attempt} fails") from error
+    return numbers(context)
+
+
+def total_once_let(context: Any) -> Any:
+    """Say `{path}.{attempt}`, wait in the first attempt until `{path}.go` exists, then publish how many rows there are, and their sum."""
+    path = context.parameters["path"]
+    Path(f"{path}.{context.attempt}").touch()
+    while context.attempt == 1 and not Path(f"{path}.go").exists():
+        time.sleep(0.02)
+    if context.attempt == 1 and context.parameters.get("fails"):
+        raise LookupError("as the test wanted")
+    return context.inputs["numbers"].selectExpr("count(*) AS n", "sum(id) AS total")

@@ -42,10 +42,15 @@ class ValueMaker:
             return self._random.randbytes(self._random.randrange(20))
         if annotation is bool:
             return self._random.random() < 0.5
-        if annotation is int and name == "parallelism":  # A job in memory is as large as its graph.
-            return self._random.randrange(1, 4)
-        if annotation is int:
-            wide = (*_INTEGERS, 2**62, -(2**62)) if name.endswith("_ms") or "offset" in name else _INTEGERS
-            return self._random.choice(wide)
+        if annotation in (int, float):
+            return self._number(annotation, name)
         assert issubclass(annotation, StrEnum), annotation
         return self._random.choice(list(annotation))
+
+    def _number(self, annotation: Any, name: str) -> Any:
+        if annotation is float:
+            return self._random.choice((0.0, 0.5, 2.0, -1.0))
+        if name == "parallelism":  # A job in memory is as large as its graph.
+            return self._random.randrange(1, 4)
+        wide = (*_INTEGERS, 2**62, -(2**62)) if name.endswith("_ms") or "offset" in name else _INTEGERS
+        return self._random.choice(wide)

@@ -32,12 +32,14 @@ from eventflink.leadership.role import MasterRole
 from eventflink.leadership.state_codec import document_of
 from eventflink.master import free_slots, slot_manager
 from eventflink.master.dispatcher import Dispatcher
+from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.heartbeats import HeartbeatMonitor
 from eventflink.master.inputs import HeartbeatTimeout
+from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.requests import Requests
 from eventflink.model.attempts import AttemptId
-from eventflink.model.statuses import ExecutionState, Role
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
 from eventflink.simulation.run import simulate
 from eventflink.taskexecutor.process_events import Finished, Outcome, ReleaseSpark
 from eventflink.taskexecutor.protocol import TaskExecutorProtocol
@@ -341,6 +343,23 @@ def spark_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AttemptTable, "_process_ended", hasty)
 
 
+@breaks("P15", "a subtask starts again before its attempt has ended")
+def restarts_do_not_wait(patch: pytest.MonkeyPatch) -> None:
+    restart = ExecutionGraph.restart
+
+    def restartable(job: JobMaster, now_ms: int) -> Iterator[SubtaskKey]:
+        yield from [key for key, at_ms in job.restarts_due.items() if at_ms <= now_ms]
+
+    def hasty(self: ExecutionGraph, subtask: Subtask, attempt: int) -> None:
+        if subtask.state not in TERMINAL_EXECUTION_STATES:
+            subtask.state = ExecutionState.CANCELED
+            self.live_attempts -= 1
+        restart(self, subtask, attempt)
+
+    patch.setattr("eventflink.master.failover._restartable", restartable)
+    patch.setattr(ExecutionGraph, "restart", hasty)
+
+
 @breaks("P16", "a deployment that its instance has not acknowledged counts as missing from its report")
 def unacknowledged_attempts_are_missing(patch: pytest.MonkeyPatch) -> None:
     def decide(self: Master, report: SlotReport, _now_ms: int) -> list[Any]:
@@ -430,6 +449,7 @@ FOUND_BY = {
     "nobody_fences_itself": 34,
     "instances_do_not_wait_for_tasks": 38,
     "spark_is_not_waited_for": 33,
+    "restarts_do_not_wait": 10,
     "unacknowledged_attempts_are_missing": 49,
     "snapshots_are_not_whole": 54,
     "stuck_inputs_do_not_matter": 8,

@@ -66,7 +66,7 @@ def test_every_event_is_a_row_with_its_subject_and_its_whole_payload(contested: 
         "vertex_id": "a",
         "subtask_index": 0,
         "attempt": 1,
-        "cause": {"failure_type": "KeyError", "message": "no 'x'", "stack_trace": "Traceback"},
+        "cause": {"failure_type": "KeyError", "message": "no 'x'", "stack_trace": "Traceback", "root_type": "", "root_message": ""},
     }
     moved = ask(
         contested, "SELECT DISTINCT from_state, to_state FROM events WHERE job_id = 'bad' AND type = 'JobStatusChanged' ORDER BY ALL"

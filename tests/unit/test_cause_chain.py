@@ -13,7 +13,7 @@ from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
 from tests.support.asked_log import ScriptedLog, storied_cluster, why
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
-from tests.support.scenarios import busy_cluster
+from tests.support.scenarios import busy_cluster, restarting_cluster
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +127,24 @@ def test_other_waits_are_told(busy: ScriptedCluster) -> None:
     assert why(busy, "waiting/a[0]").standing.waits[0].why.endswith("has not confirmed the slot yet")
     many = why(busy, "waiting").standing.waits
     assert (len(many), many[-1].what) == (6, "4 more tasks")
+
+
+def test_a_restart_of_many_tells_of_each_what_it_waits_for() -> None:
+    cluster = restarting_cluster()
+    job = why(cluster, "rewriting")
+    assert job.standing.facts["restart_strategy"] == "exponential-delay"
+    assert job.standing.facts["last_failure"].startswith("b[1]#1: restart 1 of 4 tasks after ")
+    [restart] = [e for step in job.chain.steps for e in step.events if e.startswith("RestartScheduled")]
+    assert restart.endswith(": 4 tasks (region), lost: a[0]")
+    writer = why(cluster, "rewriting/a[0]")
+    assert "starts it again at" in writer.standing.waits[0].why
+    assert "RestartScheduled" in names(writer.chain.steps[-1]), "it had finished, and another one's failure begins it anew"
+    reader = why(cluster, "rewriting/b[0]")
+    assert reader.standing.waits[0].why == "tm1 has not reported its end yet"
+    assert names(reader.chain.steps[-1]) == ["RestartScheduled", "TaskCancellationRequested"]
+    whole = why(cluster, "whole/a[0]")
+    assert whole.standing.waits[0].why.endswith(", when all tasks of the job have ended")
+    assert why(cluster, "whole").standing.facts["failover_strategy"] == "full"
 
 
 def test_what_runs_waits_for_nothing() -> None:

@@ -17,9 +17,10 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
-from eventflink.leadership.views import iso_time
+from eventflink.leadership.plain import iso_time
 from eventflink.master.effects import CleanUp, DrillOrder
 from tests.support.cluster import HORIZON_MS, START_MS, graph, new_fold, replay, vertex
+from tests.support.scenarios import restarting_cluster
 
 NOWHERE = "127.0.0.1:9"
 
@@ -166,6 +167,28 @@ def test_a_standby_answers_with_the_offset_that_it_has_read_to(leader: Hand) -> 
         answer = await asker.get("/jobs")
         assert [job["job_id"] for job in answer["jobs"]] == ["job-1"]
         assert (answer["role"], answer["epoch"], answer["log_offset"], answer["master_id"]) == ("STANDBY", 1, len(leader.log) - 1, "m-1")
+
+    with_server(lambda: standby.participant, test)
+
+
+def test_a_standby_tells_the_failures_of_a_job_and_what_they_led_to() -> None:
+    standby = Hand()
+    standby.follow(restarting_cluster().log)
+
+    async def test(asker: Asker) -> None:
+        answer = await asker.get("/jobs/rewr/exceptions?limit=5")
+        assert (answer["job_id"], answer["status"], answer["total"], answer["truncated"]) == ("rewriting", "RESTARTING", 1, False)
+        [exception] = answer["exceptions"]
+        assert (exception["task"], exception["task_manager_id"], exception["reaction"]) == ("b[1]#1", "tm1", "RESTART")
+        assert exception["cause"]["failure_type"] == "InputLost"
+        restart = exception["restart"]
+        assert (restart["restarts"], restart["failover_strategy"], restart["task_count"]) == (1, "REGION", 4)
+        assert restart["tasks"] == ["a[0]", "b[0]", "b[1]", "b[2]"]
+        job = (await asker.get("/jobs/rewriting"))["job"]
+        assert (job["exceptions"], job["exceptions_total"]) == (answer["exceptions"], 1)
+        assert (job["restart_strategy"]["strategy_type"], job["failover_strategy"]) == ("EXPONENTIAL_DELAY", "REGION")
+        assert job["vertices"][0]["subtasks"][0]["restart_at"] == restart["restart_at"]
+        assert job["tasks_finished"] == 1
 
     with_server(lambda: standby.participant, test)
 
@@ -329,6 +352,8 @@ def test_a_master_that_builds_its_state_sends_its_askers_elsewhere() -> None:
         ("/jobs/nobody", 404, "there is no job 'nobody'"),
         ("/jobs/job-", 404, "'job-' begins 2 job ids: job-1, job-2"),
         ("/nothing", 404, "there are /cluster, /jobs"),
+        ("/jobs/nobody/exceptions", 404, "there is no job 'nobody'"),
+        ("/jobs/job-1/exceptions?limit=0", 400, "limit: '0' is no whole number from 1 to 1000"),
     ],
 )
 def test_a_bad_question_gets_an_error_that_names_what_is_wrong(leader: Hand, path: str, status: int, said: str) -> None:

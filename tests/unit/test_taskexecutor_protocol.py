@@ -26,7 +26,7 @@ from eventflink.events.inputs import (
     TaskManagerReport,
     TaskStateReport,
 )
-from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, OutputLocation, SlotStatus
+from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, TaskFile, TaskType
 from eventflink.taskexecutor.process_events import (
     EndTask,
@@ -378,6 +378,16 @@ def test_an_endless_message_is_clipped() -> None:
     assert report.cause is not None
     assert len(report.cause.message) < 5000
     assert len(report.cause.stack_trace or "") < 20_000
+
+
+def test_what_a_task_could_not_read_is_reported_with_its_failure_and_again_when_it_is_asked_for() -> None:
+    harness = registered().run()
+    lost = (LostInput("rows", 1),)
+    (report,) = reports(harness.end(Failed(CAUSE, lost)))
+    assert isinstance(report, TaskStateReport)
+    assert (report.execution_state, report.lost_inputs) == (ExecutionState.FAILED, lost)
+    again = [r for r in reports(harness.effect(deployment())) if isinstance(r, TaskStateReport)]
+    assert [r.lost_inputs for r in again] == [(), (), lost]
 
 
 def test_an_ended_slot_is_free_again() -> None:

@@ -9,7 +9,8 @@ from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.views import View, jobs_view
+from eventflink.leadership.plain import View
+from eventflink.leadership.views import jobs_view
 from eventflink.model.statuses import JobStatus
 
 MAX_ASKED = 1_000

@@ -11,8 +11,10 @@ from eventflink.cli.commands.taskmanager import task_manager_table
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
+from eventflink.leadership.exceptions_view import reaction_of
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.views import View, cluster_view, job_view
+from eventflink.leadership.plain import View
+from eventflink.leadership.views import cluster_view, job_view
 
 
 @click.command()
@@ -52,6 +54,14 @@ def _print_job(session: Session, view: View) -> None:
     for waiting in view["slot_requests"]:
         asks = f" that ask for {waiting['resources']}" if waiting["resources"] else ""
         session.out.print(Text(f"{waiting['requests']} slot requests{asks} wait: {waiting['why']}", style="yellow"))
+    for exception in view["exceptions"]:
+        cause = exception["cause"]
+        message = cause["message"].partition("\n")[0]
+        session.out.print(
+            Text(f"{exception['at']} {exception['task']} {cause['failure_type']}: {message} → {reaction_of(exception)}", style="yellow")
+        )
+    if more := view["exceptions_total"] - len(view["exceptions"]):
+        session.out.print(Text(f"{more} older failures: 'eventflink exceptions {view['job_id']}'", style="dim"))
     table = Table()
     for heading in ("vertex", "subtask", "attempt", "state", "TaskManager", "last failure"):
         table.add_column(heading, justify="right" if heading in ("subtask", "attempt") else "left")

@@ -10,7 +10,8 @@ from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
-from eventflink.leadership.views import View, cluster_view
+from eventflink.leadership.plain import View
+from eventflink.leadership.views import cluster_view
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

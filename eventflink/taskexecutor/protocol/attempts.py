@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from eventflink.events.effects import TaskCancellation, TaskDeployment
 from eventflink.events.inputs import SlotOffer, SlotOfferRefusal, SlotReport, TaskManagerReport, TaskStateReport
-from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, OutputLocation, SlotStatus
+from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState
 from eventflink.taskexecutor.process_events import (
     EndTask,
@@ -61,6 +61,7 @@ class KnownAttempt:
     deadline_ms: int | None = None
     outputs: tuple[OutputLocation, ...] = ()
     cause: FailureCause | None = None
+    lost_inputs: tuple[LostInput, ...] = ()
     delivered: bool = False
     job_name: str = ""
     deployed_at_ms: int = 0
@@ -92,6 +93,8 @@ def _clip_cause(cause: FailureCause) -> FailureCause:
         _clip(cause.failure_type, 256),
         _clip(cause.message, _MESSAGE_LIMIT),
         None if trace is None else _clip(trace, _STACK_TRACE_LIMIT),
+        _clip(cause.root_type, 256),
+        _clip(cause.root_message, _MESSAGE_LIMIT),
     )
 
 
@@ -293,6 +296,7 @@ class AttemptTable:
             known.path = [ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED]
         else:
             known.cause = _clip_cause(self._find_cause(known, outcome))
+            known.lost_inputs = outcome.lost_inputs if isinstance(outcome, Failed) else ()
             known.path.append(ExecutionState.FAILED)
         known.deadline_ms = None
         self._tally.tasks_ended[known.state] += 1
@@ -338,8 +342,9 @@ class AttemptTable:
         reports: list[TaskManagerReport] = [SlotOffer(task_manager_id, instance_id, known.allocation_id)] if with_offer else []
         for state in states:
             outputs = known.outputs if state is ExecutionState.FINISHED else ()
-            cause = known.cause if state is ExecutionState.FAILED else None
-            reports.append(TaskStateReport(task_manager_id, instance_id, job_id, vertex_id, subtask_index, attempt, state, outputs, cause))
+            cause, lost = (known.cause, known.lost_inputs) if state is ExecutionState.FAILED else (None, ())
+            report = TaskStateReport(task_manager_id, instance_id, job_id, vertex_id, subtask_index, attempt, state, outputs, cause, lost)
+            reports.append(report)
         return reports
 
 

@@ -22,7 +22,7 @@ from tests.support.values import ValueMaker
 
 EVENT_CLASSES: tuple[type[Any], ...] = typing.get_args(LogEvent)
 CLASSES = record_classes()
-ENUMERATIONS = [statuses.JobStatus, statuses.ExecutionState, statuses.TaskType, statuses.ShipStrategy]
+ENUMERATIONS = [statuses.JobStatus, statuses.ExecutionState, statuses.TaskType, statuses.ShipStrategy, statuses.FailoverStrategy]
 ENUMERATIONS += [statuses.RestartStrategyType, statuses.TaskFile, statuses.FollowUpType, statuses.DrillStepType, statuses.Role]
 ENUMERATIONS += [statuses.SlotRequestDeferralReason]
 
@@ -148,7 +148,7 @@ def _avro_type(annotation: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         branches = [_avro_type(a) for a in arguments if a is not type(None)]
         return ["null", *branches] if type(None) in arguments else branches
-    plain = {str: "string", bool: "boolean", bytes: "bytes", int: "integer"}
+    plain = {str: "string", bool: "boolean", bytes: "bytes", int: "integer", float: "double"}
     return plain.get(annotation) or f"{NAMESPACE}.{annotation.__name__}"
 
 

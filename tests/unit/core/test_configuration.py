@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from eventflink.entrypoint.master_process import master_settings
 from eventflink.model.configuration import KEYS, Configuration, ConfigurationError, build_configuration, load_configuration
-from eventflink.model.statuses import RestartStrategyType
+from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.statuses import FailoverStrategy, RestartStrategyType
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"bootstrap.server": "x"}, "f: unknown configuration key 'bootstrap.server'; did you mean 'bootstrap.servers'?"),
@@ -14,6 +16,20 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"zzz": 1}, "f: unknown configuration key 'zzz'"),
     ({"cluster_id": "x"}, "f: unknown configuration key 'cluster_id'"),
     ({"broker.port": "many"}, "f: broker.port: Input should be a valid integer"),
+    ({"restart-strategy.type": "cluster-default"}, "f: restart-strategy.type: cluster-default is for graphs"),
+    ({"restart-strategy.type": "always"}, "f: restart-strategy.type: Input should be "),
+    ({"restart-strategy.fixed-delay.attempts": 2**31}, "f: restart-strategy.fixed-delay.attempts: Input should be less"),
+    ({"restart-strategy.exponential-delay.initial-backoff": 0}, "initial-backoff: Input should be greater"),
+    ({"restart-strategy.exponential-delay.backoff-multiplier": 0.5}, "backoff-multiplier: Input should be greater"),
+    ({"restart-strategy.exponential-delay.backoff-multiplier": "nan"}, "backoff-multiplier: Input should be a finite number"),
+    ({"restart-strategy.exponential-delay.jitter-factor": "inf"}, "jitter-factor: Input should be "),
+    (
+        {"restart-strategy.exponential-delay": {"initial-backoff": 500, "max-backoff": 499}},
+        "f: restart-strategy.exponential-delay.max-backoff (499) must not be less than restart-strategy.exponential-delay.initial-backoff",
+    ),
+    ({"restart-strategy.failure-rate.max-failures-per-interval": 0}, "max-failures-per-interval: Input should be greater"),
+    ({"jobmanager.execution.failover-strategy": "regions"}, "f: jobmanager.execution.failover-strategy: Input should be "),
+    ({"web.exception-history-size": -1}, "f: web.exception-history-size: Input should be greater"),
     ({"broker.port": 65_536}, "f: broker.port: Input should be less than or equal to 65535"),
     ({"taskmanager.numberOfTaskSlots": 0}, "f: taskmanager.numberOfTaskSlots: Input should be greater than or equal to 1"),
     ({"cluster.id": "a b"}, "f: cluster.id: only letters, digits, '.', '_' and '-', at most 128"),
@@ -53,6 +69,53 @@ def test_every_key_has_a_meaning_and_a_default() -> None:
 @pytest.mark.parametrize("written", ["fixed-delay", "FIXED_DELAY", "fixed-DELAY"])
 def test_a_strategy_is_written_as_flink_writes_it(written: str) -> None:
     assert build_configuration({"restart-strategy.type": written}, "f").restart_strategy is RestartStrategyType.FIXED_DELAY
+
+
+@pytest.mark.parametrize(
+    ("keys", "strategy"),
+    [
+        ({}, RestartStrategy(RestartStrategyType.NONE)),
+        (
+            {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": 7, "restart-strategy.fixed-delay.delay": 8},
+            RestartStrategy(RestartStrategyType.FIXED_DELAY, 7, 8),
+        ),
+        (
+            {
+                "restart-strategy": {
+                    "type": "exponential-delay",
+                    "exponential-delay": {
+                        "initial-backoff": 1,
+                        "max-backoff": 2,
+                        "backoff-multiplier": 3,
+                        "reset-backoff-threshold": 4,
+                        "jitter-factor": 0.5,
+                    },
+                }
+            },
+            RestartStrategy(RestartStrategyType.EXPONENTIAL_DELAY, 0, 1, 2, 3.0, 4, 0.5),
+        ),
+        (
+            {
+                "restart-strategy": {
+                    "type": "failure-rate",
+                    "failure-rate": {"max-failures-per-interval": 1, "failure-rate-interval": 2, "delay": 3},
+                }
+            },
+            RestartStrategy(RestartStrategyType.FAILURE_RATE, 1, 3, interval_ms=2),
+        ),
+    ],
+)
+def test_the_default_restart_strategy_has_what_its_keys_say(keys: dict[str, Any], strategy: RestartStrategy) -> None:
+    assert build_configuration(keys, "f").default_restart_strategy == strategy
+
+
+@pytest.mark.parametrize(("written", "meant"), [("full", FailoverStrategy.FULL), ("Region", FailoverStrategy.REGION)])
+def test_a_master_decides_with_what_its_configuration_says(written: str, meant: FailoverStrategy) -> None:
+    keys = {"jobmanager.execution.failover-strategy": written, "web.exception-history-size": 5, "restart-strategy.type": "failure-rate"}
+    configuration = build_configuration(keys, "f")
+    settings = master_settings(configuration)
+    assert (settings.failover_strategy, settings.exception_history_size) == (meant, 5)
+    assert settings.restart_strategy == configuration.default_restart_strategy
 
 
 def test_overrides_lie_over_the_file(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from eventflink.master import inputs as i
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.inputs import MasterInput
 from eventflink.master.master import Master, MasterSettings
-from eventflink.model.attempts import AttemptStatus, SlotStatus
+from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import DrillStepType, ExecutionState, FollowUpType, TaskFile
 from tests.support.cluster import graph, replay, vertex
-from tests.support.scenarios import busy_cluster, eventful_cluster
+from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 from tests.support.values import ValueMaker
 
 INPUT_CLASSES: tuple[type[Any], ...] = typing.get_args(MasterInput)
@@ -26,7 +26,8 @@ LATER_MS = 1_800_000_900_000
 @cache
 def _logs() -> dict[str, tuple[bytes, ...]]:
     busy, eventful = tuple(busy_cluster().log), tuple(eventful_cluster().log)
-    return {"empty": busy[:1], "half": busy[: len(busy) // 2], "busy": busy, "eventful": eventful}
+    restarting = tuple(restarting_cluster().log)
+    return {"empty": busy[:1], "half": busy[: len(busy) // 2], "busy": busy, "eventful": eventful, "restarting": restarting}
 
 
 def _master(state: str) -> Master:
@@ -89,7 +90,7 @@ def test_deciding_what_fits_changes_nothing_and_says_the_same_twice(state: str) 
     assert {type(v) for v in _fitting()} == set(INPUT_CLASSES) - {i.FollowUp}
 
 
-@pytest.mark.parametrize("state", ["empty", "half", "busy", "eventful"])
+@pytest.mark.parametrize("state", ["empty", "half", "busy", "eventful", "restarting"])
 @pytest.mark.parametrize("cls", [x for x in INPUT_CLASSES if x is not i.FollowUp], ids=lambda x: x.__name__)
 def test_deciding_anything_changes_nothing(cls: type[Any], state: str) -> None:
     """Every input from a topic leads to at least one event (P7), however senseless it is."""
@@ -108,10 +109,29 @@ def test_deciding_anything_changes_nothing(cls: type[Any], state: str) -> None:
         assert master.digest() == before, value
 
 
+@pytest.mark.parametrize("state", list(ExecutionState))
+def test_deciding_what_becomes_of_attempts_in_a_restart_changes_nothing(state: ExecutionState) -> None:
+    """Also where the outputs of others are lost, and where the strategy says no."""
+    master = _master("restarting")
+    before = master.digest()
+    lost = (LostInput("a", 0), LostInput("a", 1), LostInput("none", 0), LostInput("a", -1))
+    for job_id, subtasks in master.dispatcher.jobs.items():
+        for subtask in subtasks.execution_graph.subtasks():
+            attempt = (job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
+            report = c.TaskStateReport("tm1", "tm1-1", *attempt, execution_state=state, lost_inputs=lost)
+            events = master.decide(report, LATER_MS)
+            assert master.decide(report, LATER_MS) == events
+            assert master.digest() == before
+    for job_id in ("rated", "reading", "rewriting", "whole"):
+        master.decide(i.RestartsDue(job_id), LATER_MS)
+        master.decide(c.CancelJob(request_id="new", job_id=job_id), LATER_MS)
+        assert master.digest() == before
+
+
 def test_deciding_a_consequence_changes_nothing() -> None:
     """At every point of a log at which one waits."""
     seen = set()
-    for log in (_logs()["busy"], _logs()["eventful"]):
+    for log in (_logs()["busy"], _logs()["eventful"], _logs()["restarting"]):
         for length in range(1, len(log) + 1):
             master = replay(log[:length]).master
             head = master.follow_ups.head()
@@ -125,7 +145,7 @@ def test_deciding_a_consequence_changes_nothing() -> None:
 
 
 def test_what_is_due_is_told_without_a_change() -> None:
-    for state in ("empty", "half", "busy", "eventful"):
+    for state in ("empty", "half", "busy", "eventful", "restarting"):
         master = _master(state)
         before = master.digest()
         due = list(master.due(LATER_MS, 0))

@@ -4,7 +4,7 @@ import pytest
 
 from eventflink.events.inputs import SlotOffer, TaskManagerDeath
 from eventflink.events.log_events import JobResultStored, RegionRestarted, RestartScheduled, SlotOfferRejected, TaskFailed
-from eventflink.master.job_master import MAX_SLOT_REFUSALS
+from eventflink.master.failover import MAX_SLOT_REFUSALS
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, JobStatus
 from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, state_report, tasks, vertex

@@ -11,7 +11,7 @@ from eventflink.events.log_events import LogEvent
 from eventflink.leadership.fold import Fold
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.master import Master
-from eventflink.model.attempts import AttemptStatus, FailureCause
+from eventflink.model.attempts import AttemptStatus, FailureCause, SubtaskReference
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.resources import ResourceProfile
@@ -25,7 +25,7 @@ from eventflink.model.statuses import (
     TaskFile,
 )
 from tests.support.cluster import new_fold, replay
-from tests.support.scenarios import busy_cluster, eventful_cluster
+from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 from tests.support.values import ValueMaker
 
 EVENT_CLASSES: tuple[type[Any], ...] = typing.get_args(LogEvent)
@@ -163,6 +163,31 @@ MISFITS: list[LogEvent] = [
 ]
 
 
+MISFITS_OF_RESTARTS: list[LogEvent] = [
+    e.RestartScheduled("rewriting", "b", 1, 1, 2),
+    e.RestartScheduled("rewriting", "b", 0, 1, 2),
+    e.RestartScheduled("reading", "b", 0, 1, 1, lost_outputs=(SubtaskReference("a", 0),)),
+    e.RestartScheduled("rated", "a", 0, 1, 2),
+    e.RegionRestarted("rewriting", "b", 0, 2),
+    e.RegionRestarted("rewriting", "a", 0, 3),
+    e.RegionRestarted("rewriting", "a", 1, 2),
+    e.RegionRestarted("reading", "a", 0, 2),
+    e.RegionRestarted("whole", "a", 1, 2),
+    e.TaskFinished("rewriting", "a", 0, 1),
+    e.TaskFinished("rewriting", "b", 0, 1),
+    e.TaskFinished("whole", "a", 1, 1),
+    e.TaskCancellationRequested("whole", "a", 1, 1, "reason"),
+    e.JobStatusChanged("whole", _STATUS.RESTARTING, _STATUS.RESTARTING),
+    e.JobStatusChanged("whole", _STATUS.RESTARTING, _STATUS.FINISHED),
+    e.FollowUpDecided(FollowUpType.RESTART_TASKS, "whole"),
+]
+
+
+@cache
+def _restarting_log() -> tuple[bytes, ...]:
+    return tuple(restarting_cluster().log)
+
+
 @cache
 def _busy_log() -> tuple[bytes, ...]:
     return tuple(busy_cluster().log)
@@ -174,7 +199,7 @@ def _eventful_log() -> tuple[bytes, ...]:
 
 
 def _fold(state: str) -> Fold:
-    logs = {"busy": _busy_log, "eventful": _eventful_log}
+    logs = {"busy": _busy_log, "eventful": _eventful_log, "restarting": _restarting_log}
     return replay(logs[state]()) if state in logs else new_fold()
 
 
@@ -194,6 +219,23 @@ def _assert_refused(master: Master, event: LogEvent) -> None:
 @pytest.mark.parametrize("event", MISFITS, ids=lambda v: f"{type(v).__name__}-{MISFITS.index(v)}")
 def test_a_misfit_is_refused_and_changes_nothing(busy: Fold, event: LogEvent) -> None:
     _assert_refused(busy.master, event)
+
+
+@pytest.mark.parametrize("event", MISFITS_OF_RESTARTS, ids=lambda v: f"{type(v).__name__}-{MISFITS_OF_RESTARTS.index(v)}")
+def test_a_misfit_in_the_middle_of_a_restart_is_refused_and_changes_nothing(event: LogEvent) -> None:
+    _assert_refused(replay(_restarting_log()).master, event)
+
+
+def test_an_output_that_is_not_there_cannot_be_said_to_be_lost() -> None:
+    """The failed subtask is there; what it is said to have lost is not finished, is being made anew already, or does not exist."""
+    master = replay(_restarting_log()).master
+    master.apply(e.TaskFailed("reading", "b", 0, 1, _CAUSE), 1)
+    for lost in (("b", 1), ("a", 2), ("a", -1), ("none", 0)):
+        scheduled = e.RestartScheduled("reading", "b", 0, 1, 1, lost_outputs=(SubtaskReference("a", 1), SubtaskReference(*lost)))
+        before = master.digest()
+        with pytest.raises(IllegalTransition, match="has no output that could be lost"):
+            master.apply(scheduled, 1)
+        assert master.digest() == before
 
 
 def test_every_event_that_can_misfit_is_tried() -> None:
@@ -230,7 +272,7 @@ def test_an_instance_that_is_gone_cannot_be_registered_again() -> None:
     _assert_refused(master, e.TaskManagerRegistered("tm2b", "tm2-1", "h", 1, 2))
 
 
-@pytest.mark.parametrize("state", ["empty", "busy", "eventful"])
+@pytest.mark.parametrize("state", ["empty", "busy", "eventful", "restarting"])
 @pytest.mark.parametrize("cls", EVENT_CLASSES, ids=lambda c: c.__name__)
 def test_no_event_whatever_it_says_raises_anything_else_or_leaves_half_of_itself(cls: type[Any], state: str) -> None:
     maker = ValueMaker(seed=EVENT_CLASSES.index(cls))

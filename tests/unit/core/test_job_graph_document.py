@@ -1,13 +1,16 @@
 """A job graph that is wrong is refused with the place and the problem; two spellings of a graph are one job."""
 
+import dataclasses
+import hashlib
 import itertools
 import json
+import re
 from typing import Any
 
 import pytest
 
 from eventflink.model.job_graph import JobEdge, JobVertex, RestartStrategy
-from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest, is_valid_job_id, parse_job_graph, to_document
+from eventflink.model.job_graph_document import InvalidJobGraph, canonical_json, graph_digest, is_valid_job_id, parse_job_graph, to_document
 from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
 
 
@@ -78,7 +81,10 @@ WRONG: list[tuple[Any, str]] = [
     (_abc(_edges(("a", "a"))), "f: the graph has a cycle: a -> a"),
     (_abc(_edges(("a", "b"), ("b", "a"))), "f: the graph has a cycle: a -> b -> a"),
     (_abc(_edges(("a", "b"), ("b", "c"), ("c", "b"))), "f: the graph has a cycle: "),
-    (_graph(restart_strategy={"type": "always"}), "f: restart_strategy.type: Input should be 'cluster-default', 'none' or 'fixed-delay'"),
+    (
+        _graph(restart_strategy={"type": "always"}),
+        "f: restart_strategy.type: Input should be 'cluster-default', 'none', 'fixed-delay', 'exponential-delay' or 'failure-rate'",
+    ),
     (_graph(restart_strategy={"type": "fixed-delay", "attempts": -1}), "f: restart_strategy.attempts: Input should be greater"),
     (_graph(code_archives=["short"]), "f: code_archives[0]: String should match pattern"),
     (_graph(vertices=[_vertex(a=1, b=2, c=3, d=4, e=5)]), "; and 2 more"),
@@ -171,3 +177,49 @@ def test_parameters_of_an_avro_graph_must_be_an_object(parameters: str) -> None:
 )
 def test_job_ids_are_safe_as_names_of_folders(job_id: str, valid: bool) -> None:  # noqa: FBT001
     assert is_valid_job_id(job_id) == valid
+
+
+def test_a_key_that_its_restart_strategy_does_not_have_is_refused() -> None:
+    document = {"name": "j", "vertices": [{"id": "a", "sql": "SELECT 1"}], "restart_strategy": {"type": "failure-rate", "multiplier": 2.0}}
+    with pytest.raises(InvalidJobGraph, match="failure-rate has no 'multiplier'; it has attempts, interval_ms, delay_ms"):
+        parse_job_graph(document, "f")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ({"type": "failure-rate", "attempts": 0}, "attempts 0 of failure-rate is not between 1 and 10000"),
+        ({"type": "failure-rate", "attempts": 10_001}, "attempts 10001 of failure-rate"),
+        ({"type": "exponential-delay", "delay_ms": 0}, "delay_ms 0 of exponential-delay is not between 1 and max_delay_ms 300000"),
+        (
+            {"type": "exponential-delay", "delay_ms": 9, "max_delay_ms": 8},
+            "delay_ms 9 of exponential-delay is not between 1 and max_delay_ms 8",
+        ),
+        ({"type": "exponential-delay", "multiplier": float("nan")}, "multiplier: Input should be a finite number"),
+        ({"type": "exponential-delay", "jitter_factor": 1.1}, "jitter_factor: Input should be less"),
+        ({"type": "none", "attempts": 1}, "restart_strategy none has no 'attempts'; it has no keys"),
+    ],
+)
+def test_a_restart_strategy_that_makes_no_sense_is_refused(strategy: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidJobGraph, match=re.escape(said)):
+        parse_job_graph(_graph(restart_strategy=strategy), "f")
+
+
+def test_the_digest_of_a_graph_is_that_of_older_logs_where_it_says_nothing_newer() -> None:
+    """A job that a client submits again after an upgrade is the same job."""
+    fixed = parse_job_graph({"name": "j", "vertices": [{"id": "a", "sql": "SELECT 1"}], "restart_strategy": {"type": "fixed-delay"}}, "f")
+    document = dataclasses.asdict(fixed)
+    document["restart_strategy"] = {"strategy_type": "FIXED_DELAY", "attempts": 1, "delay_ms": 1_000}
+    del document["vertices"][0]["resources"]
+    assert graph_digest(fixed) == hashlib.sha256(canonical_json(document).encode()).hexdigest()
+    digests = set()
+    for multiplier in (2.0, 3.0):
+        strategy = {"type": "exponential-delay", "multiplier": multiplier}
+        digests.add(graph_digest(parse_job_graph(_graph(restart_strategy=strategy), "f")))
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize("strategy_type", ["none", "fixed-delay", "exponential-delay", "failure-rate", "cluster-default"])
+def test_every_restart_strategy_passes_through_its_record_unchanged(strategy_type: str) -> None:
+    parsed = parse_job_graph({"name": "j", "vertices": [{"id": "a", "sql": "SELECT 1"}], "restart_strategy": {"type": strategy_type}}, "f")
+    assert parse_job_graph(to_document(parsed), "f") == parsed

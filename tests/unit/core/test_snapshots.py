@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from eventflink.events.codec import PayloadCodec
+from eventflink.events.log_events import RegionRestarted
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
 from eventflink.leadership import snapshot as snapshot_module
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
@@ -24,12 +25,19 @@ from eventflink.leadership.state_codec import FORMAT_VERSION, StateCodec, docume
 from eventflink.leadership.state_columns import StateUnreadable
 from eventflink.leadership.state_records import Columns, NotStorable
 from eventflink.master.canonical import DERIVED
+from eventflink.master.exception_history import ExceptionHistory
+from eventflink.master.inputs import RestartsDue
 from eventflink.master.master import Master, MasterSettings
 from eventflink.model.features import FEATURE_LEVEL
+from eventflink.model.statuses import FailoverStrategy
 from tests.support.cluster import START_MS, ScriptedCluster, new_fold, replay
-from tests.support.scenarios import busy_cluster, eventful_cluster
+from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 
-SCENARIOS: dict[str, Callable[[], ScriptedCluster]] = {"busy": busy_cluster, "eventful": eventful_cluster}
+SCENARIOS: dict[str, Callable[[], ScriptedCluster]] = {
+    "busy": busy_cluster,
+    "eventful": eventful_cluster,
+    "restarting": restarting_cluster,
+}
 LOG = LogRange("topic-id", 0, 1_000_000)
 CODEC = PayloadCodec(ENVELOPE)
 
@@ -316,6 +324,30 @@ def test_a_state_of_an_older_version_takes_the_defaults() -> None:
     assert restored.master.upkeep.feature_level == fold.master.upkeep.feature_level
     assert {job.restarts for job in restored.master.dispatcher.jobs.values()} == {0}
     assert list(restored.master.dispatcher.jobs) == list(fold.master.dispatcher.jobs)
+
+
+def _drop(document: Any, names: set[str]) -> set[str]:
+    """Remove fields wherever they are; return which of them were there."""
+    if isinstance(document, list):
+        return {name for each in document for name in _drop(each, names)}
+    if not isinstance(document, dict):
+        return set()
+    found = {name for name in names if document.pop(name, None) is not None}
+    return found | {name for each in document.values() for name in _drop(each, names)}
+
+
+def test_a_job_of_an_older_version_restarts_by_region_and_has_no_history() -> None:
+    fold = replay(_log("busy"))
+    document = document_of(fold)
+    newer = {"restart_history", "failover_strategy", "restart_begun", "exceptions", "revoked"}
+    newer |= {"max_delay_ms", "multiplier", "reset_threshold_ms", "jitter_factor", "interval_ms"}
+    assert _drop(document, newer) == newer
+    restored = _restored_from(document)
+    restored.master.validate()
+    job = restored.master.dispatcher.jobs["restarting"]
+    assert (job.failover_strategy, job.exceptions) == (FailoverStrategy.REGION, ExceptionHistory())
+    [restart] = restored.master.decide(RestartsDue("restarting"), 1_900_000_000_000)[:1]
+    assert restart == RegionRestarted("restarting", "a", 0, 2)
 
 
 def test_a_part_that_an_older_version_did_not_have_begins_as_it_does() -> None:

@@ -1,0 +1,83 @@
+"""What a subtask published, told apart from what is left of it: each output has a list of its files, written when all of them were whole.
+
+Spark reads whatever files a directory has, so one that is gone would be missing from a result without a word. Nothing here reads rows.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+FILE_LIST: Final = "_eventflink_files.json"
+"""Hidden from Spark by its first character. An output of an older version has none."""
+
+_MAX_LIST_BYTES: Final = 16 * 1024 * 1024
+
+
+class OutputInvisible(Exception):
+    """What Spark wrote is not there for this process; the message says where."""
+
+
+def write_file_list(directory: Path) -> None:
+    """Write down which files an output consists of.
+
+    Raises:
+        OutputInvisible: the directory is not there: Spark has written to another file system than this process sees.
+
+    """
+    try:
+        sizes = {str(path.relative_to(directory)): path.stat().st_size for path in _data_files(directory)}
+        temporary = directory / f"{FILE_LIST}.part"
+        temporary.write_text(json.dumps({"files": sizes}, ensure_ascii=False, sort_keys=True), encoding="utf-8")
+        temporary.replace(directory / FILE_LIST)
+    except OSError as error:
+        raise OutputInvisible(f"Spark wrote to {directory}, where this host finds nothing ({error.strerror or error})") from error
+
+
+def find_damage(location: str) -> str | None:
+    """Return what is wrong with an output that was published, or None where all its files are there in their full length."""
+    directory = Path(location.removeprefix("file://"))
+    try:
+        if not directory.is_dir():
+            return f"{directory} is not there"
+        listed = directory / FILE_LIST
+        if not listed.is_file():
+            return None if any(directory.iterdir()) else f"{directory} is empty"
+        return _compare(directory, _read_list(listed))
+    except (OSError, ValueError) as error:
+        return f"{directory} cannot be read: {error}"
+
+
+def _read_list(path: Path) -> dict[str, int]:
+    if path.stat().st_size > _MAX_LIST_BYTES:
+        raise ValueError(f"{path.name} is no list of files: it is too long")
+    document: Any = json.loads(path.read_text(encoding="utf-8"))
+    files = document.get("files") if isinstance(document, dict) else None
+    if not isinstance(files, dict) or not all(isinstance(size, int) for size in files.values()):
+        raise ValueError(f"{path.name} is no list of files")
+    return files
+
+
+def _compare(directory: Path, sizes: dict[str, int]) -> str | None:
+    for name, size in sizes.items():
+        path = directory / name
+        try:
+            found = path.stat().st_size
+        except FileNotFoundError:
+            return f"{path} is gone"
+        if found != size:
+            return f"{path} has {found} bytes, and had {size}"
+    return None
+
+
+def _data_files(directory: Path) -> list[Path]:
+    """Return the files that Spark reads: neither hidden ones, nor what is in hidden directories."""
+    found = []
+    for folder, names, files in os.walk(directory, onerror=_raise):
+        names[:] = [name for name in names if not name.startswith(("_", "."))]
+        found += [Path(folder) / name for name in files if not name.startswith(("_", "."))]
+    return sorted(found)
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,72 @@
+"""The exception history of a job as it is shown to whoever asks: plain values, ready for JSON, the newest failure first.
+
+What `views.py` says of all views holds here as well.
+"""
+
+import dataclasses
+from typing import Final
+
+from eventflink.leadership.plain import View, iso_time
+from eventflink.master.exception_history import RootFailure, TaskFailure
+from eventflink.master.job_master import JobMaster
+from eventflink.model.statuses import FailureReaction
+
+MAX_EXCEPTIONS: Final = 1_000
+
+
+def exceptions_view(job: JobMaster, limit: int) -> View:
+    """Return the newest `limit` failures of a job, each with what it led to and those that came with it."""
+    history = job.exceptions
+    shown = history.roots[max(0, len(history.roots) - limit) :]
+    return {
+        "job_id": job.job_id,
+        "name": job.execution_graph.graph.name,
+        "status": job.status,
+        "restarts": job.restarts,
+        "exceptions": [exception_view(root) for root in reversed(shown)],
+        "total": history.root_count,
+        "truncated": history.root_count > len(shown),
+    }
+
+
+def exception_view(root: RootFailure) -> View:
+    """Return a failure, what it led to, and the failures that came with it."""
+    view = _failure_view(root.failure)
+    view["reaction"] = root.reaction
+    if root.reaction is FailureReaction.RESTART:
+        view["restart"] = {
+            "restarts": root.restarts,
+            "delay_ms": root.delay_ms,
+            "restart_at": iso_time(root.failure.at_ms + root.delay_ms),
+            "failover_strategy": root.failover_strategy,
+            "tasks": [f"{vertex_id}[{index}]" for vertex_id, index in root.tasks],
+            "task_count": root.task_count,
+        }
+    if root.reason:
+        view["reason"] = root.reason
+    view["concurrent"] = [_failure_view(failure) for failure in root.concurrent]
+    view["concurrent_count"] = root.concurrent_count
+    return view
+
+
+def reaction_of(exception: View) -> str:
+    """Return in a few words what a failure, as `exception_view` shows it, led to."""
+    if restart := exception.get("restart"):
+        tasks = restart["tasks"][0] if restart["task_count"] == 1 else f"{restart['task_count']} tasks"
+        return f"restart {restart['restarts']} of {tasks} after {restart['delay_ms']} ms"
+    if exception["reaction"] == FailureReaction.JOB_FAILURE:
+        return f"the job failed: {exception['reason']}" if "reason" in exception else "the job failed"
+    return "another slot" if exception["reaction"] == FailureReaction.NEW_SLOT else ""
+
+
+def _failure_view(failure: TaskFailure) -> View:
+    return {
+        "at": iso_time(failure.at_ms),
+        "task": f"{failure.vertex_id}[{failure.subtask_index}]#{failure.attempt}",
+        "vertex_id": failure.vertex_id,
+        "subtask_index": failure.subtask_index,
+        "attempt": failure.attempt,
+        "task_manager_id": failure.task_manager_id or None,
+        "instance_id": failure.instance_id or None,
+        "cause": dataclasses.asdict(failure.cause),
+    }

@@ -1,0 +1,139 @@
+"""The exception history of a job: each failure of an attempt, what it led to, and the failures that came with it.
+
+A failure that a restart under way covers, or that comes while the job ends, is concurrent to the one that caused that; every other
+one is a root of its own. As in Flink, the newest roots are kept, as many as `web.exception-history-size` said when the job began.
+Everything in it is bounded; what was left out is counted.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from eventflink.model.attempts import FailureCause
+from eventflink.model.statuses import FailoverStrategy, FailureReaction
+
+DEFAULT_HISTORY_SIZE: Final = 16
+MAX_CONCURRENT: Final = 16
+"""Of the failures that came with a root; they are kept without their stack traces."""
+
+MAX_NAMED_TASKS: Final = 16
+MESSAGE_LIMIT: Final = 1_024
+STACK_TRACE_LIMIT: Final = 4_096
+
+TaskKey = tuple[str, int]
+"""(vertex id, subtask index) within the job."""
+
+
+@dataclass(slots=True)
+class TaskFailure:
+    """The failure of one attempt."""
+
+    at_ms: int
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    task_manager_id: str
+    """Where the attempt ran; empty: it never had a slot."""
+    instance_id: str
+    cause: FailureCause
+
+
+@dataclass(slots=True)
+class RootFailure:
+    """A failure that something followed from."""
+
+    failure: TaskFailure
+    reaction: FailureReaction | None = None
+    reason: str = ""
+    """Why there was no restart."""
+    restarts: int = 0
+    """Which restart of the job it led to, from 1."""
+    delay_ms: int = 0
+    failover_strategy: FailoverStrategy = FailoverStrategy.REGION
+    tasks: list[TaskKey] = field(default_factory=list)
+    """The subtasks that start again: the first of them."""
+    task_count: int = 0
+    concurrent: list[TaskFailure] = field(default_factory=list)
+    concurrent_count: int = 0
+
+
+@dataclass(slots=True)
+class ExceptionHistory:
+    """The newest failures of a job, the oldest first."""
+
+    size: int = DEFAULT_HISTORY_SIZE
+    roots: list[RootFailure] = field(default_factory=list)
+    root_count: int = 0
+    """How many there were."""
+
+    def note_failure(self, failure: TaskFailure, *, is_concurrent: bool) -> None:
+        """Take note of a failure."""
+        root = self._root_of(failure, is_concurrent=is_concurrent)
+        if root is not None:
+            root.concurrent_count += 1
+            if len(root.concurrent) < MAX_CONCURRENT:
+                failure.cause = _bounded(failure.cause, with_trace=False)
+                root.concurrent.append(failure)
+            return
+        self.root_count += 1
+        if self.size > 0:
+            failure.cause = _bounded(failure.cause, with_trace=True)
+            self.roots.append(RootFailure(failure))
+            del self.roots[: max(0, len(self.roots) - self.size)]
+
+    def _root_of(self, failure: TaskFailure, *, is_concurrent: bool) -> RootFailure | None:
+        """Return which root a failure came with: the job's own, or the newest one that restarts more than what failed."""
+        newest = self.newest
+        if newest is None or not is_concurrent:
+            return newest if newest is not None and _is_refused_again(newest, failure) else None
+        if newest.reaction is FailureReaction.JOB_FAILURE:
+            return newest
+        return next((root for root in reversed(self.roots) if root.task_count > 1), newest)
+
+    def note_restart(
+        self, restarts: int, delay_ms: int, failover_strategy: FailoverStrategy, tasks: list[TaskKey], task_count: int
+    ) -> None:
+        """Take note that the newest failure led to a restart; `tasks` are the first of the subtasks that start again."""
+        newest = self.newest
+        if newest is not None:
+            newest.reaction = FailureReaction.RESTART
+            newest.restarts, newest.delay_ms, newest.failover_strategy = restarts, delay_ms, failover_strategy
+            newest.tasks, newest.task_count = tasks, task_count
+
+    def note_new_slot(self) -> None:
+        """Take note that the newest failure led to nothing but another slot."""
+        if self.newest is not None:
+            self.newest.reaction = FailureReaction.NEW_SLOT
+
+    def note_job_failure(self, reason: str) -> None:
+        """Take note that the newest failure is the job's."""
+        if self.newest is not None:
+            self.newest.reaction = FailureReaction.JOB_FAILURE
+            self.newest.reason = reason
+
+    @property
+    def newest(self) -> RootFailure | None:
+        """The newest root."""
+        return self.roots[-1] if self.roots else None
+
+
+def _is_refused_again(newest: RootFailure, failure: TaskFailure) -> bool:
+    """Tell whether a failure follows a slot that was refused to the same subtask: a row of refusals is one entry."""
+    last = newest.concurrent[-1] if newest.concurrent else newest.failure
+    is_same = (last.vertex_id, last.subtask_index) == (failure.vertex_id, failure.subtask_index)
+    return newest.reaction is FailureReaction.NEW_SLOT and is_same and last.cause.failure_type == failure.cause.failure_type
+
+
+def _bounded(cause: FailureCause, *, with_trace: bool) -> FailureCause:
+    """Return a cause that takes little room; one that does already is shared with the rest of the state."""
+    trace = cause.stack_trace if with_trace else None
+    message, root_message = _clip(cause.message, MESSAGE_LIMIT), _clip(cause.root_message, MESSAGE_LIMIT)
+    bounded = FailureCause(cause.failure_type, message, trace and _clip(trace, STACK_TRACE_LIMIT), cause.root_type, root_message)
+    return cause if bounded == cause else bounded
+
+
+def _clip(text: str, limit: int) -> str:
+    """Leave out the middle: a trace begins with where the work began, and ends with what was raised."""
+    if len(text) <= limit:
+        return text
+    mark = f"\n… {len(text) - limit} characters left out …\n"
+    return text[: limit // 3] + mark + text[-(limit - limit // 3) :]

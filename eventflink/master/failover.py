@@ -1,0 +1,158 @@
+"""What a job does when an attempt fails: it restarts some of its subtasks, or fails itself. Nothing here changes anything.
+
+Every edge is blocking, so a failover region is a single subtask, and what finished subtasks published stays. Under the strategy *region*
+a failed subtask restarts alone; if it failed because outputs of others are lost, these start again as well, and with them every subtask
+that has begun anywhere downstream of them: a second run of a writer may share its rows out differently, and no reader may have seen
+the first. Under *full* all subtasks that have begun start again, together. Live attempts are cancelled first, and a new attempt is made
+only after the old one is terminal (P15).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from eventflink.events.log_events import JobStatusChanged, LogEvent, RegionRestarted, RestartScheduled, TaskFailed, TaskStateChanged
+from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
+from eventflink.master.restart_strategies import NoRestart, next_restart
+from eventflink.model.attempts import FailureCause, LostInput, SubtaskReference
+from eventflink.model.statuses import (
+    TERMINAL_EXECUTION_STATES,
+    ExecutionState,
+    FailoverStrategy,
+    IllegalTransition,
+    JobStatus,
+)
+
+if TYPE_CHECKING:
+    from eventflink.master.job_master import JobMaster
+
+RESTART_BATCH: Final = 256
+"""How many subtasks one decision starts again at most; the rest follows in the next (P10a)."""
+
+MAX_SLOT_REFUSALS: Final = 10
+"""After this many refused slots in a row an attempt fails like any other."""
+
+MAX_LOST_INPUTS: Final = 1_000
+"""Of one report; what else is lost shows when the attempt after it reads."""
+
+ENDING: Final = (JobStatus.FAILING, JobStatus.CANCELLING)
+GOING_ON: Final = (JobStatus.RUNNING, JobStatus.RESTARTING)
+
+
+def decide_failure(
+    job: "JobMaster", subtask: Subtask, cause: FailureCause, now_ms: int, lost_inputs: Sequence[LostInput] = ()
+) -> list[LogEvent]:
+    """Fail an attempt: it restarts later, or the job fails, as the restart strategy has it.
+
+    A failure that a restart under way covers joins that one, and is not counted.
+    """
+    attempt = (job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
+    if subtask.state is ExecutionState.CANCELING:
+        return [TaskStateChanged(*attempt, ExecutionState.CANCELING, ExecutionState.CANCELED)]
+    failed = TaskFailed(*attempt, cause)
+    if job.status in ENDING or key_of(subtask) in job.restarts_due:
+        return [failed]
+    is_restarting = job.status is JobStatus.RESTARTING
+    restart = next_restart(job.restart_strategy, job.restarts, job.restart_history, job.job_id, now_ms, is_restarting=is_restarting)
+    if isinstance(restart, NoRestart):
+        return [failed, JobStatusChanged(job.job_id, job.status, JobStatus.FAILING, restart.reason)]
+    lost = _lost_outputs(job.execution_graph, subtask, lost_inputs)
+    scheduled = RestartScheduled(
+        job.job_id,
+        subtask.vertex_id,
+        subtask.subtask_index,
+        now_ms + restart.delay_ms,
+        job.restarts + 1,
+        restart.backoff_ms,
+        failed_attempt=subtask.attempt,
+        delay_ms=restart.delay_ms,
+        failover_strategy=job.failover_strategy,
+        task_count=len(to_restart(job.execution_graph, subtask, job.failover_strategy, lost)),
+        lost_outputs=lost,
+    )
+    return [failed, scheduled, *([] if is_restarting else [JobStatusChanged(job.job_id, job.status, JobStatus.RESTARTING)])]
+
+
+def decide_refusal(job: "JobMaster", subtask: Subtask, reason: str, now_ms: int) -> list[LogEvent]:
+    """Fail an attempt whose slot was refused; it gets another slot at once, a bounded number of times."""
+    cause = FailureCause("SlotOfferRejected", f"the TaskExecutor refused the slot: {reason}")
+    is_first = subtask.state is ExecutionState.DEPLOYING and subtask.refusals < MAX_SLOT_REFUSALS
+    if not is_first or job.status in ENDING or key_of(subtask) in job.restarts_due:
+        return decide_failure(job, subtask, cause, now_ms)
+    return [
+        TaskFailed(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt, cause),
+        RegionRestarted(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt + 1),
+    ]
+
+
+def decide_restarts(job: "JobMaster", now_ms: int) -> list[LogEvent]:
+    """Start a batch of the subtasks again whose delay is over; the job is RUNNING when none is left."""
+    due = [key for _, key in zip(range(RESTART_BATCH), _restartable(job, now_ms), strict=False)]
+    events: list[LogEvent] = []
+    for vertex_id, index in due:
+        attempt = job.execution_graph.vertices[vertex_id].subtasks[index].attempt
+        events.append(RegionRestarted(job.job_id, vertex_id, index, attempt + 1))
+    if events and len(due) == len(job.restarts_due):
+        events.append(JobStatusChanged(job.job_id, job.status, JobStatus.RUNNING))
+    return events
+
+
+def is_restart_due(job: "JobMaster", now_ms: int) -> bool:
+    """Tell whether a subtask can start again now."""
+    return next(_restartable(job, now_ms), None) is not None
+
+
+def _restartable(job: "JobMaster", now_ms: int) -> Iterator[SubtaskKey]:
+    """Yield the subtasks whose delay is over and whose attempt has ended; of a full restart none before all have."""
+    due = job.restarts_due
+    subtask_of = job.execution_graph.vertices
+    if job.failover_strategy is FailoverStrategy.FULL and any(
+        at_ms > now_ms or subtask_of[vertex_id].subtasks[index].state not in TERMINAL_EXECUTION_STATES
+        for (vertex_id, index), at_ms in due.items()
+    ):
+        return
+    for (vertex_id, index), at_ms in due.items():
+        if at_ms <= now_ms and subtask_of[vertex_id].subtasks[index].state in TERMINAL_EXECUTION_STATES:
+            yield vertex_id, index
+
+
+def key_of(subtask: Subtask) -> SubtaskKey:
+    """Return what a subtask is called within its job."""
+    return subtask.vertex_id, subtask.subtask_index
+
+
+def to_restart(
+    graph: ExecutionGraph, failed: Subtask, failover_strategy: FailoverStrategy, lost_outputs: Iterable[SubtaskReference]
+) -> list[Subtask]:
+    """Return the subtasks that start again after a failure, in the order of the graph: never one that has not begun.
+
+    Raises:
+        IllegalTransition: an output that is said to be lost is none.
+
+    """
+    lost: set[SubtaskKey] = set()
+    for reference in lost_outputs:
+        subtask = graph.subtask(reference.vertex_id, reference.subtask_index)
+        if subtask is None or subtask.state is not ExecutionState.FINISHED or subtask.revoked:
+            raise IllegalTransition(f"{reference.vertex_id}[{reference.subtask_index}] has no output that could be lost")
+        lost.add(key_of(subtask))
+    if failover_strategy is FailoverStrategy.FULL:
+        return [s for s in graph.subtasks() if s.state is not ExecutionState.CREATED]
+    if not lost:
+        return [failed]
+    downstream = graph.downstream_of({vertex_id for vertex_id, _ in lost})
+    return [
+        s
+        for s in graph.subtasks()
+        if s is failed or key_of(s) in lost or (s.vertex_id in downstream and s.state is not ExecutionState.CREATED)
+    ]
+
+
+def _lost_outputs(graph: ExecutionGraph, reader: Subtask, lost_inputs: Sequence[LostInput]) -> tuple[SubtaskReference, ...]:
+    """Return whose results they are that a reader could not read; what is being made anew already is not lost."""
+    sources: dict[str, str] = {edge.input_name: edge.source for edge in graph.edges_to.get(reader.vertex_id, ())}
+    found: dict[SubtaskKey, None] = {}
+    for lost in lost_inputs[:MAX_LOST_INPUTS]:
+        writer = graph.subtask(sources.get(lost.input_name, ""), lost.subtask_index)
+        if writer is not None and writer.state is ExecutionState.FINISHED and not writer.revoked:
+            found[key_of(writer)] = None
+    return tuple([SubtaskReference(vertex_id, index) for vertex_id, index in found])

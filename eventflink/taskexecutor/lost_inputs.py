@@ -1,0 +1,94 @@
+"""Why a task failed, where that is no fault of its own: what other subtasks published for it is not there any more, or is damaged.
+
+An input is checked when the task opens it, and, if the task fails whatever way, all that it had opened once more. What Spark says it could
+not read is believed, as its own checksums find what a length does not tell. Runs in the process of the task.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote
+
+from eventflink.jobs.published import find_damage
+from eventflink.jobs.shipping import InputUnusable
+from eventflink.model.attempts import FailureCause, LostInput
+from eventflink.taskexecutor.failure_causes import MESSAGE_LIMIT, bounded, cause_of, text_of
+
+MAX_LOST_INPUTS: Final = 1_000
+"""In one report; what else is lost shows when the task runs again."""
+
+_NAMED: Final = 3
+_DEPTH: Final = 10
+_UNREADABLE: Final = "[FAILED_READ_FILE"
+_NOT_DAMAGED: Final = "PARQUET_COLUMN_DATA_TYPE_MISMATCH"
+"""The writers of the input disagree about a column: each of them would write the same again."""
+
+
+class InputLost(InputUnusable):
+    """What a subtask published for an input is gone or damaged."""
+
+
+@dataclass(slots=True)
+class OpenedInput:
+    """An input that a task has opened: where its rows are, by the subtask of the vertex that wrote them."""
+
+    input_name: str
+    locations: dict[int, str]
+
+
+@dataclass(slots=True)
+class OpenedInputs:
+    """What a task has opened so far."""
+
+    inputs: list[OpenedInput] = field(default_factory=list)
+
+    def open(self, opened: OpenedInput) -> None:
+        """Take note of an input that the task is about to read.
+
+        Raises:
+            InputLost: something of it is gone or damaged.
+
+        """
+        self.inputs.append(opened)
+        lost = dict(_lost_of(opened, ""))
+        if lost:
+            raise InputLost(_describe({(opened.input_name, index): what for index, what in lost.items()}))
+
+
+def failure_of(error: BaseException, vertex_id: str, opened: OpenedInputs) -> tuple[FailureCause, tuple[LostInput, ...]]:
+    """Return why a task of the vertex failed, and what was lost of its inputs, if that is why."""
+    cause = cause_of(error, vertex_id)
+    said = unquote("\n".join(_texts_of(error)))
+    lost = {(each.input_name, index): what for each in opened.inputs for index, what in _lost_of(each, said)}
+    if not lost:
+        return cause, ()
+    message = bounded(f"vertex '{vertex_id}': {_describe(lost)}", MESSAGE_LIMIT)
+    found = [LostInput(name, index) for name, index in lost][:MAX_LOST_INPUTS]
+    return FailureCause(InputLost.__name__, message, cause.stack_trace), tuple(found)
+
+
+def _lost_of(opened: OpenedInput, said: str) -> Iterator[tuple[int, str]]:
+    """Yield the subtasks whose output is lost, each with what is wrong with it; `said`: by Spark."""
+    is_about_files = _UNREADABLE in said and _NOT_DAMAGED not in said
+    for index, location in opened.locations.items():
+        damage = find_damage(location)
+        if damage is None and is_about_files and f"{location.removeprefix('file://')}/" in said:
+            damage = f"Spark cannot read {location}"
+        if damage is not None:
+            yield index, damage
+
+
+def _describe(lost: dict[tuple[str, int], str]) -> str:
+    named = [f"input '{name}' has lost what subtask {index} published: {what}" for (name, index), what in lost.items()]
+    more = len(named) - _NAMED
+    return "; ".join(named[:_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _texts_of(error: BaseException) -> Iterable[str]:
+    """Yield what an error, and those that it was raised from, say."""
+    current: BaseException | None = error
+    for _ in range(_DEPTH):
+        if current is None:
+            return
+        yield text_of(current)
+        current = current.__cause__ or current.__context__

@@ -1,0 +1,160 @@
+"""Restarts of real tasks on a real Spark: growing waits, whole jobs, and outputs that are lost between writer and reader."""
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.main import run
+from eventflink.events.log_events import RegionRestarted, RestartScheduled, TaskFinished
+from eventflink.gateways.reads import NothingThere, request_job_exceptions
+from eventflink.jobs.result import read_result
+from eventflink.leadership.fold import Fold
+from eventflink.log.administration import delete_topics
+from eventflink.master.job_master import JobMaster
+from eventflink.model.attempts import SubtaskReference
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.statuses import FailoverStrategy, JobStatus
+from tests.support.running_cluster import RunningCluster, wait_until
+
+pytestmark = pytest.mark.slow
+JOB_TIMEOUT_S = 180
+
+
+def _cluster(bootstrap: str, directory: Path, **overrides: Any) -> Iterator[RunningCluster]:
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    running = RunningCluster(bootstrap, name, directory, **overrides)
+    running.start_master()
+    running.start_task_executor(slots=3)
+    yield running
+    running.close()
+    delete_topics(bootstrap, name)
+
+
+@pytest.fixture(scope="module")
+def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """A cluster whose default is exponential-delay, as Flink's keys say it."""
+    defaults = {
+        "restart-strategy.type": "exponential-delay",
+        "restart-strategy.exponential-delay.initial-backoff": 150,
+        "restart-strategy.exponential-delay.backoff-multiplier": 2.5,
+        "restart-strategy.exponential-delay.jitter-factor": 0,
+    }
+    yield from _cluster(bootstrap, tmp_path_factory.mktemp("region"), **defaults)
+
+
+@pytest.fixture(scope="module")
+def full(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """A cluster whose jobs restart as a whole."""
+    yield from _cluster(bootstrap, tmp_path_factory.mktemp("full"), **{"jobmanager.execution.failover-strategy": "full"})
+
+
+def _two_vertices(cluster: RunningCluster, gate: Path, **parameters: Any) -> JobGraph:
+    return cluster.graph(
+        {"id": "numbers", "python": "user_tasks:numbers", "parallelism": 2, "parameters": {"count": 1000}},
+        {"id": "total", "python": "user_tasks:total_once_let", "parameters": {"path": str(gate), **parameters}},
+        edges=[{"from": "numbers", "to": "total", "ship": "rebalance"}],
+        restart_strategy={"type": "fixed-delay", "attempts": 1, "delay_ms": 100},
+    )
+
+
+def _result(job: JobMaster, vertex_id: str) -> list[dict[str, Any]]:
+    locations = [o.location for s in job.execution_graph.vertices[vertex_id].subtasks for o in s.outputs]
+    rows: list[dict[str, Any]] = read_result(locations, 10_000).to_pylist()
+    return rows
+
+
+def _attempts(job: JobMaster) -> dict[str, list[int]]:
+    return {v: [s.attempt for s in x.subtasks] for v, x in job.execution_graph.vertices.items()}
+
+
+def test_a_task_that_fails_twice_works_under_exponential_delay(cluster: RunningCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    vertex = {"id": "numbers", "python": "user_tasks:numbers_in_third_attempt", "parameters": {"count": 10}}
+    job_id = cluster.submit(cluster.graph(vertex))
+    job = cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
+    assert sorted(row["id"] for row in _result(job, "numbers")) == list(range(10))
+    assert [e.delay_ms for e in cluster.events_of(job_id) if isinstance(e, RestartScheduled)] == [150, 375]
+    answer = request_job_exceptions(cluster.bootstrap, cluster.cluster_id, job_id[:12])
+    assert [(e["task"], e["restart"]["restarts"], e["cause"]["message"]) for e in answer["exceptions"]] == [
+        ("numbers[0]#2", 2, "attempt 2 fails"),
+        ("numbers[0]#1", 1, "attempt 1 fails"),
+    ]
+    cause = answer["exceptions"][0]["cause"]
+    assert (cause["failure_type"], cause["root_type"], cause["root_message"]) == ("RuntimeError", "KeyError", "'nothing'")
+    assert "KeyError: 'nothing'" in cause["stack_trace"]
+    assert answer["exceptions"][0]["task_manager_id"] == "tm"
+    options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id]
+    assert run([*options, "exceptions", job_id, "--json", "--limit", "1"]) == ExitCode.OK
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["exceptions"], shown["truncated"]) == (answer["exceptions"][:1], True)
+    assert run([*options, "exceptions", job_id]) == ExitCode.OK
+    assert "restart 2 of numbers[0] after 375 ms" in " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert run([*options, "status", job_id]) == ExitCode.OK
+    assert "RuntimeError: attempt 2 fails" in capsys.readouterr().out
+    with pytest.raises(NothingThere):
+        request_job_exceptions(cluster.bootstrap, cluster.cluster_id, "nobody")
+
+
+def test_a_job_restarts_as_a_whole_under_full(full: RunningCluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    job_id = full.submit(_two_vertices(full, gate, fails=True))
+    wait_until(gate.with_name("gate.1").exists, "the reader runs", JOB_TIMEOUT_S)
+    gate.with_name("gate.go").touch()
+    job = full.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
+    assert _attempts(job) == {"numbers": [2, 2], "total": [2]}
+    assert _result(job, "total") == [{"n": 1000, "total": sum(range(1000))}]
+    events = full.events_of(job_id)
+    [scheduled] = [e for e in events if isinstance(e, RestartScheduled)]
+    assert (scheduled.failover_strategy, scheduled.task_count) == (FailoverStrategy.FULL, 3)
+    assert [(e.vertex_id, e.attempt) for e in events if isinstance(e, TaskFinished)] == [
+        ("numbers", 1),
+        ("numbers", 1),
+        ("numbers", 2),
+        ("numbers", 2),
+        ("total", 2),
+    ]
+
+
+@pytest.mark.parametrize("part", ["directory", "file"])
+def test_an_output_that_is_deleted_before_it_is_read_is_written_again(cluster: RunningCluster, tmp_path: Path, part: str) -> None:
+    """A file that is gone would otherwise be missing from the result without a word."""
+    gate = tmp_path / "gate"
+    job_id = cluster.submit(_two_vertices(cluster, gate))
+    wait_until(gate.with_name("gate.1").exists, "the reader runs", JOB_TIMEOUT_S)
+    [location] = [o.location for o in cluster.job(job_id).execution_graph.vertices["numbers"].subtasks[1].outputs]
+    if part == "directory":
+        shutil.rmtree(location)
+    else:
+        next(Path(location).glob("part-*.parquet")).unlink()
+    gate.with_name("gate.go").touch()
+    job = cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
+    assert _attempts(job) == {"numbers": [1, 2], "total": [2]}
+    assert _result(job, "total") == [{"n": 1000, "total": sum(range(1000))}]
+    events = cluster.events_of(job_id)
+    [scheduled] = [e for e in events if isinstance(e, RestartScheduled)]
+    assert (scheduled.lost_outputs, scheduled.restarts) == ((SubtaskReference("numbers", 1),), 1)
+    assert len([e for e in events if isinstance(e, RegionRestarted)]) == 2
+    [exception] = request_job_exceptions(cluster.bootstrap, cluster.cluster_id, job_id)["exceptions"]
+    assert exception["cause"]["failure_type"] == "InputLost"
+    assert f"input 'numbers' has lost what subtask 1 published: {location}" in exception["cause"]["message"]
+
+
+def test_the_history_is_there_after_the_leader_was_killed(cluster: RunningCluster) -> None:
+    job_id = cluster.run_task("fail", message="of the test")
+    cluster.wait_for_status(job_id, JobStatus.FAILED, JOB_TIMEOUT_S)
+    before = request_job_exceptions(cluster.bootstrap, cluster.cluster_id, job_id)
+    assert before["exceptions"][0]["reason"] == "the restart strategy is none"
+    cluster.kill("master")
+    cluster.start_master()
+
+    def answered(_: Fold) -> dict[str, Any] | None:
+        answer = request_job_exceptions(cluster.bootstrap, cluster.cluster_id, job_id)
+        return answer if answer["epoch"] > before["epoch"] else None
+
+    after = cluster.wait_for(answered, "the new leader answers")
+    assert after["exceptions"] == before["exceptions"]
