@@ -13,6 +13,7 @@ from typing import Final
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
 from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
@@ -38,6 +39,9 @@ TURN_MS: Final = 5
 
 TIMERS_INTERVAL_MS: Final = 100
 MAX_TIMERS: Final = 10_000
+BEHIND_LEASES: Final = 10
+"""A standby to which nothing of the log comes for so long, although the leader has read more of it, begins to read anew."""
+
 PRESENCES_PER_LEASE: Final = 2
 
 
@@ -111,6 +115,8 @@ class Participant:
     _stuck: dict[str, _Stuck] = field(default_factory=dict)
     _presences: Presences = field(init=False)
     _leader_log_offset: int = -1
+    _behind: _Stuck | None = None
+    """Since when this standby waits for a record of the log that the leader has read."""
     _promoted_ms: int = 0
     _next_presence_ms: int = 0
     _next_beat_ms: int = 0
@@ -365,6 +371,7 @@ class Participant:
         )
 
     def _stand_by(self, now_ms: int, wall_ms: int) -> None:
+        self._check_progress(now_ms)
         match self.election.advise(self._stuck_since(now_ms), now_ms):
             case Advice.PROBE:
                 self._say_present(now_ms)
@@ -372,6 +379,27 @@ class Participant:
                 self.wires.append(self.role.campaign(self.mint_leader_id(), self.settings.blob_address, wall_ms, now_ms))
             case Advice.WAIT:
                 pass
+
+    def _check_progress(self, now_ms: int) -> None:
+        """End the term of a standby that does not come to where the leader says that the log is.
+
+        A hole is noticed by the record behind it, and behind the last record there is none: without this, a standby that missed the last
+        one would stand still until the next is written.
+
+        Raises:
+            LogNotDense: nothing of the log came for as long as `BEHIND_LEASES`, and something is there.
+
+        """
+        last_offset = self.fold.last_offset
+        if self._leader_log_offset <= last_offset:
+            self._behind = None
+        elif self._behind is None or self._behind.next_offset != last_offset + 1:
+            self._behind = _Stuck(last_offset + 1, now_ms)
+        elif now_ms - self._behind.since_ms >= BEHIND_LEASES * self.settings.lease_timeout_ms:
+            raise LogNotDense(
+                f"the leader has read log@{self._leader_log_offset}, and nothing came here behind log@{last_offset} "
+                f"for {now_ms - self._behind.since_ms} ms"
+            )
 
     def _stuck_since(self, now_ms: int) -> int | None:
         """Return since when some input waits that the leader does not decide; only a standby at the end of the log can tell."""

@@ -14,6 +14,7 @@ from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
 from eventflink.events.inputs import Command
 from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import Election, LogElection
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
@@ -208,7 +209,7 @@ class Node:
                     return
                 if self.is_blind and not self.log:
                     return
-        except LeadershipEnded as error:
+        except (LeadershipEnded, LogNotDense) as error:
             self.ends.append(error)
             self.participant.fall(str(error))
             self.positions["log"] = len(world.log)

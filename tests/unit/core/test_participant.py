@@ -4,8 +4,10 @@ from eventflink.events.effects import LeaderChanged, TaskDeployment
 from eventflink.events.inputs import Heartbeat, TaskManagerRegistration
 from eventflink.events.log_events import JobSubmitted, LeadershipGranted, RequestRejected
 from eventflink.events.topics import Topic
+from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.leader import Deposed, LeadershipEnded
+from eventflink.leadership.participant import BEHIND_LEASES
 from eventflink.leadership.repetition import EFFECTS_PER_TURN
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupsCompleted
@@ -39,6 +41,34 @@ class TestElectionOfTwo:
         world.kill(world.leader())
         assert world.run_until(lambda: other.role is Role.LEADER) <= 1.1 * LEASE_MS
         assert world.accepted().acceptance.epoch == 2
+
+    def test_a_standby_that_missed_the_last_record_of_the_log_begins_to_read_anew(self, world: World) -> None:
+        """No later record shows the hole; the leader's beats do."""
+        world.start("a")
+        standby = world.start("b")
+        world.run(2 * LEASE_MS)
+        standby.is_blind = True
+        world.put(Topic.COMMANDS, b"nonsense")
+        world.run(100)
+        standby.positions["log"] = len(world.log)
+        standby.is_blind = False
+        world.run((BEHIND_LEASES - 1) * LEASE_MS)
+        assert standby.ends == []
+        world.run(2 * LEASE_MS)
+        assert [type(end) for end in standby.ends] == [LogNotDense]
+        assert standby.participant.fold.last_offset == len(world.log) - 1
+
+    def test_a_standby_that_the_log_reaches_late_goes_on(self, world: World) -> None:
+        world.start("a")
+        standby = world.start("b")
+        world.run(2 * LEASE_MS)
+        for number in range(4):
+            standby.is_blind = True
+            world.put(Topic.COMMANDS, f"nonsense {number}".encode())
+            world.run((BEHIND_LEASES - 2) * LEASE_MS)
+            standby.is_blind = False
+            world.run(100)
+        assert standby.ends == []
 
     def test_of_two_grants_of_one_epoch_the_first_in_the_log_wins_and_the_loser_goes_on_as_a_standby(self, world: World) -> None:
         """Both are single masters, who campaign at once: neither knows of the other."""
