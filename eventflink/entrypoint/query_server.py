@@ -1,9 +1,15 @@
 """Reads of the state over HTTP, at every master, whether it leads or not.
 
-    GET /cluster     epoch, TaskManagers, slots, jobs by status
-    GET /jobs        the newest jobs: ?status=RUNNING (repeatable), ?limit=N
-    GET /jobs/{id}   one job with its tasks; the beginning of its id is enough
-    GET /digest      the digest of the state, equal at masters that stand at the same offset
+    GET /cluster             epoch, TaskManagers, slots, jobs by status
+    GET /overview            how many there are of everything
+    GET /jobs                the newest jobs: ?status=RUNNING (repeatable), ?limit=N
+    GET /jobs/{id}           one job with its tasks; the beginning of its id is enough
+    GET /jobs/{id}/status    where it stands
+    GET /jobs/{id}/result    how it ended; waits for that as long as ?timeout_ms=N allows
+    GET /job-statuses        the ids of all jobs, and where each stands
+    GET /taskmanagers        every TaskManager
+    GET /taskmanagers/{id}   one with its slots
+    GET /digest              the digest of the state, equal at masters that stand at the same offset
 
 Every answer names the master, its role and epoch, and the offset of the last record of the log that it reflects (P4).
 `?min_offset=N` waits until the state has reached N; `?linearizable=true` first asks Kafka where the log ends (L4); `?timeout_ms=N` bounds
@@ -19,7 +25,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -27,6 +33,7 @@ from aiohttp import web
 from confluent_kafka import KafkaException
 
 from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
+from eventflink.leadership import queries
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.reads import Answered, Read, ReadRefused
@@ -37,10 +44,18 @@ from eventflink.model.statuses import JobStatus
 MAX_JOBS: Final = 1_000
 DEFAULT_JOBS: Final = 100
 MAX_UNDER_WAY: Final = 200
+MAX_WAITING_FOR_RESULTS: Final = 2_000
 DEFAULT_TIMEOUT_MS: Final = 10_000
 MAX_TIMEOUT_MS: Final = 60_000
 SHUTDOWN_TIMEOUT_S: Final = 1.0
 
+_FIRST_LOOK_S: Final = 0.01
+_LONGEST_LOOK_S: Final = 0.5
+"""How often a job that is waited for is looked at: after ever longer pauses, so that long jobs cost little."""
+
+_PATHS: Final = (
+    "/cluster, /jobs, /jobs/{id}, /jobs/{id}/status, /jobs/{id}/result, /job-statuses, /overview, /taskmanagers, /taskmanagers/{id}, /digest"
+)
 _WAITING_PARAMETERS: Final = frozenset({"min_offset", "linearizable", "timeout_ms"})
 _TRUTHS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
 _logger = logging.getLogger(__name__)
@@ -96,6 +111,7 @@ class QueryServer:
         self._last_digest: tuple[object, str] | None = None
         """The newest one, with what identifies the state that it is of."""
         self._under_way = 0
+        self._waiting_for_results = 0
 
     async def start(self) -> int:
         """Listen; return the port.
@@ -108,8 +124,14 @@ class QueryServer:
         application.add_routes(
             [
                 web.get("/cluster", self._cluster),
+                web.get("/overview", self._overview),
                 web.get("/jobs", self._jobs),
                 web.get("/jobs/{job_id}", self._job),
+                web.get("/jobs/{job_id}/status", self._job_status),
+                web.get("/jobs/{job_id}/result", self._job_result),
+                web.get("/job-statuses", self._job_statuses),
+                web.get("/taskmanagers", self._task_managers),
+                web.get("/taskmanagers/{task_manager_id}", self._task_manager),
                 web.get("/digest", self._digest),
             ]
         )
@@ -150,9 +172,7 @@ class QueryServer:
         except _Refusal as refusal:
             return self._error(refusal.status, str(refusal), **refusal.more)
         except web.HTTPException as error:
-            return self._error(
-                error.status, f"{request.method} {request.path}: {error.reason}; there are /cluster, /jobs, /jobs/{{id}}, /digest"
-            )
+            return self._error(error.status, f"{request.method} {request.path}: {error.reason}; there are {_PATHS}")
         except Exception as error:
             _logger.exception("QueryFailed path=%s", request.path_qs)
             return self._error(500, f"{request.path}: {type(error).__name__}: {error}")
@@ -189,6 +209,49 @@ class QueryServer:
         job_id = request.match_info["job_id"]
         reading = await self._read(_wish(request), lambda fold: job_view(find_job(fold, job_id), fold.last_decided_at_ms))
         return await self._respond(reading, job=reading.value)
+
+    async def _overview(self, request: web.Request) -> web.Response:
+        reading = await self._read(_wish(request), queries.overview)
+        return await self._respond(reading, overview=reading.value)
+
+    async def _job_statuses(self, request: web.Request) -> web.Response:
+        reading = await self._read(_wish(request), queries.job_statuses)
+        return await self._respond(reading, **reading.value)
+
+    async def _job_status(self, request: web.Request) -> web.Response:
+        reading = await self._read(_wish(request), partial(queries.job_status, job_id=request.match_info["job_id"]))
+        return await self._respond(reading, job=reading.value)
+
+    async def _job_result(self, request: web.Request) -> web.Response:
+        """Answer when the job has ended; or, when the time is over, that it has not."""
+        wish = _wish(request)
+        compute = partial(queries.job_result, job_id=request.match_info["job_id"])
+        deadline = asyncio.get_running_loop().time() + wish.timeout_s
+        reading = await self._read(wish, compute)
+        if not reading.value["is_terminal"] and self._waiting_for_results >= MAX_WAITING_FOR_RESULTS:
+            raise _Refusal(503, f"{MAX_WAITING_FOR_RESULTS} wait for results already: ask again later")
+        # Who waits here is no read under way: it must not keep others from theirs.
+        self._under_way -= 1
+        self._waiting_for_results += 1
+        try:
+            pause_s = _FIRST_LOOK_S
+            while not reading.value["is_terminal"] and (left_s := deadline - asyncio.get_running_loop().time()) > 0:
+                await asyncio.sleep(min(pause_s, left_s))
+                pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
+                reading = await self._read(replace(wish, linearizable=False, timeout_s=DEFAULT_TIMEOUT_MS / 1000), compute)
+        finally:
+            self._waiting_for_results -= 1
+            self._under_way += 1
+        return await self._respond(reading, result=reading.value)
+
+    async def _task_managers(self, request: web.Request) -> web.Response:
+        reading = await self._read(_wish(request), queries.task_managers)
+        return await self._respond(reading, **reading.value)
+
+    async def _task_manager(self, request: web.Request) -> web.Response:
+        name = request.match_info["task_manager_id"]
+        reading = await self._read(_wish(request), partial(queries.task_manager, task_manager_id=name))
+        return await self._respond(reading, task_manager=reading.value)
 
     async def _digest(self, request: web.Request) -> web.Response:
         wish = _wish(request)
@@ -250,7 +313,7 @@ class QueryServer:
             reading = await answer
         finally:
             read.is_cancelled = True
-        if isinstance(reading.value, JobNotFound):
+        if isinstance(reading.value, JobNotFound | queries.TaskManagerNotFound):
             raise _Refusal(404, str(reading.value), log_offset=reading.position["log_offset"])
         if isinstance(reading.value, Exception):
             raise reading.value

@@ -30,6 +30,8 @@ class CancelJob:
     reply_partition: int = -1
     actor: str = ""
     job_id: str
+    leader_id: str = ""
+    job_master_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class RequestFileUpload:
     subtask_index: int
     attempt: int
     file: TaskFile
+    leader_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

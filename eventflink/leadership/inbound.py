@@ -69,6 +69,8 @@ class CancelJobDocument(RequestDocument):
 
     type: Literal["CancelJob"]
     job_id: str
+    leader_id: str = ""
+    job_master_id: str = ""
 
 
 class RequestFileUploadDocument(RequestDocument):
@@ -80,6 +82,7 @@ class RequestFileUploadDocument(RequestDocument):
     subtask_index: int = 0
     attempt: int = 1
     file: Literal["LOG", "STDOUT", "STDERR"] = "LOG"
+    leader_id: str = ""
 
 
 class DrillStepDocument(RequestDocument):

@@ -55,9 +55,11 @@ def job_row(job: JobMaster, now_ms: int) -> View:
         "status": job.status,
         "tasks": len(subtasks),
         "tasks_finished": sum(s.state is ExecutionState.FINISHED for s in subtasks),
+        "tasks_by_state": dict(Counter(s.state for s in subtasks)),
         "restarts": job.restarts,
         "submitted_at": iso_time(job.submitted_at_ms),
         "ended_at": iso_time(job.ended_at_ms),
+        "status_since": iso_time(job.status_since_ms),
         "duration_ms": (job.ended_at_ms or max(now_ms, job.submitted_at_ms)) - job.submitted_at_ms,
         "actor": job.actor,
     }
@@ -73,6 +75,10 @@ def job_view(job: JobMaster, now_ms: int) -> View:
     """Return one job with its vertices and tasks."""
     view = job_row(job, now_ms)
     view["cause"] = dataclasses.asdict(job.cause) if job.cause else None
+    view["job_master_id"] = job.job_master_id
+    view["graph_digest"] = job.graph_digest
+    view["restart_strategy"] = dataclasses.asdict(job.restart_strategy) if job.restart_strategy else None
+    view["edges"] = [dataclasses.asdict(edge) for edge in job.execution_graph.graph.edges]
     view["vertices"] = [_vertex_view(vertex) for vertex in job.execution_graph.vertices.values()]
     return view
 
@@ -82,6 +88,7 @@ def _vertex_view(vertex: ExecutionVertex) -> View:
         "vertex_id": vertex.vertex.vertex_id,
         "type": vertex.vertex.task_type,
         "parallelism": vertex.vertex.parallelism,
+        "max_parallelism": vertex.vertex.max_parallelism,
         "states": dict(Counter(s.state for s in vertex.subtasks)),
         "subtasks": [_subtask_view(subtask) for subtask in vertex.subtasks],
     }
@@ -94,6 +101,7 @@ def _subtask_view(subtask: Subtask) -> View:
         "attempt": subtask.attempt,
         "state": subtask.state,
         "task_manager_id": task_manager_id,
+        "attempts": [{"attempt": a, "task_manager_id": t, "instance_id": i} for a, (t, i) in subtask.places.items()],
         "outputs": {o.output: o.location for o in subtask.outputs},
         "last_failure": dataclasses.asdict(subtask.last_failure) if subtask.last_failure else None,
     }

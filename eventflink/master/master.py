@@ -37,6 +37,7 @@ from eventflink.master.canonical import digest_of, require
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.effects import CleanUp, clean_up
 from eventflink.master.execution_graph import Subtask
+from eventflink.master.fencing import mismatch_of
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import MasterInput
 from eventflink.master.job_master import JobMaster
@@ -79,6 +80,7 @@ class Master:
         "blob_address",
         "dispatcher",
         "follow_ups",
+        "leader_id",
         "requests",
         "resource_manager",
         "settings",
@@ -89,6 +91,8 @@ class Master:
     def __init__(self, settings: MasterSettings) -> None:
         """Start from nothing: the state before the first record of the log."""
         self.settings = settings
+        self.leader_id = ""
+        """Who decides here, while this master leads: what `decide` compares fencing tokens with. No state: `apply` reads it nowhere."""
         self.follow_ups = FollowUps()
         self.requests = Requests()
         self.upkeep = Upkeep()
@@ -149,10 +153,19 @@ class Master:
         return self._repeated(submission) or self.dispatcher.decide_submission(submission, self.settings.restart_strategy)
 
     def _decide_cancel_job(self, command: CancelJob, _now: int) -> list[LogEvent]:
-        return self._repeated(command) or self.dispatcher.decide_cancellation(command)
+        return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_cancellation(command)
 
     def _decide_request_file_upload(self, command: RequestFileUpload, _now: int) -> list[LogEvent]:
-        return self._repeated(command) or self.dispatcher.decide_file_upload(command, self._holder_of(command))
+        return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_file_upload(command, self._holder_of(command))
+
+    def _fenced(self, command: CancelJob | RequestFileUpload) -> list[LogEvent]:
+        """Refuse a command that is for somebody else.
+
+        One that repeats an answered request is answered as that was, and so comes before this.
+        """
+        if not (mismatch := mismatch_of(command, self.leader_id, self.dispatcher.jobs.get(command.job_id))):
+            return []
+        return [self._refuse(command.request_id, command.reply_partition, command.job_id, "FencingTokenMismatch", mismatch)]
 
     def _holder_of(self, command: RequestFileUpload) -> tuple[str, str] | None:
         """Return (TaskManager, instance) that runs the attempt, or ran it last."""
