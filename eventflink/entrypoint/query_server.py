@@ -54,7 +54,8 @@ _LONGEST_LOOK_S: Final = 0.5
 """How often a job that is waited for is looked at: after ever longer pauses, so that long jobs cost little."""
 
 _PATHS: Final = (
-    "/cluster, /jobs, /jobs/{id}, /jobs/{id}/status, /jobs/{id}/result, /job-statuses, /overview, /taskmanagers, /taskmanagers/{id}, /digest"
+    "/cluster, /jobs, /jobs/{id}, /jobs/{id}/status, /jobs/{id}/result, /job-statuses, /overview, "
+    "/taskmanagers, /taskmanagers/{id}, /digest"
 )
 _WAITING_PARAMETERS: Final = frozenset({"min_offset", "linearizable", "timeout_ms"})
 _TRUTHS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}

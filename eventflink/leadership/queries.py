@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Final
 
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.views import JobNotFound, View, find_job, iso_time
+from eventflink.leadership.views import JobNotFound, View, iso_time
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
 
@@ -27,9 +27,10 @@ def _job(fold: Fold, job_id: str) -> JobMaster:
         JobNotFound: there is none.
 
     """
-    job = find_job(fold, job_id)
-    if job.job_id != job_id:
-        raise JobNotFound(f"there is no job '{job_id}'; '{job.job_id}' only begins so")
+    job = fold.master.dispatcher.jobs.get(job_id)
+    if job is None:
+        gone = " any more: it ended and was evicted from memory" if job_id in fold.master.dispatcher.forgotten else ""
+        raise JobNotFound(f"there is no job '{job_id}'{gone}")
     return job
 
 

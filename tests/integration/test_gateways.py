@@ -16,7 +16,7 @@ from eventflink.events.effects import LeaderBeat, Resignation
 from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
 from eventflink.events.log_events import InputsSkipped, LeadershipGranted, RequestAccepted, RequestRejected
 from eventflink.events.topics import Topic, topic_name
-from eventflink.gateways import dispatcher_gateway, pipelined_client
+from eventflink.gateways import blocking, pipelined_client
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterNotFound, ClusterUnreachable, LogUnreadable, NoLeader, RequestRefused, RequestTimedOut
 from eventflink.gateways.follow import FollowTimedOut, follow_log
@@ -153,7 +153,7 @@ def test_a_request_without_an_answer_is_sent_again_under_the_same_id(
     gateway: DispatcherGateway, leader: ScriptedLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the leader fell between the input and the answer: the second record gets it, and it is the same bytes."""
-    monkeypatch.setattr(dispatcher_gateway, "REPEAT_AFTER_S", 0.3)
+    monkeypatch.setattr(blocking, "REPEAT_AFTER_S", 0.3)
     leader.decide = lambda request: leader.accept(request) if len(leader.seen) == 2 else None
     accepted = gateway.submit_job(GRAPH)
     (first, _), (second, request), *_ = leader.seen  # On a busy machine a third one is out before the answer is read.

@@ -374,7 +374,7 @@ def test_the_narrow_questions_are_answered_from_the_same_state(leader: Hand) -> 
         assert (await asker.get("/taskmanagers"))["task_managers"] == []
         assert "no TaskManager 'tm'" in (await asker.get("/taskmanagers/tm", 404))["error"]
         # Only whole ids: a program says what it means.
-        assert "there is no job" in (await asker.get("/jobs/job-/status", 404))["error"]
+        assert "there is no job 'job-'" in (await asker.get("/jobs/job-/status", 404))["error"]
 
     with_server(lambda: leader.participant, test)
 

@@ -70,8 +70,9 @@ def test_a_jobs_own_token_is_its_job_masters_id(running: ScriptedCluster) -> Non
 
 def test_both_tokens_have_to_fit(running: ScriptedCluster) -> None:
     leader_id, job_master_id = running.role.fold.acceptance.leader_id, running.job("job").job_master_id
-    for tokens in ({"leader_id": leader_id, "job_master_id": "x"}, {"leader_id": "x", "job_master_id": job_master_id}):
-        assert _refused(running.command(type="CancelJob", job_id="job", **tokens)).code == "FencingTokenMismatch"
+    for tokens in ((leader_id, "x"), ("x", job_master_id)):
+        command = CancelJob(reply_partition=0, job_id="job", leader_id=tokens[0], job_master_id=tokens[1])
+        assert _refused(running.send(command)).code == "FencingTokenMismatch"
     assert running.job("job").status is JobStatus.RUNNING
 
 
