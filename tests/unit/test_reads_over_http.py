@@ -410,7 +410,7 @@ def test_who_waits_for_results_keeps_nobody_from_reading(leader: Hand, monkeypat
         waiting = [await asker.begin("/jobs/job-1/result?timeout_ms=1500") for _ in range(6)]
         assert (await asker.get("/jobs"))["total"] == 1
         assert "6 wait for results already" in (await asker.get("/jobs/job-1/result", 503))["error"]
-        assert all([not (await task)["result"]["is_terminal"] for task in waiting])
+        assert [(await task)["result"]["is_terminal"] for task in waiting] == [False] * 6
         assert (await asker.get("/jobs/job-1/result?timeout_ms=1"))["result"]["status"] == "RUNNING"
 
     with_server(lambda: leader.participant, test)
