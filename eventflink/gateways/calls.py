@@ -97,14 +97,17 @@ class Calls:
         """Wait for a job's end, at one master after the other, over any number of failovers."""
         deadline = self.clock() + timeout_s
         path = _job_path(job_id, "/result")
+        since: Parameters = {}
         while True:
             wait_s = max(0.001, min(RESULT_WAIT_S, deadline - self.clock()))
-            parameters: Parameters = {"timeout_ms": max(1, round(wait_s * 1000))}
+            parameters: Parameters = {"timeout_ms": max(1, round(wait_s * 1000)), **since}
             try:
                 answer = yield from self.reads.read(path, deadline + _GRACE_S, parameters, timeout_s=wait_s + _GRACE_S)
             except NothingThere as error:
                 raise UnknownJob("UnknownJob", str(error)) from error
             result = answer["result"]
+            # From then on it is enough that the next answer is no older; where the log ends need not be asked again.
+            since = {"min_offset": answer["log_offset"], "linearizable": "false"}
             if result["is_terminal"]:
                 return r.read_as(r.JobResult, {**result, "log_offset": answer["log_offset"]})
             if self.clock() >= deadline:

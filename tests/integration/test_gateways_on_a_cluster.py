@@ -8,8 +8,9 @@ import re
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -208,12 +209,13 @@ def test_commands_are_done_or_refused_with_a_type(cluster: RunningCluster, dispa
         dispatcher.cancel_job("words")
     with pytest.raises(UnknownJob):
         dispatcher.cancel_job("nobody")
-    for call in (
-        lambda: dispatcher.trigger_savepoint("running", "/tmp"),
-        lambda: dispatcher.stop_with_savepoint("running", "/tmp", drain=True),
-        lambda: dispatcher.dispose_savepoint("/tmp/savepoint"),
-        lambda: dispatcher.request_operator_back_pressure_stats("running", "idle"),
-    ):
+    unsupported: list[Callable[[], object]] = [
+        partial(dispatcher.trigger_savepoint, "running", "/tmp"),
+        partial(dispatcher.stop_with_savepoint, "running", "/tmp", drain=True),
+        partial(dispatcher.dispose_savepoint, "/tmp/savepoint"),
+        partial(dispatcher.request_operator_back_pressure_stats, "running", "idle"),
+    ]
+    for call in unsupported:
         with pytest.raises(NotSupported):
             call()
     assert cluster.job("running").status is JobStatus.RUNNING
@@ -315,7 +317,7 @@ def test_every_method_answers_in_an_event_loop_as_it_does_in_a_thread(
                 waiting.get_number_free_slots_of("tm"),
                 waiting.get_number_pending_slot_requests(),
             )
-            assert await asyncio.gather(*counts) == [2, 2, 0, 0, 2]
+            assert list(await asyncio.gather(*counts)) == [2, 2, 0, 0, 2]
         async with AsyncJobMasterGateway(*at, "running") as job_master:
             assert await job_master.connect() == (await job_master.request_job()).job_master_id
             assert await job_master.request_job_status() is JobStatus.RUNNING

@@ -320,6 +320,10 @@ def test_a_result_is_waited_for_at_one_master_after_the_other() -> None:
     assert [step.query_address for step in world.of(Get)] == ["a:80", "a:80", "b:80", "a:80", "a:80"]
     assert len(world.of(Pause)) == 1
     assert {step.parameters["timeout_ms"] for step in world.of(Get)} == {RESULT_WAIT_S * 1000}
+    # Only the first question asks for the end of the log; no later answer may be older than an earlier one.
+    assert [(step.parameters["linearizable"], step.parameters.get("min_offset")) for step in world.of(Get)] == [("true", None)] + [
+        ("false", 7)
+    ] * 4
 
 
 def test_a_job_that_goes_on_ends_the_wait_at_its_deadline() -> None:
