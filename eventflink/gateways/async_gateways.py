@@ -43,6 +43,11 @@ class AsyncDispatcherGateway(AsyncGateway):
     ) -> None:
         """Prepare; nothing is connected before the first call. More calls than `max_under_way` wait for their turn."""
         super().__init__(AsyncConnection(bootstrap, cluster_id, request_timeout_s, max_under_way))
+        self._bootstrap, self._cluster_id = bootstrap, cluster_id
+
+    def job_master(self, job_id: str) -> "AsyncJobMasterGateway":
+        """Do as `DispatcherGateway.job_master`; not to be awaited."""
+        return AsyncJobMasterGateway(self._bootstrap, self._cluster_id, job_id, connection=self._connection)
 
     async def find_leader(self, timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> LeaderBeat:
         """Do as `DispatcherGateway.find_leader`."""
@@ -184,9 +189,11 @@ class AsyncJobMasterGateway(AsyncGateway):
         *,
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         max_under_way: int = MAX_UNDER_WAY,
+        connection: AsyncConnection | None = None,
     ) -> None:
-        """Prepare; nothing is connected before the first call. More calls than `max_under_way` wait for their turn."""
-        super().__init__(AsyncConnection(bootstrap, cluster_id, request_timeout_s, max_under_way))
+        """Prepare; nothing is connected before the first call. A `connection` is another gateway's, and is closed there."""
+        own = connection or AsyncConnection(bootstrap, cluster_id, request_timeout_s, max_under_way)
+        super().__init__(own, owns_connection=connection is None)
         self._job_master = JobMasterCalls(self._calls, job_id)
 
     async def connect(self) -> str:

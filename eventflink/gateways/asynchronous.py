@@ -163,9 +163,10 @@ class AsyncConnection:
 class AsyncGateway:
     """What every `asyncio` gateway is: calls over one connection. For one event loop; use it in `async with`, or await `close`."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
-        """Use this connection, and close it in the end."""
+    def __init__(self, connection: AsyncConnection, *, owns_connection: bool = True) -> None:
+        """Use this connection; close it in the end, if it is this gateway's own."""
         self._connection = connection
+        self._owns_connection = owns_connection
         self._calls = connection.calls
 
     async def _run(self, steps: Steps[T]) -> T:
@@ -173,7 +174,8 @@ class AsyncGateway:
 
     async def close(self) -> None:
         """Let the connections go; whoever still waits for an answer gets an error."""
-        await self._connection.close()
+        if self._owns_connection:
+            await self._connection.close()
 
     async def __aenter__(self) -> Self:
         """Return the gateway."""

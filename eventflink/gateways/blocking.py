@@ -108,9 +108,10 @@ class BlockingConnection:
 class BlockingGateway:
     """What every blocking gateway is: calls over one connection. For one thread; close it, or use it as a context manager."""
 
-    def __init__(self, connection: BlockingConnection) -> None:
-        """Use this connection, and close it in the end."""
+    def __init__(self, connection: BlockingConnection, *, owns_connection: bool = True) -> None:
+        """Use this connection; close it in the end, if it is this gateway's own."""
         self._connection = connection
+        self._owns_connection = owns_connection
         self._calls = connection.calls
 
     def _run(self, steps: Steps[T]) -> T:
@@ -118,7 +119,8 @@ class BlockingGateway:
 
     def close(self) -> None:
         """Let the connections go."""
-        self._connection.close()
+        if self._owns_connection:
+            self._connection.close()
 
     def __enter__(self) -> Self:
         """Return the gateway."""

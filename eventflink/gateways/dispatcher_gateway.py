@@ -13,6 +13,7 @@ from eventflink.events.effects import LeaderBeat
 from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
 from eventflink.gateways.blocking import DEFAULT_REQUEST_TIMEOUT_S, BlockingConnection, BlockingGateway
 from eventflink.gateways.calls import DEFAULT_JOBS
+from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.results import ClusterOverview, ExecutionGraphInfo, JobResult, MultipleJobsDetails
@@ -62,7 +63,12 @@ class DispatcherGateway(BlockingGateway):
 
         """
         super().__init__(BlockingConnection(bootstrap, cluster_id, request_timeout_s, connect_timeout_s))
+        self._bootstrap, self._cluster_id = bootstrap, cluster_id
         self._connection.connect()
+
+    def job_master(self, job_id: str) -> JobMasterGateway:
+        """Return a gateway to a job's JobMaster over this one's connection, in the same thread; it ends with this one."""
+        return JobMasterGateway(self._bootstrap, self._cluster_id, job_id, connection=self._connection)
 
     def find_leader(self, timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> LeaderBeat:
         """Return the beat of the living leader: who it is and where its blob server is; raises as `leader.find_leader` does."""

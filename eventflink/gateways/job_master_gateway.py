@@ -14,9 +14,18 @@ class JobMasterGateway(BlockingGateway):
     Other errors are those of `DispatcherGateway`; for a job that is not known, `UnknownJob`.
     """
 
-    def __init__(self, bootstrap: str, cluster_id: str, job_id: str, *, request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S) -> None:
-        """Prepare; nothing is connected before the first call."""
-        super().__init__(BlockingConnection(bootstrap, cluster_id, request_timeout_s))
+    def __init__(
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        job_id: str,
+        *,
+        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
+        connection: BlockingConnection | None = None,
+    ) -> None:
+        """Prepare; nothing is connected before the first call. A `connection` is another gateway's, and is closed there."""
+        own = connection or BlockingConnection(bootstrap, cluster_id, request_timeout_s)
+        super().__init__(own, owns_connection=connection is None)
         self._job_master = JobMasterCalls(self._calls, job_id)
 
     def connect(self) -> str:

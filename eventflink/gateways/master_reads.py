@@ -24,7 +24,7 @@ class MasterReads:
     clock: Callable[[], float]
     new_backoff: Callable[[], Backoff] = Backoff
     known: list[KnownMaster] = field(default_factory=list)
-    """Those that were not silent yet; who answered last is the first."""
+    """Those that were not silent since they were looked for; the first is asked first."""
 
     def read(
         self, path: str, deadline: float, parameters: Parameters | None = None, *, timeout_s: float = DEFAULT_MASTER_TIMEOUT_S
@@ -60,7 +60,6 @@ class MasterReads:
                     silences[master.master_id] = str(error)
                     self._forget(master)
                 else:
-                    self._prefer(master)
                     return answer
             pause_s = backoff.next_s()
             if self.clock() + pause_s >= deadline:
@@ -76,11 +75,6 @@ class MasterReads:
     def _forget(self, master: KnownMaster) -> None:
         # By value: another read may have looked for the masters anew meanwhile.
         self.known = [known for known in self.known if known.presence.query_address != master.presence.query_address]
-
-    def _prefer(self, master: KnownMaster) -> None:
-        if self.known and self.known[0] is not master:
-            self._forget(master)
-            self.known.insert(0, master)
 
     def _describe(self, silences: dict[str, str]) -> str:
         if not silences:

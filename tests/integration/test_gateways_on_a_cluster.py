@@ -238,6 +238,10 @@ def test_a_job_master_is_asked_under_its_own_token(cluster: RunningCluster, disp
         assert job_master.cancel(actor="me").job_id == "mastered"
         assert dispatcher.request_job_result("mastered", timeout_s=30).status is JobStatus.CANCELED
         assert job_master.tell_cancel()
+    dispatcher.submit_job(idle_graph(), "beside")
+    with dispatcher.job_master("beside") as beside:
+        beside.cancel()
+    assert dispatcher.request_job_result("beside", timeout_s=30).status is JobStatus.CANCELED  # Its connection is the dispatcher's.
     with JobMasterGateway(cluster.bootstrap, cluster.cluster_id, "nobody") as job_master, pytest.raises(UnknownJob):
         job_master.cancel()
 

@@ -414,3 +414,16 @@ def test_who_waits_for_results_keeps_nobody_from_reading(leader: Hand, monkeypat
         assert (await asker.get("/jobs/job-1/result?timeout_ms=1"))["result"]["status"] == "RUNNING"
 
     with_server(lambda: leader.participant, test)
+
+
+def test_of_more_jobs_than_a_list_holds_the_newest_are_told(leader: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventflink.leadership.queries.MAX_LISTED_JOBS", 2)
+    for number in range(5):
+        leader.submit(f"job-{number}")
+    leader.settle()
+
+    async def test(asker: Asker) -> None:
+        answer = await asker.get("/job-statuses")
+        assert (answer["jobs"], answer["total"]) == ([["job-3", "RUNNING"], ["job-4", "RUNNING"]], 5)
+
+    with_server(lambda: leader.participant, test)
