@@ -5,7 +5,7 @@ slot, until it ends.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eventflink.audit.filters import ends_attempt
 from eventflink.audit.subjects import Subject, SubjectType
@@ -23,6 +23,7 @@ from eventflink.events.log_events import (
     SlotAllocated,
     SlotFreed,
     SlotOfferRejected,
+    SlotRequestDeferred,
     SlotRequested,
     TaskFailed,
     TaskFinished,
@@ -34,6 +35,9 @@ from eventflink.events.log_events import (
 )
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import JobStatus
+
+if TYPE_CHECKING:
+    from eventflink.model.resources import ResourceProfile
 
 Relevance = Callable[[Decision], list[LogEvent]]
 """Returns the events of a decision that belong to the chain."""
@@ -99,6 +103,8 @@ class _OfSubtask:
         self._allocations: set[str] = set()
         self._instance_id = ""
         """Of the TaskManager that holds the current attempt's slot."""
+        self._asked: ResourceProfile | None = None
+        """What it asks of a slot."""
         self._over = False
         """What happens to the job after the end of the attempt is no cause of it."""
 
@@ -130,6 +136,11 @@ class _OfSubtask:
             return event.instance_id == self._instance_id
         if isinstance(event, TaskManagerReportReconciled):
             return not self._allocations.isdisjoint(event.missing)
+        if isinstance(event, SlotRequestDeferred):
+            waits = bool(self._allocations) and not self._instance_id
+            return waits and event.job_id == self._job_id and event.resource_profile == self._asked
+        if isinstance(event, JobSubmitted) and event.job_id == self._job_id:
+            self._asked = next((v.resources for v in event.job_graph.vertices if v.vertex_id == self._task[1]), None)
         of_job = self._with_job and getattr(event, "job_id", None) == self._job_id
         return of_job and not self._over and self._is_of_job(event)
 

@@ -161,9 +161,14 @@ def _of_task_manager(subject: Subject, master: Master) -> Standing:
         "process_id": manager.process_id,
         "since": iso_time(manager.registered_at_ms),
         "slots": manager.slot_count,
-        "slots_free": len(slots.task_managers[subject.task_manager_id].free),
+        "slots_free": slots.get_number_free_slots_of(subject.task_manager_id),
+        "slot_profile": str(manager.slot_profile) if manager.slot_profile is not None else None,
         "attempts": {allocation_id: str(allocation.attempt) for allocation_id, allocation in held},
     }
+    blocked = master.blocklist.task_managers.get(subject.task_manager_id)
+    if blocked is not None:
+        facts |= {"blocked": blocked.reason or "no reason was given", "blocked_by": blocked.actor}
+        facts["blocked_until"] = iso_time(blocked.until_ms) if blocked.until_ms else None
     waits = [_unconfirmed(str(a.attempt), a.task_manager_id) for _, a in held if slots.state_of(a) is SlotState.PENDING]
     return Standing("registered", facts, _first(waits))
 
@@ -228,12 +233,12 @@ def _why_not_scheduled(job: JobMaster, subtask: Subtask) -> str:
 
 def _why_no_slot(allocation_id: str, master: Master) -> str:
     slots = master.slot_manager
-    registered, managers = slots.get_number_registered_slots(), len(slots.task_managers)
-    place = next((n for n, known in enumerate(slots.pending, 1) if known == allocation_id), 0)
-    queue = f"request {place} of {len(slots.pending)} that wait"
-    if not registered:
-        return f"no slot: no TaskManager is registered; {queue}"
-    free = slots.get_number_free_slots()
-    if free:
-        return f"{free} of {registered} slots are free, and matching them is one of the next decisions; {queue}"
-    return f"no free slot: all {registered} slots of {managers} TaskManager{'s' if managers > 1 else ''} are taken; {queue}"
+    request = slots.pending.get(allocation_id)
+    if request is None:
+        return "it has no slot, and asks for none any more"
+    queue = slots.queues.queues[request.profile]
+    place = next(n for n, known in enumerate(queue.in_turn(), 1) if known == allocation_id)
+    turn = f"its turn is {place} of {sum(map(len, queue.by_job.values()))}"
+    if slots.has_free_slot_for(request.profile):
+        return f"a slot is free for it, and matching is one of the next decisions; {turn}"
+    return f"no slot: {slots.describe_wait(request.profile)}; {turn}"

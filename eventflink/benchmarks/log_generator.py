@@ -66,7 +66,7 @@ class LogGenerator:
             self._put(Topic.SUBMISSIONS, self._submissions.encode(job, sent_at_ms=0))
             number += 1
             yield from self._drain()
-            leader.timers.extend(self._fold.master.due(self._now_ms))
+            leader.timers.extend(self._fold.master.due(self._now_ms, self._now_ms))
 
     def _drain(self) -> Iterator[bytes]:
         leader = self._role.leader

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from eventflink.cli.log_files import last_lines
 from eventflink.processes import die_with_parent
 
 STOP_TIMEOUT_S: Final = 15.0
-_SHOWN_LINES: Final = 15
-_SHOWN_BYTES: Final = 16 * 1024
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ class ChildProcesses:
         for child in self.children:
             if (code := child.process.poll()) is not None:
                 how = f"signal {-code}" if code < 0 else f"exit code {code}"
-                raise ChildDied(f"{child.name} ended by itself ({how}); its log, {child.log_path}, ends:\n{_last_lines(child.log_path)}")
+                raise ChildDied(f"{child.name} ended by itself ({how}); its log, {child.log_path}, ends:\n{last_lines(child.log_path)}")
 
     def stop(self, names: Sequence[str] | None = None) -> None:
         """End these children (default: all, the last started first), together: SIGTERM, and SIGKILL after 15 s."""
@@ -87,13 +86,3 @@ class ChildProcesses:
                 child.process.kill()
                 child.process.wait()
             self.children.remove(child)
-
-
-def _last_lines(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - _SHOWN_BYTES))
-            text = file.read().decode("utf-8", "replace")
-    except OSError as error:
-        return f"(it cannot be read: {error})"
-    return "\n".join(text.strip().splitlines()[-_SHOWN_LINES:])

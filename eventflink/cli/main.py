@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
+from eventflink.cli.configuration_directory import DIRECTORY_VARIABLE, find_configuration
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import explain
 from eventflink.cli.session import LOG_FORMAT, Session
 
 COMMANDS: Final = {
     "up": "Start a whole cluster on this machine.",
+    "cluster": "Start, stop and show the daemons that the configuration names.",
     "broker": "Start only the embedded Kafka broker.",
     "master": "Start a master.",
     "taskexecutor": "Start a TaskExecutor.",
@@ -29,6 +32,7 @@ COMMANDS: Final = {
     "status": "Show a job, or the whole cluster.",
     "result": "Show the rows that a job left.",
     "cancel": "End a job.",
+    "taskmanager": "List the TaskManagers; keep new tasks away from one.",
     "logs": "Show a file that a task wrote.",
     "events": "Show what the log holds.",
     "why": "Show what led to the state of a job, a task, a slot.",
@@ -36,6 +40,7 @@ COMMANDS: Final = {
     "replay": "Fold the log as a master that starts does.",
     "drill": "Rehearse the loss of the leader, or cause it.",
     "topics": "Show the cluster's topics.",
+    "config": "Show every key of the configuration.",
     "doctor": "Check this machine and the cluster.",
     "bench": "Measure the cluster.",
     "simulate": "Simulate clusters with faults, in virtual time.",
@@ -76,7 +81,13 @@ def _read_overrides(_context: click.Context, _parameter: click.Parameter, values
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 done, 1 job failed or request refused, 2 usage, 3 cluster unreachable, 4 environment, 5 internal.",
 )
-@click.option("-c", "--config", type=click.Path(path_type=Path), envvar="EVENTFLINK_CONFIG", help="Configuration file (YAML).")
+@click.option(
+    "-c",
+    "--config",
+    type=click.Path(path_type=Path),
+    envvar="EVENTFLINK_CONFIG",
+    help=f"Configuration directory, or its eventflink.yaml.  [default: ${DIRECTORY_VARIABLE}, or ./conf]",
+)
 @click.option(
     "-D",
     "overrides",
@@ -94,12 +105,16 @@ def cli(
     context: click.Context, config: Path | None, overrides: dict[str, str], bootstrap: str | None, cluster_id: str | None, *, verbose: bool
 ) -> None:
     """Run an event-sourced cluster master whose state is a log in Kafka and whose jobs run on Spark."""
+    sources: dict[str, str] = {}
     if bootstrap:
         overrides["bootstrap.servers"] = bootstrap
+        is_set = context.get_parameter_source("bootstrap") is ParameterSource.ENVIRONMENT
+        sources["bootstrap.servers"] = "environment EVENTFLINK_BOOTSTRAP" if is_set else "--bootstrap"
     if cluster_id:
         overrides["cluster.id"] = cluster_id
+        sources["cluster.id"] = "--cluster-id"
     logging.basicConfig(stream=sys.stderr, level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
-    context.obj = Session(config, overrides, verbose)
+    context.obj = Session(find_configuration(config, os.environ), overrides, verbose, sources)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ import click
 from rich.console import Console
 
 from eventflink.cli import broker_address
+from eventflink.cli.configuration_directory import directory_of
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
-from eventflink.model.configuration import Configuration, load_configuration
+from eventflink.cli.logging_file import FILE_NAME, apply_logging_file
+from eventflink.model.configuration import Configuration, load_configuration, read_values
 
 _UNABRIDGED_WIDTH = 400
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
@@ -31,6 +33,8 @@ class Session:
     config: Path | None
     overrides: Mapping[str, str]
     verbose: bool
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where an override comes from, by key; one that is missing here comes from `-D`."""
 
     @cached_property
     def configuration(self) -> Configuration:
@@ -41,6 +45,22 @@ class Session:
 
         """
         return load_configuration(self.config, self.overrides)
+
+    @property
+    def configuration_directory(self) -> Path | None:
+        """The directory with `masters`, `workers` and `logging.yaml`; None where the configuration is none, or a file that stands alone."""
+        return directory_of(self.config)
+
+    @cached_property
+    def key_sources(self) -> dict[str, str]:
+        """Where each key that is not left at its default comes from.
+
+        Raises:
+            ConfigurationError: the file cannot be read.
+
+        """
+        in_file = dict.fromkeys(read_values(self.config) if self.config is not None else (), f"file {self.config}")
+        return in_file | {key: self.sources.get(key, "-D") for key in self.overrides}
 
     @cached_property
     def bootstrap(self) -> str:
@@ -78,24 +98,41 @@ class Session:
         """Print one JSON document on one line."""
         click.echo(json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str))
 
-    def child_arguments(self, bootstrap: str, overrides: Mapping[str, str]) -> list[str]:
+    @property
+    def program(self) -> list[str]:
+        """The command line of this very `eventflink`, without any argument."""
+        return [sys.executable, "-m", "eventflink.cli"]
+
+    def program_arguments(self, overrides: Mapping[str, str]) -> list[str]:
         """Return the command line of an `eventflink` with the same configuration, up to its command."""
-        arguments = [sys.executable, "-m", "eventflink.cli"]
+        arguments = self.program
         if self.config is not None:
             arguments += ["-c", str(self.config.absolute())]
-        merged = {**self.overrides, **overrides, "bootstrap.servers": bootstrap}
-        for key, value in merged.items():
+        for key, value in {**self.overrides, **overrides}.items():
             arguments += ["-D", f"{key}={value}"]
         return [*arguments, "-v"] if self.verbose else arguments
 
-    def log_to_stderr(self) -> None:
-        """Let the log of a long-running role go to standard error."""
+    def child_arguments(self, bootstrap: str, overrides: Mapping[str, str]) -> list[str]:
+        """Return the command line of a part of the same cluster, up to its command; its Kafka is at `bootstrap`."""
+        return self.program_arguments({**overrides, "bootstrap.servers": bootstrap})
+
+    def log_to_stderr(self, daemon_id: str) -> None:
+        """Let the log of a long-running role go to standard error, or where `logging.yaml` of the configuration directory says.
+
+        Raises:
+            ConfigurationError: that file is not usable.
+
+        """
         logging.getLogger().setLevel(logging.INFO)
-        logging.getLogger("eventflink").setLevel(logging.DEBUG if self.verbose else logging.INFO)
+        logging.getLogger("eventflink").setLevel(logging.INFO)
         logging.getLogger("mode").setLevel(logging.WARNING)
         logging.getLogger("faust").setLevel(logging.WARNING)
         # It tells every failed attempt to connect, many a second; what matters of that ends a term, and is told as that.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+        if self.configuration_directory is not None and (path := self.configuration_directory / FILE_NAME).is_file():
+            apply_logging_file(path, {"daemon": daemon_id, "env.log.dir": str(self.configuration.log_path)})
+        if self.verbose:
+            logging.getLogger("eventflink").setLevel(logging.DEBUG)
 
 
 pass_session = click.make_pass_decorator(Session)

@@ -32,6 +32,17 @@ def stop_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Run a role that handles SIGINT and SIGTERM itself, and let them do nothing once it has ended.
+
+    So a process that is asked twice has the exit code of its orderly end. Before the role runs there is nothing to end in order.
+    """
+    yield
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def wait_while_healthy(check: Callable[[], None]) -> None:
     """Call `check` twice a second, for ever: it raises when something is wrong, and a signal raises `Stopped`."""
     forever = threading.Event()

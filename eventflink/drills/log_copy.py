@@ -11,17 +11,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import KafkaError, Message, Producer
-
-from eventflink.events.topics import Topic, topic_name
+from eventflink.events.topics import Topic
 from eventflink.leadership.snapshot import take_snapshot
 from eventflink.log.administration import log_topic_id, trim_log
-from eventflink.log.producers import producer_settings
+from eventflink.log.patient_producer import PatientProducer
 from eventflink.log.replay import log_bounds, read_log
 from eventflink.log.snapshot_topic import write_snapshot
 from eventflink.log.snapshots import LoadedSnapshot, find_snapshot
 
-DELIVERY_TIMEOUT_S: Final = 120.0
 SAY_EVERY: Final = 100_000
 
 _logger = logging.getLogger(__name__)
@@ -43,52 +40,20 @@ class CopiedLog:
     seconds: float
 
 
-class LogWriter:
-    """Writes records to a log that no master writes. Use `append_all`."""
+def append_records(bootstrap: str, cluster_id: str, values: Iterable[bytes]) -> int:
+    """Append records, in order, to a log that no master writes; return how many there were, once Kafka has them.
 
-    def __init__(self, bootstrap: str, cluster_id: str) -> None:
-        """Open the producer."""
-        settings = producer_settings(bootstrap, int(DELIVERY_TIMEOUT_S * 1000)) | {"linger.ms": 5}
-        self._topic = topic_name(cluster_id, Topic.LOG)
-        self._key = cluster_id.encode()
-        self._failure = ""
-        self._producer = Producer(settings, logger=_logger)
+    Raises:
+        NotDelivered: Kafka did not take one in time.
 
-    def append_all(self, values: Iterable[bytes]) -> int:
-        """Append records in order and wait until Kafka has them; return how many there were.
-
-        Raises:
-            CopyFailed: Kafka did not take one in time.
-
-        """
-        count = 0
+    """
+    count = 0
+    with PatientProducer(bootstrap, cluster_id, Topic.LOG, linger_ms=5) as producer:
         for value in values:
-            self._append(value)
+            producer.produce(cluster_id, value)
             count += 1
-            if self._failure:
-                break
-        left = self._producer.flush(DELIVERY_TIMEOUT_S)
-        if left or self._failure:
-            self._producer.purge()
-            raise CopyFailed(f"{self._topic}: {self._failure or f'{left} records are not delivered after {DELIVERY_TIMEOUT_S:.0f} s'}")
-        return count
-
-    def _append(self, value: bytes) -> None:
-        deadline = time.monotonic() + DELIVERY_TIMEOUT_S
-        while True:
-            try:
-                self._producer.produce(self._topic, key=self._key, value=value, partition=0, on_delivery=self._delivered)
-            except BufferError:
-                if time.monotonic() > deadline:
-                    raise CopyFailed(f"{self._topic}: Kafka took nothing for {DELIVERY_TIMEOUT_S:.0f} s") from None
-                self._producer.poll(0.1)
-            else:
-                self._producer.poll(0)
-                return
-
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._failure = self._failure or error.str()
+        producer.flush()
+    return count
 
 
 def copy_log(bootstrap: str, source: str, target: str, say: Callable[[str], None]) -> CopiedLog:
@@ -96,22 +61,21 @@ def copy_log(bootstrap: str, source: str, target: str, say: Callable[[str], None
 
     Raises:
         CopyFailed: the copy could not be made, or is not equal.
-        KafkaException, ReplayStalled, AdministrationError: Kafka does not answer.
+        KafkaException, NotDelivered, ReplayStalled, AdministrationError: Kafka does not answer.
 
     """
     started = time.monotonic()
     first_offset, end_offset = log_bounds(bootstrap, source)
     if log_bounds(bootstrap, target) != (0, 0):
         raise CopyFailed(f"the log of '{target}' is not empty")
-    writer = LogWriter(bootstrap, target)
     snapshot = find_snapshot(bootstrap, source, wanted=lambda manifest: manifest.log_offset < end_offset)
     if first_offset:
         if snapshot is None:
             raise CopyFailed(f"the log of '{source}' begins at offset {first_offset}, and no snapshot that can be used reaches there")
-        writer.append_all(b"" for _ in range(first_offset))
+        append_records(bootstrap, target, (b"" for _ in range(first_offset)))
         trim_log(bootstrap, target, first_offset)
     read = _Sum()
-    writer.append_all(_watched(bootstrap, source, first_offset, end_offset, read, say))
+    append_records(bootstrap, target, _watched(bootstrap, source, first_offset, end_offset, read, say))
     written = _Sum()
     for offset, _, value in read_log(bootstrap, target, first_offset, end_offset):
         written.add(offset, value)

@@ -166,6 +166,15 @@ class FaustApplication:
                 found[topic] = end - stable
         return found
 
+    def end_offset(self, topic: Topic) -> int | None:
+        """Return where the topic ended by the broker's last word, behind its last record; None before the first word."""
+        consumer = self._app.consumer._thread._consumer  # noqa: SLF001 - Faust does not hand it out
+        partition = TP(self._topics[topic], 0)
+        if consumer is None or partition not in consumer.assignment():
+            return None
+        end: int | None = consumer.highwater(partition)
+        return end
+
     def pause(self, topic: Topic) -> None:
         """Fetch no more of a topic: its inbox is full. What was fetched already still comes."""
         self._app.consumer.pause_partitions({TP(self._topics[topic], 0)})

@@ -15,8 +15,11 @@ from confluent_kafka import KafkaException
 
 from eventflink.blob.server import BlobServer
 from eventflink.blob.store import BlobStore
-from eventflink.entrypoint.clocks import monotonic_ms
+from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.elections import ElectionService, create_election
+from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
+from eventflink.entrypoint.master_collectors import MasterView
+from eventflink.entrypoint.master_metrics import master_registry
 from eventflink.entrypoint.query_server import QueryServer
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.entrypoint.snapshots import ClusterView, SnapshotKeeper, starter
@@ -26,6 +29,7 @@ from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.leader import Deposed, LeadershipEnded
+from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.wires import AppendFailed
 from eventflink.log.administration import AdministrationError, check_durability, ensure_topics
@@ -33,6 +37,7 @@ from eventflink.log.producers import EffectProducer
 from eventflink.log.replay import ReplayStalled, replay
 from eventflink.log.snapshots import load_fold
 from eventflink.master.master import MasterSettings
+from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.rehearsal import SCRATCH_MARK
@@ -64,6 +69,9 @@ def master_settings(configuration: Configuration) -> MasterSettings:
     """Return what the core takes from the configuration."""
     return MasterSettings(
         slot_request_timeout_ms=configuration.slot_request_timeout_ms,
+        evenly_spread_out_slots=configuration.evenly_spread_out_slots,
+        fail_unfulfillable_requests=configuration.fail_unfulfillable_requests,
+        start_up_time_ms=configuration.slot_request_timeout_ms if configuration.start_up_time_ms < 0 else configuration.start_up_time_ms,
         job_store_capacity=configuration.job_store_capacity,
         request_horizon=configuration.request_horizon,
         request_horizon_ms=configuration.request_horizon_ms,
@@ -80,7 +88,13 @@ class MasterProcess:
     """The parts of one master that live as long as its process."""
 
     def __init__(
-        self, configuration: Configuration, bootstrap: str, identity: Identity, election: ElectionService, rebound: Collection[str]
+        self,
+        configuration: Configuration,
+        bootstrap: str,
+        identity: Identity,
+        election: ElectionService,
+        rebound: Collection[str],
+        observer: Observer,
     ) -> None:
         """Put the parts together; nothing is read yet."""
         self._configuration = configuration
@@ -88,6 +102,7 @@ class MasterProcess:
         self._election = election
         self._rebound = rebound
         self._identity = identity
+        self._observer = observer
         self._registry = SchemaRegistryClient(configuration.schema_registry_url)
         self._decoder = InboundDecoder(configuration.request_horizon_ms, self._registry.schema)
         self._poisoned: dict[tuple[str, int], str] = {}
@@ -146,6 +161,7 @@ class MasterProcess:
             self._effects,
             self._decoder,
             self._poisoned,
+            self._observer,
         ).run(stop)
 
     def _rebuild(self) -> Fold:
@@ -162,6 +178,12 @@ class MasterProcess:
         fold = participant.fold
         leads = participant.leader is not None
         return ClusterView(fold.last_offset, fold.master.upkeep, leads, participant.rank(monotonic_ms()))
+
+    def measure(self) -> MasterView:
+        """Return what metrics are read from; to be called in the event loop."""
+        tail = self._tail
+        end_offset, held_back = (tail.log_end_offset(), tail.held_back()) if tail is not None else (None, {})
+        return MasterView(self.participant, end_offset, held_back, self._effects.failed_count, monotonic_ms(), wall_ms())
 
     async def _drop_tail(self) -> None:
         tail, self._tail = self._tail, None
@@ -206,7 +228,8 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
         except OSError as error:  # TimeoutError is one.
             raise MasterFailed(f"high-availability.type {configuration.high_availability}: {error}") from error
         identity = Identity(incarnation, f"{configuration.rpc_address}:{port}")
-        process = MasterProcess(configuration, bootstrap, identity, election, rebound)
+        work = LeadershipMetrics() if configuration.metrics_ports else None
+        process = MasterProcess(configuration, bootstrap, identity, election, rebound, work or Observer())
         query_server = QueryServer(
             bootstrap,
             configuration.cluster_id,
@@ -216,12 +239,17 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
             lambda: process.participant,
         )
         identity.query_address = f"{configuration.rpc_address}:{await query_server.start()}"
+        metrics = None
+        if work is not None:
+            metrics = await asyncio.to_thread(serve_metrics, master_registry(configuration, work, loop, process.measure), configuration)
         keeper = asyncio.create_task(SnapshotKeeper(configuration, starter(configuration, bootstrap)).run(process.look))
         try:
             await process.run(stop)
         finally:
             await _end(keeper)
             await query_server.stop()
+            if metrics is not None:
+                await asyncio.to_thread(metrics.stop)
     finally:
         await asyncio.to_thread(election.close)
         await server.stop()

@@ -38,7 +38,7 @@ from eventflink.leadership import queries
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.reads import Answered, Read, ReadRefused
-from eventflink.leadership.views import JobNotFound, View, cluster_view, find_job, job_view, jobs_view, position_view
+from eventflink.leadership.views import JobNotFound, View, cluster_view, job_view, jobs_view, position_view
 from eventflink.log.end_offset import EndOffset
 from eventflink.model.statuses import JobStatus
 
@@ -187,7 +187,7 @@ class QueryServer:
 
     async def _job(self, request: web.Request) -> web.Response:
         job_id = request.match_info["job_id"]
-        reading = await self._read(wish_of(request), lambda fold: job_view(find_job(fold, job_id), fold.last_decided_at_ms))
+        reading = await self._read(wish_of(request), lambda fold: job_view(fold, job_id))
         return await self._respond(reading, job=reading.value)
 
     async def _overview(self, request: web.Request) -> web.Response:

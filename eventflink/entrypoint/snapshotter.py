@@ -28,9 +28,10 @@ from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.snapshot import encode_fold, take_snapshot
 from eventflink.log.administration import AdministrationError, log_topic_id, trim_log
+from eventflink.log.patient_producer import NotDelivered
 from eventflink.log.producers import producer_settings
 from eventflink.log.replay import ReplayStalled, log_bounds, replay
-from eventflink.log.snapshot_topic import SnapshotNotWritten, StoredSnapshot, list_snapshots, remove_snapshots, write_snapshot
+from eventflink.log.snapshot_topic import StoredSnapshot, list_snapshots, remove_snapshots, write_snapshot
 from eventflink.log.snapshots import LoadedSnapshot, find_snapshot, load_fold
 from eventflink.processes import set_parent_death_signal
 
@@ -159,7 +160,7 @@ def _report(bootstrap: str, cluster_id: str, command: ReportSnapshot | ConfirmSn
     """Put a command where the leader reads it.
 
     Raises:
-        SnapshotNotWritten: Kafka did not take it.
+        NotDelivered: Kafka did not take it.
 
     """
     producer = Producer(producer_settings(bootstrap, int(_REPORT_TIMEOUT_S * 1000)), logger=_logger)
@@ -172,7 +173,7 @@ def _report(bootstrap: str, cluster_id: str, command: ReportSnapshot | ConfirmSn
         on_delivery=lambda error, _: failures.append(error.str()) if error is not None else None,
     )
     if producer.flush(_REPORT_TIMEOUT_S) or failures:
-        raise SnapshotNotWritten(f"{type(command).__name__} was not delivered: {', '.join(failures) or 'no answer'}")
+        raise NotDelivered(f"{type(command).__name__} was not delivered: {', '.join(failures) or 'no answer'}")
     _logger.info("%s snapshot=%s offset=%d digest=%s", type(command).__name__, command.snapshot_id, command.log_offset, command.digest)
 
 
@@ -200,7 +201,7 @@ def _run(options: argparse.Namespace) -> None:
         trim(options.bootstrap, options.cluster_id, options.snapshot_id, options.keep_records)
 
 
-_PASSING = (AdministrationError, KafkaException, ReplayStalled, SnapshotNotWritten, LogUnusable, LogDiverged, LogNotDense, NotConfirmed)
+_PASSING = (AdministrationError, KafkaException, ReplayStalled, NotDelivered, LogUnusable, LogDiverged, LogNotDense, NotConfirmed)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

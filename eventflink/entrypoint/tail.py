@@ -102,7 +102,7 @@ class Tail:
 
     def _check_transactions(self, now: int) -> None:
         """Raise the alarm where a client's open transaction keeps others' records from being read (P11)."""
-        held_back = self._application.held_back() if self._application is not None else {}
+        held_back = self.held_back()
         self._held_back_since = {topic: self._held_back_since.get(topic, now) for topic in held_back}
         for topic, since in self._held_back_since.items():
             if now - since >= HELD_BACK_ALARM_MS:
@@ -112,6 +112,14 @@ class Tail:
                     held_back[topic],
                     (now - since) // 1000,
                 )
+
+    def log_end_offset(self) -> int | None:
+        """Return where the log ended by the broker's last word; None before there was one."""
+        return self._application.end_offset(Topic.LOG) if self._application is not None else None
+
+    def held_back(self) -> dict[Topic, int]:
+        """Return how many records of which topics a client's open transaction holds back now (P11)."""
+        return self._application.held_back() if self._application is not None else {}
 
     def hurry(self, *, is_wanted: bool) -> None:
         """Read at once whatever comes, or with a little patience."""

@@ -21,6 +21,7 @@ from eventflink.leadership.election import Election
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.leader import ApplyFailed, LeadershipEnded
+from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import Participant, ParticipantSettings
 from eventflink.leadership.wires import AppendFailed
 from eventflink.log.producers import EffectProducer, LogAppender
@@ -80,6 +81,7 @@ class Term:
         effects: EffectProducer,
         decoder: InboundDecoder,
         poisoned: dict[tuple[str, int], str],
+        observer: Observer,
     ) -> None:
         """Prepare a term that starts from `fold`; the tail reads already."""
         self._configuration = configuration
@@ -87,6 +89,7 @@ class Term:
         self._election = election
         self._effects = effects
         self._poisoned = poisoned
+        self._observer = observer
         self._stop_requested: Callable[[], None] = lambda: None
         self._appender = LogAppender(bootstrap, configuration.cluster_id, configuration.lease_timeout_ms)
         cleaner = NotingCleaner if configuration.drills_rehearsal else Cleaner
@@ -104,6 +107,7 @@ class Term:
             mint_leader_id=lambda: f"{configuration.master_id}-{uuid.uuid4().hex}",
             poisoned=poisoned,
             log=tail.log,
+            observer=observer,
         )
         now = monotonic_ms()
         self.participant.heard_itself_ms = now
@@ -145,6 +149,7 @@ class Term:
             for task in tasks:
                 task.cancel()
             participant.fall("the term is over")
+            self._observer.ended("TermEnded")
             self._election.end()
             await asyncio.to_thread(self._appender.close, self._configuration.lease_timeout_ms / 1000 if orderly else 0.0)
 
@@ -157,6 +162,7 @@ class Term:
             await asyncio.sleep(TICK_S)
         epoch = participant.fold.acceptance.epoch
         if participant.resign():
+            self._observer.ended("Resigned")
             _logger.info("Resigned epoch=%d", epoch)
 
     # -- turns -----------------------------------------------------------------------------------------------------
@@ -213,6 +219,7 @@ class Term:
             # A defect of ours. The state is doubtful, and a loop that went on without its turns would lead without deciding.
             _logger.error("TurnFailed epoch=%d offset=%d", fold.acceptance.epoch, fold.last_offset, exc_info=error)
             error = LeadershipEnded(f"a turn failed: {error!r}")
+        self._observer.ended(type(error).__name__)
         if isinstance(error, ApplyFailed) and error.record is not None:
             self._poisoned[error.record.topic, error.record.offset] = str(error)
         if not self._ended.done():

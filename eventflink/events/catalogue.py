@@ -77,6 +77,8 @@ COMPONENTS: Final = {
         "TaskManagerReportReconciled",
         "TaskManagerDisconnected",
         "TaskManagerLost",
+        "TaskManagerBlocked",
+        "TaskManagerUnblocked",
     ),
     "SlotManager": (
         "SlotRequested",
@@ -85,6 +87,8 @@ COMPONENTS: Final = {
         "SlotOfferRejected",
         "SlotRequestCancelled",
         "SlotRequestTimedOut",
+        "SlotRequestDeferred",
+        "SlotRequestUnfulfillable",
         "SlotFreed",
     ),
     "JobMaster": (

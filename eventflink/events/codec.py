@@ -20,7 +20,7 @@ from eventflink.events import decision, effects, inputs, log_events, snapshot_re
 from eventflink.events.decision import Cause, Decision
 from eventflink.events.log_events import LogEvent
 from eventflink.events.schemas import NAMESPACE, fingerprint_of, load_envelope, load_released, part_of, registry_of
-from eventflink.model import attempts, job_graph, statuses
+from eventflink.model import attempts, job_graph, resources, statuses
 from eventflink.model.features import DECISION_RELEASES, FEATURE_LEVEL
 
 MARKER: Final = b"\xc3\x01"
@@ -132,7 +132,7 @@ def _register(cls: type[Any]) -> None:
 
 def record_classes() -> list[type[Any]]:
     """Return every class that mirrors a schema."""
-    modules = (attempts, job_graph, log_events, decision, inputs, effects, snapshot_records)
+    modules = (attempts, job_graph, resources, log_events, decision, inputs, effects, snapshot_records)
     found = {value for module in modules for value in vars(module).values() if isinstance(value, type) and dataclasses.is_dataclass(value)}
     return sorted(found, key=lambda cls: cls.__name__)
 

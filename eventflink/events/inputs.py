@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from eventflink.model.attempts import AttemptStatus, FailureCause, OutputLocation, SlotStatus
 from eventflink.model.job_graph import JobGraph
+from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
 
 
@@ -90,6 +91,28 @@ class DrillStep:
     duration_ms: int = 0
 
 
+@dataclass(slots=True, kw_only=True)
+class BlockTaskManager:
+    """Give no new slots of a TaskManager away."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    task_manager_id: str
+    reason: str = ""
+    duration_ms: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class UnblockTaskManager:
+    """Give slots of a TaskManager away again."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    task_manager_id: str
+
+
 @dataclass(slots=True)
 class TaskManagerRegistration:
     """A TaskExecutor offers itself."""
@@ -100,6 +123,7 @@ class TaskManagerRegistration:
     process_id: int
     slot_count: int
     begun_at_ms: int = 0
+    slot_profile: ResourceProfile | None = None
 
 
 @dataclass(slots=True)
@@ -194,7 +218,7 @@ class Canary:
     sequence: int
 
 
-Command = CancelJob | RequestFileUpload | ReportSnapshot | ConfirmSnapshot | DrillStep
+Command = CancelJob | RequestFileUpload | ReportSnapshot | ConfirmSnapshot | DrillStep | BlockTaskManager | UnblockTaskManager
 TaskManagerReport = (
     TaskManagerRegistration
     | SlotReport

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from eventflink.model.attempts import AttemptStatus, FailureCause, OutputLocation
 from eventflink.model.job_graph import JobGraph, RestartStrategy
-from eventflink.model.statuses import DrillStepType, ExecutionState, FollowUpType, JobStatus, TaskFile
+from eventflink.model.resources import ResourceProfile
+from eventflink.model.statuses import DrillStepType, ExecutionState, FollowUpType, JobStatus, SlotRequestDeferralReason, TaskFile
 
 
 @dataclass(slots=True)
@@ -178,6 +179,7 @@ class TaskManagerRegistered:
     process_id: int
     slot_count: int
     begun_at_ms: int = 0
+    slot_profile: ResourceProfile | None = None
 
 
 @dataclass(slots=True)
@@ -434,6 +436,43 @@ class DrillStepOrdered:
     duration_ms: int
 
 
+@dataclass(slots=True, kw_only=True)
+class SlotRequestDeferred:
+    """Requests of a job for slots of one profile wait, and why; told once for as long as the reason stays."""
+
+    job_id: str
+    resource_profile: ResourceProfile | None = None
+    reason: SlotRequestDeferralReason
+    requests: int
+
+
+@dataclass(slots=True)
+class SlotRequestUnfulfillable:
+    """No registered slot can ever satisfy the request, and the time in which others could have come is over."""
+
+    allocation_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class TaskManagerBlocked:
+    """The TaskManager gets no new slots to fill; what runs there goes on."""
+
+    task_manager_id: str
+    reason: str
+    until_ms: int
+    actor: str
+
+
+@dataclass(slots=True)
+class TaskManagerUnblocked:
+    """The TaskManager gets slots to fill again."""
+
+    task_manager_id: str
+    reason: str
+    actor: str
+
+
 LogEvent = (
     LeadershipGranted
     | InputsBound
@@ -480,4 +519,8 @@ LogEvent = (
     | SnapshotTaken
     | SnapshotConfirmed
     | DrillStepOrdered
+    | SlotRequestDeferred
+    | SlotRequestUnfulfillable
+    | TaskManagerBlocked
+    | TaskManagerUnblocked
 )

@@ -14,14 +14,14 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
-from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
+from eventflink.events.inputs import BlockTaskManager, CancelJob, JobSubmission, RequestFileUpload, UnblockTaskManager
 from eventflink.events.log_events import RequestAccepted
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
 from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
 from eventflink.master.requests import NO_REPLY
 
-Command = CancelJob | RequestFileUpload
+Command = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager
 Request = JobSubmission | Command
 
 REPEAT_AFTER_S: Final = 5.0
@@ -124,7 +124,8 @@ class RequestChannel:
         value = codec.encode(request, sent_at_ms=time.time_ns() // 1_000_000)
         if len(value) > MAX_INBOUND_BYTES:
             raise RequestRefused("RequestTooLarge", f"the request has {len(value)} bytes, and masters take at most {MAX_INBOUND_BYTES}")
-        return EncodedRequest(request.request_id, topic_name(self.cluster_id, topic), request.job_id.encode(), value)
+        subject = request.task_manager_id if isinstance(request, BlockTaskManager | UnblockTaskManager) else request.job_id
+        return EncodedRequest(request.request_id, topic_name(self.cluster_id, topic), subject.encode(), value)
 
     def send(self, request: EncodedRequest) -> None:
         """Hand the request to the producer, which sends it at once.

@@ -2,13 +2,20 @@
 
 from typing import Final
 
+from eventflink.events.inputs import BlockTaskManager, UnblockTaskManager
 from eventflink.gateways.blocking import DEFAULT_REQUEST_TIMEOUT_S, BlockingConnection, BlockingGateway
 from eventflink.gateways.dispatcher_gateway import upload_request
+from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.results import ResourceOverview, TaskManagerDetails, TaskManagerInfo
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
 
 DEFAULT_UPLOAD_TIMEOUT_S: Final = 30.0
+
+
+def block(task_manager_id: str, reason: str, duration_ms: int, actor: str, request_id: str) -> BlockTaskManager:
+    """Return the command that keeps new tasks away from a TaskManager."""
+    return BlockTaskManager(request_id=request_id, actor=actor, task_manager_id=task_manager_id, reason=reason, duration_ms=duration_ms)
 
 
 class ResourceManagerGateway(BlockingGateway):
@@ -29,6 +36,16 @@ class ResourceManagerGateway(BlockingGateway):
     def request_resource_overview(self) -> ResourceOverview:
         """Return how many TaskManagers and slots there are."""
         return self._run(self._calls.request_resource_overview())
+
+    def block_task_manager(
+        self, task_manager_id: str, reason: str = "", *, duration_ms: int = 0, actor: str = "", request_id: str = ""
+    ) -> Accepted:
+        """Have a TaskManager get no new tasks, for a time or (0) until it is unblocked; what runs there goes on."""
+        return self._run(self._calls.ask(block(task_manager_id, reason, duration_ms, actor, request_id)))
+
+    def unblock_task_manager(self, task_manager_id: str, *, actor: str = "", request_id: str = "") -> Accepted:
+        """Have a TaskManager get new tasks again."""
+        return self._run(self._calls.ask(UnblockTaskManager(request_id=request_id, actor=actor, task_manager_id=task_manager_id)))
 
     def request_task_manager_file_upload(
         self,

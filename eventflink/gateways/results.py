@@ -208,6 +208,8 @@ class TaskManagerInfo:
     process_id: int
     slots: int
     slots_free: int
+    blocked: bool
+    """It gets no new tasks (`block_task_manager`)."""
     registered_at: datetime
 
 

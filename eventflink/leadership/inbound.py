@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from eventflink.events.codec import PayloadCodec, ReportsCodec, UndecodableRecord, decode_body, read_payload
 from eventflink.events.inputs import (
+    BlockTaskManager,
     CancelJob,
     Command,
     ConfirmSnapshot,
@@ -22,6 +23,7 @@ from eventflink.events.inputs import (
     JobSubmission,
     ReportSnapshot,
     RequestFileUpload,
+    UnblockTaskManager,
 )
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbox import InboundRecord
@@ -93,6 +95,22 @@ class DrillStepDocument(RequestDocument):
     step: Literal["STOP", "FREEZE", "KILL"]
     master_id: str
     duration_ms: int = 0
+
+
+class BlockTaskManagerDocument(RequestDocument):
+    """A JSON record of `commands` that keeps new tasks away from a TaskManager."""
+
+    type: Literal["BlockTaskManager"]
+    task_manager_id: str
+    reason: str = ""
+    duration_ms: int = 0
+
+
+class UnblockTaskManagerDocument(RequestDocument):
+    """A JSON record of `commands` that gives slots of a TaskManager away again."""
+
+    type: Literal["UnblockTaskManager"]
+    task_manager_id: str
 
 
 @dataclass(slots=True)
@@ -276,6 +294,8 @@ def _command_from_json(value: bytes) -> Command:
         "CancelJob": CancelJobDocument,
         "RequestFileUpload": RequestFileUploadDocument,
         "DrillStep": DrillStepDocument,
+        "BlockTaskManager": BlockTaskManagerDocument,
+        "UnblockTaskManager": UnblockTaskManagerDocument,
     }
     kind = document.get("type")
     model = kinds.get(kind) if isinstance(kind, str) else None
@@ -290,16 +310,22 @@ def _command_from_json(value: bytes) -> Command:
         return CancelJob(**fields)
     if isinstance(command, DrillStepDocument):
         return DrillStep(**{**fields, "step": DrillStepType(fields["step"])})
+    if isinstance(command, BlockTaskManagerDocument):
+        return BlockTaskManager(**fields)
+    if isinstance(command, UnblockTaskManagerDocument):
+        return UnblockTaskManager(**fields)
     return RequestFileUpload(**{**fields, "file": TaskFile(fields["file"])})
 
 
-_SUBJECT_FIELDS: Final = ("job_id", "snapshot_id", "drill_id")
+_SUBJECT_FIELDS: Final = ("job_id", "snapshot_id", "drill_id", "task_manager_id")
 
 
 def _subject_of(payload: JobSubmission | Command) -> str:
     """Return the id of what a request is about."""
     if isinstance(payload, DrillStep):
         return payload.drill_id
+    if isinstance(payload, BlockTaskManager | UnblockTaskManager):
+        return payload.task_manager_id
     return payload.snapshot_id if isinstance(payload, ReportSnapshot | ConfirmSnapshot) else payload.job_id
 
 

@@ -19,6 +19,7 @@ from eventflink.leadership.caution import Caution
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.observer import Observer
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import Effect, effects_of
 from eventflink.master.inputs import FollowUp, MasterInput, RaiseFeatureLevel, UnreadableInput
@@ -61,7 +62,7 @@ class Unconfirmed:
     value: bytes
     decided_at_ms: int
     appended_at_ms: int
-    event_count: int
+    event_names: list[str]
     effects: list[Effect]
     record: InboundRecord | None
 
@@ -88,7 +89,7 @@ class _Draft:
     """The feature level whose schema it is written with (P19)."""
     blocks: list[bytes] = field(default_factory=list)
     size: int = 0
-    event_count: int = 0
+    event_names: list[str] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 
 
@@ -102,6 +103,7 @@ class Leader:
     window_size: int
     lease_timeout_ms: int
     poisoned: dict[tuple[str, int], str]
+    observer: Observer = field(default_factory=Observer)
     unconfirmed: deque[Unconfirmed] = field(default_factory=deque)
     timers: deque[MasterInput] = field(default_factory=deque)
     registered: list[str] = field(default_factory=list)
@@ -261,10 +263,12 @@ class Leader:
         for value in inputs:
             self._step(draft, value)
         steps = 0
-        while draft.event_count and steps < INLINE_STEPS and draft.size < INLINE_BYTES and (head := master.follow_ups.head()) is not None:
+        while draft.event_names and steps < INLINE_STEPS and draft.size < INLINE_BYTES and (head := master.follow_ups.head()) is not None:
+            if draft.level < master.upkeep.feature_level:
+                break  # This decision raised the level, and is written at the one before: what is newer waits for the next.
             self._step(draft, head)
             steps += 1
-        if not draft.event_count:
+        if not draft.event_names:
             return None
         if self.caution.remaining and not self._opening:
             self._announce_next(draft)
@@ -298,7 +302,7 @@ class Leader:
         if events:
             draft.blocks.append(block)
             draft.size += len(block)
-            draft.event_count += len(events)
+            draft.event_names.extend([type(event).__name__ for event in events])
             draft.effects.extend(effects)
 
     def _refused(self, draft: _Draft, record: InboundRecord, cause: Exception) -> tuple[bytes, tuple[LogEvent, ...]]:
@@ -332,7 +336,7 @@ class Leader:
         )
         self._hash = next_hash(self._hash, value)
         self.unconfirmed.append(
-            Unconfirmed(self._sequence, value, draft.at_ms, monotonic_ms, draft.event_count, draft.effects, draft.record)
+            Unconfirmed(self._sequence, value, draft.at_ms, monotonic_ms, draft.event_names, draft.effects, draft.record)
         )
         return value
 
@@ -357,7 +361,8 @@ class Leader:
         acceptance = fold.acceptance
         epoch, leader_id = acceptance.epoch, acceptance.leader_id
         fold.confirm(offset, timestamp_ms, epoch, own.sequence, leader_id, own.decided_at_ms, value)
-        fold.event_count += own.event_count
+        fold.event_count += len(own.event_names)
+        self.observer.accepted(own.event_names, is_own=True)
         if own.record is not None:
             self.inboxes[own.record.topic].accepted(own.record.offset + 1)
         return Released(offset, epoch, own.sequence, leader_id, own.effects, own.record)

@@ -60,6 +60,12 @@ class Liveness:
             self._monitor.heard(instance_id, now_ms)
         instances.clear()
 
+    def oldest_word_ms(self) -> int | None:
+        """Return when the instance was heard of that has been silent for longest; None: there is none, or nobody was waited for yet."""
+        monitor = self._monitor
+        heard_ms = min(monitor.last_heard_ms.values(), default=None)
+        return None if heard_ms is None else max(heard_ms, monitor.promoted_at_ms)
+
     def overdue(self, master: Master, leader_id: str, now_ms: int) -> Iterator[HeartbeatTimeout]:
         """Yield the instances that were silent for too long, and send a canary when one is due."""
         self._leader_id = leader_id

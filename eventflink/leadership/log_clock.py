@@ -5,7 +5,7 @@ neither expires everything nor freezes time. How long nobody decided is measured
 of the new leader's grant. Clocks are read by the caller.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SLEW_DIVISOR = 10
 
@@ -18,6 +18,12 @@ class LogClock:
     monotonic_ms: int
     unslewed_ms: int = 0
     """Time that passed and was too short to be drawn by a tenth of it: short steps are drawn together."""
+    began_ms: int = field(init=False)
+    """When this master began to lead, by this clock: a grant is dated by the decision before it, which may be long ago."""
+
+    def __post_init__(self) -> None:
+        """Remember the beginning."""
+        self.began_ms = self.now_ms
 
     def read(self, monotonic_ms: int, wall_ms: int) -> int:
         """Return the time at these readings."""

@@ -19,6 +19,7 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import Leader, LeadershipEnded, Released
 from eventflink.leadership.liveness import Liveness
+from eventflink.leadership.observer import Observer
 from eventflink.leadership.presences import Presences
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.release import Releaser
@@ -96,6 +97,7 @@ class Participant:
     role: MasterRole = field(init=False)
     reads: Reads = field(init=False)
     is_paused: set[Topic] = field(default_factory=set)
+    observer: Observer = field(default_factory=Observer)
     presence_sequence: int = 0
     is_draining: bool = False
     """Nothing more is decided: the master is about to leave in order."""
@@ -125,6 +127,7 @@ class Participant:
             self.inboxes,
             self.poisoned,
             high_offsets={topic: found.high_offset for topic, found in self.topics.items()},
+            observer=self.observer,
         )
         self.reads = Reads(self.role)
         self._releaser = Releaser(self.wires, settings.master_id)
@@ -235,7 +238,7 @@ class Participant:
             if role.role is Role.LEADER and was is not Role.LEADER:
                 self._promoted(released, now_ms)
             elif released is not None:
-                self._releaser.release(released, self.fold.acceptance.epoch)
+                self._release(released)
             self.reads.release_held()
         self.reads.serve()
         return bool(self.log)
@@ -247,9 +250,11 @@ class Participant:
         now_ms = started_ms = monotonic()
         log_now_ms = clock.read(now_ms, wall_ms)
         for _ in range(DECISIONS_PER_TURN):
+            self.observer.deciding()
             value = leader.decide_next(log_now_ms, now_ms)
             if value is None:
                 return False
+            self.observer.decided()
             self.wires.append(value)
             now_ms = monotonic()
             self._liveness.on_registered(leader.registered, now_ms)
@@ -286,7 +291,12 @@ class Participant:
         self._repetition.extend(self.role.recent_replies())
 
     def _say_again(self) -> bool:
-        return self.leader is not None and self._repetition.release(self._releaser, self.fold.acceptance)
+        return self.leader is not None and self._repetition.release(self._release, self.fold.acceptance)
+
+    def _release(self, released: Released) -> None:
+        if released.effects:
+            self.observer.released(released.effects)
+            self._releaser.release(released, self.fold.acceptance.epoch)
 
     def _resend(self, leader: Leader) -> None:
         """Queue what nobody has confirmed yet: it follows from the state as a whole, and waits until all of that was accepted."""
@@ -397,7 +407,7 @@ class Participant:
         if clock is None or leader.timers:
             return  # What was due before is not decided yet.
         log_now_ms = clock.read(now_ms, wall_ms)
-        leader.timers.extend(master.due(log_now_ms))
+        leader.timers.extend(master.due(log_now_ms, clock.began_ms))
         leader.timers.extend(self._liveness.overdue(master, self.fold.acceptance.leader_id, now_ms))
         if (level := self._common_feature_level(now_ms)) > master.upkeep.feature_level:
             leader.timers.append(RaiseFeatureLevel(level))
@@ -410,6 +420,20 @@ class Participant:
         if common is None or now_ms - self._promoted_ms < PRESENCE_LEASES * self.settings.lease_timeout_ms:
             return 0
         return min(self.settings.feature_level, common)
+
+    def master_count(self, now_ms: int) -> int:
+        """Return how many masters were heard of in the last leases, this one included if it hears itself."""
+        return self._presences.count(now_ms)
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset behind the last record of the log that this master knows of: received, or named by the leader."""
+        last = self.log[-1][0] if self.log else self.fold.last_offset
+        return max(last, self._leader_log_offset) + 1
+
+    def oldest_word_ms(self) -> int | None:
+        """Return when the TaskManager that was silent for longest was heard of, by this master's clock; None where it does not lead."""
+        return self._liveness.oldest_word_ms() if self.leader is not None else None
 
     def rank(self, now_ms: int) -> int:
         """Return how many masters come before this one where work is to be done by one of them; a leader comes after all standbys."""

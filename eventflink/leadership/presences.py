@@ -31,6 +31,10 @@ class Presences:
         """Return the level that every master heard of can read; None: nobody was heard."""
         return min((heard.feature_level for heard in self._recent(now_ms).values()), default=None)
 
+    def count(self, now_ms: int) -> int:
+        """Return how many masters were heard of."""
+        return len(self._recent(now_ms))
+
     def rank(self, master_id: str, now_ms: int, *, leads: bool) -> int:
         """Return how many masters come before this one where work is to be done by one of them; a leader comes after all standbys."""
         standbys = [m for m, heard in self._recent(now_ms).items() if not heard.leads and m != master_id]

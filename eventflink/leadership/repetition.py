@@ -5,13 +5,12 @@ from were accepted (P4).
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.leader import Released
-from eventflink.leadership.release import Releaser
 
 EFFECTS_PER_TURN: Final = 128
 EFFECTS_PER_BATCH: Final = 64
@@ -37,13 +36,13 @@ class Repetition:
         """Queue answers behind everything else."""
         self._waiting.extend(replies)
 
-    def release(self, releaser: Releaser, acceptance: Acceptance) -> bool:
-        """Release one turn's portion under the present epoch; tell whether more may leave."""
+    def release(self, release: Callable[[Released], None], acceptance: Acceptance) -> bool:
+        """Have one turn's portion released; tell whether more may leave."""
         count = 0
         while self._may_leave(acceptance) and count < EFFECTS_PER_TURN:
             released = self._waiting.popleft()
             count += len(released.effects)
-            releaser.release(released, acceptance.epoch)
+            release(released)
         return self._may_leave(acceptance)
 
     def _may_leave(self, acceptance: Acceptance) -> bool:

@@ -16,6 +16,7 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import PartitionInbox
 from eventflink.leadership.leader import Leader, LeadershipEnded, Released
 from eventflink.leadership.log_clock import LogClock
+from eventflink.leadership.observer import Observer
 from eventflink.master.effects import Effect, leader_changes, unacknowledged
 from eventflink.model.statuses import ROLE_TRANSITIONS, Role, check_transition
 
@@ -41,6 +42,7 @@ class MasterRole:
     """Inputs (topic, offset) that ended a leadership of this process, with how: they are refused."""
     high_offsets: Mapping[str, int] = field(default_factory=dict)
     """Where each inbound topic ended when this process began to read it."""
+    observer: Observer = field(default_factory=Observer)
     unbound: set[str] = field(default_factory=set)
     """Topics whose cursors still count the offsets of another one of that name (P9)."""
     role: Role = Role.STANDBY
@@ -96,6 +98,7 @@ class MasterRole:
         decision = self.fold.take(offset, timestamp_ms, value)
         if decision is not None:
             self._trim(decision)
+            self.observer.accepted([type(event).__name__ for event in decision.events], is_own=False)
         if self.role is Role.CANDIDATE and value == self._grant:
             if decision is None:  # Somebody else's grant of the epoch came first; this fold is as good as theirs.
                 self._become(Role.STANDBY)
@@ -115,6 +118,7 @@ class MasterRole:
     def _promoted(self, offset: int, grant: Decision, before_ms: int, silence_ms: int, monotonic_ms: int, *, is_cautious: bool) -> Released:
         """Lead from here: with the state of the log, and its time."""
         self._become(Role.LEADER)
+        self.observer.promoted()
         passed_ms = max(0, silence_ms) if before_ms else 0
         self.clock = LogClock(max(before_ms, grant.decided_at_ms) + passed_ms, monotonic_ms)
         self.leader = Leader(
@@ -124,6 +128,7 @@ class MasterRole:
             self.settings.window_size,
             self.settings.lease_timeout_ms,
             self.poisoned,
+            self.observer,
         )
         if is_cautious:
             self.leader.caution.begin(self.settings.window_size, self.high_offsets)

@@ -19,6 +19,8 @@ from eventflink.master.execution_graph import ExecutionGraph, edges_by_source, e
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master, MasterSettings
 from eventflink.master.slot_manager import SlotManager
+from eventflink.master.slot_requests import RequestQueues
+from eventflink.master.slots import totals_of
 
 FORMAT_VERSION: Final = 1
 """Of the document; another one is refused."""
@@ -44,6 +46,8 @@ def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
     return {
         (Dispatcher, "follow_ups"): follow_ups,
         (SlotManager, "follow_ups"): follow_ups,
+        (SlotManager, "queues"): lambda columns, _: list(map(RequestQueues.of, columns["pending"])),
+        (SlotManager, "totals"): lambda columns, _: list(map(totals_of, columns["task_managers"])),
         (JobMaster, "follow_ups"): follow_ups,
         (ExecutionGraph, "edges_from"): lambda columns, _: list(map(edges_by_source, columns["graph"])),
         (ExecutionGraph, "edges_to"): lambda columns, _: list(map(edges_by_target, columns["graph"])),

@@ -13,6 +13,7 @@ from typing import Any
 from eventflink.leadership.fold import Fold
 from eventflink.master.execution_graph import ExecutionVertex, Subtask
 from eventflink.master.job_master import JobMaster
+from eventflink.master.slot_manager import SlotManager
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 
 View = dict[str, Any]
@@ -71,9 +72,11 @@ def jobs_view(fold: Fold, statuses: Collection[str], limit: int) -> View:
     return {"jobs": [job_row(job, fold.last_decided_at_ms) for job in jobs[-limit:]], "total": len(jobs)}
 
 
-def job_view(job: JobMaster, now_ms: int) -> View:
-    """Return one job with its vertices and tasks."""
-    view = job_row(job, now_ms)
+def job_view(fold: Fold, job_id: str) -> View:
+    """Return one job with its vertices and tasks, and what it waits for; raises as `find_job` does."""
+    job = find_job(fold, job_id)
+    view = job_row(job, fold.last_decided_at_ms)
+    view["slot_requests"] = _slot_requests_view(fold.master.slot_manager, job.job_id)
     view["cause"] = dataclasses.asdict(job.cause) if job.cause else None
     view["job_master_id"] = job.job_master_id
     view["graph_digest"] = job.graph_digest
@@ -81,6 +84,19 @@ def job_view(job: JobMaster, now_ms: int) -> View:
     view["edges"] = [dataclasses.asdict(edge) for edge in job.execution_graph.graph.edges]
     view["vertices"] = [_vertex_view(vertex) for vertex in job.execution_graph.vertices.values()]
     return view
+
+
+def _slot_requests_view(slots: SlotManager, job_id: str) -> list[View]:
+    """Return the slot requests of a job that wait, by what they ask for, with the reason that it was told."""
+    return [
+        {
+            "resources": str(profile) if profile is not None else None,
+            "requests": slots.get_number_pending_slot_requests_of(job_id, profile),
+            "reason": slots.deferrals.reason_of(job_id, profile),
+            "why": slots.describe_wait(profile),
+        }
+        for profile in sorted(slots.queues.profiles_of(job_id), key=str)
+    ]
 
 
 def _vertex_view(vertex: ExecutionVertex) -> View:
@@ -127,9 +143,19 @@ def cluster_view(fold: Fold) -> View:
         **position_view(fold),
         "jobs": dict(Counter(job.status for job in jobs)),
         "jobs_live": sum(job.status not in TERMINAL_JOB_STATUSES for job in jobs),
-        "slots": sum(t.slot_count for t in master.resource_manager.task_managers.values()),
+        "slots": master.slot_manager.get_number_registered_slots(),
         "slots_free": master.slot_manager.get_number_free_slots(),
         "slot_requests": master.slot_manager.get_number_pending_slot_requests(),
+        "blocked": [
+            {
+                "task_manager_id": task_manager_id,
+                "reason": blocked.reason,
+                "until": iso_time(blocked.until_ms),
+                "since": iso_time(blocked.blocked_at_ms),
+                "actor": blocked.actor,
+            }
+            for task_manager_id, blocked in master.blocklist.task_managers.items()
+        ],
         "task_managers": [
             {
                 "task_manager_id": task_manager_id,
@@ -137,7 +163,9 @@ def cluster_view(fold: Fold) -> View:
                 "host": task_manager.host,
                 "process_id": task_manager.process_id,
                 "slots": task_manager.slot_count,
-                "slots_free": len(master.slot_manager.task_managers[task_manager_id].free),
+                "slots_free": master.slot_manager.get_number_free_slots_of(task_manager_id),
+                "slot_profile": str(task_manager.slot_profile) if task_manager.slot_profile is not None else None,
+                "blocked": task_manager_id in master.blocklist.task_managers,
                 "registered_at": iso_time(task_manager.registered_at_ms),
             }
             for task_manager_id, task_manager in master.resource_manager.task_managers.items()

@@ -10,24 +10,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.snapshot_search import ENVELOPE, MANIFEST, record_key, split_key
-from eventflink.log.producers import producer_settings
+from eventflink.log.patient_producer import PatientProducer
 from eventflink.log.replay import DEFAULT_STALL_TIMEOUT_S, ReplayStalled, consumer_settings, watermark_offsets
 
 _logger = logging.getLogger(__name__)
 
 _BATCH: Final = 64
-_DELIVERY_TIMEOUT_S: Final = 120.0
 _CONNECT_TIMEOUT_S: Final = 10.0
-
-
-class SnapshotNotWritten(Exception):
-    """Kafka did not take all records of a snapshot; it has no manifest and counts for nothing."""
 
 
 @dataclass(slots=True)
@@ -50,11 +45,11 @@ def write_snapshot(bootstrap: str, cluster_id: str, manifest: SnapshotManifest, 
     """Write the chunks and, once Kafka has them all, the manifest.
 
     Raises:
-        SnapshotNotWritten: Kafka did not take a record in time.
+        NotDelivered: Kafka did not take a record in time.
 
     """
     codec = PayloadCodec(ENVELOPE)
-    with _SnapshotProducer(bootstrap, cluster_id) as producer:
+    with PatientProducer(bootstrap, cluster_id, Topic.SNAPSHOTS) as producer:
         for chunk in chunks:
             producer.produce(record_key(manifest.snapshot_id, chunk.chunk_index), codec.encode(chunk))
         producer.flush()
@@ -66,10 +61,10 @@ def remove_snapshots(bootstrap: str, cluster_id: str, snapshots: Iterable[Stored
     """Put a tombstone on every record of these snapshots, the manifests first.
 
     Raises:
-        SnapshotNotWritten: Kafka did not take one in time; what is left of a snapshot counts for nothing.
+        NotDelivered: Kafka did not take one in time; what is left of a snapshot counts for nothing.
 
     """
-    with _SnapshotProducer(bootstrap, cluster_id) as producer:
+    with PatientProducer(bootstrap, cluster_id, Topic.SNAPSHOTS) as producer:
         for snapshot in snapshots:
             manifest_key = record_key(snapshot.snapshot_id, MANIFEST)
             producer.produce(manifest_key, None)
@@ -79,45 +74,6 @@ def remove_snapshots(bootstrap: str, cluster_id: str, snapshots: Iterable[Stored
                     producer.produce(key, None)
             producer.flush()
             _logger.info("SnapshotRemoved snapshot=%s records=%d", snapshot.snapshot_id, len(snapshot.keys))
-
-
-class _SnapshotProducer:
-    """Writes records of `snapshots` and waits until Kafka has them."""
-
-    def __init__(self, bootstrap: str, cluster_id: str) -> None:
-        self._topic = topic_name(cluster_id, Topic.SNAPSHOTS)
-        self._producer = Producer(producer_settings(bootstrap, int(_DELIVERY_TIMEOUT_S * 1000)), logger=_logger)
-        self._failure = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._producer.purge()
-        self._producer.flush(0)
-
-    def produce(self, key: str, value: bytes | None) -> None:
-        deadline = time.monotonic() + _DELIVERY_TIMEOUT_S
-        while True:
-            try:
-                self._producer.produce(self._topic, key=key.encode(), value=value, partition=0, on_delivery=self._delivered)
-            except BufferError:
-                if time.monotonic() > deadline:
-                    raise SnapshotNotWritten(f"{self._topic}: Kafka took nothing for {_DELIVERY_TIMEOUT_S:.0f} s") from None
-                self._producer.poll(0.1)
-            else:
-                self._producer.poll(0)
-                return
-
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._failure = self._failure or error.str()
-
-    def flush(self) -> None:
-        left = self._producer.flush(_DELIVERY_TIMEOUT_S)
-        if self._failure or left:
-            reason = self._failure or f"{left} records are not delivered after {_DELIVERY_TIMEOUT_S:.0f} s"
-            raise SnapshotNotWritten(f"{self._topic}: {reason}")
 
 
 class SnapshotTopic:

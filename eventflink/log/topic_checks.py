@@ -47,8 +47,8 @@ def wanted_configuration(topic: Topic, replication_factor: int) -> dict[str, str
         "retention.ms": str(specification.retention_ms),
         "max.message.bytes": str(specification.max_message_bytes),
     }
-    if topic is Topic.LOG or topic in INBOUND:
-        # One clock, the broker's, says how old a request is and for how long nobody led (P20); a client's may be wrong.
+    if topic in (Topic.LOG, Topic.DEPLOYMENTS) or topic in INBOUND:
+        # One clock, the broker's, says how old a request or an effect is and for how long nobody led (P20); another's may be wrong.
         configuration["message.timestamp.type"] = "LogAppendTime"
     if topic is Topic.LOG:
         configuration["retention.bytes"] = "-1"

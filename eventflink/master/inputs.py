@@ -98,6 +98,16 @@ class SlotRequestTimeout:
 
 
 @dataclass(slots=True)
+class FailUnfulfillableRequests:
+    """Requests wait that no registered slot can ever satisfy, and the start-up period is over."""
+
+
+@dataclass(slots=True)
+class UnblockTaskManagers:
+    """TaskManagers were blocked for a time, and it is over."""
+
+
+@dataclass(slots=True)
 class RestartsDue:
     """Failed subtasks of a job have waited long enough."""
 
@@ -140,6 +150,8 @@ InternalInput = (
     | FollowUp
     | HeartbeatTimeout
     | SlotRequestTimeout
+    | FailUnfulfillableRequests
+    | UnblockTaskManagers
     | RestartsDue
     | CleanupsCompleted
     | CleanupFailed

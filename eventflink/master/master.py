@@ -15,6 +15,7 @@ from typing import Any, Final
 from eventflink.events import log_events as e
 from eventflink.events.decision import Cause, InputCause
 from eventflink.events.inputs import (
+    BlockTaskManager,
     CancelJob,
     Command,
     ConfirmSnapshot,
@@ -30,9 +31,11 @@ from eventflink.events.inputs import (
     TaskManagerDeath,
     TaskManagerRegistration,
     TaskStateReport,
+    UnblockTaskManager,
 )
 from eventflink.events.log_events import LogEvent
 from eventflink.master import inputs as i
+from eventflink.master.blocklist import Blocklist
 from eventflink.master.canonical import digest_of, require
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.effects import CleanUp, clean_up
@@ -43,9 +46,12 @@ from eventflink.master.inputs import MasterInput
 from eventflink.master.job_master import JobMaster
 from eventflink.master.requests import ALL_REPLY_PARTITIONS, NO_REPLY, Requests
 from eventflink.master.resource_manager import ResourceManager
+from eventflink.master.slot_failures import decide_slot_request_timeout, decide_unfulfillable_requests
 from eventflink.master.slot_manager import SlotManager
+from eventflink.master.slot_matching import decide_matches
 from eventflink.master.upkeep import Upkeep
 from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause
+from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
@@ -64,6 +70,10 @@ class MasterSettings:
     """What `decide` takes from the configuration. `apply` takes nothing from it: masters may be configured differently."""
 
     slot_request_timeout_ms: int = 300_000
+    evenly_spread_out_slots: bool = True
+    fail_unfulfillable_requests: bool = True
+    start_up_time_ms: int = 300_000
+    """For so long after a master became the leader no request is failed as unfulfillable."""
     job_store_capacity: int = 10_000
     request_horizon: int = 1_000_000
     request_horizon_ms: int = 604_800_000
@@ -78,6 +88,7 @@ class Master:
         "_apply",
         "_decide",
         "blob_address",
+        "blocklist",
         "dispatcher",
         "follow_ups",
         "leader_id",
@@ -98,6 +109,7 @@ class Master:
         self.upkeep = Upkeep()
         self.dispatcher = Dispatcher(self.follow_ups)
         self.resource_manager = ResourceManager()
+        self.blocklist = Blocklist()
         self.slot_manager = SlotManager(self.follow_ups)
         self.blob_address = ""
         self._decide = self._decide_table()
@@ -121,7 +133,9 @@ class Master:
             ReportSnapshot: lambda v, _: self._repeated(v) or self.upkeep.decide_snapshot(v),
             ConfirmSnapshot: lambda v, _: self._repeated(v) or self.upkeep.decide_confirmation(v),
             DrillStep: lambda v, _: self._repeated(v) or self.upkeep.decide_drill_step(v, allowed=self.settings.drills_allowed),
-            TaskManagerRegistration: lambda v, _: resource_manager.decide_registration(v),
+            BlockTaskManager: self._decide_block_task_manager,
+            UnblockTaskManager: self._decide_unblock_task_manager,
+            TaskManagerRegistration: lambda v, _: resource_manager.decide_registration(v, self.upkeep.feature_level),
             SlotReport: self._decide_slot_report,
             SlotOffer: self._decide_slot_offer,
             SlotOfferRefusal: self._decide_slot_offer_refusal,
@@ -138,7 +152,9 @@ class Master:
             i.BindInputs: lambda v, _: requests.decide_binding(v),
             i.LoseInputs: lambda v, _: requests.decide_lost(v),
             i.FollowUp: self._decide_follow_up,
-            i.SlotRequestTimeout: self._decide_slot_request_timeout,
+            i.SlotRequestTimeout: lambda _v, now_ms: decide_slot_request_timeout(self, now_ms),
+            i.FailUnfulfillableRequests: lambda _v, now_ms: decide_unfulfillable_requests(self, now_ms),
+            i.UnblockTaskManagers: lambda _v, now_ms: self.blocklist.decide_expiry(now_ms),
             i.RestartsDue: self._decide_restarts_due,
             i.CleanupsCompleted: lambda v, _: dispatcher.decide_cleaned_up(v),
             i.CleanupFailed: dispatcher.decide_cleanup_failed,
@@ -150,7 +166,32 @@ class Master:
         return self.requests.decide_repeated(request.request_id, request.reply_partition)
 
     def _decide_submission(self, submission: JobSubmission, _now: int) -> list[LogEvent]:
-        return self._repeated(submission) or self.dispatcher.decide_submission(submission, self.settings.restart_strategy)
+        return (
+            self._repeated(submission)
+            or self._too_early(submission)
+            or self.dispatcher.decide_submission(submission, self.settings.restart_strategy)
+        )
+
+    def _too_early(self, submission: JobSubmission) -> list[LogEvent] | None:
+        """Refuse a graph that says what a master of an older version could not read in the log."""
+        level = self.upkeep.feature_level
+        asking = [v.vertex_id for v in submission.job_graph.vertices if v.resources is not None]
+        if level >= SCHEDULING_LEVEL or not asking:
+            return None
+        message = f"vertex '{asking[0]}' asks for resources; the feature level is {level}, and an older master could not read that"
+        return [self._refuse(submission.request_id, submission.reply_partition, submission.job_id, "FeatureLevelTooLow", message)]
+
+    def _decide_block_task_manager(self, command: BlockTaskManager, now_ms: int) -> list[LogEvent]:
+        registered = command.task_manager_id in self.resource_manager.task_managers
+        return self._repeated(command) or self.blocklist.decide_block(
+            command, now_ms, registered=registered, feature_level=self.upkeep.feature_level
+        )
+
+    def _decide_unblock_task_manager(self, command: UnblockTaskManager, _now: int) -> list[LogEvent]:
+        registered = command.task_manager_id in self.resource_manager.task_managers
+        return self._repeated(command) or self.blocklist.decide_unblock(
+            command, registered=registered, feature_level=self.upkeep.feature_level
+        )
 
     def _decide_cancel_job(self, command: CancelJob, _now: int) -> list[LogEvent]:
         return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_cancellation(command)
@@ -212,11 +253,12 @@ class Master:
         allocation = self.slot_manager.held_by(refusal.allocation_id, refusal.instance_id)
         if allocation is None:
             return [e.InputsSkipped(1, f"SlotOfferRefusal of {refusal.allocation_id}: that instance does not hold it")]
-        job, subtask = self._job_and_subtask(allocation.attempt)
+        job, subtask = self.job_and_subtask(allocation.attempt)
         rejected = e.SlotOfferRejected(refusal.allocation_id, refusal.reason[:MAX_MESSAGE_LENGTH])
         return [*job.decide_refusal(subtask, rejected.reason, now_ms), rejected]
 
-    def _job_and_subtask(self, attempt: AttemptId) -> tuple[JobMaster, Subtask]:
+    def job_and_subtask(self, attempt: AttemptId) -> tuple[JobMaster, Subtask]:
+        """Return the job and the subtask of an attempt that waits for a slot, or has one."""
         job = self.dispatcher.jobs[attempt.job_id]
         return job, job.execution_graph.vertices[attempt.vertex_id].subtasks[attempt.subtask_index]
 
@@ -271,7 +313,7 @@ class Master:
             case FollowUpType.SCHEDULE_TASKS:
                 return [decided, *self.dispatcher.jobs[subject].decide_schedule(self.slot_manager.allocation_ids())]
             case FollowUpType.MATCH_SLOTS:
-                return [decided, *self.slot_manager.decide_matches()]
+                return [decided, *decide_matches(self.slot_manager, spread=self.settings.evenly_spread_out_slots)]
             case FollowUpType.CANCEL_TASKS:
                 return [decided, *self.dispatcher.jobs[subject].decide_task_cancellations()]
             case FollowUpType.COMPLETE_JOB:
@@ -281,22 +323,10 @@ class Master:
 
     def _decide_fail_allocation(self, allocation_id: str, now_ms: int) -> list[LogEvent]:
         allocation = self.slot_manager.allocations[allocation_id]
-        job, subtask = self._job_and_subtask(allocation.attempt)
+        job, subtask = self.job_and_subtask(allocation.attempt)
         kind = allocation.orphaned.partition(":")[0]
         cause = FailureCause(kind, f"{allocation.task_manager_id} no longer has {allocation.attempt} ({allocation.orphaned})")
         return [*job.decide_failure(subtask, cause, now_ms), e.SlotFreed(allocation_id)]
-
-    def _decide_slot_request_timeout(self, _value: i.SlotRequestTimeout, now_ms: int) -> list[LogEvent]:
-        overdue = self.slot_manager.overdue_request(now_ms, self.settings.slot_request_timeout_ms)
-        if overdue is None:
-            return []
-        allocation_id, request = overdue
-        job, subtask = self._job_and_subtask(request.attempt)
-        waited_ms = now_ms - request.requested_at_ms
-        registered = self.slot_manager.get_number_registered_slots()
-        message = f"no slot became free within {waited_ms} ms; {registered} slots are registered, none is free"
-        cause = FailureCause("NoResourceAvailable", message)
-        return [e.SlotRequestTimedOut(allocation_id, waited_ms), *job.decide_failure(subtask, cause, now_ms)]
 
     def _decide_restarts_due(self, due: i.RestartsDue, now_ms: int) -> list[LogEvent]:
         job = self.dispatcher.jobs.get(due.job_id)
@@ -310,10 +340,16 @@ class Master:
         """Return how many answers are kept, and since when at the longest: a request that is older is refused unread."""
         return self.settings.request_horizon, now_ms - self.settings.request_horizon_ms
 
-    def due(self, now_ms: int) -> Iterable[MasterInput]:
-        """Yield the internal inputs that are due: by the state, the settings and the time alone."""
+    def due(self, now_ms: int, leading_since_ms: int) -> Iterable[MasterInput]:
+        """Yield the internal inputs that are due: by the state, the settings, the time, and since when this master leads."""
         if self.slot_manager.overdue_request(now_ms, self.settings.slot_request_timeout_ms) is not None:
             yield i.SlotRequestTimeout()
+        settings = self.settings
+        is_started_up = settings.fail_unfulfillable_requests and now_ms - leading_since_ms >= settings.start_up_time_ms
+        if is_started_up and next(self.slot_manager.unfulfillable_requests(), None) is not None:
+            yield i.FailUnfulfillableRequests()
+        if self.blocklist.has_expired(now_ms):
+            yield i.UnblockTaskManagers()
         for job_id in [j.job_id for j in self.dispatcher.restarting() if any(at <= now_ms for at in j.restarts_due.values())]:
             yield i.RestartsDue(job_id)
         if len(self.dispatcher.ended) > self.settings.job_store_capacity:
@@ -371,12 +407,16 @@ class Master:
             e.TaskManagerRegistrationRefused: resource_manager.apply_nothing,
             e.TaskManagerDisconnected: self._apply_task_manager_gone,
             e.TaskManagerLost: self._apply_task_manager_gone,
+            e.TaskManagerBlocked: self._apply_task_manager_blocked,
+            e.TaskManagerUnblocked: self._apply_task_manager_unblocked,
             e.SlotRequested: self._apply_slot_requested,
             e.SlotAllocated: slot_manager.apply_slot_allocated,
             e.SlotOffered: slot_manager.apply_slot_offered,
             e.SlotOfferRejected: slot_manager.apply_slot_released,
             e.SlotRequestCancelled: slot_manager.apply_slot_request_ended,
             e.SlotRequestTimedOut: slot_manager.apply_slot_request_ended,
+            e.SlotRequestUnfulfillable: slot_manager.apply_slot_request_ended,
+            e.SlotRequestDeferred: slot_manager.apply_slot_request_deferred,
             e.SlotFreed: slot_manager.apply_slot_released,
             e.TaskScheduled: lambda event, at: dispatcher.job(event.job_id).apply_task_scheduled(event, at),
             e.TaskDeployed: self._apply_task_deployed,
@@ -389,7 +429,7 @@ class Master:
             e.FileUploadRequested: dispatcher.apply_file_upload_requested,
             e.FileUploaded: dispatcher.apply_file_uploaded,
             e.InputsAttempted: requests.apply_inputs_attempted,
-            e.FeatureLevelRaised: self.upkeep.apply_feature_level_raised,
+            e.FeatureLevelRaised: self._apply_feature_level_raised,
             e.SnapshotTaken: self.upkeep.apply_snapshot_taken,
             e.SnapshotConfirmed: self.upkeep.apply_snapshot_confirmed,
             e.DrillStepOrdered: self.upkeep.apply_drill_step_ordered,
@@ -399,12 +439,26 @@ class Master:
         self.blob_address = event.blob_address
         self.upkeep.leading_master_id = event.master_id
 
+    def _apply_feature_level_raised(self, event: e.FeatureLevelRaised, at_ms: int) -> None:
+        self.upkeep.apply_feature_level_raised(event, at_ms)
+        if event.from_level < SCHEDULING_LEVEL <= event.to_level:
+            self.slot_manager.begin_turns()
+
+    def _apply_task_manager_blocked(self, event: e.TaskManagerBlocked, at_ms: int) -> None:
+        self.blocklist.apply_task_manager_blocked(event, at_ms)
+        self.slot_manager.apply_blocked(event, at_ms)
+
+    def _apply_task_manager_unblocked(self, event: e.TaskManagerUnblocked, at_ms: int) -> None:
+        self.blocklist.apply_task_manager_unblocked(event, at_ms)
+        self.slot_manager.apply_blocked(event, at_ms)
+
     def _apply_follow_up_decided(self, event: e.FollowUpDecided, _at: int) -> None:
         self.follow_ups.apply_follow_up_decided(event.follow_up_type, event.subject)
 
     def _apply_task_manager_registered(self, event: e.TaskManagerRegistered, at_ms: int) -> None:
         self.resource_manager.apply_task_manager_registered(event, at_ms)
-        self.slot_manager.apply_task_manager_registered(event, at_ms)
+        blocked = event.task_manager_id in self.blocklist.task_managers
+        self.slot_manager.apply_task_manager_registered(event, at_ms, blocked=blocked)
 
     def _apply_task_manager_gone(self, event: e.TaskManagerLost | e.TaskManagerDisconnected, at_ms: int) -> None:
         self.slot_manager.apply_task_manager_gone(event, at_ms)
@@ -412,8 +466,11 @@ class Master:
         self.dispatcher.drop_uploads_of(event.instance_id)
 
     def _apply_slot_requested(self, event: e.SlotRequested, at_ms: int) -> None:
-        subtask = self.dispatcher.job(event.job_id).without_request(event)
-        self.slot_manager.apply_slot_requested(event, at_ms)
+        job = self.dispatcher.job(event.job_id)
+        subtask = job.without_request(event)
+        profile = job.execution_graph.vertices[event.vertex_id].vertex.resources
+        in_turns = self.upkeep.feature_level >= SCHEDULING_LEVEL
+        self.slot_manager.apply_slot_requested(event, at_ms, profile, in_turns=in_turns)
         subtask.allocation_id = event.allocation_id
 
     def _apply_task_deployed(self, event: e.TaskDeployed, at_ms: int) -> None:
@@ -437,6 +494,7 @@ class Master:
                 self.dispatcher,
                 self.resource_manager,
                 self.slot_manager,
+                self.blocklist,
             )
         )
 
@@ -450,10 +508,14 @@ class Master:
         self.upkeep.validate()
         self.slot_manager.validate()
         self.resource_manager.validate()
+        self.blocklist.validate()
         self.dispatcher.validate()
         registered = {t: m.instance_id for t, m in self.resource_manager.task_managers.items()}
         with_slots = {t: s.instance_id for t, s in self.slot_manager.task_managers.items()}
         require(registered == with_slots, "ResourceManager and SlotManager know different TaskManagers")
+        for task_manager_id, held in self.slot_manager.task_managers.items():
+            blocked = task_manager_id in self.blocklist.task_managers
+            require(held.blocked == blocked, f"{task_manager_id} is blocked: {held.blocked}; on the blocklist: {blocked}")
         for allocation_id, allocation in self.slot_manager.allocations.items():
             subtask = self._live_subtask(allocation.attempt)
             require(subtask is not None and subtask.allocation_id == allocation_id, f"{allocation_id} is held by no live attempt")

@@ -19,6 +19,8 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.canonical import require
 from eventflink.master.inputs import HeartbeatTimeout
+from eventflink.model.features import SCHEDULING_LEVEL
+from eventflink.model.resources import InvalidResources, ResourceProfile, checked_profile
 from eventflink.model.statuses import IllegalTransition
 
 MAX_SLOTS = 1_024
@@ -36,6 +38,8 @@ class TaskManager:
     registered_at_ms: int
     begun_at_ms: int = 0
     """By the clock of its host; 0 where it was not said."""
+    slot_profile: ResourceProfile | None = None
+    """What each of its slots has; None: it was not said."""
 
 
 @dataclass(slots=True)
@@ -51,7 +55,7 @@ class ResourceManager:
         known = self.task_managers.get(task_manager_id)
         return known is not None and known.instance_id == instance_id
 
-    def decide_registration(self, registration: TaskManagerRegistration) -> list[LogEvent]:
+    def decide_registration(self, registration: TaskManagerRegistration, feature_level: int) -> list[LogEvent]:
         """Register an instance; an older one of the same TaskManager is lost first."""
         if registration.instance_id in self.gone_instances:
             reason = self.gone_instances[registration.instance_id]
@@ -59,6 +63,10 @@ class ResourceManager:
         if not registration.task_manager_id or not registration.instance_id or not 1 <= registration.slot_count <= MAX_SLOTS:
             reason = f"a TaskManager needs an id, an instance id and 1 to {MAX_SLOTS} slots, not {registration.slot_count}"
             return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, reason)]
+        try:
+            profile = checked_profile(registration.slot_profile) if feature_level >= SCHEDULING_LEVEL else None
+        except InvalidResources as error:
+            return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, f"its slot profile: {error}")]
         events: list[LogEvent] = []
         older = self.task_managers.get(registration.task_manager_id)
         if older is not None and 0 < registration.begun_at_ms < older.begun_at_ms:
@@ -67,14 +75,16 @@ class ResourceManager:
         if older is not None and older.instance_id != registration.instance_id:
             reason = f"replaced by its new instance {registration.instance_id}"
             events.append(TaskManagerLost(registration.task_manager_id, older.instance_id, reason))
+        same = older if older is not None and older.instance_id == registration.instance_id else None
         events.append(
             TaskManagerRegistered(
                 registration.task_manager_id,
                 registration.instance_id,
                 registration.host,
                 registration.process_id,
-                registration.slot_count if older is None or older.instance_id != registration.instance_id else older.slot_count,
-                registration.begun_at_ms if older is None or older.instance_id != registration.instance_id else older.begun_at_ms,
+                registration.slot_count if same is None else same.slot_count,
+                registration.begun_at_ms if same is None else same.begun_at_ms,
+                profile if same is None else same.slot_profile,
             )
         )
         return events
@@ -105,7 +115,7 @@ class ResourceManager:
             raise IllegalTransition(f"{event.task_manager_id} cannot have {event.slot_count} slots")
         if not self.is_current(event.task_manager_id, event.instance_id):
             self.task_managers[event.task_manager_id] = TaskManager(
-                event.instance_id, event.host, event.process_id, event.slot_count, at_ms, event.begun_at_ms
+                event.instance_id, event.host, event.process_id, event.slot_count, at_ms, event.begun_at_ms, event.slot_profile
             )
 
     def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected, _at: int) -> None:

@@ -1,72 +1,47 @@
 """The SlotManager: every slot of the cluster, the requests that wait for one, and the allocations that hold one.
 
-A slot goes FREE → PENDING (SlotAllocated) → ALLOCATED (SlotOffered) → FREE (SlotFreed). Requests are matched in the order in
-which they came, each to a free slot of the TaskManager that has the most of them, so that work is spread evenly. Matching
-costs by the number of matches, not by the size of the cluster.
+A slot goes FREE → PENDING (SlotAllocated) → ALLOCATED (SlotOffered) → FREE (SlotFreed). A request gets a slot whose profile has room
+for what it asks; which request is next is in `slot_requests.py`, which slot it gets in `free_slots.py`, why others wait in `deferrals.py`,
+and `slot_matching.py` decides on all of it.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 
 from eventflink.events.log_events import (
-    LogEvent,
     SlotAllocated,
     SlotFreed,
     SlotOffered,
     SlotOfferRejected,
     SlotRequestCancelled,
+    SlotRequestDeferred,
     SlotRequested,
     SlotRequestTimedOut,
-    TaskDeployed,
+    SlotRequestUnfulfillable,
+    TaskManagerBlocked,
     TaskManagerDisconnected,
     TaskManagerLost,
     TaskManagerRegistered,
     TaskManagerReportReconciled,
+    TaskManagerUnblocked,
 )
-from eventflink.master.canonical import DERIVED, require
+from eventflink.master.canonical import DERIVED
+from eventflink.master.deferrals import Deferrals
 from eventflink.master.follow_ups import FollowUps
+from eventflink.master.free_slots import Levels, count_free
+from eventflink.master.slot_invariants import validate_slots
+from eventflink.master.slot_requests import Asked, RequestQueues, SlotRequest
+from eventflink.master.slots import Allocation, ProfileTotals, Slot, TaskManagerSlots, Totals
 from eventflink.model.attempts import AttemptId
-from eventflink.model.statuses import SLOT_TRANSITIONS, FollowUpType, IllegalTransition, SlotState, check_transition
-
-MATCH_BATCH = 256
-"""How many requests one decision matches at most; the rest follows in the next (P10a)."""
-
-
-@dataclass(slots=True)
-class Slot:
-    """One slot of a TaskManager."""
-
-    state: SlotState = SlotState.FREE
-    allocation_id: str = ""
-
-
-@dataclass(slots=True)
-class TaskManagerSlots:
-    """All slots of one registered instance."""
-
-    instance_id: str
-    slots: list[Slot]
-    free: dict[int, None]
-
-
-@dataclass(slots=True)
-class SlotRequest:
-    """An attempt that waits for a slot."""
-
-    attempt: AttemptId
-    requested_at_ms: int
-
-
-@dataclass(slots=True)
-class Allocation:
-    """An attempt that has a slot, or had one on an instance that is lost until its failure is decided."""
-
-    attempt: AttemptId
-    task_manager_id: str
-    instance_id: str
-    slot_index: int
-    orphaned: str = ""
+from eventflink.model.resources import ResourceProfile, fits
+from eventflink.model.statuses import (
+    SLOT_TRANSITIONS,
+    FollowUpType,
+    IllegalTransition,
+    SlotRequestDeferralReason,
+    SlotState,
+    check_transition,
+)
 
 
 @dataclass(slots=True)
@@ -76,10 +51,18 @@ class SlotManager:
     follow_ups: FollowUps = field(metadata=DERIVED)
     task_managers: dict[str, TaskManagerSlots] = field(default_factory=dict)
     pending: dict[str, SlotRequest] = field(default_factory=dict)
+    """In the order in which they came."""
     allocations: dict[str, Allocation] = field(default_factory=dict)
     next_allocation: int = 1
-    by_free_count: dict[int, dict[str, None]] = field(default_factory=dict)
-    """TaskManagers by how many free slots they have; none with zero."""
+    by_free_count: Levels = field(default_factory=dict)
+    """TaskManagers whose slots have no profile, by how many of them are free; none with zero, none that is blocked."""
+    by_profile: dict[ResourceProfile, Levels] = field(default_factory=dict)
+    """The same for those that have one."""
+    served_round: int = 0
+    """The highest round of a request that got a slot."""
+    deferrals: Deferrals = field(default_factory=Deferrals)
+    queues: RequestQueues = field(default_factory=RequestQueues, metadata=DERIVED)
+    totals: Totals = field(default_factory=dict, metadata=DERIVED)
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -90,35 +73,59 @@ class SlotManager:
             yield f"allocation-{number}"
             number += 1
 
-    def decide_matches(self) -> list[LogEvent]:
-        """Match a batch of pending requests to free slots."""
-        events: list[LogEvent] = []
-        requests = zip(range(MATCH_BATCH), self.pending.items(), self._slots_most_free_first(), strict=False)
-        for _, (allocation_id, request), (task_manager_id, instance_id, slot_index) in requests:
-            attempt = request.attempt
-            events.append(SlotAllocated(allocation_id, task_manager_id, instance_id, slot_index))
-            events.append(TaskDeployed(attempt.job_id, attempt.vertex_id, attempt.subtask_index, attempt.attempt, allocation_id))
-        return events
-
-    def _slots_most_free_first(self) -> Iterator[tuple[str, str, int]]:
-        """Yield (TaskManager, instance, slot index): at each step one of the TaskManagers with the most slots left."""
-        carried: list[Iterator[tuple[str, str, int]]] = []
-        for count in range(max(self.by_free_count, default=0), 0, -1):
-            level: list[Iterator[tuple[str, str, int]]] = []
-            for slots in chain(carried, map(self._free_slots_of, self.by_free_count.get(count, ()))):
-                yield next(slots)
-                level.append(slots)
-            carried = level
-
-    def _free_slots_of(self, task_manager_id: str) -> Iterator[tuple[str, str, int]]:
-        held = self.task_managers[task_manager_id]
-        return iter([(task_manager_id, held.instance_id, index) for index in held.free])
+    def offered(self) -> Iterator[tuple[ResourceProfile | None, Levels]]:
+        """Yield the TaskManagers with free slots that are given away, by what the slots have."""
+        yield None, self.by_free_count
+        yield from self.by_profile.items()
 
     def overdue_request(self, now_ms: int, timeout_ms: int) -> tuple[str, SlotRequest] | None:
         """Return the oldest pending request if it has waited too long (all wait equally long)."""
         for allocation_id, request in self.pending.items():
             return (allocation_id, request) if now_ms - request.requested_at_ms >= timeout_ms else None
         return None
+
+    def unfulfillable_requests(self) -> Iterator[str]:
+        """Yield of each job one request, the oldest of its profile, that no registered slot can ever satisfy.
+
+        While no TaskManager is registered nothing is known of what the cluster has, and no request is unfulfillable.
+        """
+        found: set[str] = set()
+        for profile in self.deferrals.profiles_deferred_for(SlotRequestDeferralReason.NO_FITTING_SLOT):
+            for job_id in self.deferrals.jobs_of(profile):
+                if job_id not in found:
+                    found.add(job_id)
+                    yield next(iter(self.queues.waiting(job_id, profile)))
+
+    def describe_wait(self, profile: Asked) -> str:
+        """Return `why_waiting` in words."""
+        registered = self.get_number_registered_slots()
+        match self.why_waiting(profile):
+            case SlotRequestDeferralReason.NO_TASK_MANAGER:
+                return "no TaskManager is registered"
+            case SlotRequestDeferralReason.NO_FITTING_SLOT:
+                return f"none of the {registered} registered slots has room for {profile}"
+            case SlotRequestDeferralReason.TASK_MANAGERS_BLOCKED:
+                return "no slot is free on a TaskManager that is not blocked"
+            case SlotRequestDeferralReason.NO_FREE_SLOT:
+                fitting = sum(totals.slots for offered, totals in self.totals.items() if fits(offered, profile))
+                what = "registered slots" if fitting == registered else f"slots that have room for {profile}"
+                return f"all {fitting} {what} are taken"
+
+    def why_waiting(self, profile: Asked) -> SlotRequestDeferralReason:
+        """Return why a request for this profile waits when no free slot is given to it."""
+        reasons = SlotRequestDeferralReason
+        if not self.task_managers:
+            return reasons.NO_TASK_MANAGER
+        fitting = [totals for offered, totals in self.totals.items() if fits(offered, profile)]
+        if not fitting:
+            return reasons.NO_FITTING_SLOT
+        if any(totals.blocked_free for totals in fitting) or all(totals.blocked == totals.task_managers for totals in fitting):
+            return reasons.TASK_MANAGERS_BLOCKED
+        return reasons.NO_FREE_SLOT
+
+    def has_free_slot_for(self, profile: Asked) -> bool:
+        """Tell whether a slot that fits is free now, and not blocked."""
+        return any(levels and fits(offered, profile) for offered, levels in self.offered())
 
     def held_by(self, allocation_id: str, instance_id: str) -> Allocation | None:
         """Return the allocation if this instance holds it."""
@@ -133,19 +140,33 @@ class SlotManager:
 
     def get_number_registered_slots(self) -> int:
         """Return how many slots there are."""
-        return sum(len(t.slots) for t in self.task_managers.values())
+        return sum(totals.slots for totals in self.totals.values())
+
+    def get_number_registered_slots_of(self, task_manager_id: str) -> int:
+        """Return how many slots a TaskManager has; none if it is not registered."""
+        held = self.task_managers.get(task_manager_id)
+        return len(held.slots) if held is not None else 0
 
     def get_number_free_slots(self) -> int:
-        """Return how many of them are FREE."""
-        return sum(len(t.free) for t in self.task_managers.values())
+        """Return how many of them are FREE, also those that are blocked."""
+        return sum(totals.free for totals in self.totals.values())
+
+    def get_number_free_slots_of(self, task_manager_id: str) -> int:
+        """Return how many slots of a TaskManager are FREE; none if it is not registered."""
+        held = self.task_managers.get(task_manager_id)
+        return len(held.free) if held is not None else 0
 
     def get_number_pending_slot_requests(self) -> int:
         """Return how many requests wait."""
         return len(self.pending)
 
+    def get_number_pending_slot_requests_of(self, job_id: str, profile: Asked) -> int:
+        """Return how many requests of a job for a profile wait."""
+        return len(self.queues.waiting(job_id, profile))
+
     # -- apply ----------------------------------------------------------------------------------------------------
 
-    def apply_task_manager_registered(self, event: TaskManagerRegistered, _at: int) -> None:
+    def apply_task_manager_registered(self, event: TaskManagerRegistered, _at: int, *, blocked: bool) -> None:
         """Take the slots of a new instance; the older one was lost before. Registered again: nothing changes."""
         known = self.task_managers.get(event.task_manager_id)
         if known is not None:
@@ -153,21 +174,43 @@ class SlotManager:
                 raise IllegalTransition(f"{event.task_manager_id}: instance {known.instance_id} still holds its slots")
             return
         indexes = range(event.slot_count)
-        self.task_managers[event.task_manager_id] = TaskManagerSlots(event.instance_id, [Slot() for _ in indexes], dict.fromkeys(indexes))
-        self._count_free(event.task_manager_id, 0, event.slot_count)
-        self._want_matching()
+        held = TaskManagerSlots(
+            event.instance_id, [Slot() for _ in indexes], dict.fromkeys(indexes), profile=event.slot_profile, blocked=blocked
+        )
+        self.task_managers[event.task_manager_id] = held
+        self.totals.setdefault(held.profile, ProfileTotals()).add(held)
+        self._count_free(event.task_manager_id, held, 0, event.slot_count)
+        self._reconsider()
 
     def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected, _at: int) -> None:
         """Drop the slots of an instance; its allocations wait for their failure to be decided, one by one."""
         held = self.task_managers.get(event.task_manager_id)
         if held is None or held.instance_id != event.instance_id:
             raise IllegalTransition(f"{event.task_manager_id}: the instance {event.instance_id} is not registered")
-        self._count_free(event.task_manager_id, len(held.free), 0)
+        self._count_free(event.task_manager_id, held, len(held.free), 0)
         del self.task_managers[event.task_manager_id]
+        totals = self.totals[held.profile]
+        totals.subtract(held)
+        if not totals.task_managers:
+            del self.totals[held.profile]
         for slot in held.slots:
             if slot.allocation_id:
                 self._orphan(slot.allocation_id, f"{type(event).__name__}: {event.reason}")
-        self._want_matching()
+        self._reconsider()
+
+    def apply_blocked(self, event: TaskManagerBlocked | TaskManagerUnblocked, _at: int) -> None:
+        """Take the free slots of a TaskManager out of what is given away, or put them back; it need not be registered."""
+        held = self.task_managers.get(event.task_manager_id)
+        blocked = isinstance(event, TaskManagerBlocked)
+        if held is None or held.blocked == blocked:
+            return
+        totals = self.totals[held.profile]
+        self._count_free(event.task_manager_id, held, len(held.free), 0)
+        totals.subtract(held)
+        held.blocked = blocked
+        totals.add(held)
+        self._count_free(event.task_manager_id, held, 0, len(held.free))
+        self._reconsider()
 
     def apply_report_reconciled(self, event: TaskManagerReportReconciled, _at: int) -> None:
         """Mark the allocations whose attempts their TaskManager does not have: they fail."""
@@ -177,13 +220,23 @@ class SlotManager:
         for allocation_id in event.missing:
             self._orphan(allocation_id, "AttemptMissing: its TaskExecutor does not report it")
 
-    def apply_slot_requested(self, event: SlotRequested, at_ms: int) -> None:
-        """Put a request at the end of the queue."""
+    def apply_slot_requested(self, event: SlotRequested, at_ms: int, profile: Asked, *, in_turns: bool) -> None:
+        """Put a request into its queue; `in_turns` once the cluster's feature level knows rounds, before that all are in one."""
         if event.allocation_id in self.pending or event.allocation_id in self.allocations:
             raise IllegalTransition(f"{event.allocation_id} was requested already")
         attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
-        self.pending[event.allocation_id] = SlotRequest(attempt, at_ms)
+        number = self.queues.next_round(event.job_id, profile, self.served_round, self.pending) if in_turns else 0
+        request = self.pending[event.allocation_id] = SlotRequest(attempt, at_ms, profile, number)
+        self.queues.add(event.allocation_id, request)
         self.next_allocation += 1
+        if in_turns:
+            self.deferrals.add(event.job_id, profile)
+        self._want_matching()
+
+    def begin_turns(self) -> None:
+        """Say of the requests that came before the cluster could say so why they wait."""
+        for request in self.pending.values():
+            self.deferrals.add(request.attempt.job_id, request.profile)
         self._want_matching()
 
     def apply_slot_allocated(self, event: SlotAllocated, _at: int) -> None:
@@ -196,10 +249,17 @@ class SlotManager:
             raise IllegalTransition(f"{event.task_manager_id} has no slot {event.slot_index}")
         slot = held.slots[event.slot_index]
         check_transition(SLOT_TRANSITIONS, f"{event.task_manager_id}/{event.slot_index}", slot.state, SlotState.PENDING)
-        del self.pending[event.allocation_id]
+        if held.blocked or not fits(held.profile, request.profile):
+            what = "it is blocked" if held.blocked else f"it has {held.profile}, and {request.profile} is asked for"
+            raise IllegalTransition(
+                f"{event.allocation_id} cannot have {event.task_manager_id}/{event.slot_index}: {event.task_manager_id} {what}"
+            )
+        self._end_request(event.allocation_id, request)
+        self.served_round = max(self.served_round, request.round_number)
         slot.state, slot.allocation_id = SlotState.PENDING, event.allocation_id
         del held.free[event.slot_index]
-        self._count_free(event.task_manager_id, len(held.free) + 1, len(held.free))
+        self.totals[held.profile].free -= 1
+        self._count_free(event.task_manager_id, held, len(held.free) + 1, len(held.free))
         self.allocations[event.allocation_id] = Allocation(request.attempt, event.task_manager_id, event.instance_id, event.slot_index)
         self._want_matching()
 
@@ -225,53 +285,60 @@ class SlotManager:
         check_transition(SLOT_TRANSITIONS, event.allocation_id, slot.state, SlotState.FREE)
         slot.state, slot.allocation_id = SlotState.FREE, ""
         held.free[allocation.slot_index] = None
-        self._count_free(allocation.task_manager_id, len(held.free) - 1, len(held.free))
+        self.totals[held.profile].free += 1
+        if held.blocked:
+            self.totals[held.profile].blocked_free += 1
+            self._reconsider()
+            return
+        self._count_free(allocation.task_manager_id, held, len(held.free) - 1, len(held.free))
         self._want_matching()
 
-    def apply_slot_request_ended(self, event: SlotRequestCancelled | SlotRequestTimedOut, _at: int) -> None:
+    def apply_slot_request_ended(self, event: SlotRequestCancelled | SlotRequestTimedOut | SlotRequestUnfulfillable, _at: int) -> None:
         """Take a request out of the queue."""
-        if self.pending.pop(event.allocation_id, None) is None:
+        request = self.pending.get(event.allocation_id)
+        if request is None:
             raise IllegalTransition(f"{event.allocation_id} is not pending")
+        self._end_request(event.allocation_id, request)
         self._want_matching()
+
+    def apply_slot_request_deferred(self, event: SlotRequestDeferred, _at: int) -> None:
+        """Take note that it was said why requests of a job wait."""
+        if event.reason is not self.why_waiting(event.resource_profile):
+            raise IllegalTransition(f"{event} does not fit: the reason is {self.why_waiting(event.resource_profile)}")
+        self.deferrals.tell(event.job_id, event.resource_profile, event.reason)
+        if self.deferrals.untold:
+            self._want_matching()
+
+    def _end_request(self, allocation_id: str, request: SlotRequest) -> None:
+        del self.pending[allocation_id]
+        if self.queues.remove(allocation_id, request):
+            self.deferrals.forget(request.attempt.job_id, request.profile)
 
     def _orphan(self, allocation_id: str, reason: str) -> None:
         self.allocations[allocation_id].orphaned = reason
         self.follow_ups.want(FollowUpType.FAIL_ALLOCATION, allocation_id, wanted=True)
 
-    def _count_free(self, task_manager_id: str, before: int, after: int) -> None:
-        if before:
-            level = self.by_free_count[before]
-            del level[task_manager_id]
-            if not level:
-                del self.by_free_count[before]
-        if after:
-            self.by_free_count.setdefault(after, {})[task_manager_id] = None
+    def _count_free(self, task_manager_id: str, held: TaskManagerSlots, before: int, after: int) -> None:
+        if held.blocked:
+            return
+        if held.profile is None:
+            count_free(self.by_free_count, task_manager_id, before, after)
+            return
+        levels = self.by_profile.setdefault(held.profile, {})
+        count_free(levels, task_manager_id, before, after)
+        if not levels:
+            del self.by_profile[held.profile]
+
+    def _reconsider(self) -> None:
+        """Look after a change of what there is whether somebody waits for another reason now."""
+        self.deferrals.reconsider(self.why_waiting)
+        self._want_matching()
 
     def _want_matching(self) -> None:
-        self.follow_ups.want(FollowUpType.MATCH_SLOTS, "", wanted=bool(self.pending) and bool(self.by_free_count))
+        has_free = bool(self.by_free_count) or bool(self.by_profile)
+        wanted = (bool(self.pending) and has_free) or bool(self.deferrals.untold)
+        self.follow_ups.want(FollowUpType.MATCH_SLOTS, "", wanted=wanted)
 
     def validate(self) -> None:
         """Check slots, allocations and indexes against each other."""
-        occupied = {}
-        for task_manager_id, held in self.task_managers.items():
-            for index, slot in enumerate(held.slots):
-                place = f"{task_manager_id}/{index}"
-                require((slot.state is SlotState.FREE) == (not slot.allocation_id), f"{place} is {slot.state} with '{slot.allocation_id}'")
-                require((slot.state is SlotState.FREE) == (index in held.free), f"{place} is {slot.state}, but its index says otherwise")
-                if slot.allocation_id:
-                    require(slot.allocation_id not in occupied, f"{slot.allocation_id} holds two slots")
-                    occupied[slot.allocation_id] = (task_manager_id, held.instance_id, index)
-            counted = task_manager_id in self.by_free_count.get(len(held.free), {})
-            require(counted == bool(held.free), f"{task_manager_id} is not counted by its free slots")
-        require(
-            sum(map(len, self.by_free_count.values())) == sum(bool(t.free) for t in self.task_managers.values()), "free counts are stale"
-        )
-        attempts: set[AttemptId] = set()
-        for allocation_id, allocation in self.allocations.items():
-            place_held = (allocation.task_manager_id, allocation.instance_id, allocation.slot_index)
-            require(allocation.orphaned != "" or occupied.get(allocation_id) == place_held, f"{allocation_id} does not hold {place_held}")
-            require(allocation.attempt not in attempts, f"{allocation.attempt} has two allocations")
-            attempts.add(allocation.attempt)
-        require(set(occupied) <= set(self.allocations), "a slot is held by an allocation that is not there")
-        for request in self.pending.values():
-            require(request.attempt not in attempts, f"{request.attempt} waits for a slot and has one")
+        validate_slots(self)

@@ -10,11 +10,22 @@ import socket
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from eventflink.model.metric_settings import MetricScope, read_ports, scope_labels
+from eventflink.model.resources import ResourceProfile, parse_cpu_cores, parse_extended_resources, parse_memory_size, profile_of
 from eventflink.model.statuses import RestartStrategyType
 
 
@@ -25,6 +36,16 @@ class ConfigurationError(Exception):
 FACTORY_PATTERN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
+_METRIC_SCOPES = {
+    "metrics_scope_jm": MetricScope.JOBMANAGER,
+    "metrics_scope_job": MetricScope.JOB,
+    "metrics_scope_tm": MetricScope.TASKMANAGER,
+    "metrics_scope_task": MetricScope.TASK,
+}
+
+
+MemorySize = Annotated[int, BeforeValidator(parse_memory_size)]
+
 
 class Configuration(BaseModel):
     """Every key of eventflink.yaml."""
@@ -33,7 +54,9 @@ class Configuration(BaseModel):
 
     cluster_id: str = Field("eventflink", alias="cluster.id", description="Names the cell: the prefix of its topics.")
     bootstrap_servers: str = Field(
-        "", alias="bootstrap.servers", description="The Kafka cluster. Empty: `up` and `demo` start a broker of their own."
+        "",
+        alias="bootstrap.servers",
+        description="The Kafka cluster. Empty: `up`, `cluster start` and `demo` start a broker of their own.",
     )
     schema_registry_url: str = Field(
         "", alias="schema.registry.url", description="Confluent-compatible registry; inbound topics then take its wire format too."
@@ -134,6 +157,23 @@ class Configuration(BaseModel):
     task_manager_id: str = Field("", alias="taskmanager.id", description="Names this TaskExecutor over restarts. Default: host and random.")
     task_manager_host: str = Field("", alias="taskmanager.host", description="This host's name. Default: what the system says.")
     slots: int = Field(2, alias="taskmanager.numberOfTaskSlots", ge=1, le=1024, description="How many tasks run at once.")
+    cpu_cores: Annotated[int, BeforeValidator(parse_cpu_cores)] = Field(
+        0,
+        alias="taskmanager.cpu.cores",
+        description="Processors that its tasks may count on, such as 4 or 0.5; the slots share them equally. 0: not said.",
+    )
+    task_heap_memory: MemorySize = Field(
+        0, alias="taskmanager.memory.task.heap.size", description="Memory for its tasks' own objects, such as 4g; likewise."
+    )
+    task_off_heap_memory: MemorySize = Field(
+        0, alias="taskmanager.memory.task.off-heap.size", description="Memory that its tasks take elsewhere; likewise."
+    )
+    managed_memory: MemorySize = Field(
+        0, alias="taskmanager.memory.managed.size", description="Memory that Spark manages for its tasks; likewise."
+    )
+    external_resources: str = Field(
+        "", alias="taskmanager.external-resources", description="Whatever else its tasks may count on, such as gpu=2,fpga=1; likewise."
+    )
     spark_remote: str = Field(
         "", alias="spark.remote", description="A Spark Connect address, sc://host:port. Empty: a local server that this host shares."
     )
@@ -155,11 +195,112 @@ class Configuration(BaseModel):
     slot_request_timeout_ms: int = Field(
         300_000, alias="slot.request.timeout", ge=100, description="After this long without a slot the attempt fails."
     )
+    evenly_spread_out_slots: bool = Field(
+        True,  # noqa: FBT003 - a default, not an argument
+        alias="cluster.evenly-spread-out-slots",
+        description="Whether a task goes to the TaskManager with the most free slots, or with the fewest (of the smallest that fits).",
+    )
+    fail_unfulfillable_requests: bool = Field(
+        True,  # noqa: FBT003 - a default, not an argument
+        alias="resourcemanager.standalone.fail-unfulfillable-requests",
+        description="Whether an attempt fails at once, after the start-up time, if no registered slot has room for what it asks.",
+    )
+    start_up_time_ms: int = Field(
+        -1,
+        alias="resourcemanager.standalone.start-up-time",
+        ge=-1,
+        description="For so long after a master became the leader TaskManagers may still come. -1: as slot.request.timeout.",
+    )
     restart_strategy: RestartStrategyType = Field(
         RestartStrategyType.NONE, alias="restart-strategy.type", description="For graphs that name none: none or fixed-delay."
     )
     restart_attempts: int = Field(1, alias="restart-strategy.fixed-delay.attempts", ge=0, description="Restarts of one job.")
     restart_delay_ms: int = Field(1000, alias="restart-strategy.fixed-delay.delay", ge=0, description="Before each restart.")
+
+    pid_directory: Path | None = Field(
+        None,
+        alias="env.pid.dir",
+        description="Pid files of the daemons of `cluster start`; a directory of this host alone. Default: below data.directory.",
+    )
+    log_directory: Path | None = Field(None, alias="env.log.dir", description="Logs of these daemons. Default: below data.directory.")
+    old_logs: int = Field(
+        5, alias="env.log.max", ge=0, le=100, description="How many earlier logs of a daemon are kept, as .1, .2, …; the newest is .1."
+    )
+    ssh_command: str = Field("ssh", alias="env.ssh.command", min_length=1, description="How `cluster` reaches hosts that are not this one.")
+    ssh_options: str = Field("", alias="env.ssh.opts", description="Further options of that command; they come before its own.")
+    remote_directory: str = Field(
+        "", alias="env.remote.directory", description="Where `eventflink` is started on another host. Default: the directory here."
+    )
+    remote_program: str = Field(
+        "", alias="env.remote.program", description="The command line of `eventflink` on another host. Default: the same as here."
+    )
+    start_timeout_ms: int = Field(
+        90_000, alias="cluster.start-timeout", ge=1000, description="How long `cluster start` waits until a daemon has joined the cluster."
+    )
+    stop_timeout_ms: int = Field(
+        30_000, alias="cluster.stop-timeout", ge=100, description="How long a daemon has for its orderly end before it is killed."
+    )
+    metrics_ports: str = Field(
+        "",
+        alias="metrics.reporter.prom.port",
+        description="Where a process serves its metrics to Prometheus: a port, a range of which it takes the first free one, or 0 for any. "
+        "Empty: nowhere.",
+    )
+    metrics_bind_host: str = Field(
+        "127.0.0.1", alias="metrics.reporter.prom.bind-host", description="The interface on which it serves them, without authentication."
+    )
+    metrics_scope_jm: str = Field(
+        "<cluster_id>.<host>.jobmanager.<jm_id>", alias="metrics.scope.jm", description="The labels of a master's metrics."
+    )
+    metrics_scope_job: str = Field(
+        "<cluster_id>.<host>.jobmanager.<jm_id>.<job_id>.<job_name>",
+        alias="metrics.scope.jm-job",
+        description="The labels of the metrics of a live job.",
+    )
+    metrics_scope_tm: str = Field(
+        "<cluster_id>.<host>.taskmanager.<tm_id>", alias="metrics.scope.tm", description="The labels of a TaskExecutor's metrics."
+    )
+    metrics_scope_task: str = Field(
+        "<cluster_id>.<host>.taskmanager.<tm_id>.<job_id>.<task_id>.<subtask_index>.<task_attempt_num>",
+        alias="metrics.scope.task",
+        description="The labels of the metrics of a running task.",
+    )
+    metrics_max_jobs: int = Field(
+        100,
+        alias="metrics.max-jobs",
+        ge=0,
+        le=10_000,
+        description="So many live jobs have metrics of their own, the oldest first.",
+    )
+    metrics_system_resource: bool = Field(
+        True,  # noqa: FBT003 - a default, not an argument
+        alias="metrics.system-resource",
+        description="Whether a process tells of its host as well: processors, memory, the disk of data.directory.",
+    )
+    thread_dump_enabled: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="metrics.thread-dump.enabled",
+        description="Whether who reaches the metrics may see the stacks of all threads.",
+    )
+    profiler_enabled: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="metrics.profiler.enabled",
+        description="Whether who reaches the metrics may have the process profile itself for a while.",
+    )
+    profiler_max_duration_ms: int = Field(
+        60_000, alias="metrics.profiler.max-duration", ge=1000, le=600_000, description="The longest while of that."
+    )
+
+    @field_validator("external_resources")
+    @classmethod
+    def _check_external_resources(cls, value: str) -> str:
+        parse_extended_resources(value)
+        return value
+
+    @model_validator(mode="after")
+    def _check_profile(self) -> Self:
+        self.total_profile  # noqa: B018 - it raises
+        return self
 
     @field_validator("restart_strategy", mode="before")
     @classmethod
@@ -171,6 +312,23 @@ class Configuration(BaseModel):
     def _check_high_availability(cls, value: str) -> str:
         if value not in ("kafka", "none", "zookeeper") and not FACTORY_PATTERN.fullmatch(value):
             raise ValueError(f"'{value}' is no election: kafka, none, zookeeper, or package.module:Factory")
+        return value
+
+    @field_validator("metrics_ports", mode="before")
+    @classmethod
+    def _read_metrics_ports(cls, value: object) -> object:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value  # YAML reads a single port as a number.
+
+    @field_validator("metrics_ports")
+    @classmethod
+    def _check_metrics_ports(cls, value: str) -> str:
+        read_ports(value)
+        return value
+
+    @field_validator("metrics_scope_jm", "metrics_scope_job", "metrics_scope_tm", "metrics_scope_task")
+    @classmethod
+    def _check_metrics_scope(cls, value: str, info: ValidationInfo) -> str:
+        scope_labels(_METRIC_SCOPES[info.field_name or ""], value)
         return value
 
     @field_validator("cluster_id", "master_id", "task_manager_id")
@@ -197,9 +355,31 @@ class Configuration(BaseModel):
         return self
 
     @property
+    def metric_labels(self) -> dict[MetricScope, tuple[str, ...]]:
+        """Which variables are labels, by scope."""
+        return {scope: scope_labels(scope, getattr(self, name)) for name, scope in _METRIC_SCOPES.items()}
+
+    @property
     def loss_timeout_ms(self) -> int:
         """After this much silence a TaskManager is lost."""
         return self.heartbeat_interval_ms * self.heartbeat_misses
+
+    @property
+    def total_profile(self) -> ResourceProfile | None:
+        """What all slots of a TaskExecutor have together; None: nothing was said."""
+        return profile_of(
+            cpu_millicores=self.cpu_cores,
+            task_heap_bytes=self.task_heap_memory,
+            task_off_heap_bytes=self.task_off_heap_memory,
+            managed_bytes=self.managed_memory,
+            extended_resources=parse_extended_resources(self.external_resources),
+        )
+
+    @property
+    def slot_profile(self) -> ResourceProfile | None:
+        """What each slot of a TaskExecutor has: an equal share of the whole, rounded down."""
+        total = self.total_profile
+        return total.divided_by(self.slots) if total is not None else None
 
     @property
     def data_path(self) -> Path:
@@ -215,6 +395,16 @@ class Configuration(BaseModel):
     def working_path(self) -> Path:
         """Where the data sets of jobs are, absolute."""
         return (self.working_directory or self.data_path / "jobs").expanduser().absolute()
+
+    @property
+    def pid_path(self) -> Path:
+        """Where the pid files of this cluster's daemons are, absolute."""
+        return (self.pid_directory or self.data_path / "run" / "pids").expanduser().absolute() / self.cluster_id
+
+    @property
+    def log_path(self) -> Path:
+        """Where the logs of this cluster's daemons are, absolute."""
+        return (self.log_directory or self.data_path / "logs").expanduser().absolute() / self.cluster_id
 
     @property
     def host(self) -> str:
@@ -245,7 +435,8 @@ def _flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 KEYS: dict[str, str] = {field.alias or name: name for name, field in Configuration.model_fields.items()}
 
 
-def _unknown(key: str) -> str:
+def explain_unknown(key: str) -> str:
+    """Return what is said of a key that does not exist: with the nearest one that does."""
     near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.4)
     return f"unknown configuration key '{key}'" + (f"; did you mean '{near[0]}'?" if near else "")
 
@@ -260,13 +451,29 @@ def build_configuration(values: Mapping[str, Any], source: str) -> Configuration
     flat = _flatten(values)
     for key in flat:
         if key not in KEYS:
-            raise ConfigurationError(f"{source}: {_unknown(key)}")
+            raise ConfigurationError(f"{source}: {explain_unknown(key)}")
     try:
         return Configuration.model_validate(flat)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(p) for p in first["loc"])
         raise ConfigurationError(f"{source}: {key + ': ' if key else ''}{first['msg'].removeprefix('Value error, ')}") from error
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """Return what a YAML file says, by dotted keys, not yet validated.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or is no mapping.
+
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error}") from error
+    if document is not None and not isinstance(document, Mapping):
+        raise ConfigurationError(f"{path}: the document must be a mapping of keys to values, not {type(document).__name__}")
+    return _flatten(document or {})
 
 
 def load_configuration(path: Path | None, overrides: Mapping[str, str]) -> Configuration:
@@ -280,16 +487,10 @@ def load_configuration(path: Path | None, overrides: Mapping[str, str]) -> Confi
     source = "configuration"
     if path is not None:
         source = str(path)
-        try:
-            document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigurationError(f"{path}: cannot be read: {error}") from error
-        if document is not None and not isinstance(document, Mapping):
-            raise ConfigurationError(f"{path}: the document must be a mapping of keys to values, not {type(document).__name__}")
-        values = _flatten(document or {})
+        values = read_values(path)
     for key, text in overrides.items():
         if key not in KEYS:
-            raise ConfigurationError(f"-D {key}: {_unknown(key)}")
+            raise ConfigurationError(f"-D {key}: {explain_unknown(key)}")
         values[key] = text
         source = f"{source} with -D {key}" if len(overrides) == 1 else source
     return build_configuration(values, source)

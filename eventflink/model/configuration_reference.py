@@ -7,17 +7,19 @@
 import sys
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from eventflink.model.configuration import Configuration
 from eventflink.model.generated_page import write_page
+from eventflink.model.resources import parse_cpu_cores, parse_memory_size
 
 _COMMAND: Final = "python -m eventflink.model.configuration_reference --write docs/configuration.md"
 
@@ -26,13 +28,15 @@ _INTRODUCTION: Final = f"""\
 
 <!-- Generated from eventflink/model/configuration.py: do not edit this page, run `{_COMMAND}`. -->
 
-A process reads one YAML file, named by `-c FILE` or by the environment variable `EVENTFLINK_CONFIG`; without one, all defaults hold. Keys
-are written flat (`heartbeat.interval: 1000`) or nested; `-D key=value` on the command line comes before the file. `--bootstrap` and
-`--cluster-id` are short for the two keys of that name. An unknown key, or a value of the wrong type or out of its bounds, is an error that
-names the key, and for an unknown key the nearest known one; nothing is started then.
+A process reads one YAML file: the one that `-c` or the environment variable `EVENTFLINK_CONFIG` names, or `eventflink.yaml` in a
+directory named so or by `EVENTFLINK_CONF_DIR`, or else `./conf/eventflink.yaml` if there is one; without any, all defaults hold.
+`eventflink config` shows what holds, and where it comes from. Keys are written flat (`heartbeat.interval: 1000`) or nested; `-D
+key=value` on the command line comes before the file. `--bootstrap` and `--cluster-id` are short for the two keys of that name. An unknown
+key, or a value of the wrong type or out of its bounds, is an error that names the key, and for an unknown key the nearest known one;
+nothing is started then.
 
-Durations are whole milliseconds, sizes are bytes. [conf/eventflink.yaml](../conf/eventflink.yaml) holds every key with its default,
-commented out.
+Durations are whole milliseconds. Sizes are bytes, or a whole number with `k`, `m`, `g` or `t` behind it (`512m`).
+[conf/eventflink.yaml](../conf/eventflink.yaml) holds every key with its default, commented out.
 
 """
 
@@ -57,8 +61,15 @@ def _type_of(annotation: Any) -> str:
     return {str: "text", int: "integer", Path: "path"}.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 
-def _default_of(field: FieldInfo) -> str:
-    value = field.default
+_PARSED: Final = {parse_memory_size: "size", parse_cpu_cores: "number"}
+
+
+def _parsed_type(field: FieldInfo) -> str:
+    """Return what a person calls a value that is read from a text; "" for the others."""
+    return next((_PARSED[m.func] for m in field.metadata if isinstance(m, BeforeValidator) and m.func in _PARSED), "")
+
+
+def _shown(value: Any) -> str:
     if value is PydanticUndefined:
         return "none: it must be given"
     if value is None or value == "":
@@ -86,13 +97,34 @@ def _bounds_of(field: FieldInfo) -> str:
     return f"`{pattern}`" if pattern else ""
 
 
+class DescribedKey(NamedTuple):
+    """What there is to say about a key."""
+
+    key: str
+    type_name: str
+    default: Any
+    bounds: str
+    meaning: str
+
+
+def describe_keys() -> Iterator[DescribedKey]:
+    """Yield every key, in the order of the model."""
+    for name, field in Configuration.model_fields.items():
+        yield DescribedKey(
+            field.alias or name,
+            _parsed_type(field) or _type_of(field.annotation),
+            field.default,
+            _bounds_of(field),
+            field.description or "",
+        )
+
+
 def render() -> str:
     """Return the page."""
     lines = ["| key | type | default | bounds | meaning |", "|---|---|---|---|---|"]
-    for name, field in Configuration.model_fields.items():
-        key = field.alias or name
-        meaning = (field.description or "").replace("|", "\\|")
-        lines.append(f"| `{key}` | {_type_of(field.annotation)} | {_default_of(field)} | {_bounds_of(field)} | {meaning} |")
+    for described in describe_keys():
+        meaning = described.meaning.replace("|", "\\|")
+        lines.append(f"| `{described.key}` | {described.type_name} | {_shown(described.default)} | {described.bounds} | {meaning} |")
     return _INTRODUCTION + "\n".join(lines) + "\n" + _RULES
 
 

@@ -13,7 +13,8 @@ UPKEEP_LEVEL: Final = 2
 """InputsAttempted, SnapshotTaken, SnapshotConfirmed, DrillStepOrdered; FeatureLevelRaised itself announces it."""
 
 SCHEDULING_LEVEL: Final = 3
-"""When an instance of a TaskManager began."""
+"""When an instance of a TaskManager began; resource profiles of slots and vertices; SlotRequestDeferred, SlotRequestUnfulfillable,
+TaskManagerBlocked, TaskManagerUnblocked; slot requests in turns between jobs."""
 
 FEATURE_LEVEL: Final = SCHEDULING_LEVEL
 """The newest level that this version can read and write."""

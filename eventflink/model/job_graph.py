@@ -6,6 +6,7 @@ These classes mirror the schemas of the same names; a test holds the two togethe
 
 from dataclasses import dataclass
 
+from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
 
 
@@ -28,6 +29,8 @@ class JobVertex:
     parallelism: int = 1
     max_parallelism: int = 128
     parameters_json: str = "{}"
+    resources: ResourceProfile | None = None
+    """What each subtask asks of its slot; None: any slot will do."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -20,16 +20,19 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex, RestartStrategy
+from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
 
 MAX_VERTICES: Final = 1_000
 MAX_PARALLELISM: Final = 4_096
 MAX_SUBTASKS: Final = 10_000
 MAX_NESTING: Final = 100
+MAX_PROFILES: Final = 16
+"""How many different resources the vertices of one job may ask for: matching costs by how many different ones wait."""
 CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 _CALLABLE = re.compile(CALLABLE_PATTERN)
@@ -40,6 +43,37 @@ class InvalidJobGraph(Exception):
 
 
 Name = Annotated[str, Field(pattern=_NAME)]
+
+
+MemorySize = Annotated[int, BeforeValidator(parse_memory_size)]
+CpuCores = Annotated[int, BeforeValidator(parse_cpu_cores)]
+
+
+class ResourcesDocument(BaseModel):
+    """What each subtask of a vertex asks of its slot."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cpu_cores: CpuCores = 0
+    task_heap_memory: MemorySize = 0
+    task_off_heap_memory: MemorySize = 0
+    managed_memory: MemorySize = 0
+    extended_resources: dict[str, Annotated[int, Field(strict=True)]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.to_record()
+        return self
+
+    def to_record(self) -> ResourceProfile | None:
+        """Return the core's record; None if nothing is asked for."""
+        return profile_of(
+            cpu_millicores=self.cpu_cores,
+            task_heap_bytes=self.task_heap_memory,
+            task_off_heap_bytes=self.task_off_heap_memory,
+            managed_bytes=self.managed_memory,
+            extended_resources=self.extended_resources.items(),
+        )
 
 
 class VertexDocument(BaseModel):
@@ -53,6 +87,7 @@ class VertexDocument(BaseModel):
     parallelism: int = Field(1, ge=1, le=MAX_PARALLELISM)
     max_parallelism: int = Field(128, ge=1, le=32_768)
     parameters: dict[str, Any] = Field(default_factory=dict)
+    resources: ResourcesDocument | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -75,6 +110,7 @@ class VertexDocument(BaseModel):
             parallelism=self.parallelism,
             max_parallelism=self.max_parallelism,
             parameters_json=canonical_json(self.parameters),
+            resources=self.resources.to_record() if self.resources is not None else None,
         )
 
 
@@ -149,9 +185,7 @@ def _check_graph(graph: JobGraphDocument) -> None:
         if vertex.id in vertices:
             raise ValueError(f"two vertices have the id '{vertex.id}'")
         vertices[vertex.id] = vertex
-    subtasks = sum(v.parallelism for v in graph.vertices)
-    if subtasks > MAX_SUBTASKS:
-        raise ValueError(f"{subtasks} subtasks are more than the {MAX_SUBTASKS} that one job may have")
+    _check_bounds(graph)
     seen: set[tuple[str, str]] = set()
     for number, edge in enumerate(graph.edges):
         for end, vertex_id in (("from", edge.source), ("to", edge.target)):
@@ -165,6 +199,15 @@ def _check_graph(graph: JobGraphDocument) -> None:
             raise ValueError(f"edges[{number}]: ship: forward needs equal parallelism of '{edge.source}' and '{edge.target}'")
     if cycle := _find_cycle(graph):
         raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
+
+
+def _check_bounds(graph: JobGraphDocument) -> None:
+    subtasks = sum(v.parallelism for v in graph.vertices)
+    if subtasks > MAX_SUBTASKS:
+        raise ValueError(f"{subtasks} subtasks are more than the {MAX_SUBTASKS} that one job may have")
+    profiles = {v.resources.to_record() for v in graph.vertices if v.resources is not None}
+    if len(profiles) > MAX_PROFILES:
+        raise ValueError(f"the vertices ask for {len(profiles)} different resources; at most {MAX_PROFILES} may be different in one job")
 
 
 def _find_cycle(graph: JobGraphDocument) -> list[str]:
@@ -200,7 +243,11 @@ def canonical_json(value: object) -> str:
 
 def graph_digest(graph: JobGraph) -> str:
     """Return the SHA-256 of a graph's canonical form, in hexadecimal."""
-    return hashlib.sha256(canonical_json(dataclasses.asdict(graph)).encode()).hexdigest()
+    form = dataclasses.asdict(graph)
+    for vertex in form["vertices"]:
+        if vertex["resources"] is None:  # As graphs were before they could ask for resources: what was submitted once stays known.
+            del vertex["resources"]
+    return hashlib.sha256(canonical_json(form).encode()).hexdigest()
 
 
 def describe_errors(error: ValidationError) -> str:
@@ -271,15 +318,16 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
             parameters = json.loads(vertex.parameters_json)
         except ValueError as error:
             raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': parameters_json is not JSON: {error}") from error
-        vertices.append(
-            {
-                "id": vertex.vertex_id,
-                "sql" if vertex.task_type is TaskType.SQL else "python": vertex.task,
-                "parallelism": vertex.parallelism,
-                "max_parallelism": vertex.max_parallelism,
-                "parameters": parameters,
-            }
-        )
+        written = {
+            "id": vertex.vertex_id,
+            "sql" if vertex.task_type is TaskType.SQL else "python": vertex.task,
+            "parallelism": vertex.parallelism,
+            "max_parallelism": vertex.max_parallelism,
+            "parameters": parameters,
+        }
+        if vertex.resources is not None:
+            written["resources"] = resources_document(vertex.resources, f"vertex '{vertex.vertex_id}'")
+        vertices.append(written)
     strategy = graph.restart_strategy
     document: dict[str, Any] = {
         "name": graph.name,
@@ -294,6 +342,25 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         "code_archives": list(graph.code_archives),
     }
     return document
+
+
+def resources_document(profile: ResourceProfile, where: str) -> dict[str, Any]:
+    """Return the document of what a vertex asks for, in bytes and processors.
+
+    Raises:
+        InvalidJobGraph: it asks twice for the same.
+
+    """
+    amounts = {each.name: each.amount for each in profile.extended_resources}
+    if len(amounts) < len(profile.extended_resources):
+        raise InvalidJobGraph(f"{where}: extended_resources names a resource twice")
+    return {
+        "cpu_cores": cores_of(profile.cpu_millicores),
+        "task_heap_memory": profile.task_heap_bytes,
+        "task_off_heap_memory": profile.task_off_heap_bytes,
+        "managed_memory": profile.managed_bytes,
+        "extended_resources": amounts,
+    }
 
 
 def is_valid_job_id(job_id: str) -> bool:

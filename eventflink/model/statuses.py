@@ -117,6 +117,15 @@ class FollowUpType(UpperStrEnum):
     FAIL_ALLOCATION = auto()
 
 
+class SlotRequestDeferralReason(UpperStrEnum):
+    """Why no slot was given to a request."""
+
+    NO_TASK_MANAGER = auto()
+    NO_FITTING_SLOT = auto()
+    NO_FREE_SLOT = auto()
+    TASK_MANAGERS_BLOCKED = auto()
+
+
 class IllegalTransition(Exception):
     """A transition that its table does not list; nothing was changed."""
 

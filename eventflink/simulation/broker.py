@@ -73,8 +73,8 @@ class Broker:
         """Return a partition."""
         return self._partitions[topic, number]
 
-    def append(self, topic: Topic, number: int, key: bytes | None, value: bytes | None) -> None:
-        """Append a record, and let those who read the partition know."""
+    def append(self, topic: Topic, number: int, key: bytes | None, value: bytes | None) -> int:
+        """Append a record, and let those who read the partition know; return its timestamp."""
         partition = self._partitions[topic, number]
         record = BrokerRecord(partition.end_offset, EPOCH_MS + self.scheduler.now_us // MILLISECOND, key, value)
         partition.records.append(record)
@@ -84,6 +84,7 @@ class Broker:
             self.on_heartbeat(record)
         for listener in partition.listeners:
             listener()
+        return record.timestamp_ms
 
     def latency_us(self) -> int:
         """Return how long one way to the broker takes this time."""

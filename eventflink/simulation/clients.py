@@ -18,6 +18,7 @@ from eventflink.simulation.ledger import AcceptedAnswer
 from eventflink.simulation.observer import Observer
 from eventflink.simulation.process import Process
 from eventflink.simulation.producer import SimulatedProducer
+from eventflink.simulation.resources import Resources
 from eventflink.simulation.scheduler import LocalClock
 from eventflink.simulation.settings import SimulationSettings
 from eventflink.simulation.transcript import Transcript
@@ -44,11 +45,19 @@ class Clients:
     """All clients, on one machine; each request has its reply partition."""
 
     def __init__(
-        self, broker: Broker, clock: LocalClock, rng: Random, settings: SimulationSettings, observer: Observer, transcript: Transcript
+        self,
+        broker: Broker,
+        clock: LocalClock,
+        rng: Random,
+        settings: SimulationSettings,
+        resources: Resources,
+        observer: Observer,
+        transcript: Transcript,
     ) -> None:
         """Begin to listen for answers."""
         self._rng = rng
         self._settings = settings
+        self._resources = resources
         self._observer = observer
         self._transcript = transcript
         self._requests: dict[str, _Request] = {}
@@ -103,7 +112,7 @@ class Clients:
 
     def _submit(self) -> None:
         job_id = f"job-{len(self._jobs) + 1}"
-        graph = self._graphs[job_id] = job_documents.make_graph(self._rng, len(self._jobs) + 1)
+        graph = self._graphs[job_id] = self._resources.ask(job_documents.make_graph(self._rng, len(self._jobs) + 1))
         self._jobs.append(job_id)
         self._send_submission(job_id, graph)
 
@@ -140,6 +149,13 @@ class Clients:
             request_id, partition = self._new_request()
             value = job_documents.file_request(job_id, request_id, partition)
             self._send(_Request(request_id, Topic.COMMANDS, value, job_id, is_submission=False))
+
+    def operate(self, task_managers: list[str]) -> None:
+        """Block a TaskManager, or unblock it, as an operator does."""
+        name, duration_ms = self._resources.next_order(task_managers)
+        request_id, partition = self._new_request()
+        value = job_documents.task_manager_order(name, duration_ms, request_id, partition)
+        self._send(_Request(request_id, Topic.COMMANDS, value, name, is_submission=False))
 
     def _new_request(self) -> tuple[str, int]:
         self._number += 1

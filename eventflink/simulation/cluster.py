@@ -14,6 +14,7 @@ from eventflink.simulation.clients import Clients
 from eventflink.simulation.effects_check import EffectsCheck
 from eventflink.simulation.master_host import MasterHost
 from eventflink.simulation.observer import Observer
+from eventflink.simulation.resources import Resources
 from eventflink.simulation.scheduler import MILLISECOND, Call, LocalClock, Scheduler
 from eventflink.simulation.settings import SimulationSettings
 from eventflink.simulation.task_executor_host import TaskExecutorHost
@@ -40,14 +41,17 @@ class Seat:
 class Cluster:
     """Everything that a run simulates, except the faults."""
 
-    def __init__(self, settings: SimulationSettings, rng: Random) -> None:
+    def __init__(self, settings: SimulationSettings, rng: Random, resources: Resources) -> None:
         """Put it together and start it."""
         self.settings = settings
         self.rng = rng
+        self.resources = resources
         self.scheduler = Scheduler()
         self.transcript = Transcript(self.scheduler)
         self.master_settings = MasterSettings(
             slot_request_timeout_ms=settings.slot_request_timeout_ms,
+            evenly_spread_out_slots=resources.is_spread,
+            start_up_time_ms=settings.start_up_time_ms,
             job_store_capacity=settings.job_store_capacity,
             request_horizon_ms=settings.request_horizon_ms,
         )
@@ -58,13 +62,13 @@ class Cluster:
         self.broker.on_heartbeat = beats.on_heartbeat
         self.effects_check = EffectsCheck(self.observer, self.transcript)
         self.attempts_check = AttemptsCheck(self.observer, self.transcript)
-        self.clients = Clients(self.broker, self._clock(), rng, settings, self.observer, self.transcript)
+        self.clients = Clients(self.broker, self._clock(), rng, settings, resources, self.observer, self.transcript)
         self.seats = [Seat(f"master-{n + 1}", Link(), self._clock()) for n in range(settings.masters)]
-        self.task_executors = [self._task_executor(f"tm-{n + 1}") for n in range(settings.task_executors)]
+        self.task_executors = [self._task_executor(n) for n in range(settings.task_executors)]
         for seat in self.seats:
             self._later(rng.random() * 500, partial(self.start, seat))
         for host in self.task_executors:
-            self._later(rng.random() * 500, host.start)
+            self._later(rng.random() * 500 + resources.late_by_ms(), host.start)
 
     def _later(self, delay_ms: float, call: Call) -> None:
         self.scheduler.after(int(delay_ms * MILLISECOND), call)
@@ -74,8 +78,10 @@ class Cluster:
         wall_offset_ms = EPOCH_MS + int((rng.random() - 0.5) * 48 * _HOURS_MS)
         return LocalClock(self.scheduler, int((2 * rng.random() - 1) * drift_ppm), int(rng.random() * _MOST_UPTIME_US), wall_offset_ms)
 
-    def _task_executor(self, name: str) -> TaskExecutorHost:
-        return TaskExecutorHost(name, self.broker, self._clock(), self.rng, self.settings, self.attempts_check, self.transcript)
+    def _task_executor(self, number: int) -> TaskExecutorHost:
+        profile = self.resources.profile_of(number)
+        wires = (self.broker, self._clock(), self.rng, self.settings)
+        return TaskExecutorHost(f"tm-{number + 1}", *wires, profile, self.attempts_check, self.transcript)
 
     # -- masters ---------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any, Final
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
+from eventflink.events.inputs import BlockTaskManager, CancelJob, JobSubmission, RequestFileUpload
 from eventflink.events.topics import Topic
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import TaskFile
@@ -67,6 +67,21 @@ def file_request(job_id: str, request_id: str, reply_partition: int) -> bytes:
         ),
         sent_at_ms=0,
     )
+
+
+def task_manager_order(task_manager_id: str, duration_ms: int | None, request_id: str, reply_partition: int) -> bytes:
+    """Return a record of `commands` that blocks a TaskManager for a time, or (None) unblocks it."""
+    request = {"request_id": request_id, "reply_partition": reply_partition, "task_manager_id": task_manager_id}
+    if duration_ms is None:
+        return json.dumps({"type": "UnblockTaskManager", **request}).encode()
+    command = BlockTaskManager(
+        request_id=request_id,
+        reply_partition=reply_partition,
+        task_manager_id=task_manager_id,
+        reason="an operator wants it so",
+        duration_ms=duration_ms,
+    )
+    return _COMMANDS.encode(command, sent_at_ms=0)
 
 
 def garbage(rng: Random, number: int) -> tuple[Topic, bytes | None]:

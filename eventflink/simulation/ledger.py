@@ -12,6 +12,7 @@ from eventflink.events.decision import Decision, InputCause
 from eventflink.leadership.acceptance import is_grant
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 from eventflink.model.attempts import AttemptId, SubtaskId
+from eventflink.model.resources import ResourceProfile, fits
 from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, ExecutionState, JobStatus
 from eventflink.simulation.violations import Invariant, ViolationFound
 
@@ -53,6 +54,13 @@ class Ledger:
     """(TaskManager, instance, slot) of each allocation that there ever was."""
     holders: dict[tuple[str, str, int], str] = field(default_factory=dict)
     """Which allocation has a slot now."""
+    slot_profiles: dict[tuple[str, str], ResourceProfile | None] = field(default_factory=dict)
+    """What the slots of an instance have."""
+    asked: dict[tuple[str, str], ResourceProfile | None] = field(default_factory=dict)
+    """What a vertex of a job asks for."""
+    requested: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """For which vertex of which job an allocation was asked for."""
+    blocked: set[str] = field(default_factory=set)
     slots_of_attempts: dict[AttemptId, str] = field(default_factory=dict)
     cancelled: set[AttemptId] = field(default_factory=set)
     registered: set[tuple[str, str]] = field(default_factory=set)
@@ -78,7 +86,10 @@ class Ledger:
             e.JobMasterStarted: lambda event, _: self._move_job(event.job_id, JobStatus.CREATED),
             e.JobStatusChanged: self._job_status_changed,
             e.JobResultStored: lambda event, _: self.ended_jobs.add(event.job_id),
-            e.TaskManagerRegistered: lambda event, _: self.registered.add((event.task_manager_id, event.instance_id)),
+            e.TaskManagerRegistered: self._task_manager_registered,
+            e.TaskManagerBlocked: lambda event, _: self.blocked.add(event.task_manager_id),
+            e.TaskManagerUnblocked: lambda event, _: self.blocked.remove(event.task_manager_id),
+            e.SlotRequested: lambda event, _: self.requested.update({event.allocation_id: (event.job_id, event.vertex_id)}),
             e.TaskManagerRegistrationRefused: lambda event, _: self.forgotten.add((event.task_manager_id, event.instance_id)),
             e.TaskManagerLost: self._instance_gone,
             e.TaskManagerDisconnected: self._instance_gone,
@@ -155,6 +166,7 @@ class Ledger:
             message = f"log@{offset} submits {event.job_id}, which log@{self.submitted[event.job_id]} has submitted"
             raise ViolationFound(Invariant.JOB_ONCE, message)
         self.submitted[event.job_id] = offset
+        self.asked.update({(event.job_id, vertex.vertex_id): vertex.resources for vertex in event.job_graph.vertices})
         self.job_statuses[event.job_id] = JobStatus.INITIALIZING
 
     def _job_status_changed(self, event: e.JobStatusChanged, _offset: int) -> None:
@@ -191,7 +203,18 @@ class Ledger:
 
     # -- slots -----------------------------------------------------------------------------------------------------
 
+    def _task_manager_registered(self, event: e.TaskManagerRegistered, _offset: int) -> None:
+        instance = (event.task_manager_id, event.instance_id)
+        self.registered.add(instance)
+        self.slot_profiles.setdefault(instance, event.slot_profile)
+
     def _slot_allocated(self, event: e.SlotAllocated, offset: int) -> None:
+        asked = self.asked[self.requested[event.allocation_id]]
+        offered = self.slot_profiles[event.task_manager_id, event.instance_id]
+        if event.task_manager_id in self.blocked or not fits(offered, asked):
+            message = f"log@{offset} gives {event.allocation_id}, which asks for {asked}, a slot of {event.task_manager_id} with {offered}"
+            is_blocked = " that is blocked" if event.task_manager_id in self.blocked else ""
+            raise ViolationFound(Invariant.SLOT_FITS, message + is_blocked)
         place = (event.task_manager_id, event.instance_id, event.slot_index)
         if place in self.holders or event.allocation_id in self.allocated:
             message = f"log@{offset} gives {place} to {event.allocation_id}; {self.holders.get(place)} has it"

@@ -27,7 +27,7 @@ from eventflink.simulation.effects_check import EffectsCheck
 from eventflink.simulation.observer import Observer, summary_of
 from eventflink.simulation.process import Process
 from eventflink.simulation.producer import SimulatedProducer
-from eventflink.simulation.scheduler import LocalClock
+from eventflink.simulation.scheduler import MILLISECOND, LocalClock
 from eventflink.simulation.settings import SimulationSettings
 from eventflink.simulation.snapshots import Snapshotter, load_fold, replay
 from eventflink.simulation.tail import SimulatedTail
@@ -141,10 +141,7 @@ class MasterHost:
         if not self.link.can_receive(Topic.LOG):
             self.process.after(_BACKOFF_MS * 2, self._rebuild)
             return
-        try:
-            fold = replay(self._broker, load_fold(self._broker, self._master_settings))
-        except (LogUnusable, LogDiverged, LogNotDense) as error:
-            raise ViolationFound(Invariant.LOG_READABLE, f"{self.name} cannot fold the log: {error}") from error
+        fold = replay(self._broker, load_fold(self._broker, self._master_settings))
         self._observer.compare(self.name, fold, is_whole=True, is_thorough=bool(self._settings.snapshot_interval_ms))
         duration_ms = self._rng.random() * (1_500 if self._rng.random() < 0.1 else 40)  # noqa: PLR2004 - a share
         self.process.after(duration_ms, lambda: self._begin_term(fold))
@@ -321,10 +318,10 @@ class MasterHost:
         self._poll()
         if self._appender is not None:
             appender = self._appender
-            appender.produce(Topic.LOG, None, value, on_delivery=lambda is_delivered: self._appended(appender, is_delivered=is_delivered))
+            appender.produce(Topic.LOG, None, value, on_delivery=lambda timestamp_ms: self._appended(appender, timestamp_ms))
 
-    def _appended(self, appender: SimulatedProducer, *, is_delivered: bool) -> None:
-        if not is_delivered and appender is self._appender:
+    def _appended(self, appender: SimulatedProducer, timestamp_ms: int | None) -> None:
+        if timestamp_ms is None and appender is self._appender:
             self._append_failed = True
 
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
@@ -336,7 +333,8 @@ class MasterHost:
         """Remove the data of a job, most of the time with success."""
         self._check.on_clean_up(self.name, order)
         participant = self.participant
-        fails = self._rng.random() < _CLEAN_UP_FAILS
+        is_over = self._broker.scheduler.now_us >= self._settings.active_ms * MILLISECOND
+        fails = self._rng.random() < _CLEAN_UP_FAILS and not is_over  # That is a fault, and faults come to an end.
         outcome = CleanupFailed(order.job_id, "the file system is busy") if fails else CleanupsCompleted((order.job_id,))
 
         def done() -> None:

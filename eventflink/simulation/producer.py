@@ -21,7 +21,8 @@ _STALL_US: Final = 3_000 * MILLISECOND
 _LOST_SHARE: Final = 0.5
 """Of the requests on a connection that breaks: how many never arrive."""
 
-Delivered = Callable[[bool], None]
+Delivered = Callable[[int | None], None]
+"""Told Kafka's timestamp of the record; None: it was not delivered, as far as the producer knows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +32,8 @@ class _Outgoing:
     on_delivery: Delivered | None
     number: int
     is_sent: bool = False
+    timestamp_ms: int = 0
+    """By the broker's clock, once it is appended."""
 
 
 class _Lane:
@@ -106,7 +109,7 @@ class _Lane:
 
     def _append(self, outgoing: _Outgoing) -> None:
         broker = self._producer.broker
-        broker.append(self._topic, self._partition, outgoing.key, outgoing.value)
+        outgoing.timestamp_ms = broker.append(self._topic, self._partition, outgoing.key, outgoing.value)
         if self._producer.rng.random() < broker.duplicate_share:
 
             def append_again() -> None:
@@ -119,7 +122,7 @@ class _Lane:
             if outgoing in self._waiting:
                 self._waiting.remove(outgoing)
                 if outgoing.on_delivery is not None:
-                    outgoing.on_delivery(True)  # noqa: FBT003 - told as librdkafka tells it: delivered or not
+                    outgoing.on_delivery(outgoing.timestamp_ms)
                 self.pump()
 
         return acknowledged
@@ -150,7 +153,7 @@ class _Lane:
             left.number, left.is_sent = self._next_number, False
             self._next_number += 1
         if outgoing.on_delivery is not None:
-            outgoing.on_delivery(False)  # noqa: FBT003 - as above
+            outgoing.on_delivery(None)
         self.pump()
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from eventflink.simulation.cluster import Cluster
 from eventflink.simulation.faults import Faults
+from eventflink.simulation.resources import Resources
 from eventflink.simulation.scheduler import MILLISECOND, Call
 from eventflink.simulation.settings import SimulationSettings
 from eventflink.simulation.violations import Invariant, ViolationFound
@@ -52,7 +53,8 @@ def draw_settings(rng: Random, base: SimulationSettings) -> SimulationSettings:
 def simulate(seed: int, settings: SimulationSettings | None = None, *, with_transcript: bool = False) -> RunResult:
     """Run a seed from its start to its rest, or to the first violation."""
     rng = Random(seed)  # noqa: S311 - a run has to be repeatable, not secret
-    cluster = Cluster(draw_settings(rng, settings or SimulationSettings()), rng)
+    drawn = draw_settings(rng, settings or SimulationSettings())
+    cluster = Cluster(drawn, rng, Resources(seed, drawn.task_executors))
     invariant, message = "", ""
     try:
         _run(cluster, Faults(cluster, rng))
@@ -91,6 +93,15 @@ def _run(cluster: Cluster, faults: Faults) -> None:
 
         return happen
 
+    names = [host.name for host in cluster.task_executors]
+
+    def operate() -> None:
+        if scheduler.now_us < active_us:
+            cluster.clients.operate(names)
+            scheduler.after(int(cluster.resources.next_order_in_ms() * MILLISECOND), operate)
+
+    if cluster.resources.is_mixed:
+        scheduler.after(int(cluster.resources.next_order_in_ms() * MILLISECOND), operate)
     scheduler.after(200 * MILLISECOND, again(_CLIENT_INTERVAL_MS, cluster.clients.act))
     scheduler.after(300 * MILLISECOND, again(_READ_INTERVAL_MS, read))
     scheduler.after(1_500 * MILLISECOND, again(settings.fault_interval_ms, faults.strike))

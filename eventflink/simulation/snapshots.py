@@ -12,7 +12,8 @@ from eventflink.events.codec import DecisionCodec, PayloadCodec
 from eventflink.events.inputs import ConfirmSnapshot, ReportSnapshot
 from eventflink.events.snapshot_records import SnapshotManifest, SnapshotPayload
 from eventflink.events.topics import Topic
-from eventflink.leadership.fold import Fold
+from eventflink.leadership.acceptance import LogDiverged, LogNotDense
+from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.snapshot import LogRange, SnapshotUnusable, encode_fold, restore_snapshot, take_snapshot
 from eventflink.leadership.snapshot_search import ENVELOPE, MANIFEST, SnapshotSearch, record_key
 from eventflink.master.master import Master, MasterSettings
@@ -57,11 +58,20 @@ def load_fold(
 
 
 def replay(broker: Broker, fold: Fold, end_offset: int | None = None) -> Fold:
-    """Fold the log on up to its end, or up to `end_offset`, and return the fold."""
+    """Fold the log on up to its end, or up to `end_offset`, and return the fold.
+
+    Raises:
+        ViolationFound: it cannot be folded.
+
+    """
     log = broker.partition(Topic.LOG)
     end_offset = log.end_offset if end_offset is None else end_offset
-    for record in log.read(fold.last_offset + 1, end_offset - fold.last_offset - 1):
-        fold.take(record.offset, record.timestamp_ms, record.value or b"")
+    first_offset = fold.last_offset + 1
+    try:
+        for record in log.read(first_offset, end_offset - first_offset):
+            fold.take(record.offset, record.timestamp_ms, record.value or b"")
+    except (LogUnusable, LogDiverged, LogNotDense) as error:
+        raise ViolationFound(Invariant.LOG_READABLE, f"the log cannot be folded from {first_offset} on: {error}") from error
     return fold
 
 

@@ -9,6 +9,7 @@ from eventflink.events.codec import PayloadCodec, ReportsCodec
 from eventflink.events.effects import DeploymentEnvelope
 from eventflink.events.inputs import TaskManagerDeath, TaskManagerRegistration
 from eventflink.events.topics import Topic
+from eventflink.model.resources import ResourceProfile
 from eventflink.simulation.attempts_check import AttemptsCheck
 from eventflink.simulation.broker import Broker, BrokerRecord, Link
 from eventflink.simulation.consumer import SimulatedConsumer
@@ -53,6 +54,7 @@ class TaskExecutorHost:
         clock: LocalClock,
         rng: Random,
         settings: SimulationSettings,
+        slot_profile: ResourceProfile | None,
         check: AttemptsCheck,
         transcript: Transcript,
     ) -> None:
@@ -63,6 +65,7 @@ class TaskExecutorHost:
         self._broker = broker
         self._rng = rng
         self._settings = settings
+        self._slot_profile = slot_profile
         self._check = check
         self._transcript = transcript
         self._lives = 0
@@ -87,6 +90,7 @@ class TaskExecutorHost:
             host=self.name,
             process_id=self._lives,
             slot_count=settings.slots,
+            slot_profile=self._slot_profile,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
             self_fence_timeout_ms=settings.self_fence_timeout_ms,
             kill_timeout_ms=settings.kill_timeout_ms,
@@ -277,13 +281,13 @@ class TaskExecutorHost:
         sent_at_ms = min(record.sent_at_ms for record in records)
         is_registration = any(isinstance(r, TaskManagerRegistration) and r.instance_id == self.protocol.instance_id for r in reports)
 
-        def on_delivery(is_delivered: bool) -> None:  # noqa: FBT001 - as librdkafka tells it
-            if not is_delivered:
+        def on_delivery(timestamp_ms: int | None) -> None:
+            if timestamp_ms is None:
                 self._put(lambda now_ms: self.protocol.on_reports_failed(reports, now_ms))
                 return
             if is_registration:
                 self._heard(sent_at_ms)
-            self._put(lambda now_ms: self.protocol.on_reports_delivered(reports, sent_at_ms, now_ms))
+            self._put(lambda now_ms: self.protocol.on_reports_delivered(reports, sent_at_ms, now_ms, timestamp_ms))
 
         said = ", ".join(f"{type(r).__name__} {getattr(r, 'execution_state', '')}".strip() for r in reports)
         self._transcript.note(self.name, f"reports {said}")
@@ -292,8 +296,8 @@ class TaskExecutorHost:
     def _send_beat(self, value: bytes, sent_at_ms: int) -> None:
         instance_id = self.protocol.instance_id
 
-        def on_delivery(is_delivered: bool) -> None:  # noqa: FBT001 - as librdkafka tells it
-            if is_delivered:
+        def on_delivery(timestamp_ms: int | None) -> None:
+            if timestamp_ms is not None:
                 if instance_id == self.protocol.instance_id:
                     self._heard(sent_at_ms)
                 self._put(lambda now_ms: self.protocol.on_beat_acknowledged(sent_at_ms, now_ms))
@@ -322,7 +326,7 @@ class TaskExecutorHost:
     def _on_deployment(self, record: BrokerRecord) -> None:
         payload, fields = _DEPLOYMENTS.decode(record.value or b"")
         envelope = DeploymentEnvelope(payload=payload, **fields)
-        self._put(lambda now_ms: self.protocol.on_deployment(envelope, now_ms))
+        self._put(lambda now_ms: self.protocol.on_deployment(envelope, now_ms, record.timestamp_ms))
 
     def _tell(self, event: ProcessEvent) -> None:
         self.process.deliver(lambda: self._put(lambda now_ms: self.protocol.on_process_event(event, now_ms)))

@@ -12,17 +12,20 @@ import time
 import types
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Final
 
+from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.guardian_messages import InstanceBegan
 from eventflink.taskexecutor.identity_lock import IdentityLock
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
+from eventflink.taskexecutor.metrics import TaskExecutorView, task_executor_registry
 from eventflink.taskexecutor.process_link import ProcessLink
 from eventflink.taskexecutor.protocol import (
     Action,
@@ -101,6 +104,7 @@ class TaskExecutor:
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
         self._writer = ReportsWriter(*ids, configuration.self_fence_timeout_ms, self._inbox, self._protocol)
         self._uploader = FileUploader(log_directory, settings.upload_limit)
+        self._stop_metrics: Callable[[], None] = lambda: None
         self._next_guardian_check_ms = 0
         self._end: Stopped | None = None
 
@@ -121,6 +125,7 @@ class TaskExecutor:
             return 1
         self._guardian.check()
         try:
+            self._serve_metrics(configuration.data_path / "run")
             self._reader.start()
             # P12: not registered before no effect for this instance can be missed any more.
             while not self._reader.positioned.wait(_TICK_S):
@@ -148,6 +153,18 @@ class TaskExecutor:
         if now_ms >= self._next_guardian_check_ms:
             self._next_guardian_check_ms = now_ms + _GUARDIAN_CHECK_INTERVAL_MS
             self._guardian.check()
+
+    def _serve_metrics(self, runtime_directory: Path) -> None:
+        configuration = self._configuration
+        if configuration.metrics_ports:
+            registry = task_executor_registry(configuration, runtime_directory, self._inbox, self._look)
+            server = serve_metrics(registry, configuration)
+            if server is not None:
+                self._stop_metrics = server.stop
+
+    def _look(self, now_ms: int) -> TaskExecutorView:
+        """Return what metrics are read from; called in this loop only."""
+        return TaskExecutorView(self._protocol, len(self._inbox), len(self._processes.process_ids()), now_ms)
 
     def _start_instance(self) -> list[Action]:
         instance_id = uuid.uuid4().hex
@@ -206,6 +223,7 @@ class TaskExecutor:
             _LOGGER.warning("ReportsUndelivered records=%d", undelivered)
         self._processes.close()
         self._reader.close(_JOIN_TIMEOUT_S)
+        self._stop_metrics()
         self._lease.release()
         if orderly:
             self._guardian.close()
@@ -218,6 +236,7 @@ def _protocol_settings(configuration: Configuration) -> ProtocolSettings:
         host=configuration.host,
         process_id=os.getpid(),
         slot_count=configuration.slots,
+        slot_profile=configuration.slot_profile,
         heartbeat_interval_ms=configuration.heartbeat_interval_ms,
         self_fence_timeout_ms=configuration.self_fence_timeout_ms,
         kill_timeout_ms=configuration.kill_timeout_ms,

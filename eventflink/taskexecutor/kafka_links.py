@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from eventflink.events.codec import PayloadCodec, ReportsCodec, UndecodableRecord
 from eventflink.events.effects import DeploymentEnvelope
@@ -76,6 +76,18 @@ class Inbox:
         except queue.Empty:
             pass
         return items
+
+    def offer(self, item: Input) -> bool:
+        """Hand the item to the main loop if there is room for it; tell whether there was."""
+        try:
+            self._queue.put_nowait(item)
+        except queue.Full:
+            return False
+        return not self._closed.is_set()
+
+    def __len__(self) -> int:
+        """Return how many items wait."""
+        return self._queue.qsize()
 
     def close(self) -> None:
         """Take nothing more, and let nobody wait."""
@@ -172,7 +184,14 @@ class EffectsReader:
         except (UndecodableRecord, TypeError) as error:
             _LOGGER.error("EffectUndecodable topic=%s offset=%s reason=%s", self._topic, message.offset(), error)  # noqa: TRY400 - the message says it all
             return
-        self._inbox.put(lambda now_ms: self._protocol.on_deployment(envelope, now_ms))
+        timestamp_ms = _append_time_ms(message)
+        self._inbox.put(lambda now_ms: self._protocol.on_deployment(envelope, now_ms, timestamp_ms))
+
+
+def _append_time_ms(message: Message) -> int:
+    """Return when Kafka appended a record, by its own clock; 0 where the topic has its records stamped by whoever writes them."""
+    kind, timestamp_ms = message.timestamp()
+    return timestamp_ms if kind == TIMESTAMP_LOG_APPEND_TIME else 0
 
 
 class _PolledProducer:
@@ -186,20 +205,20 @@ class _PolledProducer:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def produce(self, topic: str, key: str, value: bytes, on_delivery: Callable[[KafkaError | None], None]) -> None:
-        """Append a record; the callback comes in any case."""
+    def produce(self, topic: str, key: str, value: bytes, on_delivery: Callable[[KafkaError | None, int], None]) -> None:
+        """Append a record; the callback comes in any case, with the error or Kafka's time of the record (0: unknown)."""
 
-        def delivered(error: KafkaError | None, _message: Message) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
             self._broken = self._broken or (error is not None and error.fatal())
-            on_delivery(error)
+            on_delivery(error, 0 if error is not None else _append_time_ms(message))
 
         try:
             self._producer.produce(topic, value, key, partition=0, on_delivery=delivered)
         except BufferError:
-            on_delivery(KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - public, named so
+            on_delivery(KafkaError(KafkaError._QUEUE_FULL), 0)  # noqa: SLF001 - public, named so
         except KafkaException as error:
             self._broken = self._broken or error.args[0].fatal()
-            on_delivery(error.args[0])
+            on_delivery(error.args[0], 0)
 
     def close(self, timeout_s: float) -> int:
         """Deliver what is waiting; return how many records were not delivered in time."""
@@ -257,9 +276,9 @@ class ReportsWriter:
             self.send_reports(reports[half:], sent_at_ms)
             return
 
-        def on_delivery(error: KafkaError | None) -> None:
+        def on_delivery(error: KafkaError | None, timestamp_ms: int) -> None:
             if error is None:
-                self._inbox.put(lambda now_ms: self._protocol.on_reports_delivered(reports, sent_at_ms, now_ms))
+                self._inbox.put(lambda now_ms: self._protocol.on_reports_delivered(reports, sent_at_ms, now_ms, timestamp_ms))
                 return
             _LOGGER.warning("ReportsNotDelivered reports=%d error=%s", len(reports), error)
             self._inbox.put(lambda now_ms: self._protocol.on_reports_failed(reports, now_ms))
@@ -269,7 +288,7 @@ class ReportsWriter:
     def send_beat(self, beat: Heartbeat, sent_at_ms: int) -> None:
         """Append the beat."""
 
-        def on_delivery(error: KafkaError | None) -> None:
+        def on_delivery(error: KafkaError | None, _timestamp_ms: int) -> None:
             if error is None:
                 self._inbox.put(lambda now_ms: self._protocol.on_beat_acknowledged(sent_at_ms, now_ms))
             else:

@@ -73,6 +73,10 @@ class ProcessLink:
         self._process_ids: dict[AttemptId, int] = {}
         self._session_ids: dict[AttemptId, str] = {}
 
+    def process_ids(self) -> list[int]:
+        """Return the ids of the fork server and its children; empty while there is none. To be called from the main loop."""
+        return self._server.process_ids() if self._server is not None else []
+
     def start(self) -> None:
         """Start a fork server; that it fails is told like its death. The calling thread must live as long as the process."""
         self.close()

@@ -18,7 +18,7 @@ from eventflink.benchmarks.failover_tasks import idle_graph
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.main import run
 from eventflink.drills.errors import DrillFailed
-from eventflink.drills.log_copy import CopyFailed, LogWriter, copy_log
+from eventflink.drills.log_copy import CopyFailed, append_records, copy_log
 from eventflink.drills.rehearsal import run_rehearsal
 from eventflink.drills.scratch import scratch_id
 from eventflink.events.topics import SPECIFICATIONS, topic_name
@@ -192,7 +192,7 @@ class Production:
         scripted = busy_cluster()
         self.log, self.dirty = scripted.log, list(scripted.master.dispatcher.dirty)
         ensure_topics(bootstrap, self.cluster_id)
-        LogWriter(bootstrap, self.cluster_id).append_all(self.log)
+        append_records(bootstrap, self.cluster_id, self.log)
         for job_id in scripted.master.dispatcher.jobs:
             for name in ("a/0/1/default/part-0.parquet", "b/0/1/default/part-0.parquet"):
                 path = directory / "jobs" / job_id / name
@@ -313,6 +313,6 @@ def test_a_trimmed_log_is_copied_with_its_snapshot_to_the_same_offsets(productio
 
 
 def test_a_log_is_copied_only_into_an_empty_one(production: Production, target: str) -> None:
-    LogWriter(production.bootstrap, target).append_all([b"somebody else's"])
+    append_records(production.bootstrap, target, [b"somebody else's"])
     with pytest.raises(CopyFailed, match="is not empty"):
         copy_log(production.bootstrap, production.cluster_id, target, lambda _: None)

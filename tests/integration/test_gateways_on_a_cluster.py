@@ -167,6 +167,10 @@ def test_the_resource_manager_says_what_slots_there_are(resource_manager: Resour
     assert resource_manager.get_number_registered_slots() == resource_manager.get_number_registered_slots_of("tm") == 2
     assert resource_manager.get_number_free_slots() == resource_manager.get_number_free_slots_of("tm") == 0
     assert resource_manager.get_number_pending_slot_requests() == 2
+    assert resource_manager.block_task_manager("tm", "a test", actor="me").subject == "tm"
+    assert resource_manager.request_task_manager_details_info("tm").blocked
+    assert resource_manager.unblock_task_manager("tm").subject == "tm"
+    assert not resource_manager.request_task_manager_info()[0].blocked
     with pytest.raises(UnknownTaskManager, match="no TaskManager 'nobody'"):
         resource_manager.get_number_free_slots_of("nobody")
 
@@ -312,6 +316,9 @@ def test_every_method_answers_in_an_event_loop_as_it_does_in_a_thread(
             assert await waiting.request_task_manager_info() == resource_manager.request_task_manager_info()
             assert (await waiting.request_task_manager_details_info("tm")).slots == 2
             assert (await waiting.request_resource_overview()).task_managers == 1
+            assert (await waiting.block_task_manager("tm", duration_ms=60_000)).subject == "tm"
+            assert (await waiting.request_task_manager_info())[0].blocked
+            assert (await waiting.unblock_task_manager("tm")).subject == "tm"
             key = await waiting.request_task_manager_file_upload(AttemptId(*WORDS), TaskFile.STDOUT)
             assert get_blob(dispatcher.find_leader().blob_address, key).decode() == SAID
             counts = (

@@ -13,7 +13,7 @@ import pytest
 
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.main import run
-from eventflink.drills.log_copy import LogWriter
+from eventflink.drills.log_copy import append_records
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.snapshot import take_snapshot
 from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id, trim_log
@@ -45,7 +45,7 @@ class Log:
 def log(bootstrap: str) -> Iterator[Log]:
     written = Log(bootstrap, f"test-{uuid.uuid4().hex[:12]}", eventful_cluster().log)
     ensure_topics(bootstrap, written.cluster_id)
-    LogWriter(bootstrap, written.cluster_id).append_all(written.values)
+    append_records(bootstrap, written.cluster_id, written.values)
     yield written
     delete_topics(bootstrap, written.cluster_id)
 
@@ -55,7 +55,7 @@ def trimmed(bootstrap: str) -> Iterator[Log]:
     """A log of its own, with a snapshot in its middle, which is trimmed behind that."""
     written = Log(bootstrap, f"test-{uuid.uuid4().hex[:12]}", eventful_cluster().log)
     ensure_topics(bootstrap, written.cluster_id)
-    LogWriter(bootstrap, written.cluster_id).append_all(written.values)
+    append_records(bootstrap, written.cluster_id, written.values)
     write_snapshot_at(written, written.last // 2)
     trim_log(bootstrap, written.cluster_id, written.last // 2 + 1)
     yield written

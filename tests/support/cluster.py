@@ -26,6 +26,7 @@ from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master, MasterSettings
 from eventflink.model.attempts import FailureCause, OutputLocation
 from eventflink.model.features import FEATURE_LEVEL
+from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
 
 CODEC = DecisionCodec()
@@ -198,8 +199,8 @@ class ScriptedCluster:
         """Let the cluster write whatever this version can."""
         self.timer(RaiseFeatureLevel(FEATURE_LEVEL))
 
-    def register(self, name: str = "tm", slots: int = 4, instance: str = "1") -> list[Effect]:
-        return self.say(TaskManagerRegistration(name, f"{name}-{instance}", f"host-of-{name}", 1, slots))
+    def register(self, name: str = "tm", slots: int = 4, instance: str = "1", profile: ResourceProfile | None = None) -> list[Effect]:
+        return self.say(TaskManagerRegistration(name, f"{name}-{instance}", f"host-of-{name}", 1, slots, slot_profile=profile))
 
     def submit(self, graph: Mapping[str, Any], job_id: str = "job", request_id: str = "", partition: int = 0) -> list[Effect]:
         document = {"job_graph": graph, "job_id": job_id, "request_id": request_id, "reply_partition": partition, "actor": "test"}
@@ -218,6 +219,18 @@ class ScriptedCluster:
     def cancel(self, job_id: str = "job", request_id: str = "") -> list[Effect]:
         return self.command(type="CancelJob", job_id=job_id, request_id=request_id)
 
+    def block(self, task_manager_id: str, reason: str = "its disk is full", duration_ms: int = 0, request_id: str = "") -> list[Effect]:
+        document: dict[str, Any] = {
+            "task_manager_id": task_manager_id,
+            "reason": reason,
+            "duration_ms": duration_ms,
+            "request_id": request_id,
+        }
+        return self.command(type="BlockTaskManager", **document)
+
+    def unblock(self, task_manager_id: str, request_id: str = "") -> list[Effect]:
+        return self.command(type="UnblockTaskManager", task_manager_id=task_manager_id, request_id=request_id)
+
     def timer(self, *values: MasterInput) -> list[Effect]:
         self.leader.timers.extend(values)
         return self.settle()
@@ -229,7 +242,7 @@ class ScriptedCluster:
         self.wall_ms += milliseconds
         fresh: list[Effect] = []
         for _ in range(MAX_STEPS):
-            due = list(self.master.due(self.role.clock.read(self.monotonic_ms, self.wall_ms)))
+            due = list(self.master.due(self.role.clock.read(self.monotonic_ms, self.wall_ms), self.role.clock.began_ms))
             count = len(self.log)
             fresh += self.timer(*due)
             if len(self.log) == count:
@@ -334,9 +347,10 @@ def dead_letters(effects: Iterable[Effect]) -> list[DeadLetterOrder]:
     return [e for e in effects if isinstance(e, DeadLetterOrder)]
 
 
-def vertex(name: str, parallelism: int = 1) -> dict[str, Any]:
-    """Return a vertex of a document."""
-    return {"id": name, "python": f"jobs:{name}", "parallelism": parallelism, "max_parallelism": 4096}
+def vertex(name: str, parallelism: int = 1, **resources: Any) -> dict[str, Any]:
+    """Return a vertex of a document, and what each subtask asks for."""
+    made = {"id": name, "python": f"jobs:{name}", "parallelism": parallelism, "max_parallelism": 4096}
+    return made | ({"resources": resources} if resources else {})
 
 
 def graph(*vertices: dict[str, Any], edges: Iterable[tuple[str, str, str]] = (), **more: Any) -> dict[str, Any]:

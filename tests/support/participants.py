@@ -19,6 +19,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import LeadershipEnded
+from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
 from eventflink.master.effects import CleanUp, DrillOrder
 from eventflink.master.master import Master, MasterSettings
@@ -105,6 +106,7 @@ class Node:
     window_size: int
     capacity: int
     topics: dict[str, InboundTopic]
+    observer: Observer
     inboxes: dict[str, PartitionInbox] = field(init=False)
     wires: ListWires = field(init=False)
     participant: Participant = field(init=False)
@@ -161,6 +163,7 @@ class Node:
             poisoned=self.poisoned,
             log=self.log,
             is_paused=self.is_paused,
+            observer=self.observer,
         )
         self.election.begin(self.world.now_ms)
 
@@ -250,11 +253,14 @@ class World:
         window_size: int = 1024,
         capacity: int = 10_000,
         topics: Mapping[str, InboundTopic] | None = None,
+        observer: Observer | None = None,
     ) -> Node:
         """Start a master; one of the same id that was there is gone."""
         found = {str(t): InboundTopic(f"id-of-{t}", 0, len(self.inbound[t])) for t in INBOUND} | dict(topics or {})
         election = election or LogElection(master_id, f"{master_id}-process", LEASE_MS)
-        node = Node(self, master_id, settings or MasterSettings(), election, feature_level, window_size, capacity, found)
+        node = Node(
+            self, master_id, settings or MasterSettings(), election, feature_level, window_size, capacity, found, observer or Observer()
+        )
         self.nodes[master_id] = node
         return node
 

@@ -15,6 +15,7 @@ from eventflink.master.inputs import CleanupFailed, CleanupsCompleted, RaiseFeat
 from eventflink.master.master import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.features import FEATURE_LEVEL
+from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.statuses import DrillStepType, ExecutionState
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, vertex
 
@@ -48,7 +49,7 @@ def busy_cluster() -> ScriptedCluster:
     cluster = ScriptedCluster(MasterSettings(job_store_capacity=2, drills_allowed=True))
     cluster.timer(RaiseFeatureLevel(FEATURE_LEVEL))
     cluster.register("tm1", slots=6)
-    cluster.register("tm2", slots=2)
+    cluster.register("tm2", slots=2, profile=ResourceProfile(500, 512 << 20))
     for number in range(4):
         cluster.run(cluster.submit(graph(vertex("a")), job_id=f"done{number}"))
     cluster.pass_time(1)  # done0 and done1 are evicted.
@@ -65,6 +66,7 @@ def busy_cluster() -> ScriptedCluster:
     failing = deployments(cluster.submit(graph(vertex("a", 2)), job_id="failing"))
     cluster.report(failing[0], ExecutionState.FAILED)
     cluster.submit(graph(vertex("a", 9)), job_id="waiting")
+    cluster.submit(graph(vertex("a", 2), vertex("b", task_heap_memory="512m"), vertex("c", 2, managed_memory="1t")), job_id="demanding")
     cluster.command(type="RequestFileUpload", request_id="upload", job_id="running", vertex_id="a")
     cluster.send(snapshot(1, 10))
     cluster.send(confirmation(snapshot(1, 10)))
@@ -100,7 +102,15 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.send(confirmation(snapshot(3, 30), "master-3"))
     cluster.send(DrillStep(request_id="drill", drill_id="drill", step=DrillStepType.FREEZE, master_id="master-1", duration_ms=2_000))
     cluster.timer(CleanupsCompleted(("dirty",)))
-    cluster.register("tm3", slots=4)
+    cluster.block("tm3", request_id="block unknown")
+    cluster.register("tm3", slots=4, profile=ResourceProfile(extended_resources=(ExtendedResource("gpu", 1),)))
+    cluster.submit(graph(vertex("a", 2, extended_resources={"gpu": 1}), vertex("b", extended_resources={"gpu": 9})), job_id="gpus")
+    cluster.block("tm3", duration_ms=1_000)
+    cluster.block("tm1")
+    cluster.submit(graph(vertex("a"), vertex("b", extended_resources={"gpu": 1})), job_id="blocked")
+    cluster.unblock("tm1")
+    cluster.pass_time(1_000)
+    cluster.pass_time(300_000)
     cluster.say(Disconnection("tm2", "tm2-2", "stopped"))
     cluster.register("tm2", slots=3, instance="1")
     cluster.fail_over()

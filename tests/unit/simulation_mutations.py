@@ -30,6 +30,7 @@ from eventflink.leadership.log_clock import LogClock
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.role import MasterRole
 from eventflink.leadership.state_codec import document_of
+from eventflink.master import free_slots, slot_manager
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.heartbeats import HeartbeatMonitor
 from eventflink.master.inputs import HeartbeatTimeout
@@ -187,9 +188,9 @@ def effects_leave_early(patch: pytest.MonkeyPatch) -> None:
 def older_epochs_are_obeyed(patch: pytest.MonkeyPatch) -> None:
     on_deployment = TaskExecutorProtocol.on_deployment
 
-    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
+    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int = 0) -> list[Action]:
         self.newest_epoch = min(self.newest_epoch, envelope.epoch)
-        return on_deployment(self, envelope, now_ms)
+        return on_deployment(self, envelope, now_ms, timestamp_ms)
 
     patch.setattr(TaskExecutorProtocol, "on_deployment", obey)
 
@@ -277,10 +278,10 @@ def consequences_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 def instances_are_not_compared(patch: pytest.MonkeyPatch) -> None:
     on_deployment = TaskExecutorProtocol.on_deployment
 
-    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
+    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int = 0) -> list[Action]:
         if envelope.task_manager_id == self._settings.task_manager_id:
             envelope = replace(envelope, instance_id=self.instance_id)
-        return on_deployment(self, envelope, now_ms)
+        return on_deployment(self, envelope, now_ms, timestamp_ms)
 
     patch.setattr(TaskExecutorProtocol, "on_deployment", obey)
 
@@ -401,6 +402,15 @@ def stuck_inputs_do_not_matter(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Participant, "_stuck_since", lambda _self, _now_ms: None)
 
 
+# -- slots ---------------------------------------------------------------------------------------------------------
+
+
+@breaks("slots", "a request gets a slot whatever it asks for")
+def profiles_are_not_compared(patch: pytest.MonkeyPatch) -> None:
+    for module in (free_slots, slot_manager):
+        patch.setattr(module, "fits", lambda _offered, _asked: True)
+
+
 # -- counting ------------------------------------------------------------------------------------------------------
 
 FOUND_BY = {
@@ -423,6 +433,7 @@ FOUND_BY = {
     "unacknowledged_attempts_are_missing": 49,
     "snapshots_are_not_whole": 54,
     "stuck_inputs_do_not_matter": 8,
+    "profiles_are_not_compared": 0,
 }
 """A seed from which on a search for each is short."""
 

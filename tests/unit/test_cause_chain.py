@@ -9,6 +9,7 @@ from eventflink.audit.explanation import Explanation, explain_why
 from eventflink.audit.subjects import SubjectType
 from eventflink.log.replay import new_fold
 from eventflink.model.attempts import FailureCause
+from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
 from tests.support.asked_log import ScriptedLog, storied_cluster, why
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
@@ -74,19 +75,45 @@ def test_a_cancelled_job_names_who_asked(busy: ScriptedCluster) -> None:
 def test_a_task_without_a_slot_says_why_since_when_and_its_place(busy: ScriptedCluster) -> None:
     explanation = why(busy, "waiting/a[8]")
     [wait] = explanation.standing.waits
-    assert wait.why == "no free slot: all 8 slots of 2 TaskManagers are taken; request 5 of 5 that wait"
+    assert wait.why == "no slot: all 8 registered slots are taken; its turn is 7 of 7"
     assert START_MS <= wait.since_ms <= START_MS + 1
-    assert told(explanation) == [("submissions@9 by test", ["RequestAccepted", "JobSubmitted", "TaskScheduled", "SlotRequested"])]
+    events = ["RequestAccepted", "JobSubmitted", "TaskScheduled", "SlotRequested", "SlotRequestDeferred"]
+    assert told(explanation) == [("submissions@9 by test", events)]
     allocation_id = explanation.standing.facts["allocation_id"]
     requested = why(busy, allocation_id)
     assert (requested.standing.state, requested.standing.waits) == ("REQUESTED", explanation.standing.waits)
+
+
+def test_a_job_that_waits_says_in_its_chain_why_for_each_profile(busy: ScriptedCluster) -> None:
+    explanation = why(busy, "demanding")
+    deferred = [line for step in explanation.chain.steps for line in step.events if line.startswith("SlotRequestDeferred")]
+    assert deferred == [
+        "SlotRequestDeferred demanding reason=NO_FREE_SLOT requests=2",
+        "SlotRequestDeferred demanding resource_profile=task heap 512m reason=NO_FREE_SLOT requests=1",
+        "SlotRequestDeferred demanding resource_profile=managed 1t reason=NO_FITTING_SLOT requests=2",
+    ]
+    of_task = [line for step in why(busy, "demanding/c[1]").chain.steps for line in step.events if "Deferred" in line]
+    assert of_task == deferred[2:]
+    waits = [wait.why for wait in explanation.standing.waits]
+    assert "no slot: none of the 8 registered slots has room for managed 1t; its turn is 2 of 2" in waits
+
+
+def test_a_blocked_task_manager_says_by_whom_and_why() -> None:
+    cluster = ScriptedCluster()
+    cluster.raise_feature_level()
+    cluster.register("tm", 1, profile=ResourceProfile(500))
+    cluster.block("tm", "its disk is full")
+    explanation = why(cluster, "tm")
+    facts = {name: explanation.standing.facts[name] for name in ("slot_profile", "blocked", "blocked_by", "blocked_until")}
+    assert facts == {"slot_profile": "cpu 0.5", "blocked": "its disk is full", "blocked_by": "test", "blocked_until": None}
+    assert [name for _, events in told(explanation) for name in events] == ["TaskManagerRegistered", "TaskManagerBlocked"]
 
 
 def test_a_cluster_without_task_managers_says_so() -> None:
     cluster = ScriptedCluster()
     cluster.submit(graph(vertex("a")))
     [wait] = why(cluster, "job").standing.waits
-    assert wait.why == "no slot: no TaskManager is registered; request 1 of 1 that wait"
+    assert wait.why == "no slot: no TaskManager is registered; its turn is 1 of 1"
 
 
 def test_a_task_without_inputs_names_whom_it_waits_for(busy: ScriptedCluster) -> None:

@@ -15,7 +15,7 @@ GRAPH = {"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
 
 @pytest.fixture(autouse=True)
 def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("EVENTFLINK_CONFIG", "EVENTFLINK_BOOTSTRAP"):
+    for name in ("EVENTFLINK_CONFIG", "EVENTFLINK_CONF_DIR", "EVENTFLINK_BOOTSTRAP"):
         monkeypatch.delenv(name, raising=False)
 
 

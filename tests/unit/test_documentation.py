@@ -9,6 +9,7 @@ import pytest
 
 from eventflink.cli.main import COMMANDS
 from eventflink.events import catalogue, codec
+from eventflink.metrics import reference
 from eventflink.model import configuration_reference, diagrams
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,12 @@ def _names(page: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("page", "rendered"),
-    [("configuration.md", configuration_reference.render), ("events.md", catalogue.render), ("state-machines.md", diagrams.page)],
+    [
+        ("configuration.md", configuration_reference.render),
+        ("events.md", catalogue.render),
+        ("metrics.md", reference.render),
+        ("state-machines.md", diagrams.page),
+    ],
 )
 def test_a_generated_page_is_in_step(page: str, rendered: object) -> None:
     """Whoever changes the source writes the page again: its first lines say how."""

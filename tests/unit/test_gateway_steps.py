@@ -89,7 +89,7 @@ class World:
             case Ask() | Tell():
                 request = step.request if isinstance(step, Ask) else step.command
                 self.sent.append(request)
-                return Accepted("r", request.job_id, 1, 1, "leader-1", 9) if isinstance(step, Ask) else "r"
+                return Accepted("r", getattr(request, "job_id", ""), 1, 1, "leader-1", 9) if isinstance(step, Ask) else "r"
         return None
 
     @staticmethod

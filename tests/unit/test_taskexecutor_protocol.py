@@ -546,6 +546,42 @@ def test_what_answers_a_registration_too_late_is_not_believed() -> None:
         assert [type(a) for a in actions if isinstance(a, NewInstanceNeeded)] == ([] if is_believed else [NewInstanceNeeded])
 
 
+KAFKA_MS = 1_700_000_000_000
+"""Kafka's clock when the first registration is appended: it is years behind this host's."""
+
+
+def _answered(answer_ms: int, registered_again_ms: tuple[int, ...] = ()) -> Harness:
+    """Return a machine that said that it is there at 0 ms and later on, and then reads, at 6,000 ms, what was written at `answer_ms`."""
+    harness = Harness()
+    [registration] = reports(harness.actions)
+    for sent_ms in (0, *registered_again_ms):
+        harness.machine.on_reports_delivered([registration], 1000 + sent_ms, 1000 + sent_ms + 20, KAFKA_MS + sent_ms + 5)
+    harness.now_ms = 7000
+    envelope = DeploymentEnvelope(epoch=1, task_manager_id="tm", instance_id="i1", payload=RegistrationAccepted("blob:1"))
+    harness.actions = harness.machine.on_deployment(envelope, harness.now_ms, KAFKA_MS + answer_ms)
+    return harness
+
+
+@pytest.mark.parametrize("again_ms", [(), (2000, 5900)])
+def test_an_answer_is_as_old_as_kafka_says_however_often_the_registration_was_repeated(again_ms: tuple[int, ...]) -> None:
+    """Deaf but heard, it registers again and again; what it is told first was written long ago, and it is held for lost since."""
+    assert is_in(_answered(1500, again_ms), Phase.NEW)
+
+
+@pytest.mark.parametrize("again_ms", [(), (2000,)])
+def test_an_answer_that_was_just_written_is_believed_however_long_nobody_led(again_ms: tuple[int, ...]) -> None:
+    assert is_in(_answered(5990, again_ms), Phase.REGISTERED)
+
+
+def test_the_fence_counts_from_when_the_answer_was_written() -> None:
+    harness = _answered(4000, (5900,))
+    written_ms = 1000 + 5900 - (5905 - 4000)  # At the earliest: the word that was sent at 5,900 ms may have been stamped at once.
+    harness.wait(written_ms + 3500 - harness.now_ms - 5, beats_arrive=False)
+    assert is_in(harness, Phase.REGISTERED)
+    harness.wait(10, beats_arrive=False)
+    assert is_in(harness, Phase.NEW)
+
+
 def test_the_fence_counts_from_the_time_an_acknowledged_beat_was_sent() -> None:
     harness = registered()
     (first,) = beats(harness.wait(500, beats_arrive=False))

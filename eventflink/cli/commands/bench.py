@@ -30,6 +30,7 @@ from eventflink.benchmarks.failover_watch import NotSeen
 from eventflink.benchmarks.heartbeats import BeatsDisturbed, measure_heartbeats
 from eventflink.benchmarks.replay import measure_replay
 from eventflink.benchmarks.report import Distribution, as_row, machine
+from eventflink.benchmarks.slots import measure_slots
 from eventflink.benchmarks.submit import measure_submit
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
@@ -41,6 +42,7 @@ from eventflink.log.embedded_broker import EmbeddedBroker
 FAILOVER_JOBS: Final = (1, 100, 1000)
 FAILOVER_ROUNDS: Final = 10
 UNDER_LOAD_ROUNDS: Final = 50
+SLOT_MULTIPLES: Final = (1, 10, 100)
 
 
 @click.group()
@@ -143,6 +145,28 @@ def bench_replay(session: Session, events: int, rounds: int, *, as_json: bool) -
             f"a process with {figures.retained_jobs:,} ended and {figures.running_jobs:,} running jobs, {name}: "
             f"{memory.after_bytes / 2**20:,.0f} MiB ({memory.before_bytes / 2**20:,.0f} MiB before), {memory.seconds:.2f} s"
         )
+    return ExitCode.OK
+
+
+@bench.command("slots")
+@click.option("--largest", type=click.IntRange(1, 100), default=100, show_default=True, help="Of 1, 10, 100 times 100 TaskManagers.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@pass_session
+def bench_slots(session: Session, largest: int, *, as_json: bool) -> int:
+    """Measure what it costs to match slot requests as the cluster grows: the core alone, decide and apply, without Kafka.
+
+    TaskManagers have 8 slots of five kinds, and there are ten requests for each: 100,000 in the largest cluster.
+    """
+    figures = measure_slots([multiple for multiple in SLOT_MULTIPLES if multiple <= largest], _say(session))
+    rows = []
+    for each in figures:
+        name = f"{each.task_managers:,} TaskManagers, {'spread' if each.spread else 'packed'}"
+        rows += [
+            as_row(f"{name}: requests for free slots", "requests/s", each.free_slots_per_s),
+            as_row(f"{name}: slots freed one at a time", "requests/s", each.freed_slots_per_s),
+            as_row(f"{name}: TaskManagers for waiting requests", "requests/s", each.waiting_requests_per_s),
+        ]
+    _print(session, rows, {"benchmark": "slots", "clusters": [asdict(each) for each in figures]}, as_json=as_json)
     return ExitCode.OK
 
 

@@ -25,8 +25,8 @@ from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import LogUnusable
+from eventflink.log.patient_producer import NotDelivered
 from eventflink.log.replay import ReplayStalled
-from eventflink.log.snapshot_topic import SnapshotNotWritten
 from eventflink.model.statuses import DrillStepType
 
 _METHODS: Final = {"kill": DrillStepType.KILL, "freeze": DrillStepType.FREEZE, "stop": DrillStepType.STOP}
@@ -135,7 +135,7 @@ def _run(session: Session, run: Callable[[], FailoverReport | RehearsalReport]) 
         raise CommandFailed(ExitCode.INTERRUPTED, "interrupted; a leader that was made to fall before stays fallen") from None
     except DrillRefused as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
-    except (DrillFailed, CopyFailed, SnapshotNotWritten) as error:
+    except (DrillFailed, CopyFailed, NotDelivered) as error:
         raise CommandFailed(ExitCode.NEGATIVE, f"the drill failed: {error}") from error
     except (KafkaException, ReplayStalled) as error:
         raise ClusterUnreachable(f"Kafka at {session.bootstrap} does not answer: {error}") from error

@@ -5,6 +5,7 @@ import click
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.waiting import ending_in_order
 from eventflink.entrypoint.master_process import MasterFailed, run_master
 from eventflink.events.topics import INBOUND
 
@@ -22,8 +23,10 @@ def master(session: Session, rebind: tuple[str, ...]) -> int:
 
     It creates missing topics, leads, or waits while another master does, and runs until it is stopped (Ctrl-C, SIGTERM).
     """
-    session.log_to_stderr()
+    configuration = session.configuration.with_ids()
+    session.log_to_stderr(configuration.master_id)
     try:
-        return run_master(session.configuration.with_ids(), session.bootstrap, rebind)
+        with ending_in_order():
+            return run_master(configuration, session.bootstrap, rebind)
     except MasterFailed as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

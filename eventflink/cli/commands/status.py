@@ -7,11 +7,12 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.asking import ask_state
+from eventflink.cli.commands.taskmanager import task_manager_table
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.views import View, cluster_view, find_job, job_view
+from eventflink.leadership.views import View, cluster_view, job_view
 
 
 @click.command()
@@ -34,7 +35,7 @@ def status(session: Session, job_id: str | None, *, as_json: bool) -> int:
 
 def _ask_job(session: Session, job_id: str) -> View:
     def compute(fold: Fold) -> View:
-        return {"job": job_view(find_job(fold, job_id), fold.last_decided_at_ms)}
+        return {"job": job_view(fold, job_id)}
 
     answer = ask_state(session, f"/jobs/{urllib.parse.quote(job_id, safe='')}", {}, compute)
     return {**answer["job"], "log_offset": answer["log_offset"]}
@@ -48,6 +49,9 @@ def _print_job(session: Session, view: View) -> None:
     )
     if view["cause"]:
         session.out.print(Text(f"{view['cause']['failure_type']}: {view['cause']['message']}", style="red"))
+    for waiting in view["slot_requests"]:
+        asks = f" that ask for {waiting['resources']}" if waiting["resources"] else ""
+        session.out.print(Text(f"{waiting['requests']} slot requests{asks} wait: {waiting['why']}", style="yellow"))
     table = Table()
     for heading in ("vertex", "subtask", "attempt", "state", "TaskManager", "last failure"):
         table.add_column(heading, justify="right" if heading in ("subtask", "attempt") else "left")
@@ -73,10 +77,4 @@ def _print_cluster(session: Session, view: View) -> None:
         f"jobs: {jobs}\nslots: {view['slots_free']} free of {view['slots']}, {view['slot_requests']} requests wait",
         markup=False,
     )
-    table = Table()
-    for heading in ("TaskManager", "host", "process", "free slots", "registered"):
-        table.add_column(heading, justify="right" if heading in ("process", "free slots") else "left")
-    for manager in view["task_managers"]:
-        free = f"{manager['slots_free']}/{manager['slots']}"
-        table.add_row(manager["task_manager_id"], manager["host"], str(manager["process_id"]), free, manager["registered_at"])
-    session.out.print(table)
+    session.out.print(task_manager_table(view))

@@ -3,6 +3,7 @@
 import click
 
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.waiting import ending_in_order
 from eventflink.taskexecutor.executor import run_task_executor
 
 
@@ -13,5 +14,7 @@ def taskexecutor(session: Session) -> int:
 
     It registers, offers taskmanager.numberOfTaskSlots slots, and runs until it is stopped (Ctrl-C, SIGTERM).
     """
-    session.log_to_stderr()
-    return run_task_executor(session.configuration.with_ids(), session.bootstrap)
+    configuration = session.configuration.with_ids()
+    session.log_to_stderr(configuration.task_manager_id)
+    with ending_in_order():
+        return run_task_executor(configuration, session.bootstrap)

@@ -29,6 +29,7 @@ from eventflink.taskexecutor.process_events import (
     TaskProcessEnded,
 )
 from eventflink.taskexecutor.protocol.actions import EndForkServer, Outbox, ProtocolSettings
+from eventflink.taskexecutor.protocol.tally import Tally
 
 AttemptEvent = TaskLaunched | TaskInitialized | SparkOpened | TaskProcessEnded | SparkReleased
 
@@ -61,6 +62,8 @@ class KnownAttempt:
     outputs: tuple[OutputLocation, ...] = ()
     cause: FailureCause | None = None
     delivered: bool = False
+    job_name: str = ""
+    deployed_at_ms: int = 0
 
     @property
     def state(self) -> ExecutionState:
@@ -95,8 +98,9 @@ def _clip_cause(cause: FailureCause) -> FailureCause:
 class AttemptTable:
     """What one instance runs and ran; it writes orders and reports to the outbox."""
 
-    def __init__(self, settings: ProtocolSettings, instance_id: str, outbox: Outbox) -> None:
+    def __init__(self, settings: ProtocolSettings, instance_id: str, outbox: Outbox, tally: Tally) -> None:
         """Begin with free slots and no memory."""
+        self._tally = tally
         self._settings = settings
         self._instance_id = instance_id
         self._outbox = outbox
@@ -121,6 +125,10 @@ class AttemptTable:
         """How many attempts are not terminal."""
         return len(self._live)
 
+    def live_attempts(self) -> list[KnownAttempt]:
+        """Return the attempts that are not terminal, the oldest first."""
+        return list(self._live.values())
+
     def deploy(self, deployment: TaskDeployment, blob_address: str, refusal: str, now_ms: int) -> None:
         """Start the attempt in its slot, or refuse it (for `refusal`, if any), or answer again what is known of it."""
         attempt = AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)
@@ -128,9 +136,10 @@ class AttemptTable:
         if known is not None:
             self._outbox.report(self._present(known))
             return
-        known = KnownAttempt(attempt, deployment.allocation_id, deployment.slot_index)
+        known = KnownAttempt(attempt, deployment.allocation_id, deployment.slot_index, job_name=deployment.job_name, deployed_at_ms=now_ms)
         known.refusal = refusal or self._find_refusal(deployment.slot_index)
         if known.refusal:
+            self._tally.tasks_refused += 1
             self._remember(known)
             self._outbox.report(self._present(known))
             return
@@ -170,6 +179,7 @@ class AttemptTable:
         match event:
             case TaskLaunched(process_id=process_id):
                 known.process_id = process_id
+                self._tally.tasks_started += 1
                 if not known.ending:
                     known.deadline_ms = None
                 self._advance(known, ExecutionState.INITIALIZING)
@@ -285,6 +295,7 @@ class AttemptTable:
             known.cause = _clip_cause(self._find_cause(known, outcome))
             known.path.append(ExecutionState.FAILED)
         known.deadline_ms = None
+        self._tally.tasks_ended[known.state] += 1
         del self._live[known.attempt]
         self._slots[known.slot_index] = None
         self._remember(known)

@@ -36,7 +36,8 @@ from eventflink.taskexecutor.protocol.actions import (
     Stopped,
     UploadFile,
 )
-from eventflink.taskexecutor.protocol.attempts import AttemptTable
+from eventflink.taskexecutor.protocol.attempts import AttemptTable, KnownAttempt
+from eventflink.taskexecutor.protocol.tally import Tally
 from eventflink.taskexecutor.protocol.unsaid import Unsaid
 
 _EPOCH_OF_NO_LEADER = -1
@@ -61,7 +62,8 @@ class TaskExecutorProtocol:
         """Do nothing yet: `start` begins."""
         self._settings = settings
         self._outbox = Outbox()
-        self._table = AttemptTable(settings, "", self._outbox)
+        self.tally = Tally()
+        self._table = AttemptTable(settings, "", self._outbox, self.tally)
         self.phase = Phase.NEW
         self.instance_id = ""
         self.newest_epoch = _EPOCH_OF_NO_LEADER
@@ -76,6 +78,8 @@ class TaskExecutorProtocol:
         self._refusals = 0
         self._next_registration_ms = 0
         self._alive_ms: int | None = None
+        self._last_word: tuple[int, int] | None = None
+        """The newest registration that Kafka has: when it was sent, by this host's clock, and Kafka's timestamp of it."""
         self._next_beat_ms: int | None = None  # Only a registered instance beats: to others a beat means nothing.
         self._beat_sequence = 0
         self._uploads: set[str] = set()
@@ -100,10 +104,12 @@ class TaskExecutorProtocol:
         self.phase = Phase.REGISTERING
         self.instance_id = instance_id
         self._begun_at_ms = max(wall_clock_ms, self._begun_at_ms + 1)  # A clock that was set back does not make it the older one.
-        self._table = AttemptTable(self._settings, instance_id, self._outbox)
+        self._table = AttemptTable(self._settings, instance_id, self._outbox, self.tally)
+        self.tally.instances += 1
         self._registrations = []
         self._registration_count = 0
         self._alive_ms = None
+        self._last_word = None
         self._next_beat_ms = None
         self._uploads.clear()
         self._unsaid.clear()
@@ -111,14 +117,17 @@ class TaskExecutorProtocol:
         self._next_registration_ms = now_ms if first else now_ms + self._delay_registration(self._refusals) // 2
         return self.on_tick(now_ms)
 
-    def on_deployment(self, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
-        """Obey one record of `deployments`, unless its epoch is older than the newest seen or it is for another instance."""
+    def on_deployment(self, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int = 0) -> list[Action]:
+        """Obey one record of `deployments`, unless its epoch is older than the newest seen or it is for another instance.
+
+        `timestamp_ms` is when it was written, by Kafka's clock; 0: unknown.
+        """
         if envelope.epoch < self.newest_epoch:
             return []
         self.newest_epoch = envelope.epoch
         mine = envelope.task_manager_id == self._settings.task_manager_id and envelope.instance_id == self.instance_id
         if mine and self.phase in (Phase.REGISTERING, Phase.REGISTERED):
-            self._obey(envelope, now_ms)
+            self._obey(envelope, now_ms, timestamp_ms)
         return self._settle(now_ms)
 
     def on_effects_lost(self, reason: str, now_ms: int) -> list[Action]:
@@ -159,13 +168,21 @@ class TaskExecutorProtocol:
         """Kafka has the beat that was sent at `sent_at_ms`."""
         if self._alive_ms is not None:  # A beat of an earlier instance was sent before this one's registration.
             self._alive_ms = max(self._alive_ms, sent_at_ms)
+        self.tally.beats_acknowledged += 1
         return self._settle(now_ms)
 
-    def on_reports_delivered(self, reports: Iterable[TaskManagerReport], sent_at_ms: int, now_ms: int) -> list[Action]:
-        """Kafka has these reports. A registration counts as a beat: the master holds for alive whose registration it has read (P13)."""
+    def on_reports_delivered(
+        self, reports: Iterable[TaskManagerReport], sent_at_ms: int, now_ms: int, timestamp_ms: int = 0
+    ) -> list[Action]:
+        """Kafka has these reports, with that timestamp of its own clock (0: unknown).
+
+        A registration counts as a beat: the master holds for alive whose registration it has read (P13).
+        """
         current = [r for r in reports if r.instance_id == self.instance_id]
-        if any(isinstance(r, TaskManagerRegistration) for r in current):
+        if self.phase is Phase.REGISTERING and any(isinstance(r, TaskManagerRegistration) for r in current):
             self._alive_ms = sent_at_ms if self._alive_ms is None else max(self._alive_ms, sent_at_ms)
+            if timestamp_ms and (self._last_word is None or sent_at_ms >= self._last_word[0]):
+                self._last_word = (sent_at_ms, timestamp_ms)
         self._table.delivered(current)
         return self._settle(now_ms)
 
@@ -182,15 +199,40 @@ class TaskExecutorProtocol:
             self._report_upload(request_id, blob_key, error)
         return self._settle(now_ms)
 
+    @property
+    def acknowledged_ms(self) -> int | None:
+        """When the newest beat or registration of this instance that Kafka has was sent; None: it has none yet."""
+        return self._alive_ms
+
+    @property
+    def has_fork_server(self) -> bool:
+        """Whether a fork server was started and has not died."""
+        return self._fork_server_up
+
+    @property
+    def free_slots(self) -> int:
+        """How many slots nobody has."""
+        return self._table.free_slots
+
+    @property
+    def upload_count(self) -> int:
+        """How many uploads are under way."""
+        return len(self._uploads)
+
+    def live_attempts(self) -> list[KnownAttempt]:
+        """Return the attempts that are not terminal, the oldest first."""
+        return self._table.live_attempts()
+
     def stop(self, now_ms: int, reason: str, *, failed: bool = False) -> list[Action]:
         """End all tasks, say goodbye, and give `Stopped`; bounded in time."""
         self._begin_stop(now_ms, reason, failed=failed)
         return self._settle(now_ms)
 
-    def _obey(self, envelope: DeploymentEnvelope, now_ms: int) -> None:
+    def _obey(self, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int) -> None:
         payload = envelope.payload
-        if self.phase is Phase.REGISTERING and self._is_registration_stale(now_ms):
-            # Cut off since it registered, it reads what it was told then: by now the master may hold it for lost.
+        answered_ms = self._answered_ms(timestamp_ms, now_ms)
+        if self.phase is Phase.REGISTERING and now_ms - answered_ms >= self._settings.self_fence_timeout_ms:
+            # Cut off since it registered, it reads what it was told then: by now the master may hold it for lost (P14).
             self._fence("what answers the registration comes too late to be believed", now_ms)
             return
         if isinstance(payload, InstanceForgotten):
@@ -201,7 +243,7 @@ class TaskExecutorProtocol:
             self._blob_address = payload.blob_address
         elif not self._blob_address:
             return  # Nothing can be run before the first leader is known; the master sends again what is not acknowledged.
-        newly = self._become_registered(now_ms)
+        newly = self._become_registered(answered_ms, now_ms)
         match payload:
             case TaskDeployment():
                 refusal = "" if self._fork_server_up else "the fork server is being started again"
@@ -216,19 +258,25 @@ class TaskExecutorProtocol:
             self._table.report_slots()
         self._reported_epoch = envelope.epoch
 
-    def _is_registration_stale(self, now_ms: int) -> bool:
-        """Tell whether the last registration that Kafka has is so old that the instance would have fenced itself (P14)."""
-        sent_ms = self._alive_ms if self._alive_ms is not None else next(iter(self._registrations), now_ms)
-        return now_ms - sent_ms >= self._settings.self_fence_timeout_ms
+    def _answered_ms(self, timestamp_ms: int, now_ms: int) -> int:
+        """Return the earliest time, by this host's clock, at which an effect can have been written; `timestamp_ms` is Kafka's time of it.
 
-    def _become_registered(self, now_ms: int) -> bool:
+        What this instance said last tells how far the two clocks are apart at most: Kafka stamped it after it was sent. Where Kafka's
+        times are not known, an effect is as old as the newest word that Kafka has, or as the first one, for it answers one of them.
+        """
+        if timestamp_ms and self._last_word is not None:
+            sent_ms, word_ms = self._last_word
+            return min(now_ms, sent_ms + timestamp_ms - word_ms)
+        return self._alive_ms if self._alive_ms is not None else next(iter(self._registrations), now_ms)
+
+    def _become_registered(self, answered_ms: int, now_ms: int) -> bool:
         """Any effect for this instance proves that the master has it. Tell whether that is news."""
         if self.phase is not Phase.REGISTERING:
             return False
         self.phase = Phase.REGISTERED
         self._refusals = 0
-        if self._alive_ms is None:  # Kafka's own acknowledgement is still under way: the first one sent is the safe guess.
-            self._alive_ms = self._registrations[0] if self._registrations else now_ms
+        # What it said later may wait for a decision still; from now on its beats count.
+        self._alive_ms = answered_ms if self._alive_ms is None else min(self._alive_ms, answered_ms)
         self._registrations = []
         self._next_beat_ms = now_ms
         return True
@@ -249,6 +297,7 @@ class TaskExecutorProtocol:
         if self.phase not in (Phase.REGISTERING, Phase.REGISTERED):
             return
         self.phase, self._end_reason = Phase.FENCING, reason
+        self.tally.fences += 1
         self._next_beat_ms = None
         self._table.end_all(now_ms, silent=True)
 
@@ -276,7 +325,10 @@ class TaskExecutorProtocol:
     def _send_registration(self, now_ms: int) -> None:
         settings = self._settings
         place = (settings.host, settings.process_id, settings.slot_count)
-        self._outbox.report([TaskManagerRegistration(settings.task_manager_id, self.instance_id, *place, self._begun_at_ms)])
+        registration = TaskManagerRegistration(
+            settings.task_manager_id, self.instance_id, *place, begun_at_ms=self._begun_at_ms, slot_profile=settings.slot_profile
+        )
+        self._outbox.report([registration])
         self._registrations = (self._registrations or [now_ms])[:1]
         self._registration_count += 1
         self._next_registration_ms = now_ms + self._delay_registration(self._registration_count - 1)
@@ -288,6 +340,7 @@ class TaskExecutorProtocol:
 
     def _send_beat(self, now_ms: int) -> None:
         self._beat_sequence += 1
+        self.tally.beats_sent += 1
         self._next_beat_ms = now_ms + self._settings.heartbeat_interval_ms
         ids = (self._settings.task_manager_id, self.instance_id)
         beat = Heartbeat(*ids, self._beat_sequence, self._table.free_slots, self._table.running_tasks)
@@ -296,6 +349,7 @@ class TaskExecutorProtocol:
     def _start_fork_server(self) -> None:
         self._fork_server_start_ms = None
         self._fork_server_up = True
+        self.tally.fork_server_starts += 1
         self._outbox.processes.append(StartForkServer())
         self._table.release_again()
 

@@ -60,6 +60,10 @@ def _fitting() -> list[MasterInput]:
         ),
         c.ConfirmSnapshot(request_id="new", snapshot_id="snapshot-2", log_offset=20, digest="digest-20", confirmed_by="master-2"),
         c.DrillStep(request_id="new", drill_id="new", step=DrillStepType.STOP, master_id="master-1"),
+        c.BlockTaskManager(request_id="new", task_manager_id="tm1", reason="its disk is full", duration_ms=60_000),
+        c.UnblockTaskManager(request_id="new", task_manager_id="tm2"),
+        i.FailUnfulfillableRequests(),
+        i.UnblockTaskManagers(),
         i.AttemptInputs("submissions", 10**6, 10**6),
         i.RaiseFeatureLevel(FEATURE_LEVEL),
         i.RaiseFeatureLevel(FEATURE_LEVEL + 1),
@@ -126,7 +130,7 @@ def test_what_is_due_is_told_without_a_change() -> None:
     for state in ("empty", "half", "busy", "eventful"):
         master = _master(state)
         before = master.digest()
-        due = list(master.due(LATER_MS))
+        due = list(master.due(LATER_MS, 0))
         master.due_clean_ups(LATER_MS)
         assert master.digest() == before
         assert bool(due) == (state != "empty")

@@ -14,7 +14,16 @@ from eventflink.master.master import Master
 from eventflink.model.attempts import AttemptStatus, FailureCause
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
-from eventflink.model.statuses import ExecutionState, FollowUpType, IllegalTransition, JobStatus, RestartStrategyType, TaskFile
+from eventflink.model.resources import ResourceProfile
+from eventflink.model.statuses import (
+    ExecutionState,
+    FollowUpType,
+    IllegalTransition,
+    JobStatus,
+    RestartStrategyType,
+    SlotRequestDeferralReason,
+    TaskFile,
+)
 from tests.support.cluster import new_fold, replay
 from tests.support.scenarios import busy_cluster, eventful_cluster
 from tests.support.values import ValueMaker
@@ -29,12 +38,13 @@ NEVER_MISFIT = {
     e.RequestRepeated,
     e.TaskManagerRegistrationRefused,
     e.DrillStepOrdered,
+    e.TaskManagerBlocked,  # by its id, registered or not; the newest word counts
 }
 """Events that fit every state: they change nothing, or only what is remembered of requests."""
 
 _GRAPH = JobGraph("x", (), (), RestartStrategy(RestartStrategyType.NONE))
 _CAUSE = FailureCause("E", "message")
-_STATE, _STATUS = ExecutionState, JobStatus
+_STATE, _STATUS, _REASON = ExecutionState, JobStatus, SlotRequestDeferralReason
 
 MISFITS: list[LogEvent] = [
     e.InputsBound("submissions", 0, "id-of-submissions", 0),
@@ -92,6 +102,15 @@ MISFITS: list[LogEvent] = [
     e.SlotOfferRejected("none", "reason"),
     e.SlotRequestCancelled("none"),
     e.SlotRequestTimedOut("none", 1),
+    e.SlotRequestUnfulfillable("none", "reason"),
+    e.SlotRequestUnfulfillable("allocation-6", "reason"),
+    e.SlotRequestDeferred(job_id="none", reason=_REASON.NO_FREE_SLOT, requests=1),
+    e.SlotRequestDeferred(job_id="running", reason=_REASON.NO_FREE_SLOT, requests=1),
+    e.SlotRequestDeferred(job_id="waiting", reason=_REASON.NO_FREE_SLOT, requests=1),
+    e.SlotRequestDeferred(job_id="waiting", reason=_REASON.NO_TASK_MANAGER, requests=1),
+    e.SlotRequestDeferred(job_id="waiting", resource_profile=ResourceProfile(1), reason=_REASON.NO_FREE_SLOT, requests=1),
+    e.TaskManagerUnblocked("tm1", "a command", ""),
+    e.TaskManagerUnblocked("none", "a command", ""),
     e.SlotFreed("none"),
     e.TaskScheduled("none", "a", 0, 1),
     e.TaskScheduled("running", "none", 0, 1),

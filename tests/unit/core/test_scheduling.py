@@ -190,7 +190,7 @@ def test_a_slot_request_that_waits_too_long_fails_its_attempt(cluster: ScriptedC
     assert timed_out.waited_ms == 10_000
     [failed] = cluster.events(TaskFailed)
     assert failed.cause.failure_type == "NoResourceAvailable"
-    assert failed.cause.message == "no slot became free within 10000 ms; 0 slots are registered, none is free"
+    assert failed.cause.message == "no slot was given to it within 10000 ms: no TaskManager is registered"
     assert cluster.job("job").status is JobStatus.FAILED
     assert not cluster.master.slot_manager.pending
 

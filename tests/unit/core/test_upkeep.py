@@ -363,7 +363,7 @@ class TestForgetting:
         [answer], [job] = list(cluster.master.requests.answers.values()), list(cluster.master.dispatcher.forgotten.values())
         times = {answer.answered_at_ms, job.evicted_at_ms}
         for now_ms in sorted({t + 10_000 + d for t in times for d in (-1, 0, 1)}):
-            is_due = any(isinstance(v, ExpireAnswers) for v in cluster.master.due(now_ms))
+            is_due = any(isinstance(v, ExpireAnswers) for v in cluster.master.due(now_ms, now_ms))
             assert is_due == bool(cluster.master.decide(ExpireAnswers(), now_ms)) == (now_ms > min(times) + 10_000)
             for store in (cluster.master.requests, cluster.master.dispatcher):
                 assert store.is_expired(10, now_ms - 10_000) == bool(store.decide_expiry(10, now_ms - 10_000))

@@ -1,0 +1,100 @@
+"""Whether a daemon is up in the sense that a user expects: alive, and heard of in the cluster.
+
+A broker has joined when its address is announced, a master when it says on `leadership` that it is there, a TaskExecutor when this very
+process is registered. Every question is bounded; what cannot be found out now is asked again by whoever waits.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from eventflink.cli import broker_address
+from eventflink.cli.cluster.daemons import DaemonKind
+from eventflink.cli.cluster.pid_files import PidFile
+from eventflink.cli.session import Session
+from eventflink.gateways.errors import GatewayError
+from eventflink.gateways.reads import ask_masters, listen_for_masters
+
+SILENCE: Final = {
+    DaemonKind.BROKER: "its address was not announced",
+    DaemonKind.MASTER: "it said nothing on 'leadership'",
+    DaemonKind.TASK_EXECUTOR: "no master has registered it",
+}
+"""What it means that a daemon has not joined."""
+
+_LEASES_LISTENED: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class MasterFound:
+    """A master that spoke just now."""
+
+    role: str
+    epoch: int
+    query_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLook:
+    """What Kafka and the masters say of a cluster at one moment."""
+
+    masters: dict[str, MasterFound] = field(default_factory=dict)
+    task_managers: dict[str, Any] = field(default_factory=dict)
+    """As `GET /cluster` shows them, by id."""
+    problem: str = ""
+    """Why less than everything is known."""
+
+    def is_joined(self, kind: DaemonKind, daemon_id: str, process_id: int | None) -> bool:
+        """Tell whether the cluster has heard of this daemon, a broker aside."""
+        if kind is DaemonKind.MASTER:
+            return daemon_id in self.masters
+        found = self.task_managers.get(daemon_id)
+        return found is not None and (process_id is None or found["process_id"] == process_id)
+
+    @property
+    def leader_id(self) -> str:
+        """The master that says it leads, in the newest epoch; "" for none."""
+        leaders = [(found.epoch, master_id) for master_id, found in self.masters.items() if found.role == "LEADER"]
+        return max(leaders)[1] if leaders else ""
+
+
+def look(bootstrap: str, cluster_id: str, lease_timeout_ms: int, *, masters: bool = True, workers: bool = True) -> ClusterLook:
+    """Return who is there; it takes a lease and a half where masters are listened for."""
+    found: dict[str, MasterFound] = {}
+    task_managers: dict[str, Any] = {}
+    try:
+        if masters:
+            for known in listen_for_masters(bootstrap, cluster_id, listen_s=_LEASES_LISTENED * lease_timeout_ms / 1000):
+                presence = known.presence
+                found[known.master_id] = MasterFound(str(presence.role), presence.epoch, presence.query_address)
+        if workers:
+            cluster = ask_masters(bootstrap, cluster_id, "/cluster", {"linearizable": "true"})["cluster"]
+            task_managers = {manager["task_manager_id"]: manager for manager in cluster["task_managers"]}
+    except GatewayError as error:
+        return ClusterLook(found, task_managers, str(error))
+    return ClusterLook(found, task_managers)
+
+
+class JoinWatch:
+    """Asks again and again whether daemons of one kind have joined."""
+
+    def __init__(self, session: Session, kind: DaemonKind) -> None:
+        """Ask in this session's cluster."""
+        self._session = session
+        self._kind = kind
+        self.problem = ""
+
+    def joined(self, files: list[PidFile]) -> set[str]:
+        """Return the ids of those that have joined by now; it takes a second or two."""
+        configuration = self._session.configuration
+        if self._kind is DaemonKind.BROKER:
+            self.problem = SILENCE[self._kind]
+            return {file.daemon_id for file in files} if broker_address.read(configuration.data_path) else set()
+        seen = look(
+            self._session.bootstrap,
+            configuration.cluster_id,
+            configuration.lease_timeout_ms,
+            masters=self._kind is DaemonKind.MASTER,
+            workers=self._kind is DaemonKind.TASK_EXECUTOR,
+        )
+        self.problem = seen.problem or SILENCE[self._kind]
+        return {file.daemon_id for file in files if seen.is_joined(file.kind, file.daemon_id, file.process_id)}

@@ -1,0 +1,98 @@
+"""`eventflink taskmanager`: the registered TaskManagers, and which of them get no new tasks."""
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from eventflink.cli.asking import ask_state
+from eventflink.cli.commands.submit import actor_name
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.session import Session, pass_session
+from eventflink.gateways.request_channel import Accepted
+from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
+from eventflink.leadership.views import View, cluster_view
+
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
+@click.group()
+def taskmanager() -> None:
+    """Show the TaskManagers; keep new tasks away from one, or let them go there again."""
+
+
+@taskmanager.command("list")
+@_AS_JSON
+@pass_session
+def list_task_managers(session: Session, *, as_json: bool) -> int:
+    """List the registered TaskManagers with their slots, and those that are blocked."""
+    view = ask_state(session, "/cluster", {}, lambda fold: {"cluster": cluster_view(fold)})["cluster"]
+    shown = {name: view[name] for name in ("task_managers", "blocked", "slots", "slots_free", "slot_requests", "log_offset")}
+    if as_json:
+        session.print_json(shown)
+        return ExitCode.OK
+    session.out.print(task_manager_table(view))
+    registered = {row["task_manager_id"] for row in view["task_managers"]}
+    for blocked in view["blocked"]:
+        if blocked["task_manager_id"] not in registered:
+            session.out.print(Text(f"{blocked['task_manager_id']} is not registered, and {say_blocked(blocked)}", style="yellow"))
+    return ExitCode.OK
+
+
+def task_manager_table(view: View) -> Table:
+    """Return the registered TaskManagers of a cluster's view as a table."""
+    table = Table()
+    for heading in ("TaskManager", "host", "process", "free slots", "of each slot", "registered", "new tasks"):
+        table.add_column(heading, justify="right" if heading in ("process", "free slots") else "left")
+    blocked = {row["task_manager_id"]: row for row in view["blocked"]}
+    for row in view["task_managers"]:
+        name = row["task_manager_id"]
+        table.add_row(
+            Text(name),
+            Text(row["host"]),
+            str(row["process_id"]),
+            f"{row['slots_free']}/{row['slots']}",
+            row["slot_profile"] or "not said",
+            row["registered_at"],
+            Text(say_blocked(blocked[name]), style="yellow") if name in blocked else "yes",
+        )
+    return table
+
+
+def say_blocked(blocked: View) -> str:
+    """Return why a TaskManager is blocked, for how long and by whom."""
+    until = f" until {blocked['until']}" if blocked["until"] else ""
+    by = f", by {blocked['actor']}" if blocked["actor"] else ""
+    return f"blocked{until}: {blocked['reason'] or 'no reason was given'}{by}"
+
+
+@taskmanager.command("block")
+@click.argument("task_manager_id")
+@click.option("--reason", default="", help="Why; it is shown to whoever asks.")
+@click.option("--for", "duration_s", type=click.FloatRange(min=0.001), metavar="SECONDS", help="Unblock it by itself after so long.")
+@_AS_JSON
+@pass_session
+def block(session: Session, task_manager_id: str, reason: str, duration_s: float | None, *, as_json: bool) -> int:
+    """Give no new slots of TASK_MANAGER_ID away; what runs there goes on. It stays blocked when it starts anew."""
+    with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+        duration_ms = round((duration_s or 0) * 1000)
+        accepted = gateway.block_task_manager(task_manager_id, reason, duration_ms=duration_ms, actor=actor_name())
+    return _say(session, accepted, "gets no new tasks", as_json=as_json)
+
+
+@taskmanager.command("unblock")
+@click.argument("task_manager_id")
+@_AS_JSON
+@pass_session
+def unblock(session: Session, task_manager_id: str, *, as_json: bool) -> int:
+    """Give slots of TASK_MANAGER_ID away again."""
+    with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+        accepted = gateway.unblock_task_manager(task_manager_id, actor=actor_name())
+    return _say(session, accepted, "gets new tasks", as_json=as_json)
+
+
+def _say(session: Session, accepted: Accepted, what: str, *, as_json: bool) -> int:
+    if as_json:
+        session.print_json({"task_manager_id": accepted.subject, "request_id": accepted.request_id, "log_offset": accepted.log_offset})
+    else:
+        click.echo(f"{accepted.subject} {what} (log offset {accepted.log_offset})")
+    return ExitCode.OK

@@ -1,0 +1,120 @@
+"""The blocklist: TaskManagers that get no new slots to fill, because an operator wants it so; what runs there goes on.
+
+A TaskManager is blocked by its id, so that it stays blocked when it starts anew. It is unblocked by a command, or by itself when its time
+is over. That its free slots are not given away is the SlotManager's part.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from eventflink.events.inputs import BlockTaskManager, UnblockTaskManager
+from eventflink.events.log_events import LogEvent, RequestAccepted, RequestRejected, TaskManagerBlocked, TaskManagerUnblocked
+from eventflink.master.canonical import require
+from eventflink.model.features import SCHEDULING_LEVEL
+from eventflink.model.statuses import IllegalTransition
+
+MAX_BLOCKED: Final = 10_000
+MAX_REASON_LENGTH: Final = 1_024
+MAX_DURATION_MS: Final = 366 * 86_400_000
+EXPIRY_BATCH: Final = 256
+TIME_IS_OVER: Final = "its time was over"
+
+
+@dataclass(slots=True)
+class BlockedTaskManager:
+    """Why a TaskManager is blocked, and for how long."""
+
+    reason: str
+    until_ms: int
+    actor: str
+    blocked_at_ms: int
+
+
+@dataclass(slots=True)
+class Blocklist:
+    """All blocked TaskManagers, registered or not."""
+
+    task_managers: dict[str, BlockedTaskManager] = field(default_factory=dict)
+
+    # -- decide ---------------------------------------------------------------------------------------------------
+
+    def decide_block(self, command: BlockTaskManager, now_ms: int, *, registered: bool, feature_level: int) -> list[LogEvent]:
+        """Block a TaskManager; one that is blocked gets the new reason and the new end."""
+        if refusal := self._find_fault(command, feature_level):
+            return [refusal]
+        known = self.task_managers.get(command.task_manager_id)
+        if known is None and not registered:
+            return [_rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered")]
+        if known is None and len(self.task_managers) >= MAX_BLOCKED:
+            return [_rejected(command, "TooManyBlocked", f"{MAX_BLOCKED} TaskManagers are blocked already")]
+        until_ms = now_ms + command.duration_ms if command.duration_ms else 0
+        if known is not None and (known.reason, known.until_ms) == (command.reason, until_ms):
+            return [_accepted(command)]
+        return [_accepted(command), TaskManagerBlocked(command.task_manager_id, command.reason, until_ms, command.actor)]
+
+    def _find_fault(self, command: BlockTaskManager, feature_level: int) -> RequestRejected | None:
+        if feature_level < SCHEDULING_LEVEL:
+            return _too_early(command, feature_level)
+        if not 0 <= command.duration_ms <= MAX_DURATION_MS:
+            message = f"duration_ms is {command.duration_ms}; it must be between 0 and {MAX_DURATION_MS}"
+            return _rejected(command, "InvalidRequest", message)
+        if len(command.reason) > MAX_REASON_LENGTH:
+            message = f"the reason has {len(command.reason)} characters; it may have {MAX_REASON_LENGTH}"
+            return _rejected(command, "InvalidRequest", message)
+        return None
+
+    def decide_unblock(self, command: UnblockTaskManager, *, registered: bool, feature_level: int) -> list[LogEvent]:
+        """Unblock a TaskManager; one that is not blocked is as it is wanted."""
+        if feature_level < SCHEDULING_LEVEL:
+            return [_too_early(command, feature_level)]
+        if command.task_manager_id in self.task_managers:
+            return [_accepted(command), TaskManagerUnblocked(command.task_manager_id, "a command", command.actor)]
+        if registered:
+            return [_accepted(command)]
+        return [_rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered or blocked")]
+
+    def decide_expiry(self, now_ms: int) -> list[LogEvent]:
+        """Unblock a batch of those whose time is over."""
+        over = [name for name, blocked in self.task_managers.items() if 0 < blocked.until_ms <= now_ms]
+        return [TaskManagerUnblocked(name, TIME_IS_OVER, "") for name in over[:EXPIRY_BATCH]]
+
+    def has_expired(self, now_ms: int) -> bool:
+        """Tell whether some TaskManager's time is over."""
+        return any(0 < blocked.until_ms <= now_ms for blocked in self.task_managers.values())
+
+    # -- apply ----------------------------------------------------------------------------------------------------
+
+    def apply_task_manager_blocked(self, event: TaskManagerBlocked, at_ms: int) -> None:
+        """Remember why and for how long; told again, the newest word counts."""
+        if event.task_manager_id not in self.task_managers and len(self.task_managers) >= MAX_BLOCKED:
+            raise IllegalTransition(f"{MAX_BLOCKED} TaskManagers are blocked already")
+        self.task_managers[event.task_manager_id] = BlockedTaskManager(event.reason, event.until_ms, event.actor, at_ms)
+
+    def apply_task_manager_unblocked(self, event: TaskManagerUnblocked, _at: int) -> None:
+        """Forget it."""
+        if self.task_managers.pop(event.task_manager_id, None) is None:
+            raise IllegalTransition(f"{event.task_manager_id} is not blocked")
+
+    def validate(self) -> None:
+        """Check the bound."""
+        require(len(self.task_managers) <= MAX_BLOCKED, f"{len(self.task_managers)} TaskManagers are blocked")
+
+
+def _accepted(command: BlockTaskManager | UnblockTaskManager) -> RequestAccepted:
+    return RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=command.task_manager_id)
+
+
+def _too_early(command: BlockTaskManager | UnblockTaskManager, feature_level: int) -> RequestRejected:
+    message = f"the cluster's feature level is {feature_level}: a master that is still there could not read the event"
+    return _rejected(command, "FeatureLevelTooLow", message)
+
+
+def _rejected(command: BlockTaskManager | UnblockTaskManager, code: str, message: str) -> RequestRejected:
+    return RequestRejected(
+        request_id=command.request_id,
+        reply_partition=command.reply_partition,
+        subject=command.task_manager_id[:128],
+        code=code,
+        message=message[:MAX_REASON_LENGTH],
+        dead_letter=False,
+    )

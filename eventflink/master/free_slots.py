@@ -1,0 +1,111 @@
+"""Which free slot a request gets: slots by profile and by how many their TaskManager has left, and one decision's choices among them.
+
+Spread: from a TaskManager with the most free slots, whatever its profile. Packed: of the smallest profile that has room, from a
+TaskManager with the fewest. What a choice costs depends on how many different profiles and counts there are, not on how many
+TaskManagers. Nothing here changes the state: choices are laid over it until their events are applied.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from eventflink.model.resources import ResourceProfile, fits
+
+Levels = dict[int, dict[str, None]]
+"""TaskManagers by how many free slots they have, none with zero; of a level, who came to it first stands first."""
+
+
+Place = tuple[str, str, int]
+"""(TaskManager, instance, slot)."""
+
+
+class HoldsSlots(Protocol):
+    """What is to be known of a TaskManager."""
+
+    instance_id: str
+    free: dict[int, None]
+
+
+def count_free(levels: Levels, task_manager_id: str, before: int, after: int) -> None:
+    """Move a TaskManager from one level to another."""
+    if before:
+        level = levels[before]
+        del level[task_manager_id]
+        if not level:
+            del levels[before]
+    if after:
+        # Ordered by links: a plain dictionary is walked from its beginning, over all that left it, to find its first member.
+        levels.setdefault(after, OrderedDict())[task_manager_id] = None
+
+
+class _Pool:
+    """The TaskManagers of one profile, as they stand after the choices made so far."""
+
+    def __init__(self, levels: Levels) -> None:
+        self._levels = levels
+        self.counts = {count: len(members) for count, members in levels.items()}
+        """How many TaskManagers each level has."""
+        self._members: dict[int, Iterator[str]] = {}
+        self._arrived: dict[int, deque[str]] = {}
+
+    def take(self, count: int) -> str:
+        """Take a slot of the TaskManager that is first in its level; it goes to the end of the level below."""
+        members = self._members.get(count)
+        if members is None:
+            members = self._members[count] = iter(self._levels.get(count, ()))
+        task_manager_id = next(members, "") or self._arrived[count].popleft()
+        self.counts[count] -= 1
+        if not self.counts[count]:
+            del self.counts[count]
+        if count > 1:
+            self.counts[count - 1] = self.counts.get(count - 1, 0) + 1
+            self._arrived.setdefault(count - 1, deque()).append(task_manager_id)
+        return task_manager_id
+
+
+class SlotPicker:
+    """The choices of one decision."""
+
+    def __init__(
+        self, offered: Iterable[tuple[ResourceProfile | None, Levels]], task_managers: Mapping[str, HoldsSlots], *, spread: bool
+    ) -> None:
+        """Begin with the free slots of a state."""
+        # Slots without a profile come first: only a request that asks for nothing has a use for them.
+        ordered = sorted(offered, key=lambda pair: (pair[0] is not None, pair[0].sort_key if pair[0] is not None else ()))
+        self._pools = [(profile, _Pool(levels)) for profile, levels in ordered]
+        self._task_managers = task_managers
+        self._spread = spread
+        self._fitting: dict[ResourceProfile | None, list[_Pool]] = {}
+        self._slots: dict[str, Iterator[int]] = {}
+
+    def has_room(self, asked: ResourceProfile | None) -> bool:
+        """Tell whether a slot is left for a request."""
+        return any(pool.counts for pool in self._pools_for(asked))
+
+    def pick(self, asked: ResourceProfile | None) -> Place | None:
+        """Take a slot; None: nothing that is left fits."""
+        chosen: _Pool | None = None
+        count = 0
+        for pool in self._pools_for(asked):
+            if not pool.counts:
+                continue
+            if not self._spread:
+                chosen, count = pool, min(pool.counts)
+                break
+            most = max(pool.counts)
+            if most > count:
+                chosen, count = pool, most
+        if chosen is None:
+            return None
+        task_manager_id = chosen.take(count)
+        held = self._task_managers[task_manager_id]
+        slots = self._slots.get(task_manager_id)
+        if slots is None:
+            slots = self._slots[task_manager_id] = iter(held.free)
+        return task_manager_id, held.instance_id, next(slots)
+
+    def _pools_for(self, asked: ResourceProfile | None) -> list[_Pool]:
+        pools = self._fitting.get(asked)
+        if pools is None:
+            pools = self._fitting[asked] = [pool for profile, pool in self._pools if fits(profile, asked)]
+        return pools

@@ -1,0 +1,83 @@
+"""The slots of TaskManagers, the allocations that hold them, and what there is of each profile.
+
+Records alone: who changes them, and when, is the SlotManager's part.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eventflink.model.attempts import AttemptId
+from eventflink.model.resources import ResourceProfile
+from eventflink.model.statuses import SlotState
+
+
+@dataclass(slots=True)
+class Slot:
+    """One slot of a TaskManager."""
+
+    state: SlotState = SlotState.FREE
+    allocation_id: str = ""
+
+
+@dataclass(slots=True)
+class TaskManagerSlots:
+    """All slots of one registered instance."""
+
+    instance_id: str
+    slots: list[Slot]
+    free: dict[int, None]
+    profile: ResourceProfile | None = None
+    """What each slot has; None: it was not said."""
+    blocked: bool = False
+
+
+@dataclass(slots=True)
+class Allocation:
+    """An attempt that has a slot, or had one on an instance that is lost until its failure is decided."""
+
+    attempt: AttemptId
+    task_manager_id: str
+    instance_id: str
+    slot_index: int
+    orphaned: str = ""
+
+
+@dataclass(slots=True)
+class ProfileTotals:
+    """What there is of one profile."""
+
+    task_managers: int = 0
+    slots: int = 0
+    free: int = 0
+    blocked: int = 0
+    """TaskManagers that are."""
+    blocked_free: int = 0
+    """Free slots that they have."""
+
+    def add(self, held: TaskManagerSlots) -> None:
+        """Count a TaskManager."""
+        self._count(held, 1)
+
+    def subtract(self, held: TaskManagerSlots) -> None:
+        """Count one no more."""
+        self._count(held, -1)
+
+    def _count(self, held: TaskManagerSlots, sign: int) -> None:
+        self.task_managers += sign
+        self.slots += sign * len(held.slots)
+        self.free += sign * len(held.free)
+        if held.blocked:
+            self.blocked += sign
+            self.blocked_free += sign * len(held.free)
+
+
+Totals = dict[ResourceProfile | None, ProfileTotals]
+"""By what the slots have; nothing depends on the order."""
+
+
+def totals_of(task_managers: Mapping[str, TaskManagerSlots]) -> Totals:
+    """Return what there is of each profile."""
+    made: Totals = {}
+    for held in task_managers.values():
+        made.setdefault(held.profile, ProfileTotals()).add(held)
+    return made

@@ -1,0 +1,22 @@
+"""What a TaskExecutor has counted since its process began, over all its instances: for whoever measures it, and for nothing else."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from eventflink.model.statuses import ExecutionState
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts that only grow."""
+
+    instances: int = 0
+    fences: int = 0
+    beats_sent: int = 0
+    beats_acknowledged: int = 0
+    fork_server_starts: int = 0
+    tasks_started: int = 0
+    """Attempts that got a process."""
+    tasks_refused: int = 0
+    tasks_ended: Counter[ExecutionState] = field(default_factory=Counter)
+    """Attempts that ended, by their last state."""

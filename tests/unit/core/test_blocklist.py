@@ -1,0 +1,127 @@
+"""A blocked TaskManager gets no new tasks, and what runs there goes on; who blocked it, why, and until when is in the log."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from eventflink.events.inputs import BlockTaskManager
+from eventflink.events.log_events import RequestRejected, SlotAllocated, TaskManagerBlocked, TaskManagerUnblocked
+from eventflink.master.blocklist import MAX_BLOCKED, MAX_DURATION_MS, BlockedTaskManager, Blocklist
+from eventflink.master.effects import Effect
+from eventflink.model.features import FEATURE_LEVEL
+from eventflink.model.statuses import ExecutionState, IllegalTransition
+from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph, replies, vertex
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    """Two TaskManagers with two slots each, at the newest feature level; the log is replayed at the end."""
+    scripted = ScriptedCluster()
+    scripted.raise_feature_level()
+    scripted.register("one", 2)
+    scripted.register("two", 2)
+    yield scripted
+    scripted.check()
+
+
+def _answer(effects: list[Effect]) -> str:
+    """Return the code of the only refusal; "" for what was accepted."""
+    [reply] = replies(effects)
+    return reply.payload.code if isinstance(reply.payload, RequestRejected) else ""
+
+
+def _places(effects: list[Effect]) -> list[str]:
+    return [d.task_manager_id for d in deployments(effects)]
+
+
+def test_new_tasks_go_elsewhere_and_what_runs_goes_on(cluster: ScriptedCluster) -> None:
+    running = deployments(cluster.submit(graph(vertex("a", 2)), job_id="before"))
+    assert _answer(cluster.block("one")) == ""
+    assert _places(cluster.submit(graph(vertex("a", 3)), job_id="after")) == ["two"]
+    [on_one] = [d for d in running if d.task_manager_id == "one"]
+    assert not deployments(cluster.report(on_one, ExecutionState.FINISHED)), "its slot is free, and stays so"
+    slots = cluster.master.slot_manager
+    assert (slots.get_number_free_slots_of("one"), slots.get_number_free_slots()) == (2, 2)
+    assert _places(cluster.unblock("one")) == ["one", "one"]
+
+
+def test_who_why_and_until_when_is_in_the_log(cluster: ScriptedCluster) -> None:
+    cluster.block("one", "its disk is full", 5_000)
+    [blocked] = cluster.events(TaskManagerBlocked)
+    assert (blocked.reason, blocked.until_ms - START_MS, blocked.actor) == ("its disk is full", 5_000, "test")
+    cluster.pass_time(4_999)
+    assert not cluster.events(TaskManagerUnblocked)
+    cluster.pass_time(1)
+    assert cluster.events(TaskManagerUnblocked) == [TaskManagerUnblocked("one", "its time was over", "")]
+    assert not cluster.master.blocklist.task_managers
+
+
+def test_it_stays_blocked_when_it_starts_anew_and_after_a_change_of_leader(cluster: ScriptedCluster) -> None:
+    cluster.block("one")
+    cluster.register("one", 2, instance="2")
+    cluster.fail_over()
+    assert _places(cluster.submit(graph(vertex("a", 3)))) == ["two", "two"]
+    cluster.unblock("one")
+    assert len(cluster.events(SlotAllocated)) == 3
+
+
+def test_the_newest_word_counts_and_the_same_word_again_is_no_event(cluster: ScriptedCluster) -> None:
+    cluster.block("one", "first")
+    cluster.block("one", "first")
+    cluster.block("one", "second")
+    assert [e.reason for e in cluster.events(TaskManagerBlocked)] == ["first", "second"]
+    assert _answer(cluster.unblock("one")) == _answer(cluster.unblock("one")) == ""
+    assert len(cluster.events(TaskManagerUnblocked)) == 1
+
+
+def test_a_request_that_is_repeated_is_not_done_twice(cluster: ScriptedCluster) -> None:
+    cluster.block("one", request_id="r")
+    cluster.unblock("one")
+    cluster.block("one", request_id="r")
+    assert not cluster.master.blocklist.task_managers
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ({"task_manager_id": "three"}, "UnknownTaskManager"),
+        ({"task_manager_id": "one", "duration_ms": -1}, "InvalidRequest"),
+        ({"task_manager_id": "one", "duration_ms": MAX_DURATION_MS + 1}, "InvalidRequest"),
+        ({"task_manager_id": "one", "reason": "x" * 1_025}, "InvalidRequest"),
+        ({"task_manager_id": "no id!"}, "InvalidRequest"),
+        ({"task_manager_id": "one", "for": 3}, "InvalidRequest"),
+    ],
+)
+def test_a_wrong_command_is_refused(cluster: ScriptedCluster, command: dict[str, Any], code: str) -> None:
+    assert _answer(cluster.command(type="BlockTaskManager", **command)) == code
+    assert not cluster.master.blocklist.task_managers
+
+
+def test_to_unblock_what_nobody_knows_is_refused(cluster: ScriptedCluster) -> None:
+    assert _answer(cluster.unblock("three")) == "UnknownTaskManager"
+
+
+def test_the_blocklist_has_a_bound() -> None:
+    blocklist = Blocklist({f"tm{n}": BlockedTaskManager("", 0, "", 1) for n in range(MAX_BLOCKED)})
+    [refused] = blocklist.decide_block(BlockTaskManager(task_manager_id="new"), 1, registered=True, feature_level=FEATURE_LEVEL)
+    assert isinstance(refused, RequestRejected)
+    assert refused.code == "TooManyBlocked"
+    with pytest.raises(IllegalTransition):
+        blocklist.apply_task_manager_blocked(TaskManagerBlocked("new", "", 0, ""), 1)
+
+
+def test_a_slot_of_a_blocked_task_manager_cannot_be_allocated(cluster: ScriptedCluster) -> None:
+    cluster.block("one")
+    cluster.block("two")
+    cluster.submit(graph(vertex("a")))
+    with pytest.raises(IllegalTransition, match="it is blocked"):
+        cluster.master.apply(SlotAllocated("allocation-1", "one", "one-1", 0), 1)
+
+
+def test_below_the_feature_level_nobody_is_blocked() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("one")
+    assert _answer(cluster.block("one")) == "FeatureLevelTooLow"
+    assert _answer(cluster.unblock("one")) == "FeatureLevelTooLow"
+    cluster.check()
