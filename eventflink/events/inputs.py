@@ -101,6 +101,7 @@ class BlockTaskManager:
     task_manager_id: str
     reason: str = ""
     duration_ms: int = 0
+    leader_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,6 +112,7 @@ class UnblockTaskManager:
     reply_partition: int = -1
     actor: str = ""
     task_manager_id: str
+    leader_id: str = ""
 
 
 @dataclass(slots=True)

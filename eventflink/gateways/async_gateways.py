@@ -8,14 +8,14 @@ from collections.abc import Collection
 from typing import NoReturn
 
 from eventflink.events.effects import LeaderBeat
-from eventflink.events.inputs import JobSubmission, UnblockTaskManager
+from eventflink.events.inputs import JobSubmission
 from eventflink.gateways.asynchronous import MAX_UNDER_WAY, AsyncConnection, AsyncGateway
 from eventflink.gateways.blocking import DEFAULT_REQUEST_TIMEOUT_S
 from eventflink.gateways.calls import DEFAULT_JOBS, JobMasterCalls, TaskExecutorCalls
 from eventflink.gateways.dispatcher_gateway import DEFAULT_RESULT_TIMEOUT_S, cancellation, new_job_id, upload_request
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
-from eventflink.gateways.resource_manager_gateway import DEFAULT_UPLOAD_TIMEOUT_S, block
+from eventflink.gateways.resource_manager_gateway import DEFAULT_UPLOAD_TIMEOUT_S, block, unblock
 from eventflink.gateways.results import (
     ClusterOverview,
     ExecutionGraphInfo,
@@ -144,14 +144,23 @@ class AsyncResourceManagerGateway(AsyncGateway):
         return await self._run(self._calls.request_resource_overview())
 
     async def block_task_manager(
-        self, task_manager_id: str, reason: str = "", *, duration_ms: int = 0, actor: str = "", request_id: str = ""
+        self,
+        task_manager_id: str,
+        reason: str = "",
+        *,
+        duration_ms: int = 0,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
     ) -> Accepted:
         """Do as `ResourceManagerGateway.block_task_manager`."""
-        return await self._run(self._calls.ask(block(task_manager_id, reason, duration_ms, actor, request_id)))
+        return await self._run(self._calls.ask(block(task_manager_id, reason, duration_ms, actor, request_id, fencing_token)))
 
-    async def unblock_task_manager(self, task_manager_id: str, *, actor: str = "", request_id: str = "") -> Accepted:
+    async def unblock_task_manager(
+        self, task_manager_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = ""
+    ) -> Accepted:
         """Do as `ResourceManagerGateway.unblock_task_manager`."""
-        return await self._run(self._calls.ask(UnblockTaskManager(request_id=request_id, actor=actor, task_manager_id=task_manager_id)))
+        return await self._run(self._calls.ask(unblock(task_manager_id, actor, request_id, fencing_token)))
 
     async def request_task_manager_file_upload(
         self,

@@ -13,9 +13,21 @@ from eventflink.model.statuses import TaskFile
 DEFAULT_UPLOAD_TIMEOUT_S: Final = 30.0
 
 
-def block(task_manager_id: str, reason: str, duration_ms: int, actor: str, request_id: str) -> BlockTaskManager:
+def block(task_manager_id: str, reason: str, duration_ms: int, actor: str, request_id: str, fencing_token: str) -> BlockTaskManager:
     """Return the command that keeps new tasks away from a TaskManager."""
-    return BlockTaskManager(request_id=request_id, actor=actor, task_manager_id=task_manager_id, reason=reason, duration_ms=duration_ms)
+    return BlockTaskManager(
+        request_id=request_id,
+        actor=actor,
+        task_manager_id=task_manager_id,
+        reason=reason,
+        duration_ms=duration_ms,
+        leader_id=fencing_token,
+    )
+
+
+def unblock(task_manager_id: str, actor: str, request_id: str, fencing_token: str) -> UnblockTaskManager:
+    """Return the command that lets new tasks go to a TaskManager again."""
+    return UnblockTaskManager(request_id=request_id, actor=actor, task_manager_id=task_manager_id, leader_id=fencing_token)
 
 
 class ResourceManagerGateway(BlockingGateway):
@@ -38,14 +50,21 @@ class ResourceManagerGateway(BlockingGateway):
         return self._run(self._calls.request_resource_overview())
 
     def block_task_manager(
-        self, task_manager_id: str, reason: str = "", *, duration_ms: int = 0, actor: str = "", request_id: str = ""
+        self,
+        task_manager_id: str,
+        reason: str = "",
+        *,
+        duration_ms: int = 0,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
     ) -> Accepted:
         """Have a TaskManager get no new tasks, for a time or (0) until it is unblocked; what runs there goes on."""
-        return self._run(self._calls.ask(block(task_manager_id, reason, duration_ms, actor, request_id)))
+        return self._run(self._calls.ask(block(task_manager_id, reason, duration_ms, actor, request_id, fencing_token)))
 
-    def unblock_task_manager(self, task_manager_id: str, *, actor: str = "", request_id: str = "") -> Accepted:
+    def unblock_task_manager(self, task_manager_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Accepted:
         """Have a TaskManager get new tasks again."""
-        return self._run(self._calls.ask(UnblockTaskManager(request_id=request_id, actor=actor, task_manager_id=task_manager_id)))
+        return self._run(self._calls.ask(unblock(task_manager_id, actor, request_id, fencing_token)))
 
     def request_task_manager_file_upload(
         self,

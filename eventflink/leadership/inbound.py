@@ -104,6 +104,7 @@ class BlockTaskManagerDocument(RequestDocument):
     task_manager_id: str
     reason: str = ""
     duration_ms: int = 0
+    leader_id: str = ""
 
 
 class UnblockTaskManagerDocument(RequestDocument):
@@ -111,6 +112,7 @@ class UnblockTaskManagerDocument(RequestDocument):
 
     type: Literal["UnblockTaskManager"]
     task_manager_id: str
+    leader_id: str = ""
 
 
 @dataclass(slots=True)

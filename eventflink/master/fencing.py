@@ -6,13 +6,15 @@ feature level. A command without one is for whoever leads.
 
 from typing import Final
 
-from eventflink.events.inputs import CancelJob, RequestFileUpload
+from eventflink.events.inputs import BlockTaskManager, CancelJob, RequestFileUpload, UnblockTaskManager
 from eventflink.master.job_master import JobMaster
+
+FencedCommand = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager
 
 _SHOWN: Final = 128
 
 
-def mismatch_of(command: CancelJob | RequestFileUpload, leader_id: str, job: JobMaster | None) -> str:
+def mismatch_of(command: FencedCommand, leader_id: str, job: JobMaster | None) -> str:
     """Return for whom a command is instead of who is here; empty if it is for who is here.
 
     `leader_id` is the token of the Dispatcher and the ResourceManager, which are led together; a job's is its JobMaster's id. A job

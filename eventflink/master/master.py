@@ -40,7 +40,7 @@ from eventflink.master.canonical import digest_of, require
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.effects import CleanUp, clean_up
 from eventflink.master.execution_graph import Subtask
-from eventflink.master.fencing import mismatch_of
+from eventflink.master.fencing import FencedCommand, mismatch_of
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import MasterInput
 from eventflink.master.job_master import JobMaster
@@ -183,14 +183,18 @@ class Master:
 
     def _decide_block_task_manager(self, command: BlockTaskManager, now_ms: int) -> list[LogEvent]:
         registered = command.task_manager_id in self.resource_manager.task_managers
-        return self._repeated(command) or self.blocklist.decide_block(
-            command, now_ms, registered=registered, feature_level=self.upkeep.feature_level
+        return (
+            self._repeated(command)
+            or self._fenced(command)
+            or self.blocklist.decide_block(command, now_ms, registered=registered, feature_level=self.upkeep.feature_level)
         )
 
     def _decide_unblock_task_manager(self, command: UnblockTaskManager, _now: int) -> list[LogEvent]:
         registered = command.task_manager_id in self.resource_manager.task_managers
-        return self._repeated(command) or self.blocklist.decide_unblock(
-            command, registered=registered, feature_level=self.upkeep.feature_level
+        return (
+            self._repeated(command)
+            or self._fenced(command)
+            or self.blocklist.decide_unblock(command, registered=registered, feature_level=self.upkeep.feature_level)
         )
 
     def _decide_cancel_job(self, command: CancelJob, _now: int) -> list[LogEvent]:
@@ -199,14 +203,16 @@ class Master:
     def _decide_request_file_upload(self, command: RequestFileUpload, _now: int) -> list[LogEvent]:
         return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_file_upload(command, self._holder_of(command))
 
-    def _fenced(self, command: CancelJob | RequestFileUpload) -> list[LogEvent]:
+    def _fenced(self, command: FencedCommand) -> list[LogEvent]:
         """Refuse a command that is for somebody else.
 
         One that repeats an answered request is answered as that was, and so comes before this.
         """
-        if not (mismatch := mismatch_of(command, self.leader_id, self.dispatcher.jobs.get(command.job_id))):
+        subject = command.task_manager_id if isinstance(command, BlockTaskManager | UnblockTaskManager) else command.job_id
+        job = self.dispatcher.jobs.get(command.job_id) if isinstance(command, CancelJob) else None
+        if not (mismatch := mismatch_of(command, self.leader_id, job)):
             return []
-        return [self._refuse(command.request_id, command.reply_partition, command.job_id, "FencingTokenMismatch", mismatch)]
+        return [self._refuse(command.request_id, command.reply_partition, subject, "FencingTokenMismatch", mismatch)]
 
     def _holder_of(self, command: RequestFileUpload) -> tuple[str, str] | None:
         """Return (TaskManager, instance) that runs the attempt, or ran it last."""

@@ -169,6 +169,8 @@ def test_the_resource_manager_says_what_slots_there_are(resource_manager: Resour
     assert resource_manager.get_number_pending_slot_requests() == 2
     assert resource_manager.block_task_manager("tm", "a test", actor="me").subject == "tm"
     assert resource_manager.request_task_manager_details_info("tm").blocked
+    with pytest.raises(FencingTokenMismatch):
+        resource_manager.unblock_task_manager("tm", fencing_token="some-other-leader")
     assert resource_manager.unblock_task_manager("tm").subject == "tm"
     assert not resource_manager.request_task_manager_info()[0].blocked
     with pytest.raises(UnknownTaskManager, match="no TaskManager 'nobody'"):

@@ -4,8 +4,16 @@ from typing import Any
 
 import pytest
 
-from eventflink.events.inputs import CancelJob, RequestFileUpload
-from eventflink.events.log_events import FeatureLevelRaised, FileUploadRequested, JobCancellationRequested, RequestAccepted, RequestRejected
+from eventflink.events.inputs import BlockTaskManager, CancelJob, RequestFileUpload
+from eventflink.events.log_events import (
+    FeatureLevelRaised,
+    FileUploadRequested,
+    JobCancellationRequested,
+    RequestAccepted,
+    RequestRejected,
+    TaskManagerBlocked,
+    TaskManagerUnblocked,
+)
 from eventflink.master.effects import Effect
 from eventflink.model.statuses import JobStatus, TaskFile
 from tests.support.cluster import ScriptedCluster, graph, replies, vertex
@@ -66,6 +74,19 @@ def test_a_jobs_own_token_is_its_job_masters_id(running: ScriptedCluster) -> Non
     running.fail_over()  # It outlives the leader: a token of the job is no token of who leads.
     assert isinstance(_answer(running.command(type="CancelJob", job_id="job", job_master_id=present)), RequestAccepted)
     assert running.job("job").status is JobStatus.CANCELLING
+
+
+def test_a_task_manager_is_blocked_and_unblocked_by_who_is_meant(running: ScriptedCluster) -> None:
+    running.raise_feature_level()
+    leader_id = running.role.fold.acceptance.leader_id
+    assert _refused(running.send(BlockTaskManager(reply_partition=0, task_manager_id="tm", leader_id="x"))).code == "FencingTokenMismatch"
+    assert not running.events(TaskManagerBlocked)
+    running.send(BlockTaskManager(reply_partition=0, task_manager_id="tm", leader_id=leader_id))
+    refusal = _refused(running.command(type="UnblockTaskManager", task_manager_id="tm", leader_id="x"))
+    assert (refusal.code, refusal.subject) == ("FencingTokenMismatch", "tm")
+    assert not running.events(TaskManagerUnblocked)
+    running.command(type="UnblockTaskManager", task_manager_id="tm", leader_id=leader_id)
+    assert len(running.events(TaskManagerBlocked)) == len(running.events(TaskManagerUnblocked)) == 1
 
 
 def test_both_tokens_have_to_fit(running: ScriptedCluster) -> None:
