@@ -1,10 +1,16 @@
 """Reads of the state over HTTP, at every master, whether it leads or not.
 
-    GET /cluster     epoch, TaskManagers, slots, jobs by status
-    GET /jobs        the newest jobs: ?status=RUNNING (repeatable), ?limit=N
-    GET /jobs/{id}   one job with its tasks; the beginning of its id is enough
-    GET /jobs/{id}/exceptions   its newest failures and what they led to: ?limit=N
-    GET /digest      the digest of the state, equal at masters that stand at the same offset
+    GET /cluster             epoch, TaskManagers, slots, jobs by status
+    GET /overview            how many there are of everything
+    GET /jobs                the newest jobs: ?status=RUNNING (repeatable), ?limit=N
+    GET /jobs/{id}           one job with its tasks; the beginning of its id is enough
+    GET /jobs/{id}/exceptions  its newest failures and what they led to: ?limit=N
+    GET /jobs/{id}/status    where it stands
+    GET /jobs/{id}/result    how it ended; waits for that as long as ?timeout_ms=N allows
+    GET /job-statuses        the ids of all jobs, and where each stands
+    GET /taskmanagers        every TaskManager
+    GET /taskmanagers/{id}   one with its slots
+    GET /digest              the digest of the state, equal at masters that stand at the same offset
 
 Every answer names the master, its role and epoch, and the offset of the last record of the log that it reflects (P4).
 `?min_offset=N` waits until the state has reached N; `?linearizable=true` first asks Kafka where the log ends (L4); `?timeout_ms=N` bounds
@@ -20,7 +26,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -28,6 +34,8 @@ from aiohttp import web
 from confluent_kafka import KafkaException
 
 from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
+from eventflink.entrypoint.query_parameters import DEFAULT_TIMEOUT_MS, Refusal, Wish, whole_number, wish_of
+from eventflink.leadership import queries
 from eventflink.leadership.exceptions_view import MAX_EXCEPTIONS, exceptions_view
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
@@ -40,34 +48,19 @@ from eventflink.model.statuses import JobStatus
 MAX_JOBS: Final = 1_000
 DEFAULT_JOBS: Final = 100
 MAX_UNDER_WAY: Final = 200
-DEFAULT_TIMEOUT_MS: Final = 10_000
-MAX_TIMEOUT_MS: Final = 60_000
+MAX_WAITING_FOR_RESULTS: Final = 2_000
 SHUTDOWN_TIMEOUT_S: Final = 1.0
-PATHS: Final = ("/cluster", "/jobs", "/jobs/{id}", "/jobs/{id}/exceptions", "/digest")
+_FIRST_LOOK_S: Final = 0.01
+_LONGEST_LOOK_S: Final = 0.5
+"""How often a job that is waited for is looked at: after ever longer pauses, so that long jobs cost little."""
 
-_WAITING_PARAMETERS: Final = frozenset({"min_offset", "linearizable", "timeout_ms"})
-_TRUTHS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
+_PATHS: Final = (
+    "/cluster, /jobs, /jobs/{id}, /jobs/{id}/exceptions, /jobs/{id}/status, /jobs/{id}/result, "
+    "/job-statuses, /overview, /taskmanagers, /taskmanagers/{id}, /digest"
+)
 _logger = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class _Refusal(Exception):
-    """A request that gets an error for an answer."""
-
-    def __init__(self, status: int, message: str, **more: Any) -> None:
-        super().__init__(message)
-        self.status = status
-        self.more = more
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """From when on the state is asked for, and how long that may take."""
-
-    min_offset: int
-    linearizable: bool
-    timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +93,7 @@ class QueryServer:
         self._last_digest: tuple[object, str] | None = None
         """The newest one, with what identifies the state that it is of."""
         self._under_way = 0
+        self._waiting_for_results = 0
 
     async def start(self) -> int:
         """Listen; return the port.
@@ -112,9 +106,15 @@ class QueryServer:
         application.add_routes(
             [
                 web.get("/cluster", self._cluster),
+                web.get("/overview", self._overview),
                 web.get("/jobs", self._jobs),
                 web.get("/jobs/{job_id}", self._job),
                 web.get("/jobs/{job_id}/exceptions", self._exceptions),
+                web.get("/jobs/{job_id}/status", self._job_status),
+                web.get("/jobs/{job_id}/result", self._job_result),
+                web.get("/job-statuses", self._job_statuses),
+                web.get("/taskmanagers", self._task_managers),
+                web.get("/taskmanagers/{task_manager_id}", self._task_manager),
                 web.get("/digest", self._digest),
             ]
         )
@@ -152,10 +152,10 @@ class QueryServer:
         self._under_way += 1
         try:
             return await handler(request)
-        except _Refusal as refusal:
+        except Refusal as refusal:
             return self._error(refusal.status, str(refusal), **refusal.more)
         except web.HTTPException as error:
-            return self._error(error.status, f"{request.method} {request.path}: {error.reason}; there are {', '.join(PATHS)}")
+            return self._error(error.status, f"{request.method} {request.path}: {error.reason}; there are {_PATHS}")
         except Exception as error:
             _logger.exception("QueryFailed path=%s", request.path_qs)
             return self._error(500, f"{request.path}: {type(error).__name__}: {error}")
@@ -175,37 +175,80 @@ class QueryServer:
         return web.Response(text=text, content_type="application/json")
 
     async def _cluster(self, request: web.Request) -> web.Response:
-        reading = await self._read(_wish(request), cluster_view)
+        reading = await self._read(wish_of(request), cluster_view)
         return await self._respond(reading, cluster={**reading.value, **reading.position})
 
     async def _jobs(self, request: web.Request) -> web.Response:
-        wish = _wish(request, "status", "limit")
+        wish = wish_of(request, "status", "limit")
         statuses = frozenset(request.query.getall("status", []))
         unknown = sorted(statuses - set(JobStatus))
         if unknown:
-            raise _Refusal(400, f"status: '{unknown[0]}' is none; there are {', '.join(JobStatus)}")
-        limit = _whole_number(request, "limit", DEFAULT_JOBS, 1, MAX_JOBS)
+            raise Refusal(400, f"status: '{unknown[0]}' is none; there are {', '.join(JobStatus)}")
+        limit = whole_number(request, "limit", DEFAULT_JOBS, 1, MAX_JOBS)
         reading = await self._read(wish, lambda fold: jobs_view(fold, statuses, limit))
         return await self._respond(reading, **reading.value)
 
     async def _job(self, request: web.Request) -> web.Response:
         job_id = request.match_info["job_id"]
-        reading = await self._read(_wish(request), lambda fold: job_view(fold, job_id))
+        reading = await self._read(wish_of(request), lambda fold: job_view(fold, job_id))
         return await self._respond(reading, job=reading.value)
 
     async def _exceptions(self, request: web.Request) -> web.Response:
-        wish, job_id = _wish(request, "limit"), request.match_info["job_id"]
-        limit = _whole_number(request, "limit", MAX_EXCEPTIONS, 1, MAX_EXCEPTIONS)
+        wish, job_id = wish_of(request, "limit"), request.match_info["job_id"]
+        limit = whole_number(request, "limit", MAX_EXCEPTIONS, 1, MAX_EXCEPTIONS)
         reading = await self._read(wish, lambda fold: exceptions_view(find_job(fold, job_id), limit))
         return await self._respond(reading, **reading.value)
 
+    async def _overview(self, request: web.Request) -> web.Response:
+        reading = await self._read(wish_of(request), queries.overview)
+        return await self._respond(reading, overview=reading.value)
+
+    async def _job_statuses(self, request: web.Request) -> web.Response:
+        reading = await self._read(wish_of(request), queries.job_statuses)
+        return await self._respond(reading, **reading.value)
+
+    async def _job_status(self, request: web.Request) -> web.Response:
+        reading = await self._read(wish_of(request), partial(queries.job_status, job_id=request.match_info["job_id"]))
+        return await self._respond(reading, job=reading.value)
+
+    async def _job_result(self, request: web.Request) -> web.Response:
+        """Answer when the job has ended; or, when the time is over, that it has not."""
+        wish = wish_of(request)
+        compute = partial(queries.job_result, job_id=request.match_info["job_id"])
+        deadline = asyncio.get_running_loop().time() + wish.timeout_s
+        reading = await self._read(wish, compute)
+        if not reading.value["is_terminal"] and self._waiting_for_results >= MAX_WAITING_FOR_RESULTS:
+            raise Refusal(503, f"{MAX_WAITING_FOR_RESULTS} wait for results already: ask again later")
+        # Who waits here is no read under way: it must not keep others from theirs.
+        self._under_way -= 1
+        self._waiting_for_results += 1
+        try:
+            pause_s = _FIRST_LOOK_S
+            while not reading.value["is_terminal"] and (left_s := deadline - asyncio.get_running_loop().time()) > 0:
+                await asyncio.sleep(min(pause_s, left_s))
+                pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
+                reading = await self._read(replace(wish, linearizable=False, timeout_s=DEFAULT_TIMEOUT_MS / 1000), compute)
+        finally:
+            self._waiting_for_results -= 1
+            self._under_way += 1
+        return await self._respond(reading, result=reading.value)
+
+    async def _task_managers(self, request: web.Request) -> web.Response:
+        reading = await self._read(wish_of(request), queries.task_managers)
+        return await self._respond(reading, **reading.value)
+
+    async def _task_manager(self, request: web.Request) -> web.Response:
+        name = request.match_info["task_manager_id"]
+        reading = await self._read(wish_of(request), partial(queries.task_manager, task_manager_id=name))
+        return await self._respond(reading, task_manager=reading.value)
+
     async def _digest(self, request: web.Request) -> web.Response:
-        wish = _wish(request)
+        wish = wish_of(request)
         try:
             async with asyncio.timeout(wish.timeout_s):
                 await self._digests.acquire()
         except TimeoutError:
-            raise _Refusal(504, f"another digest was still being computed after {wish.timeout_s:g} s") from None
+            raise Refusal(504, f"another digest was still being computed after {wish.timeout_s:g} s") from None
         try:  # One child at a time; who waited finds the digest done, if nothing was decided meanwhile.
             reading = await self._read(wish, self._begin_digest, when_quiet=True)
             digest = reading.value if isinstance(reading.value, str) else await self._finish_digest(reading, wish.timeout_s)
@@ -215,7 +258,7 @@ class QueryServer:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    async def _read(self, wish: _Wish, compute: Callable[[Fold], Any], *, when_quiet: bool = False) -> _Reading:
+    async def _read(self, wish: Wish, compute: Callable[[Fold], Any], *, when_quiet: bool = False) -> _Reading:
         """Ask the present participant, and wait for its answer."""
         min_offset = wish.min_offset
         try:
@@ -229,26 +272,26 @@ class QueryServer:
             where = "builds its state" if stands is None else f"stands at offset {stands}"
             wanted = "" if min_offset < 0 else f" at offset {min_offset} or later"
             message = f"this master had no accepted state{wanted} within {wish.timeout_s:g} s; it {where}"
-            raise _Refusal(504, message, log_offset=stands, min_offset=min_offset) from None
+            raise Refusal(504, message, log_offset=stands, min_offset=min_offset) from None
 
     async def _end_of_log(self) -> int:
         """Return the offset of the last record that the log has now, by Kafka's word."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._kafka_thread, self._end_offset.fetch) - 1
         except KafkaException as error:
-            raise _Refusal(503, f"Kafka does not say where the log ends: {error.args[0].str()}") from error
+            raise Refusal(503, f"Kafka does not say where the log ends: {error.args[0].str()}") from error
 
     async def _ask(self, min_offset: int, compute: Callable[[Fold], Any], *, when_quiet: bool) -> _Reading:
         participant = self._present()
         if participant is None:
-            raise _Refusal(503, "this master builds its state from the log: ask another one, or again later")
+            raise Refusal(503, "this master builds its state from the log: ask another one, or again later")
         answer: asyncio.Future[_Reading] = asyncio.get_running_loop().create_future()
 
         def deliver(answered: Answered | ReadRefused) -> None:
             if answer.done():
                 return
             if isinstance(answered, ReadRefused):
-                answer.set_exception(_Refusal(503, str(answered)))
+                answer.set_exception(Refusal(503, str(answered)))
             else:
                 # Right now the fold stands where the answer says.
                 answer.set_result(_Reading(answered.value, position_view(participant.fold), answered.role))
@@ -259,8 +302,8 @@ class QueryServer:
             reading = await answer
         finally:
             read.is_cancelled = True
-        if isinstance(reading.value, JobNotFound):
-            raise _Refusal(404, str(reading.value), log_offset=reading.position["log_offset"])
+        if isinstance(reading.value, JobNotFound | queries.TaskManagerNotFound):
+            raise Refusal(404, str(reading.value), log_offset=reading.position["log_offset"])
         if isinstance(reading.value, Exception):
             raise reading.value
         return reading
@@ -284,9 +327,9 @@ class QueryServer:
             async with asyncio.timeout(timeout_s):
                 digest: str = await asyncio.shield(computing)
         except DigestFailed as error:
-            raise _Refusal(504, str(error), log_offset=log_offset) from error
+            raise Refusal(504, str(error), log_offset=log_offset) from error
         except TimeoutError:
-            raise _Refusal(504, f"the digest was not computed within {timeout_s:g} s", log_offset=log_offset) from None
+            raise Refusal(504, f"the digest was not computed within {timeout_s:g} s", log_offset=log_offset) from None
         self._last_digest = (identity, digest)
         return digest
 
@@ -297,28 +340,3 @@ def _safely(compute: Callable[[Fold], Any], fold: Fold) -> Any:
         return compute(fold)
     except Exception as error:  # noqa: BLE001 - raised again where the request is answered
         return error
-
-
-def _wish(request: web.Request, *others: str) -> _Wish:
-    """Read the parameters that every path has; `others` are the path's own."""
-    unknown = sorted(set(request.query) - _WAITING_PARAMETERS - set(others))
-    if unknown:
-        known = ", ".join(sorted(_WAITING_PARAMETERS | set(others)))
-        raise _Refusal(400, f"there is no parameter '{unknown[0]}'; there are {known}")
-    text = request.query.get("linearizable", "false").lower()
-    if text not in _TRUTHS:
-        raise _Refusal(400, f"linearizable: '{text}' is neither true nor false")
-    return _Wish(
-        min_offset=_whole_number(request, "min_offset", -1, 0, 2**63 - 1),
-        linearizable=_TRUTHS[text],
-        timeout_s=_whole_number(request, "timeout_ms", DEFAULT_TIMEOUT_MS, 1, MAX_TIMEOUT_MS) / 1000,
-    )
-
-
-def _whole_number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 19 and least <= int(text) <= most):  # noqa: PLR2004 - what fits 64 bits
-        raise _Refusal(400, f"{name}: '{text[:40]}' is no whole number from {least} to {most}")
-    return int(text)

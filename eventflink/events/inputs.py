@@ -31,6 +31,8 @@ class CancelJob:
     reply_partition: int = -1
     actor: str = ""
     job_id: str
+    leader_id: str = ""
+    job_master_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class RequestFileUpload:
     subtask_index: int
     attempt: int
     file: TaskFile
+    leader_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,6 +101,7 @@ class BlockTaskManager:
     task_manager_id: str
     reason: str = ""
     duration_ms: int = 0
+    leader_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,6 +112,7 @@ class UnblockTaskManager:
     reply_partition: int = -1
     actor: str = ""
     task_manager_id: str
+    leader_id: str = ""
 
 
 @dataclass(slots=True)

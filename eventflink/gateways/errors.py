@@ -4,6 +4,8 @@ A caller must be able to tell "no" from "nobody answered": after `RequestRefused
 `RequestTimedOut` the request may still be decided, and repeating it with the same request id is safe.
 """
 
+from typing import Final
+
 
 class GatewayError(Exception):
     """A request did not work; the message says why and, where it can, what to do."""
@@ -31,7 +33,7 @@ class RequestTimedOut(GatewayError):
 
 
 class RequestRefused(GatewayError):
-    """The leader refused the request; nothing was changed."""
+    """The leader refused the request; nothing was changed. Refusals that a program may have to tell apart have types of their own."""
 
     def __init__(self, code: str, message: str, log_offset: int = -1) -> None:
         """Keep the code, for programs, and where the refusal stands in the log (-1: it was not sent at all)."""
@@ -41,5 +43,60 @@ class RequestRefused(GatewayError):
         self.log_offset = log_offset
 
 
+class UnknownJob(RequestRefused):
+    """There is no such job, or it was evicted from memory."""
+
+
+class UnknownTaskManager(RequestRefused):
+    """No such TaskManager is registered."""
+
+
+class JobTerminated(RequestRefused):
+    """The job has ended already, and not by being cancelled."""
+
+
+class DuplicateJobSubmission(RequestRefused):
+    """The job id is taken: by another graph, or by a job that has ended."""
+
+
+class FencingTokenMismatch(RequestRefused):
+    """The request is for a leader or a JobMaster that is not there any more; find the present one, and decide anew what to ask."""
+
+
+class FileNotAvailable(RequestRefused):
+    """The attempt was never deployed, or its TaskManager is gone; or the file could not be uploaded."""
+
+
+class TooManyUploads(RequestRefused):
+    """Too many files are on their way already: ask again later."""
+
+
+class NotSupported(GatewayError):
+    """Flink's Dispatcher has the method, and this one does not."""
+
+
+class JobNotTerminated(GatewayError):
+    """The job has not ended within the time that the caller gave; it goes on."""
+
+
 class LogUnreadable(GatewayError):
     """The log cannot be followed: a record is missing, or is no decision."""
+
+
+_REFUSALS: Final[dict[str, type[RequestRefused]]] = {
+    refusal.__name__: refusal
+    for refusal in (
+        UnknownJob,
+        UnknownTaskManager,
+        JobTerminated,
+        DuplicateJobSubmission,
+        FencingTokenMismatch,
+        FileNotAvailable,
+        TooManyUploads,
+    )
+}
+
+
+def refusal_of(code: str, message: str, log_offset: int = -1) -> RequestRefused:
+    """Return the error for a refusal: of the type that has the code's name, where there is one."""
+    return _REFUSALS.get(code, RequestRefused)(code, message, log_offset)

@@ -1,58 +1,118 @@
 """Who leads now, as the beats on `leadership` say.
 
 A beat that is kept in the topic may be a dead leader's; so only a beat that comes after the question counts. No clock is
-compared with another machine's.
+compared with another machine's. While nobody leads, looks alternate with pauses that grow, so that many who wait do not wear Kafka out.
 """
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import LeaderBeat, Resignation
 from eventflink.events.topics import Topic
-from eventflink.gateways.errors import NoLeader
+from eventflink.gateways.backoff import Backoff
+from eventflink.gateways.errors import ClusterUnreachable, NoLeader
 from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.gateways.steps import ListenForLeader, Pause, Step, Steps, drive
 
 DEFAULT_TIMEOUT_S: Final = 15.0
+
+FIRST_LOOK_S: Final = 2.0
+MAX_LOOK_S: Final = 8.0
+"""How long one look takes at most. Looks grow as pauses do: a cluster's beats may be configured to be rare."""
+
 _POLL_S: Final = 0.2
 
 
-def find_leader(bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> LeaderBeat:
+def find_leader(
+    bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, stop: Callable[[], bool] = lambda: False
+) -> LeaderBeat:
     """Return the first beat of a living leader, waiting up to `timeout_s`.
 
     Raises:
         NoLeader: no leader beat in time; the message says what was seen instead.
-        ClusterUnreachable: Kafka does not answer.
+        ClusterUnreachable: Kafka did not answer at the last look.
         ClusterNotFound: Kafka holds no such cluster.
 
     """
-    deadline = time.monotonic() + timeout_s
-    reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP, connect_timeout_s=timeout_s)
+
+    def perform(step: Step) -> LeaderBeat | None:
+        if isinstance(step, ListenForLeader):
+            return listen_for_leader(bootstrap, cluster_id, step, stop=stop)
+        if isinstance(step, Pause):
+            time.sleep(step.seconds)
+        return None
+
+    return drive(finding_leader(cluster_id, timeout_s), perform)
+
+
+def finding_leader(
+    cluster_id: str, timeout_s: float, *, clock: Callable[[], float] = time.monotonic, backoff: Backoff | None = None
+) -> Steps[LeaderBeat]:
+    """Look for a leader until there is one; raises as `find_leader` does."""
+    deadline = clock() + timeout_s
+    backoff = backoff or Backoff()
+    watch = LeaderWatch()
+    look_s = FIRST_LOOK_S
+    unreachable: ClusterUnreachable | None = None
+    while (left_s := deadline - clock()) > 0:
+        try:
+            beat: LeaderBeat | None = yield ListenForLeader(min(left_s, look_s), watch)
+        except ClusterUnreachable as error:
+            unreachable = error
+        else:
+            unreachable = None
+            if beat is not None:
+                return beat
+        look_s = min(2 * look_s, MAX_LOOK_S)
+        if (left_s := deadline - clock()) > 0:
+            yield Pause(min(left_s, backoff.next_s()))
+    if unreachable is not None:
+        raise unreachable
+    raise NoLeader(f"no master leads the cluster '{cluster_id}': {watch.describe()} within {timeout_s:g} s")
+
+
+def listen_for_leader(
+    bootstrap: str, cluster_id: str, step: ListenForLeader, *, stop: Callable[[], bool] = lambda: False
+) -> LeaderBeat | None:
+    """Take one look: return the beat of a living leader, or None; raises as `PartitionReader` does."""
+    deadline = time.monotonic() + step.timeout_s
+    watch: LeaderWatch = step.watch
+    reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP, connect_timeout_s=step.timeout_s)
     try:
         low, high = reader.offsets(0)
-        reader.seek(0, max(low, high - 1))
-        watch = _Watch(asked_at_offset=high)
-        while (left_s := deadline - time.monotonic()) > 0:
+        reader.seek(0, watch.start(low, high))
+        while (left_s := deadline - time.monotonic()) > 0 and not stop():
             for message in reader.read(min(left_s, _POLL_S)):
                 if (beat := watch.see(message.offset() or 0, message.value() or b"")) is not None:
                     return beat
     finally:
         reader.close()
-    raise NoLeader(f"no master leads the cluster '{cluster_id}': {watch.describe()} within {timeout_s:g} s")
+    return None
 
 
-class _Watch:
-    """What the topic has said so far."""
+@dataclass(slots=True)
+class LeaderWatch:
+    """What the topic has said so far, over all looks."""
 
-    def __init__(self, asked_at_offset: int) -> None:
-        self._codec = PayloadCodec("LeadershipEnvelope")
-        self._asked_at_offset = asked_at_offset
-        self._newest_epoch = 0
-        self._resigned: set[str] = set()
-        self._last_master_id = ""
+    _codec: PayloadCodec = field(default_factory=lambda: PayloadCodec("LeadershipEnvelope"), repr=False)
+    _asked_at_offset: int = -1
+    _next_offset: int = 0
+    _newest_epoch: int = 0
+    _resigned: set[str] = field(default_factory=set)
+    _last_master_id: str = ""
+
+    def start(self, low: int, high: int) -> int:
+        """Return where to read on, given the bounds of the topic; the first look says from where on a beat counts."""
+        if self._asked_at_offset < 0:
+            self._asked_at_offset, self._next_offset = high, high - 1
+        return min(max(low, self._next_offset), high)
 
     def see(self, offset: int, value: bytes) -> LeaderBeat | None:
         """Take one record in; return it if it is the beat of a living leader that no newer one has replaced."""
+        self._next_offset = offset + 1
         try:
             payload, _ = self._codec.decode(value)
         except UndecodableRecord:
@@ -67,6 +127,7 @@ class _Watch:
         return payload if offset >= self._asked_at_offset and payload.leader_id not in self._resigned else None
 
     def describe(self) -> str:
+        """Say what was seen instead of a leader."""
         if not self._last_master_id:
             return "nothing was said on its topic 'leadership'"
         how = "resigned" if self._resigned else "was heard of earlier, and nothing came from it"

@@ -10,12 +10,13 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from eventflink.gateways.errors import GatewayError, RequestRefused, RequestTimedOut
+from eventflink.gateways.errors import GatewayError, RequestTimedOut, refusal_of
 from eventflink.gateways.request_channel import (
     MAX_REPEAT_AFTER_S,
     REPEAT_AFTER_S,
     Accepted,
     Answer,
+    Command,
     EncodedRequest,
     Refused,
     Request,
@@ -77,7 +78,15 @@ class PipelinedClient:
         except GatewayError:
             self._take(encoded.request_id)
             raise
+        # Whoever gives up its future gives its room back, and the request is sent no more.
+        pending.future.add_done_callback(lambda done: self._take(encoded.request_id) if done.cancelled() else None)
         return pending.future
+
+    def tell(self, command: Command) -> str:
+        """Send a command that wants no answer; return its request id once Kafka has it; raises as `RequestChannel.tell` does."""
+        encoded = self._channel.encode(command, wants_reply=False)
+        self._channel.tell(encoded, self._request_timeout_s)
+        return encoded.request_id
 
     def _take(self, request_id: str) -> "Future[Accepted] | None":
         """Remove a pending request, making room for another."""
@@ -108,7 +117,7 @@ class PipelinedClient:
             return  # Answered twice: the same answer.
         with contextlib.suppress(InvalidStateError):  # Its caller cancelled it.
             if isinstance(answer, Refused):
-                future.set_exception(RequestRefused(answer.code, answer.message, answer.log_offset))
+                future.set_exception(refusal_of(answer.code, answer.message, answer.log_offset))
             else:
                 future.set_result(answer)
 

@@ -1,4 +1,4 @@
-"""Reads of the state from the masters: which ones there are, by what they say on `leadership`, and asking one after the other.
+"""Reads of the state from the masters: which ones there are, by what they say on `leadership`, and what one of them answers over HTTP.
 
 Any master answers, whether it leads or not, with the offset of the log that its answer reflects. A master that does not answer, because it
 was killed, hangs, or just builds its state, is passed over; so a read fails only when no master is left.
@@ -8,7 +8,7 @@ import http.client
 import json
 import time
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,8 +31,9 @@ _TAIL_RECORDS: Final = 1_000
 """How much of `leadership` is read for presences: more than half a minute of beats."""
 
 _POLL_S: Final = 0.2
-_MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 _OK: Final = 200
+_BAD_REQUEST: Final = 400
 _NOT_FOUND: Final = 404
 
 Parameters = Mapping[str, str | int | Sequence[str]]
@@ -44,6 +45,10 @@ class NoMasterAnswered(GatewayError):
 
 class NothingThere(GatewayError):
     """A master answered that what was asked for does not exist."""
+
+
+class QuestionInvalid(GatewayError):
+    """A master answered that the question itself is wrong; the message says where."""
 
 
 class MasterSilent(GatewayError):
@@ -82,7 +87,9 @@ class _Presences:
         return sorted(self.newest.values(), key=lambda known: -known.offset)
 
 
-def find_masters(bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> list[KnownMaster]:
+def find_masters(
+    bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S, stop: Callable[[], bool] = lambda: False
+) -> list[KnownMaster]:
     """Return the masters that were heard of lately, who spoke last first. Some of them may be gone.
 
     Raises:
@@ -95,7 +102,7 @@ def find_masters(bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_
         low, high = reader.offsets(0)
         presences = _Presences()
         if low < high:
-            _read(reader, max(low, high - _TAIL_RECORDS), high, time.monotonic() + timeout_s, presences)
+            _read(reader, max(low, high - _TAIL_RECORDS), high, time.monotonic() + timeout_s, presences, stop)
         return presences.freshest_first()
     finally:
         reader.close()
@@ -115,9 +122,16 @@ def listen_for_masters(bootstrap: str, cluster_id: str, *, listen_s: float) -> l
         reader.close()
 
 
-def _read(reader: PartitionReader, first_offset: int, end_offset: int | None, deadline: float, presences: _Presences) -> None:
+def _read(
+    reader: PartitionReader,
+    first_offset: int,
+    end_offset: int | None,
+    deadline: float,
+    presences: _Presences,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
     reader.seek(0, first_offset)
-    while (left_s := deadline - time.monotonic()) > 0:
+    while (left_s := deadline - time.monotonic()) > 0 and not stop():
         for message in reader.read(min(left_s, _POLL_S)):
             offset = message.offset() or 0
             presences.see(offset, message.value() or b"")
@@ -132,23 +146,42 @@ def ask_master(
 
     Raises:
         NothingThere: what was asked for does not exist.
+        QuestionInvalid: the path does not take these parameters.
         MasterSilent: there is no answer, or none that can be used.
 
     """
-    host, separator, port = query_address.rpartition(":")
-    if not separator or not host or not port.isdigit():
-        raise MasterSilent(f"'{query_address}' is no address of a master: host:port is expected")
-    # It is to say itself that it is late: that tells more than an answer that never comes.
-    query = {"timeout_ms": max(1, round(timeout_s * 800)), **(parameters or {})}
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
+    host, port = address_of(query_address)
+    connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     try:
-        connection.request("GET", f"{path}?{urllib.parse.urlencode(query, doseq=True)}", headers={"Connection": "close"})
+        connection.request("GET", target_of(path, parameters, timeout_s), headers={"Connection": "close"})
         response = connection.getresponse()
-        status, body = response.status, response.read(_MAX_ANSWER_BYTES)
+        status, body = response.status, response.read(MAX_ANSWER_BYTES)
     except (OSError, http.client.HTTPException) as error:
         raise MasterSilent(f"{query_address}: {type(error).__name__}: {error}") from error
     finally:
         connection.close()
+    return answer_of(query_address, status, body)
+
+
+def address_of(query_address: str) -> tuple[str, int]:
+    """Return host and port; raises `MasterSilent` where it has none."""
+    host, separator, port = query_address.rpartition(":")
+    if not separator or not host or not port.isdigit():
+        raise MasterSilent(f"'{query_address}' is no address of a master: host:port is expected")
+    return host.strip("[]"), int(port)
+
+
+def target_of(path: str, parameters: Parameters | None, timeout_s: float) -> str:
+    """Return what GET asks for. The master is told to be late itself: that tells more than an answer that never comes."""
+    query = {"timeout_ms": max(1, round(timeout_s * 800)), **(parameters or {})}
+    return f"{path}?{urllib.parse.urlencode(query, doseq=True)}"
+
+
+def answer_of(query_address: str, status: int, body: bytes) -> dict[str, Any]:
+    """Return what a master said; raises as `ask_master` does.
+
+    Only a master that looked into its state names an offset with a 404: an older one, that does not know the path, was no use.
+    """
     try:
         answer = json.loads(body)
     except ValueError as error:
@@ -157,8 +190,10 @@ def ask_master(
         raise MasterSilent(f"{query_address} does not answer as a master: {body[:80]!r}")
     if status == _OK:
         return answer
-    if status == _NOT_FOUND:
+    if status == _NOT_FOUND and "log_offset" in answer:
         raise NothingThere(str(answer.get("error")))
+    if status == _BAD_REQUEST:
+        raise QuestionInvalid(f"{query_address}: {answer.get('error')}")
     raise MasterSilent(f"{query_address}: {status} {answer.get('error')}")
 
 
@@ -190,6 +225,7 @@ def ask_masters(
 
     Raises:
         NothingThere: what was asked for does not exist.
+        QuestionInvalid: the path does not take these parameters.
         NoMasterAnswered: there is no master, or none answered.
         ClusterUnreachable: Kafka does not answer.
         ClusterNotFound: Kafka holds no such cluster.

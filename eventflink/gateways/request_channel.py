@@ -11,16 +11,18 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.inputs import BlockTaskManager, CancelJob, JobSubmission, RequestFileUpload, UnblockTaskManager
 from eventflink.events.log_events import RequestAccepted
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
-from eventflink.gateways.errors import GatewayError, RequestRefused
+from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
+from eventflink.master.requests import NO_REPLY
 
-Request = JobSubmission | CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager
+Command = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager
+Request = JobSubmission | Command
 
 REPEAT_AFTER_S: Final = 5.0
 """A request without an answer is sent again after this long, under the same request id; then after twice as long, and so on."""
@@ -28,6 +30,7 @@ REPEAT_AFTER_S: Final = 5.0
 MAX_REPEAT_AFTER_S: Final = 60.0
 
 _CLOSE_TIMEOUT_S: Final = 1.0
+_POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ def result_of(answer: Answer) -> Accepted:
 
     """
     if isinstance(answer, Refused):
-        raise RequestRefused(answer.code, answer.message, answer.log_offset)
+        raise refusal_of(answer.code, answer.message, answer.log_offset)
     return answer
 
 
@@ -107,14 +110,15 @@ class RequestChannel:
             self._reader.close()
             raise
 
-    def encode(self, request: Request) -> EncodedRequest:
-        """Give the request an id and this channel's reply partition, and encode it.
+    def encode(self, request: Request, *, wants_reply: bool = True) -> EncodedRequest:
+        """Give the request an id and, if it wants a reply, this channel's reply partition; and encode it.
 
         Raises:
             RequestRefused: it is longer than a master would decode; it has to become smaller.
 
         """
-        request = dataclasses.replace(request, request_id=request.request_id or str(uuid.uuid4()), reply_partition=self.reply_partition)
+        partition = self.reply_partition if wants_reply else NO_REPLY
+        request = dataclasses.replace(request, request_id=request.request_id or str(uuid.uuid4()), reply_partition=partition)
         is_submission = isinstance(request, JobSubmission)
         codec, topic = (self._submissions, Topic.SUBMISSIONS) if is_submission else (self._commands, Topic.COMMANDS)
         value = codec.encode(request, sent_at_ms=time.time_ns() // 1_000_000)
@@ -137,6 +141,30 @@ class RequestChannel:
             self._producer.poll(0)
         except (BufferError, KafkaException) as error:
             raise GatewayError(f"the request cannot be sent: {error}") from error
+
+    def tell(self, request: EncodedRequest, timeout_s: float) -> None:
+        """Send a request and wait until Kafka has it: from then on the masters will decide it, whoever leads.
+
+        Raises:
+            GatewayError: Kafka does not take it, or did not within `timeout_s`.
+
+        """
+        outcome: list[str] = []
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            outcome.append("" if error is None else error.str())
+
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._producer.produce(request.topic, value=request.value, key=request.key, on_delivery=delivered)
+            while not outcome and (left_s := deadline - time.monotonic()) > 0:
+                self._producer.poll(min(left_s, _POLL_S))
+        except (BufferError, KafkaException) as error:
+            raise GatewayError(f"the request cannot be sent: {error}") from error
+        if not outcome:
+            raise GatewayError(f"Kafka did not say within {timeout_s:g} s that it has request {request.request_id}; it may still get it")
+        if outcome[0]:
+            raise GatewayError(f"Kafka does not take request {request.request_id}: {outcome[0]}")
 
     def receive(self, timeout_s: float, wanted: Any) -> list[Answer]:
         """Return the answers that there are to request ids in `wanted` (anything that knows `in`); wait up to `timeout_s` for records."""

@@ -71,6 +71,8 @@ class CancelJobDocument(RequestDocument):
 
     type: Literal["CancelJob"]
     job_id: str
+    leader_id: str = ""
+    job_master_id: str = ""
 
 
 class RequestFileUploadDocument(RequestDocument):
@@ -82,6 +84,7 @@ class RequestFileUploadDocument(RequestDocument):
     subtask_index: int = 0
     attempt: int = 1
     file: Literal["LOG", "STDOUT", "STDERR"] = "LOG"
+    leader_id: str = ""
 
 
 class DrillStepDocument(RequestDocument):
@@ -101,6 +104,7 @@ class BlockTaskManagerDocument(RequestDocument):
     task_manager_id: str
     reason: str = ""
     duration_ms: int = 0
+    leader_id: str = ""
 
 
 class UnblockTaskManagerDocument(RequestDocument):
@@ -108,6 +112,7 @@ class UnblockTaskManagerDocument(RequestDocument):
 
     type: Literal["UnblockTaskManager"]
     task_manager_id: str
+    leader_id: str = ""
 
 
 @dataclass(slots=True)

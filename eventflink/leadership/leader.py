@@ -119,6 +119,7 @@ class Leader:
 
     def __post_init__(self) -> None:
         """Go on from the grant."""
+        self.fold.master.leader_id = self.fold.acceptance.leader_id
         self._sequence = self.fold.acceptance.sequence
         self._hash = self.fold.running_hash
         self.caution = Caution(self.fold, self.inboxes, self.lease_timeout_ms)

@@ -53,9 +53,11 @@ def job_row(job: JobMaster, now_ms: int) -> View:
         "status": job.status,
         "tasks": len(subtasks),
         "tasks_finished": sum(s.state is ExecutionState.FINISHED and not s.revoked for s in subtasks),
+        "tasks_by_state": dict(Counter(s.state for s in subtasks)),
         "restarts": job.restarts,
         "submitted_at": iso_time(job.submitted_at_ms),
         "ended_at": iso_time(job.ended_at_ms),
+        "status_since": iso_time(job.status_since_ms),
         "duration_ms": (job.ended_at_ms or max(now_ms, job.submitted_at_ms)) - job.submitted_at_ms,
         "actor": job.actor,
     }
@@ -73,11 +75,13 @@ def job_view(fold: Fold, job_id: str) -> View:
     view = job_row(job, fold.last_decided_at_ms)
     view["slot_requests"] = _slot_requests_view(fold.master.slot_manager, job.job_id)
     view["cause"] = dataclasses.asdict(job.cause) if job.cause else None
-    strategy = job.restart_strategy
-    view["restart_strategy"] = {n: v for n, v in dataclasses.asdict(strategy).items() if v} if strategy is not None else None
+    view["job_master_id"] = job.job_master_id
+    view["graph_digest"] = job.graph_digest
+    view["restart_strategy"] = dataclasses.asdict(job.restart_strategy) if job.restart_strategy else None
     view["failover_strategy"] = job.failover_strategy
     shown = exceptions_view(job, MAX_SHOWN_EXCEPTIONS)
     view["exceptions"], view["exceptions_total"] = shown["exceptions"], shown["total"]
+    view["edges"] = [dataclasses.asdict(edge) for edge in job.execution_graph.graph.edges]
     view["vertices"] = [_vertex_view(vertex, job) for vertex in job.execution_graph.vertices.values()]
     return view
 
@@ -100,6 +104,7 @@ def _vertex_view(vertex: ExecutionVertex, job: JobMaster) -> View:
         "vertex_id": vertex.vertex.vertex_id,
         "type": vertex.vertex.task_type,
         "parallelism": vertex.vertex.parallelism,
+        "max_parallelism": vertex.vertex.max_parallelism,
         "states": dict(Counter(s.state for s in vertex.subtasks)),
         "subtasks": [_subtask_view(subtask, job) for subtask in vertex.subtasks],
     }
@@ -113,6 +118,7 @@ def _subtask_view(subtask: Subtask, job: JobMaster) -> View:
         "state": subtask.state,
         "task_manager_id": task_manager_id,
         "restart_at": iso_time(job.restarts_due.get((subtask.vertex_id, subtask.subtask_index), 0)),
+        "attempts": [{"attempt": a, "task_manager_id": t, "instance_id": i} for a, (t, i) in subtask.places.items()],
         "outputs": {o.output: o.location for o in subtask.outputs},
         "last_failure": dataclasses.asdict(subtask.last_failure) if subtask.last_failure else None,
     }

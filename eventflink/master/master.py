@@ -42,6 +42,7 @@ from eventflink.master.effects import CleanUp, clean_up
 from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.failover import decide_failure, decide_refusal, decide_restarts, is_restart_due
+from eventflink.master.fencing import FencedCommand, mismatch_of
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import MasterInput
 from eventflink.master.job_master import JobMaster
@@ -95,6 +96,7 @@ class Master:
         "blocklist",
         "dispatcher",
         "follow_ups",
+        "leader_id",
         "requests",
         "resource_manager",
         "settings",
@@ -105,6 +107,8 @@ class Master:
     def __init__(self, settings: MasterSettings) -> None:
         """Start from nothing: the state before the first record of the log."""
         self.settings = settings
+        self.leader_id = ""
+        """Who decides here, while this master leads: what `decide` compares fencing tokens with. No state: `apply` reads it nowhere."""
         self.follow_ups = FollowUps()
         self.requests = Requests()
         self.upkeep = Upkeep()
@@ -184,21 +188,36 @@ class Master:
 
     def _decide_block_task_manager(self, command: BlockTaskManager, now_ms: int) -> list[LogEvent]:
         registered = command.task_manager_id in self.resource_manager.task_managers
-        return self._repeated(command) or self.blocklist.decide_block(
-            command, now_ms, registered=registered, feature_level=self.upkeep.feature_level
+        return (
+            self._repeated(command)
+            or self._fenced(command)
+            or self.blocklist.decide_block(command, now_ms, registered=registered, feature_level=self.upkeep.feature_level)
         )
 
     def _decide_unblock_task_manager(self, command: UnblockTaskManager, _now: int) -> list[LogEvent]:
         registered = command.task_manager_id in self.resource_manager.task_managers
-        return self._repeated(command) or self.blocklist.decide_unblock(
-            command, registered=registered, feature_level=self.upkeep.feature_level
+        return (
+            self._repeated(command)
+            or self._fenced(command)
+            or self.blocklist.decide_unblock(command, registered=registered, feature_level=self.upkeep.feature_level)
         )
 
     def _decide_cancel_job(self, command: CancelJob, _now: int) -> list[LogEvent]:
-        return self._repeated(command) or self.dispatcher.decide_cancellation(command)
+        return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_cancellation(command)
 
     def _decide_request_file_upload(self, command: RequestFileUpload, _now: int) -> list[LogEvent]:
-        return self._repeated(command) or self.dispatcher.decide_file_upload(command, self._holder_of(command))
+        return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_file_upload(command, self._holder_of(command))
+
+    def _fenced(self, command: FencedCommand) -> list[LogEvent]:
+        """Refuse a command that is for somebody else.
+
+        One that repeats an answered request is answered as that was, and so comes before this.
+        """
+        subject = command.task_manager_id if isinstance(command, BlockTaskManager | UnblockTaskManager) else command.job_id
+        job = self.dispatcher.jobs.get(command.job_id) if isinstance(command, CancelJob) else None
+        if not (mismatch := mismatch_of(command, self.leader_id, job)):
+            return []
+        return [self._refuse(command.request_id, command.reply_partition, subject, "FencingTokenMismatch", mismatch)]
 
     def _holder_of(self, command: RequestFileUpload) -> tuple[str, str] | None:
         """Return (TaskManager, instance) that runs the attempt, or ran it last."""

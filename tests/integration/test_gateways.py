@@ -1,5 +1,6 @@
 """The gateways against a real broker, with a scripted leader: it speaks the wire formats and says only what a test tells it."""
 
+import asyncio
 import threading
 import time
 import uuid
@@ -16,9 +17,18 @@ from eventflink.events.effects import LeaderBeat, Resignation
 from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
 from eventflink.events.log_events import InputsSkipped, LeadershipGranted, RequestAccepted, RequestRejected
 from eventflink.events.topics import Topic, topic_name
-from eventflink.gateways import blocking_gateway, pipelined_client
+from eventflink.gateways import blocking, pipelined_client
+from eventflink.gateways.async_gateways import AsyncDispatcherGateway
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.gateways.errors import ClusterNotFound, ClusterUnreachable, LogUnreadable, NoLeader, RequestRefused, RequestTimedOut
+from eventflink.gateways.errors import (
+    ClusterNotFound,
+    ClusterUnreachable,
+    GatewayError,
+    LogUnreadable,
+    NoLeader,
+    RequestRefused,
+    RequestTimedOut,
+)
 from eventflink.gateways.follow import FollowTimedOut, follow_log
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.pipelined_client import PipelinedClient
@@ -153,7 +163,7 @@ def test_a_request_without_an_answer_is_sent_again_under_the_same_id(
     gateway: DispatcherGateway, leader: ScriptedLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the leader fell between the input and the answer: the second record gets it, and it is the same bytes."""
-    monkeypatch.setattr(blocking_gateway, "REPEAT_AFTER_S", 0.3)
+    monkeypatch.setattr(blocking, "REPEAT_AFTER_S", 0.3)
     leader.decide = lambda request: leader.accept(request) if len(leader.seen) == 2 else None
     accepted = gateway.submit_job(GRAPH)
     (first, _), (second, request), *_ = leader.seen  # On a busy machine a third one is out before the answer is read.
@@ -320,3 +330,80 @@ def test_a_log_with_garbage_a_hole_or_a_lost_beginning_is_not_followed(bootstrap
         future.result(10)
     with pytest.raises(LogUnreadable, match="not there"):
         list(follow_log(bootstrap, leader.cluster_id, 0, timeout_s=10))
+
+
+def test_a_request_that_its_caller_gave_up_is_sent_no_more_and_makes_room(
+    bootstrap: str, leader: ScriptedLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipelined_client, "REPEAT_AFTER_S", 0.2)
+    leader.decide = lambda request: leader.accept(request) if request.job_id == "wanted" else None
+    with PipelinedClient(bootstrap, leader.cluster_id, request_timeout_s=20, max_pending=1) as client:
+        given_up = client.send(CancelJob(job_id="given-up"))
+        assert given_up.cancel()
+        assert client.send(CancelJob(job_id="wanted")).result(10).job_id == "wanted"
+        seen = len(leader.seen)
+        time.sleep(0.6)
+        assert len(leader.seen) == seen
+
+
+def test_who_is_cancelled_in_an_event_loop_leaves_nothing_behind(
+    bootstrap: str, leader: ScriptedLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipelined_client, "REPEAT_AFTER_S", 0.2)
+    leader.decide = lambda request: leader.accept(request) if request.job_id == "wanted" else None
+
+    async def run() -> None:
+        async with AsyncDispatcherGateway(bootstrap, leader.cluster_id, max_under_way=2) as gateway:
+            client = await gateway._connection.connect()
+            tasks = [
+                asyncio.create_task(gateway.cancel_job("unanswered")),
+                asyncio.create_task(gateway.find_leader(timeout_s=60)),
+            ]
+            await asyncio.sleep(1.0)
+            assert len(client._pending) == 1
+            # There is no room for a third, and whoever waits for some can leave, too.
+            third = asyncio.create_task(gateway.cancel_job("wanted"))
+            await asyncio.sleep(0.2)
+            assert not third.done()
+            third.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, third, return_exceptions=True)
+            assert not client._pending
+            assert (await gateway.cancel_job("wanted")).job_id == "wanted"
+            seen = len(leader.seen)
+            await asyncio.sleep(0.6)
+            assert len(leader.seen) == seen
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("gateway") and thread.is_alive()]
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_too_many_calls_wait_for_their_turn_and_not_for_ever(bootstrap: str, leader: ScriptedLeader) -> None:
+    leader.decide = lambda request: leader.accept(request) if request.job_id != "unanswered" else None
+
+    async def run() -> None:
+        async with AsyncDispatcherGateway(bootstrap, leader.cluster_id, max_under_way=4, request_timeout_s=10) as gateway:
+            answers = await asyncio.gather(*[gateway.cancel_job(f"job-{n}") for n in range(200)])
+            assert [answer.job_id for answer in answers] == [f"job-{n}" for n in range(200)]
+        async with AsyncDispatcherGateway(bootstrap, leader.cluster_id, max_under_way=1, request_timeout_s=2) as gateway:
+            await gateway._connection.connect()
+            first = asyncio.create_task(gateway.find_leader(timeout_s=30))
+            await asyncio.sleep(0.1)
+            with pytest.raises(GatewayError, match="1 calls were under way for 2 s"):
+                await gateway.cancel_job("job-1")
+            first.cancel()
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_who_tells_is_told_when_kafka_has_it_and_nobody_answers(leader: ScriptedLeader, gateway: DispatcherGateway) -> None:
+    leader.decide = lambda _request: None
+    request_id = gateway.tell_cancel_job("job-1", actor="ann", fencing_token="leader-1")
+    assert request_id
+    deadline = time.monotonic() + 10
+    while not leader.seen and time.monotonic() < deadline:
+        time.sleep(0.02)
+    [(message, request)] = leader.seen
+    assert message.key() == b"job-1"
+    assert request == CancelJob(request_id=request_id, reply_partition=-1, actor="ann", job_id="job-1", leader_id="leader-1")

@@ -101,6 +101,11 @@ class Hand:
             self.read_back()
             self.decide()
 
+    def settle_all(self) -> None:
+        """Read back what was decided already, and whatever follows from it."""
+        self.read_back()
+        self.settle()
+
     def follow(self, log: list[bytes]) -> None:
         """Be a standby that reads these records."""
         self.wires.appended.extend(log)
@@ -375,5 +380,75 @@ def test_only_reading_is_possible(leader: Hand) -> None:
         async with asker.session.post(f"http://127.0.0.1:{asker.port}/jobs") as response:
             assert response.status == 405
             assert "Method Not Allowed" in (await response.json())["error"]
+
+    with_server(lambda: leader.participant, test)
+
+
+def test_the_narrow_questions_are_answered_from_the_same_state(leader: Hand) -> None:
+    for number in range(3):
+        leader.submit(f"job-{number}")
+    leader.settle()
+
+    async def test(asker: Asker) -> None:
+        overview = (await asker.get("/overview"))["overview"]
+        assert (overview["jobs"], overview["jobs_live"], overview["slots"], overview["slot_requests"]) == ({"RUNNING": 3}, 3, 0, 3)
+        assert (overview["leader_id"], overview["leading_master_id"], overview["blob_address"]) == ("leader-1", "m-1", NOWHERE)
+        assert (await asker.get("/job-statuses"))["jobs"] == [[f"job-{n}", "RUNNING"] for n in range(3)]
+        status = (await asker.get("/jobs/job-1/status"))["job"]
+        assert (status["job_id"], status["status"], status["job_master_id"]) == ("job-1", "RUNNING", "job-1-1")
+        assert (await asker.get("/taskmanagers"))["task_managers"] == []
+        assert "no TaskManager 'tm'" in (await asker.get("/taskmanagers/tm", 404))["error"]
+        # Only whole ids: a program says what it means.
+        assert "there is no job 'job-'" in (await asker.get("/jobs/job-/status", 404))["error"]
+
+    with_server(lambda: leader.participant, test)
+
+
+def test_who_wants_a_result_waits_for_it_and_is_told_the_status_when_the_time_is_over(leader: Hand) -> None:
+    leader.submit("job-1")
+    leader.settle()
+
+    async def test(asker: Asker) -> None:
+        early = (await asker.get("/jobs/job-1/result?timeout_ms=60"))["result"]
+        assert (early["is_terminal"], early["status"], early["net_run_time_ms"]) == (False, "RUNNING", None)
+        task = await asker.begin("/jobs/job-1/result?timeout_ms=20000")
+        document = {"type": "CancelJob", "job_id": "job-1"}
+        leader.participant.on_inbound(InboundRecord(str(Topic.COMMANDS), 0, START_MS, None, json.dumps(document).encode()))
+        leader.decide()
+        await asyncio.sleep(0.2)
+        assert not task.done()  # It was decided, but not accepted (P4).
+        leader.settle_all()
+        result = (await task)["result"]
+        assert (result["is_terminal"], result["status"], result["cause"]) == (True, "CANCELED", None)
+        assert "there is no job 'nobody'" in (await asker.get("/jobs/nobody/result", 404))["error"]
+
+    with_server(lambda: leader.participant, test)
+
+
+def test_who_waits_for_results_keeps_nobody_from_reading(leader: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventflink.entrypoint.query_server.MAX_UNDER_WAY", 3)
+    monkeypatch.setattr("eventflink.entrypoint.query_server.MAX_WAITING_FOR_RESULTS", 6)
+    leader.submit("job-1")
+    leader.settle()
+
+    async def test(asker: Asker) -> None:
+        waiting = [await asker.begin("/jobs/job-1/result?timeout_ms=1500") for _ in range(6)]
+        assert (await asker.get("/jobs"))["total"] == 1
+        assert "6 wait for results already" in (await asker.get("/jobs/job-1/result", 503))["error"]
+        assert [(await task)["result"]["is_terminal"] for task in waiting] == [False] * 6
+        assert (await asker.get("/jobs/job-1/result?timeout_ms=1"))["result"]["status"] == "RUNNING"
+
+    with_server(lambda: leader.participant, test)
+
+
+def test_of_more_jobs_than_a_list_holds_the_newest_are_told(leader: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventflink.leadership.queries.MAX_LISTED_JOBS", 2)
+    for number in range(5):
+        leader.submit(f"job-{number}")
+    leader.settle()
+
+    async def test(asker: Asker) -> None:
+        answer = await asker.get("/job-statuses")
+        assert (answer["jobs"], answer["total"]) == ([["job-3", "RUNNING"], ["job-4", "RUNNING"]], 5)
 
     with_server(lambda: leader.participant, test)

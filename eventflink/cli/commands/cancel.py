@@ -1,10 +1,11 @@
 """`eventflink cancel`: the end of a job, asked for."""
 
+import math
+
 import click
 
 from eventflink.cli.commands.submit import actor_name
 from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.job_waiting import wait_for_end_after
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.model.statuses import JobStatus
@@ -20,9 +21,7 @@ def cancel(session: Session, job_id: str, timeout_s: float | None, *, wait: bool
     """End the job JOB_ID."""
     with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.cancel_job(job_id, actor=actor_name())
-    status: JobStatus | None = None
-    if wait:
-        status = wait_for_end_after(session, accepted, timeout_s=timeout_s, quiet=True).status
+        status = gateway.request_job_result(job_id, timeout_s=timeout_s or math.inf).status if wait else None
     if as_json:
         session.print_json({"job_id": job_id, "request_id": accepted.request_id, "log_offset": accepted.log_offset, "status": status})
     else:

@@ -4,9 +4,6 @@ The file travels as the architecture says: a request, an order to the TaskExecut
 key; so that this command needs no way to the TaskExecutor's host.
 """
 
-import time
-from typing import Final
-
 import click
 
 from eventflink.blob.client import get_blob
@@ -15,14 +12,10 @@ from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import find_job, read_fold
-from eventflink.events.log_events import FileUploaded
-from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.gateways.follow import LogFollower
-from eventflink.gateways.request_channel import Accepted
+from eventflink.gateways.leader import find_leader
+from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
-
-_POLL_S: Final = 0.25
 
 
 @click.command()
@@ -36,10 +29,9 @@ _POLL_S: Final = 0.25
 def logs(session: Session, job_id: str, vertex_id: str, subtask: int, attempt: int | None, file_name: str, timeout_s: float) -> int:
     """Show a file that a task of JOB_ID wrote, on standard output."""
     wanted = _find_attempt(session, job_id, vertex_id, subtask, attempt)
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
-        blob_address = gateway.find_leader().blob_address
-        accepted = gateway.request_file_upload(wanted, TaskFile(file_name.upper()), actor=actor_name())
-    key = _wait_for_upload(session, accepted, timeout_s)
+    blob_address = find_leader(session.bootstrap, session.cluster_id).blob_address
+    with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+        key = gateway.request_task_manager_file_upload(wanted, TaskFile(file_name.upper()), actor=actor_name(), timeout_s=timeout_s)
     click.get_binary_stream("stdout").write(get_blob(blob_address, key))
     return ExitCode.OK
 
@@ -57,22 +49,3 @@ def _find_attempt(session: Session, job_id: str, vertex_id: str, subtask_index: 
         has = ", ".join(f"{name}[0..{len(vertex.subtasks) - 1}]" for name, vertex in job.execution_graph.vertices.items())
         raise CommandFailed(ExitCode.NEGATIVE, f"job {job.job_id} has no task {vertex_id}[{subtask_index}]; it has {has}")
     return AttemptId(job.job_id, vertex_id, subtask_index, attempt or subtask.attempt)
-
-
-def _wait_for_upload(session: Session, accepted: Accepted, timeout_s: float) -> str:
-    """Return the key under which the file was uploaded.
-
-    Raises:
-        CommandFailed: the TaskExecutor could not upload it, or did not in time.
-
-    """
-    deadline = time.monotonic() + timeout_s
-    with LogFollower(session.bootstrap, session.cluster_id, accepted.log_offset) as follower:
-        while time.monotonic() < deadline:
-            for logged in follower.poll(_POLL_S):
-                for event in logged.decision.events if logged.accepted else ():
-                    if isinstance(event, FileUploaded) and event.request_id == accepted.request_id:
-                        if event.blob_key is None:
-                            raise CommandFailed(ExitCode.NEGATIVE, f"the file was not uploaded: {event.error or 'no reason was given'}")
-                        return event.blob_key
-    raise CommandFailed(ExitCode.UNREACHABLE, f"the file was not uploaded within {timeout_s:g} s")

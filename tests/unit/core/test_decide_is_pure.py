@@ -42,6 +42,8 @@ def _fitting() -> list[MasterInput]:
         c.JobSubmission(job_id="new", request_id="new", job_graph=parse_job_graph(graph(vertex("a", 3)), "test")),
         c.JobSubmission(job_id="running", request_id="new", job_graph=parse_job_graph(graph(vertex("a", 3)), "test")),
         *[c.CancelJob(request_id="new", job_id=job) for job in ("running", "restarting", "waiting", "failing", "cancelling", "done3", "x")],
+        c.CancelJob(request_id="new", job_id="running", leader_id="nobody"),
+        c.CancelJob(request_id="new", job_id="running", job_master_id="nobody"),
         c.RequestFileUpload(request_id="new", job_id="running", vertex_id="a", subtask_index=0, attempt=1, file=TaskFile.LOG),
         c.TaskManagerRegistration("tm1", "tm1-2", "h", 1, 3),
         c.TaskManagerRegistration("tm1", "tm1-1", "h", 1, 3),

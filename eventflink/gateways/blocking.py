@@ -1,0 +1,131 @@
+"""The steps of a gateway in the calling thread, one after the other.
+
+One connection is for one thread. Its way to the leader is opened with the first command; reads need none.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, Self, TypeVar
+
+from eventflink.events.effects import LeaderBeat
+from eventflink.events.log_events import FileUploaded
+from eventflink.gateways.calls import Calls
+from eventflink.gateways.errors import RequestTimedOut
+from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
+from eventflink.gateways.leader import listen_for_leader
+from eventflink.gateways.reads import KnownMaster, ask_master, find_masters
+from eventflink.gateways.request_channel import MAX_REPEAT_AFTER_S, REPEAT_AFTER_S, Accepted, RequestChannel, result_of
+from eventflink.gateways.steps import Ask, AwaitUpload, FindMasters, Get, ListenForLeader, Pause, Step, Steps, Tell, drive
+from eventflink.gateways.uploads import await_upload
+
+DEFAULT_REQUEST_TIMEOUT_S: Final = 30.0
+T = TypeVar("T")
+_Performer = Callable[[Any], Any]
+
+
+class BlockingConnection:
+    """One thread's connection to one cluster."""
+
+    def __init__(
+        self, bootstrap: str, cluster_id: str, request_timeout_s: float, connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
+    ) -> None:
+        """Connect to nothing yet."""
+        self.calls = Calls(cluster_id, request_timeout_s)
+        self._bootstrap = bootstrap
+        self._cluster_id = cluster_id
+        self._request_timeout_s = request_timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._channel: RequestChannel | None = None
+        self._performers: dict[type[Any], _Performer] = {
+            Get: self._get,
+            FindMasters: self._find_masters,
+            ListenForLeader: self._listen_for_leader,
+            Pause: self._pause,
+            Ask: self._ask,
+            Tell: self._tell,
+            AwaitUpload: self._await_upload,
+        }
+
+    def connect(self) -> RequestChannel:
+        """Return the way to the leader, opened with the first call; raises as `RequestChannel` does."""
+        if self._channel is None:
+            self._channel = RequestChannel(self._bootstrap, self._cluster_id, connect_timeout_s=self._connect_timeout_s)
+        return self._channel
+
+    def run(self, steps: Steps[T]) -> T:
+        """Take every step of a method; return what it gives, or raise its error."""
+        return drive(steps, self._perform)
+
+    def _perform(self, step: Step) -> Any:
+        return self._performers[type(step)](step)
+
+    def _get(self, step: Get) -> dict[str, Any]:
+        return ask_master(step.query_address, step.path, step.parameters, timeout_s=step.timeout_s)
+
+    def _find_masters(self, step: FindMasters) -> list[KnownMaster]:
+        return find_masters(self._bootstrap, self._cluster_id, timeout_s=step.timeout_s)
+
+    def _listen_for_leader(self, step: ListenForLeader) -> LeaderBeat | None:
+        return listen_for_leader(self._bootstrap, self._cluster_id, step)
+
+    def _pause(self, step: Pause) -> None:
+        time.sleep(step.seconds)
+
+    def _await_upload(self, step: AwaitUpload) -> FileUploaded | None:
+        return await_upload(self._bootstrap, self._cluster_id, step.accepted, step.timeout_s)
+
+    def _ask(self, step: Ask) -> Accepted:
+        channel = self.connect()
+        encoded = channel.encode(step.request)
+        deadline = time.monotonic() + self._request_timeout_s
+        wait_s = REPEAT_AFTER_S
+        while (now := time.monotonic()) < deadline:
+            channel.send(encoded)
+            send_again_at = min(now + wait_s, deadline)
+            wait_s = min(2 * wait_s, MAX_REPEAT_AFTER_S)
+            while (left_s := send_again_at - time.monotonic()) > 0:
+                for answer in channel.receive(left_s, (encoded.request_id,)):
+                    return result_of(answer)
+        raise RequestTimedOut(
+            encoded.request_id,
+            f"no master of '{self._cluster_id}' answered request {encoded.request_id} within {self._request_timeout_s:g} s; "
+            "it may still be done",
+        )
+
+    def _tell(self, step: Tell) -> str:
+        channel = self.connect()
+        encoded = channel.encode(step.command, wants_reply=False)
+        channel.tell(encoded, self._request_timeout_s)
+        return encoded.request_id
+
+    def close(self) -> None:
+        """Let the connections go."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+class BlockingGateway:
+    """What every blocking gateway is: calls over one connection. For one thread; close it, or use it as a context manager."""
+
+    def __init__(self, connection: BlockingConnection, *, owns_connection: bool = True) -> None:
+        """Use this connection; close it in the end, if it is this gateway's own."""
+        self._connection = connection
+        self._owns_connection = owns_connection
+        self._calls = connection.calls
+
+    def _run(self, steps: Steps[T]) -> T:
+        return self._connection.run(steps)
+
+    def close(self) -> None:
+        """Let the connections go."""
+        if self._owns_connection:
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        """Return the gateway."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close it."""
+        self.close()

@@ -1,0 +1,111 @@
+"""What a gateway's method does, step by step, without doing it: one core for the blocking and for the `asyncio` gateways.
+
+A method is a generator that yields steps (ask this master, send that request, pause) and is given what came of each, or its error.
+Who drives it performs the steps: `blocking.py` in the calling thread, `asynchronous.py` in an event loop, and tests on a virtual clock.
+So there is one place for every retry, deadline and back-off, whoever waits.
+"""
+
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from eventflink.gateways.errors import GatewayError
+from eventflink.gateways.request_channel import Accepted, Command, Request
+
+T = TypeVar("T")
+Steps = Generator["Step", Any, T]
+Parameters = dict[str, str | int | list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read from one master; gives its JSON object. Errors: MasterSilent, NothingThere, QuestionInvalid."""
+
+    query_address: str
+    path: str
+    parameters: Parameters
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FindMasters:
+    """Look on `leadership` for masters; gives a list of KnownMaster. Errors: ClusterUnreachable, ClusterNotFound."""
+
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ListenForLeader:
+    """Listen on `leadership` for a beat; gives it, or None. Errors: ClusterUnreachable, ClusterNotFound."""
+
+    timeout_s: float
+    watch: Any = field(repr=False)
+    """What earlier looks have seen (`leader.LeaderWatch`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Do nothing for a while; gives None."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send a request, again and again under the same id, until it is answered; gives Accepted. Errors: RequestRefused, RequestTimedOut."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send a command that wants no answer; gives its request id once Kafka has it. Errors: GatewayError."""
+
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitUpload:
+    """Follow the log from an accepted RequestFileUpload on; gives `FileUploaded`, or None when the time is over."""
+
+    accepted: Accepted
+    timeout_s: float
+
+
+Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload
+
+
+def drive(steps: Steps[T], perform: Callable[[Step], Any]) -> T:
+    """Take every step, and return what the steps lead to; their errors come out."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                outcome = perform(step)
+            except GatewayError as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(outcome)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        steps.close()
+
+
+async def drive_async(steps: Steps[T], perform: Callable[[Step], Awaitable[Any]]) -> T:
+    """Take every step as `drive` does, in an event loop; cancelled, it leaves the step that is under way and takes no other."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                outcome = await perform(step)
+            except GatewayError as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(outcome)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        steps.close()

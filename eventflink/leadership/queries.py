@@ -1,0 +1,123 @@
+"""What the gateways ask of the accepted state beside the views that people are shown: small answers to narrow questions.
+
+As in `views.py` an answer is plain values, is computed at once and shares nothing with the state. Ids are whole here, never beginnings of
+ids: a program says what it means.
+"""
+
+from collections import Counter
+from typing import Final
+
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.plain import View, iso_time
+from eventflink.leadership.views import JobNotFound
+from eventflink.master.job_master import JobMaster
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES
+
+MAX_LISTED_JOBS: Final = 100_000
+"""How many jobs one list of ids holds at most, the newest: it is put together while the master decides nothing."""
+
+
+class TaskManagerNotFound(Exception):
+    """No such TaskManager is registered."""
+
+
+def _job(fold: Fold, job_id: str) -> JobMaster:
+    """Return a job by its whole id.
+
+    Raises:
+        JobNotFound: there is none.
+
+    """
+    job = fold.master.dispatcher.jobs.get(job_id)
+    if job is None:
+        gone = " any more: it ended and was evicted from memory" if job_id in fold.master.dispatcher.forgotten else ""
+        raise JobNotFound(f"there is no job '{job_id}'{gone}")
+    return job
+
+
+def overview(fold: Fold) -> View:
+    """Return how many there are of everything, without naming any of it."""
+    master = fold.master
+    statuses = Counter(job.status for job in master.dispatcher.jobs.values())
+    return {
+        "task_managers": len(master.resource_manager.task_managers),
+        "slots": master.slot_manager.get_number_registered_slots(),
+        "slots_free": master.slot_manager.get_number_free_slots(),
+        "slot_requests": master.slot_manager.get_number_pending_slot_requests(),
+        "jobs": dict(statuses),
+        "jobs_live": sum(count for status, count in statuses.items() if status not in TERMINAL_JOB_STATUSES),
+        "leader_id": fold.acceptance.leader_id,
+        "leading_master_id": master.upkeep.leading_master_id,
+        "blob_address": master.blob_address,
+    }
+
+
+def job_statuses(fold: Fold) -> View:
+    """Return id and status of the newest jobs, the newest last, and how many there are in all."""
+    jobs = fold.master.dispatcher.jobs
+    first = max(0, len(jobs) - MAX_LISTED_JOBS)
+    listed = [[job.job_id, job.status] for number, job in enumerate(jobs.values()) if number >= first]
+    return {"jobs": listed, "total": len(jobs)}
+
+
+def job_status(fold: Fold, job_id: str) -> View:
+    """Return where a job stands, under which JobMaster; raises `JobNotFound`."""
+    job = _job(fold, job_id)
+    return {"job_id": job_id, "status": job.status, "status_since": iso_time(job.status_since_ms), "job_master_id": job.job_master_id}
+
+
+def job_result(fold: Fold, job_id: str) -> View:
+    """Return how a job ended, or that it has not (`is_terminal`); raises `JobNotFound`."""
+    job = _job(fold, job_id)
+    is_terminal = job.status in TERMINAL_JOB_STATUSES
+    cause = job.cause if is_terminal else None
+    return {
+        "job_id": job_id,
+        "status": job.status,
+        "is_terminal": is_terminal,
+        "submitted_at": iso_time(job.submitted_at_ms),
+        "ended_at": iso_time(job.ended_at_ms),
+        "net_run_time_ms": job.ended_at_ms - job.submitted_at_ms if is_terminal else None,
+        "cause": None
+        if cause is None
+        else {"failure_type": cause.failure_type, "message": cause.message, "stack_trace": cause.stack_trace},
+    }
+
+
+def task_manager(fold: Fold, task_manager_id: str) -> View:
+    """Return a TaskManager with each of its slots.
+
+    Raises:
+        TaskManagerNotFound: none of this id is registered.
+
+    """
+    master = fold.master
+    if task_manager_id not in master.resource_manager.task_managers:
+        raise TaskManagerNotFound(f"no TaskManager '{task_manager_id}' is registered")
+    held = master.slot_manager.task_managers[task_manager_id]
+    allocations = master.slot_manager.allocations
+    slots = []
+    for index, slot in enumerate(held.slots):
+        allocation = allocations.get(slot.allocation_id)
+        attempt = None if allocation is None else allocation.attempt._asdict()
+        slots.append({"slot_index": index, "state": slot.state, "allocation_id": slot.allocation_id or None, "attempt": attempt})
+    return {**_task_manager_row(fold, task_manager_id), "slot_states": slots}
+
+
+def task_managers(fold: Fold) -> View:
+    """Return every registered TaskManager, without its slots."""
+    return {"task_managers": [_task_manager_row(fold, each) for each in fold.master.resource_manager.task_managers]}
+
+
+def _task_manager_row(fold: Fold, task_manager_id: str) -> View:
+    known = fold.master.resource_manager.task_managers[task_manager_id]
+    return {
+        "task_manager_id": task_manager_id,
+        "instance_id": known.instance_id,
+        "host": known.host,
+        "process_id": known.process_id,
+        "slots": known.slot_count,
+        "slots_free": fold.master.slot_manager.get_number_free_slots_of(task_manager_id),
+        "blocked": task_manager_id in fold.master.blocklist.task_managers,
+        "registered_at": iso_time(known.registered_at_ms),
+    }

@@ -1,0 +1,386 @@
+"""What the gateways do when masters are silent and nobody leads, on a virtual clock: every pause and every deadline, and no wire."""
+
+import inspect
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from eventflink.events.codec import PayloadCodec
+from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.gateways import async_gateways, errors
+from eventflink.gateways.backoff import Backoff
+from eventflink.gateways.calls import RESULT_WAIT_S, Calls, JobMasterCalls
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.errors import (
+    ClusterUnreachable,
+    FencingTokenMismatch,
+    JobNotTerminated,
+    NoLeader,
+    NotSupported,
+    RequestRefused,
+    UnknownJob,
+    UnknownTaskManager,
+    refusal_of,
+)
+from eventflink.gateways.job_master_gateway import JobMasterGateway
+from eventflink.gateways.leader import FIRST_LOOK_S, MAX_LOOK_S, LeaderWatch
+from eventflink.gateways.reads import KnownMaster, MasterSilent, NoMasterAnswered, NothingThere, QuestionInvalid, answer_of
+from eventflink.gateways.request_channel import Accepted
+from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
+from eventflink.gateways.results import AnswerUnreadable
+from eventflink.gateways.steps import Ask, FindMasters, Get, ListenForLeader, Pause, Step, Steps, Tell, drive
+from eventflink.gateways.task_executor_gateway import TaskExecutorGateway
+from eventflink.model.statuses import JobStatus, Role
+
+LEADERSHIP = PayloadCodec("LeadershipEnvelope")
+BEAT = LeaderBeat(epoch=3, leader_id="leader-3", master_id="m", blob_address="h:1", log_offset=5)
+
+
+def master(name: str, offset: int = 0) -> KnownMaster:
+    presence = MasterPresence(
+        master_id=name,
+        incarnation="i",
+        sequence=1,
+        role=Role.STANDBY,
+        epoch=1,
+        log_offset=1,
+        feature_level=1,
+        query_address=f"{name}:80",
+    )
+    return KnownMaster(presence, offset)
+
+
+def never() -> float:
+    return 0.0
+
+
+@dataclass
+class World:
+    """A cluster that answers as a test says, and a clock that stands still but for what steps take."""
+
+    now_s: float = 0.0
+    steps: list[Step] = field(default_factory=list)
+    found: Iterator[list[KnownMaster] | Exception] = field(default_factory=lambda: iter(()))
+    """What each look for masters gives; the last one goes on for ever."""
+    answer: Callable[[Get], dict[str, Any]] = field(default=lambda _get: {})
+    beats: Iterator[LeaderBeat | Exception | None] = field(default_factory=lambda: iter(()))
+    fraction: Callable[[], float] = never
+    sent: list[Any] = field(default_factory=list)
+
+    def calls(self, request_timeout_s: float = 30.0) -> Calls:
+        return Calls("c", request_timeout_s, lambda: self.now_s, lambda: Backoff(fraction=self.fraction))
+
+    def perform(self, step: Step) -> Any:
+        self.steps.append(step)
+        match step:
+            case Get():
+                return self.answer(step)
+            case FindMasters():
+                return self.given(next(self.found))
+            case ListenForLeader():
+                outcome = next(self.beats)
+                self.now_s += 0.01 if outcome is not None else step.timeout_s
+                return self.given(outcome)
+            case Pause():
+                self.now_s += step.seconds
+            case Ask() | Tell():
+                request = step.request if isinstance(step, Ask) else step.command
+                self.sent.append(request)
+                return Accepted("r", getattr(request, "job_id", ""), 1, 1, "leader-1", 9) if isinstance(step, Ask) else "r"
+        return None
+
+    @staticmethod
+    def given(outcome: Any) -> Any:
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def run(self, steps: Steps[Any]) -> Any:
+        return drive(steps, self.perform)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [step for step in self.steps if isinstance(step, kind)]
+
+
+def for_ever(*outcomes: Any) -> Iterator[Any]:
+    yield from outcomes
+    while True:
+        yield outcomes[-1]
+
+
+def silent(get: Get) -> dict[str, Any]:
+    raise MasterSilent(f"{get.query_address}: refused")
+
+
+# -- back-off ---------------------------------------------------------------------------------------------------------
+
+
+def test_pauses_double_up_to_a_bound_and_begin_anew() -> None:
+    backoff = Backoff(initial_s=0.1, max_s=1.0, fraction=never)
+    assert [backoff.next_s() for _ in range(6)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    backoff.reset()
+    assert backoff.next_s() == 0.1
+
+
+def test_of_each_pause_a_random_part_is_left_out_and_the_next_is_no_shorter_for_it() -> None:
+    fractions = iter((1.0, 0.5, 0.0))
+    backoff = Backoff(initial_s=1.0, max_s=8.0, jitter=0.5, fraction=lambda: next(fractions))
+    assert [backoff.next_s() for _ in range(3)] == [0.5, 1.5, 4.0]
+
+
+def test_real_jitter_stays_within_its_bounds_and_differs() -> None:
+    pauses = {Backoff(initial_s=1.0).next_s() for _ in range(100)}
+    assert len(pauses) > 50
+    assert all(0.5 <= pause <= 1.0 for pause in pauses)
+
+
+# -- the leader -------------------------------------------------------------------------------------------------------
+
+
+def test_while_nobody_leads_looks_and_pauses_grow_and_the_deadline_is_kept() -> None:
+    world = World(beats=for_ever(None))
+    with pytest.raises(NoLeader, match="within 60 s"):
+        world.run(world.calls().find_leader(60.0))
+    assert world.now_s == pytest.approx(60.0)
+    looks = [step.timeout_s for step in world.of(ListenForLeader)]
+    assert looks[:4] == [FIRST_LOOK_S, 2 * FIRST_LOOK_S, MAX_LOOK_S, MAX_LOOK_S]
+    assert [step.seconds for step in world.of(Pause)][:6] == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0]
+
+
+def test_a_leader_that_comes_later_is_found() -> None:
+    world = World(beats=iter((None, ClusterUnreachable("away"), None, BEAT)))
+    assert world.run(world.calls().find_leader(60.0)) == BEAT
+    assert len(world.of(Pause)) == 3
+
+
+def test_a_broker_that_stays_away_is_told_from_a_cluster_without_a_leader() -> None:
+    world = World(beats=for_ever(None, ClusterUnreachable("Kafka does not answer")))
+    with pytest.raises(ClusterUnreachable, match="does not answer"):
+        world.run(world.calls().find_leader(5.0))
+    back = World(beats=for_ever(ClusterUnreachable("away"), None))
+    with pytest.raises(NoLeader):
+        back.run(back.calls().find_leader(5.0))
+
+
+def test_a_watch_remembers_over_its_looks_what_it_has_seen() -> None:
+    watch = LeaderWatch()
+    assert watch.start(low=0, high=10) == 9
+    old, late = LEADERSHIP.encode(BEAT), LEADERSHIP.encode(Resignation(epoch=3, leader_id="leader-3"))
+    assert watch.see(9, old) is None  # It was there before the question.
+    assert watch.start(low=0, high=12) == 10
+    assert watch.see(10, late) is None
+    assert watch.see(11, old) is None  # It resigned.
+    assert "resigned" in watch.describe()
+    # The topic was trimmed beyond the last look, and then made anew.
+    assert watch.start(low=50, high=60) == 50
+    assert watch.start(low=0, high=3) == 3
+
+
+# -- reads ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_silent_master_is_passed_over_and_who_answered_is_asked_first_next_time() -> None:
+    def answer(get: Get) -> dict[str, Any]:
+        return silent(get) if get.query_address.startswith("a") else {"jobs": [["j", "RUNNING"]]}
+
+    world = World(found=iter([[master("a"), master("b")]]), answer=answer)
+    calls = world.calls()
+    assert world.run(calls.list_jobs()) == world.run(calls.list_jobs()) == {"j": JobStatus.RUNNING}
+    assert [step.query_address for step in world.of(Get)] == ["a:80", "b:80", "b:80"]
+    assert all(step.parameters["linearizable"] == "true" for step in world.of(Get))
+    assert not world.of(Pause)
+
+
+def test_when_all_are_silent_they_are_looked_for_anew_until_one_answers() -> None:
+    """As over a failover: time, not an error."""
+
+    def answer(get: Get) -> dict[str, Any]:
+        return {"jobs": []} if get.query_address.startswith("new") else silent(get)
+
+    world = World(found=iter([[master("a")], [], [master("a")], [master("new")]]), answer=answer)
+    assert world.run(world.calls().list_jobs()) == {}
+    assert [step.seconds for step in world.of(Pause)] == [0.1, 0.2, 0.4]
+
+
+def test_masters_that_stay_silent_are_given_up_at_the_deadline_each_with_what_it_did() -> None:
+    world = World(found=for_ever([master("a"), master("b")]), answer=silent)
+    with pytest.raises(NoMasterAnswered, match=r"a: a:80: refused; b: b:80: refused"):
+        world.run(world.calls(request_timeout_s=10.0).list_jobs())
+    assert 8 < world.now_s <= 10
+    nobody = World(found=for_ever([]))
+    with pytest.raises(NoMasterAnswered, match="was heard of lately"):
+        nobody.run(nobody.calls(request_timeout_s=1.0).list_jobs())
+    away = World(found=for_ever(ClusterUnreachable("away")))
+    with pytest.raises(ClusterUnreachable):
+        away.run(away.calls(request_timeout_s=1.0).list_jobs())
+
+
+def test_a_read_never_waits_for_a_master_beyond_its_deadline() -> None:
+    def answer(get: Get) -> dict[str, Any]:
+        world.now_s += get.timeout_s
+        return silent(get)
+
+    world = World(found=for_ever([master("a"), master("b")]), answer=answer)
+    with pytest.raises(NoMasterAnswered):
+        world.run(world.calls(request_timeout_s=4.0).list_jobs())
+    assert world.now_s <= 4.0
+    assert [step.timeout_s for step in world.of(Get)] == [3.0, 1.0]
+
+
+def test_what_is_not_there_is_a_typed_error_and_nobody_else_is_asked() -> None:
+    def answer(_get: Get) -> dict[str, Any]:
+        raise NothingThere("there is no job 'nobody'")
+
+    world = World(found=for_ever([master("a"), master("b")]), answer=answer)
+    for steps in (
+        world.calls().request_job("nobody"),
+        world.calls().request_job_status("nobody"),
+        world.calls().request_job_result("nobody", 5.0),
+    ):
+        with pytest.raises(UnknownJob, match="there is no job 'nobody'"):
+            world.run(steps)
+    with pytest.raises(UnknownTaskManager):
+        world.run(world.calls().get_number_free_slots_of("nobody"))
+    assert len(world.of(Get)) == 4
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a?b", "ä", "x" * 200])
+def test_an_id_that_is_none_is_unknown_without_being_asked_for(name: str) -> None:
+    world = World()
+    with pytest.raises(UnknownJob, match="is no job id"):
+        world.run(world.calls().request_job_status(name))
+    with pytest.raises(UnknownTaskManager, match="is no id"):
+        world.run(world.calls().request_task_manager_details(name))
+    assert not world.steps
+
+
+def test_an_answer_that_is_not_understood_says_where() -> None:
+    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": {"job_id": "j", "status": "DANCING", "job_master_id": "j-1"}})
+    with pytest.raises(AnswerUnreadable, match=r"JobStanding: status: .*RUNNING"):
+        world.run(world.calls().request_job_status("j"))
+
+
+@pytest.mark.parametrize(
+    ("status", "document", "error"),
+    [
+        (404, {"error": "no job", "log_offset": 5}, NothingThere),
+        # An older master that does not know the path has not looked into its state.
+        (404, {"error": "Not Found"}, MasterSilent),
+        (400, {"error": "limit: '0' is no whole number"}, QuestionInvalid),
+        (503, {"error": "builds its state"}, MasterSilent),
+        (200, [], MasterSilent),
+    ],
+)
+def test_what_a_master_says_is_told_from_a_master_that_says_nothing(status: int, document: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        answer_of("a:80", status, json.dumps(document).encode())
+
+
+# -- results ----------------------------------------------------------------------------------------------------------
+
+RUNNING = {"is_terminal": False, "status": "RUNNING"}
+FAILED = {
+    "job_id": "j",
+    "is_terminal": True,
+    "status": "FAILED",
+    "net_run_time_ms": 1500,
+    "cause": {"failure_type": "ValueError", "message": "no"},
+}
+
+
+def ending(world: World, outcomes: Iterable[dict[str, Any] | Exception]) -> Callable[[Get], dict[str, Any]]:
+    """Answer one question after the other; who answers that the job runs has waited as long as it was asked to."""
+    left = iter(outcomes)
+
+    def answer(get: Get) -> dict[str, Any]:
+        outcome = next(left)
+        if isinstance(outcome, Exception):
+            world.now_s += get.timeout_s
+            raise outcome
+        if not outcome["is_terminal"]:
+            world.now_s += int(str(get.parameters["timeout_ms"])) / 1000
+        return {"result": outcome, "log_offset": 7}
+
+    return answer
+
+
+def test_a_result_is_waited_for_at_one_master_after_the_other() -> None:
+    world = World(found=for_ever([master("a"), master("b")]))
+    world.answer = ending(world, [RUNNING, MasterSilent("a: killed"), MasterSilent("b: not yet"), RUNNING, FAILED])
+    result = world.run(world.calls().request_job_result("j", 600.0))
+    assert (result.status, result.net_run_time_ms, result.cause.failure_type, result.log_offset) == (
+        JobStatus.FAILED,
+        1500,
+        "ValueError",
+        7,
+    )
+    assert [step.query_address for step in world.of(Get)] == ["a:80", "a:80", "b:80", "a:80", "a:80"]
+    assert len(world.of(Pause)) == 1
+    assert {step.parameters["timeout_ms"] for step in world.of(Get)} == {RESULT_WAIT_S * 1000}
+    # Only the first question asks for the end of the log; no later answer may be older than an earlier one.
+    assert [(step.parameters["linearizable"], step.parameters.get("min_offset")) for step in world.of(Get)] == [("true", None)] + [
+        ("false", 7)
+    ] * 4
+
+
+def test_a_job_that_goes_on_ends_the_wait_at_its_deadline() -> None:
+    world = World(found=for_ever([master("a")]))
+    world.answer = ending(world, for_ever(RUNNING))
+    with pytest.raises(JobNotTerminated, match=r"job 'j' is RUNNING: it has not ended within 12 s, and goes on"):
+        world.run(world.calls().request_job_result("j", 12.0))
+    assert world.now_s == pytest.approx(12.0)
+    assert [step.parameters["timeout_ms"] for step in world.of(Get)] == [5000, 5000, 2000]
+
+
+def test_a_wait_for_a_result_without_masters_ends_too() -> None:
+    world = World(found=for_ever([master("a")]), answer=silent)
+    with pytest.raises(NoMasterAnswered):
+        world.run(world.calls(request_timeout_s=2.0).request_job_result("j", 12.0))
+    assert 8 < world.now_s <= 13
+
+
+# -- types and shapes -------------------------------------------------------------------------------------------------
+
+
+def test_a_refusal_has_the_type_of_its_code() -> None:
+    mismatch = refusal_of("FencingTokenMismatch", "another one leads", 12)
+    assert type(mismatch) is FencingTokenMismatch
+    assert (mismatch.code, mismatch.message, mismatch.log_offset) == ("FencingTokenMismatch", "another one leads", 12)
+    assert type(refusal_of("InvalidRequest", "no")) is RequestRefused
+    for name in ("UnknownJob", "JobTerminated", "DuplicateJobSubmission", "FileNotAvailable", "TooManyUploads"):
+        assert type(refusal_of(name, "no")) is getattr(errors, name)
+
+
+@pytest.mark.parametrize("blocking", [DispatcherGateway, ResourceManagerGateway, JobMasterGateway, TaskExecutorGateway])
+def test_every_method_is_there_for_asyncio_with_the_same_parameters(blocking: type[Any]) -> None:
+    waiting = getattr(async_gateways, f"Async{blocking.__name__}")
+
+    def methods(cls: type[Any]) -> dict[str, inspect.Signature]:
+        found = inspect.getmembers(cls, inspect.isfunction)
+        return {name: inspect.signature(method) for name, method in found if not name.startswith("_") and name != "job_master"}
+
+    assert methods(waiting) == methods(blocking)
+    assert all(inspect.iscoroutinefunction(method) for name, method in vars(waiting).items() if name in methods(waiting))
+
+
+def test_what_is_not_supported_is_an_error_of_its_own() -> None:
+    error = World().calls().not_supported("trigger_savepoint")
+    assert type(error) is NotSupported
+    assert "trigger_savepoint" in str(error)
+
+
+def test_a_job_master_is_asked_under_its_own_token_which_is_found_once() -> None:
+    tokens = iter(("j-1", "j-2"))
+    world = World(
+        found=for_ever([master("a")]), answer=lambda _get: {"job": {"job_id": "j", "status": "RUNNING", "job_master_id": next(tokens)}}
+    )
+    job_master = JobMasterCalls(world.calls(), "j")
+    world.run(job_master.cancel("me", ""))
+    world.run(job_master.tell_cancel("me", ""))
+    assert [command.job_master_id for command in world.sent] == ["j-1", "j-1"]
+    assert world.run(job_master.connect()) == "j-2"
+    world.run(job_master.cancel("me", "r"))
+    assert (world.sent[-1].job_master_id, world.sent[-1].request_id, world.sent[-1].leader_id) == ("j-2", "r", "")
