@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
+from eventflink.blob.tls import tls_files
 from eventflink.model.configuration import Configuration
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
@@ -100,7 +101,7 @@ class TaskExecutor:
         self._processes = ProcessLink(configuration, log_directory, runtime_directory, self._inbox, self._protocol, self._guardian)
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
         self._writer = ReportsWriter(*ids, configuration.self_fence_timeout_ms, self._inbox, self._protocol)
-        self._uploader = FileUploader(log_directory, settings.upload_limit)
+        self._uploader = FileUploader(log_directory, settings.upload_limit, tls_files(configuration))
         self._next_guardian_check_ms = 0
         self._end: Stopped | None = None
 

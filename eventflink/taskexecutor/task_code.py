@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from eventflink.blob.client import get_blob
-from eventflink.blob.store import check_key
+from eventflink.blob.keys import check_key
+from eventflink.blob.tls import TlsFiles
 from eventflink.taskexecutor.failure_causes import CodeUnusable, UnknownFunction
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ _KEPT_ARCHIVES: Final = 200
 """How many archives stay on the host, those that were used last; Python reads a zip again for each module, so one in use must stay."""
 
 
-def load_archives(digests: Iterable[str], blob_address: str, runtime_directory: Path) -> list[Path]:
+def load_archives(digests: Iterable[str], blob_address: str, runtime_directory: Path, tls: TlsFiles | None = None) -> list[Path]:
     """Put the archives first on the module path, in their order, and return where they are.
 
     Raises:
@@ -36,14 +37,14 @@ def load_archives(digests: Iterable[str], blob_address: str, runtime_directory: 
         CodeUnusable: an archive is no zip, or cannot be stored here.
 
     """
-    paths = [fetch_archive(digest, blob_address, runtime_directory / _ARCHIVE_DIRECTORY) for digest in digests]
+    paths = [fetch_archive(digest, blob_address, runtime_directory / _ARCHIVE_DIRECTORY, tls) for digest in digests]
     if paths:
         sys.path[:0] = [str(path) for path in paths]
         importlib.invalidate_caches()
     return paths
 
 
-def fetch_archive(digest: str, blob_address: str, directory: Path) -> Path:
+def fetch_archive(digest: str, blob_address: str, directory: Path, tls: TlsFiles | None = None) -> Path:
     """Return the path of the archive on this host; what is there already is hashed again before it is used.
 
     Raises:
@@ -55,7 +56,7 @@ def fetch_archive(digest: str, blob_address: str, directory: Path) -> Path:
     if path.is_file() and _digest_of(path) == digest:
         os.utime(path)
         return path
-    data = get_blob(blob_address, digest)
+    data = get_blob(blob_address, digest, tls=tls)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=directory, suffix=".part")

@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from eventflink.blob.client import get_blob
+from eventflink.blob.tls import tls_files
 from eventflink.cli.commands.submit import actor_name
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
@@ -40,7 +41,7 @@ def logs(session: Session, job_id: str, vertex_id: str, subtask: int, attempt: i
         blob_address = gateway.find_leader().blob_address
         accepted = gateway.request_file_upload(wanted, TaskFile(file_name.upper()), actor=actor_name())
     key = _wait_for_upload(session, accepted, timeout_s)
-    click.get_binary_stream("stdout").write(get_blob(blob_address, key))
+    click.get_binary_stream("stdout").write(get_blob(blob_address, key, tls=tls_files(session.configuration)))
     return ExitCode.OK
 
 
