@@ -170,8 +170,8 @@ class Configuration(BaseModel):
         3_600_000,
         alias="blob.service.cleanup.interval",
         ge=1000,
-        description="How often the leader removes blobs that nobody needs, and how long a transient blob (an uploaded log) lives. "
-        "Milliseconds, where Flink counts seconds.",
+        description="How often the leader removes blobs that nobody needs, how long a transient blob (an uploaded log) lives, and how long "
+        "a TaskExecutor keeps code that no task uses. Milliseconds, where Flink counts seconds.",
     )
     blob_grace_period_ms: int = Field(
         3_600_000,

@@ -19,6 +19,7 @@ from typing import Final
 
 from eventflink.blob.tls import tls_files
 from eventflink.model.configuration import Configuration
+from eventflink.taskexecutor.archive_cache import DIRECTORY, keep_clean
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.guardian_messages import InstanceBegan
@@ -121,6 +122,7 @@ class TaskExecutor:
             _LOGGER.error("TaskExecutorNotStarted task_manager=%s reason=%s", configuration.task_manager_id, error)  # noqa: TRY400 - it says all
             return 1
         self._guardian.check()
+        keep_clean(configuration.data_path / "run" / DIRECTORY, configuration.blob_cleanup_interval_ms / 1000)
         try:
             self._reader.start()
             # P12: not registered before no effect for this instance can be missed any more.

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 
 from eventflink.blob.client import delete_blob, get_blob, put_blob
 from eventflink.blob.errors import BlobNotFound, BlobRefused, BlobTooLarge, BlobUnavailable, InvalidBlobKey, TlsUnusable
@@ -25,6 +24,7 @@ from eventflink.blob.storage import Storage, open_storage
 from eventflink.blob.store import BlobStore, blob_key
 from eventflink.blob.tls import TlsFiles
 from tests.support.ftp_storage import ftp_server
+from tests.support.tls_files import Certificates
 
 MAX_BYTES = 2 * 1024 * 1024
 
@@ -274,26 +274,6 @@ def test_any_master_serves_any_blob_also_when_the_one_that_took_it_is_gone(tmp_p
 
 
 # -- TLS -----------------------------------------------------------------------------------------------------------
-
-
-class Certificates:
-    """A CA, a certificate for 127.0.0.1 and one of a client, as files."""
-
-    def __init__(self, directory: Path) -> None:
-        directory.mkdir()
-        self.directory = directory
-        authority = trustme.CA()
-        self.ca = directory / "ca.pem"
-        authority.cert_pem.write_to_path(str(self.ca))
-        self.server = self._write("server", authority.issue_cert("127.0.0.1"))
-        self.client = self._write("client", authority.issue_cert("client.example"))
-        self.elsewhere = self._write("elsewhere", authority.issue_cert("elsewhere.example"))
-
-    def _write(self, name: str, issued: trustme.LeafCert) -> TlsFiles:
-        certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
-        certificate.write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
-        issued.private_key_pem.write_to_path(str(key))
-        return TlsFiles(certificate, key, self.ca)
 
 
 @pytest.fixture

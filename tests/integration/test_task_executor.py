@@ -18,7 +18,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from eventflink.blob.client import get_blob
-from eventflink.blob.server import BlobServer
+from eventflink.blob.local_storage import LocalStorage
+from eventflink.blob.server import BlobServer, BlobServerSettings
 from eventflink.blob.store import BlobStore
 from eventflink.events.codec import PayloadCodec, ReportsCodec
 from eventflink.events.effects import (
@@ -71,7 +72,7 @@ class Blobs:
 
     @staticmethod
     async def make(directory: Path) -> BlobServer:
-        return BlobServer(BlobStore(directory), "127.0.0.1", 0, 1 << 24)
+        return BlobServer(BlobStore(LocalStorage(directory)), BlobServerSettings(max_bytes=1 << 24))
 
     def call(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
