@@ -137,7 +137,7 @@ def _request(server: _Server, method: str, path: str, body: bytes | None, attemp
     """Repeat one request until it is answered for good."""
     delay_s = _FIRST_DELAY_S
     reason = "no attempt was allowed"
-    wanted_s = 0.0
+    wanted_s, is_unreachable = 0.0, False
     for attempt in range(attempts):
         if attempt:
             time.sleep(max(wanted_s, delay_s * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter, not a secret
@@ -147,8 +147,9 @@ def _request(server: _Server, method: str, path: str, body: bytes | None, attemp
         except ssl.SSLCertVerificationError as error:
             raise BlobRefused(f"{method} {server.url(path)}: its certificate is not to be trusted: {error.verify_message}") from error
         except (OSError, http.client.HTTPException) as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason, is_unreachable = f"{type(error).__name__}: {error}", True
             continue
+        is_unreachable = False
         if answer.status in _GOOD:
             if expected_digest is None or hashlib.sha256(answer.body).hexdigest() == expected_digest:
                 return answer.body
@@ -159,7 +160,9 @@ def _request(server: _Server, method: str, path: str, body: bytes | None, attemp
         else:
             reason = f"{answer.status} {_error_text(answer.body)}"
             wanted_s = answer.retry_after_s
-    raise BlobUnavailable(f"{method} {server.url(path)} did not work in {attempts} attempts; the last one: {reason}")
+    failure = BlobUnavailable(f"{method} {server.url(path)} did not work in {attempts} attempts; the last one: {reason}")
+    failure.is_unreachable = is_unreachable
+    raise failure
 
 
 def _exchange(server: _Server, method: str, path: str, body: bytes | None) -> _Answer:

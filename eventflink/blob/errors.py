@@ -31,6 +31,9 @@ class BlobRefused(BlobError):
 class BlobUnavailable(BlobError):
     """The server did not answer, or could not, after every retry."""
 
+    is_unreachable: bool = False
+    """The last attempt found no server at all: another master may serve the blob."""
+
 
 class BlobStorageFailed(BlobError):
     """The storage below the server did not do what it was asked."""

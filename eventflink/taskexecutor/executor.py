@@ -20,6 +20,7 @@ from typing import Final
 from eventflink.blob.tls import tls_files
 from eventflink.model.configuration import Configuration
 from eventflink.taskexecutor.archive_cache import DIRECTORY, keep_clean
+from eventflink.taskexecutor.blob_access import note_blob_server
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.guardian_messages import InstanceBegan
@@ -90,6 +91,8 @@ class TaskExecutor:
         self._stopping = stopping
         settings = _protocol_settings(configuration)
         log_directory = configuration.data_path / "logs" / configuration.task_manager_id
+        self._log_directory = log_directory
+        self._noted_blob_server = ""
         runtime_directory = configuration.data_path / "run"
         for directory in (log_directory, runtime_directory, configuration.working_path):
             directory.mkdir(parents=True, exist_ok=True)
@@ -147,10 +150,22 @@ class TaskExecutor:
             actions += self._protocol.stop(now_ms, "the TaskExecutor was stopped in order")
         for item in items:
             actions += item(now_ms)
+        self._note_blob_server()
         self._perform(actions)
         if now_ms >= self._next_guardian_check_ms:
             self._next_guardian_check_ms = now_ms + _GUARDIAN_CHECK_INTERVAL_MS
             self._guardian.check()
+
+    def _note_blob_server(self) -> None:
+        """Note it before a task can be told of it, so that no task finds an older one."""
+        address = self._protocol.blob_address
+        if address == self._noted_blob_server:
+            return
+        try:
+            note_blob_server(self._log_directory, address)
+        except OSError as error:
+            _LOGGER.warning("BlobServerNotNoted address=%s error=%s", address, error)
+        self._noted_blob_server = address
 
     def _start_instance(self) -> list[Action]:
         instance_id = uuid.uuid4().hex

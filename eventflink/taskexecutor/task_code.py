@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from eventflink.blob.client import get_blob
 from eventflink.blob.keys import check_key
-from eventflink.blob.tls import TlsFiles
 from eventflink.taskexecutor.archive_cache import DIRECTORY, hold_archive, release_unused
+from eventflink.taskexecutor.blob_access import fetch_blob
 from eventflink.taskexecutor.failure_causes import CodeUnusable, UnknownFunction
+from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.spark_server import LockBusy
 
 _held: Final[list[int]] = []
 """Descriptors of the archives that this process uses: they stay open as long as it lives."""
 
 
-def load_archives(digests: Iterable[str], blob_address: str, runtime_directory: Path, tls: TlsFiles | None = None) -> list[Path]:
+def load_archives(digests: Iterable[str], blob_address: str, settings: ForkServerSettings) -> list[Path]:
     """Put the archives first on the module path, in their order, and return where they are.
 
     Raises:
@@ -32,14 +32,14 @@ def load_archives(digests: Iterable[str], blob_address: str, runtime_directory: 
         CodeUnusable: an archive is no zip, or cannot be stored here.
 
     """
-    paths = [fetch_archive(digest, blob_address, runtime_directory / DIRECTORY, tls) for digest in digests]
+    paths = [fetch_archive(digest, blob_address, settings) for digest in digests]
     if paths:
         sys.path[:0] = [str(path) for path in paths]
         importlib.invalidate_caches()
     return paths
 
 
-def fetch_archive(digest: str, blob_address: str, directory: Path, tls: TlsFiles | None = None) -> Path:
+def fetch_archive(digest: str, blob_address: str, settings: ForkServerSettings) -> Path:
     """Return the path of the archive on this host, where it stays as long as this process lives.
 
     Raises:
@@ -47,8 +47,11 @@ def fetch_archive(digest: str, blob_address: str, directory: Path, tls: TlsFiles
         CodeUnusable: it is no zip, or cannot be stored here.
 
     """
+    directory = settings.runtime_directory / DIRECTORY
     try:
-        path, descriptor = hold_archive(directory, check_key(digest), lambda: get_blob(blob_address, digest, tls=tls))
+        path, descriptor = hold_archive(
+            directory, check_key(digest), lambda: fetch_blob(blob_address, digest, settings.log_directory, settings.tls)
+        )
         _held.append(descriptor)
         release_unused(directory, math.inf)
     except (LockBusy, OSError) as error:
