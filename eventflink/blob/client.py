@@ -1,7 +1,8 @@
 """Blocking access to a blob server, for clients and TaskExecutors: standard library only.
 
-A blob that comes back is hashed before anybody sees it. Both calls are idempotent, so whatever may be a passing fault is
-tried again with back-off, a bounded number of times; a refusal is raised at once.
+A blob that comes back is hashed before anybody sees it. Every call may be repeated without harm, so whatever may be a passing fault is
+tried again with back-off, a bounded number of times; a refusal is raised at once. An upload that is repeated because its answer was lost
+is at worst one more transient blob, which expires.
 """
 
 import contextlib
@@ -9,11 +10,14 @@ import hashlib
 import http.client
 import json
 import random
+import ssl
 import time
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
-from eventflink.blob.errors import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobTooLarge, BlobUnavailable
-from eventflink.blob.store import blob_key, check_key
+from eventflink.blob.errors import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobTooLarge, BlobUnavailable, InvalidBlobKey
+from eventflink.blob.keys import BlobKind, blob_key, check_key, digest_of
+from eventflink.blob.tls import TlsFiles, client_context
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 DEFAULT_ATTEMPTS: Final = 5
@@ -22,79 +26,156 @@ _MAX_DELAY_S: Final = 2.0
 _MAX_ERROR_BYTES: Final = 4096
 _OK: Final = 200
 _CREATED: Final = 201
+_NO_CONTENT: Final = 204
+_GOOD: Final = frozenset({_OK, _CREATED, _NO_CONTENT})
 _SERVER_ERROR: Final = 500
 _REFUSALS: Final[dict[int, type[BlobError]]] = {404: BlobNotFound, 413: BlobTooLarge}
 _PASSING: Final = frozenset({408, 429})
 
 
-def put_blob(address: str, data: bytes, *, timeout_s: float = DEFAULT_TIMEOUT_S, attempts: int = DEFAULT_ATTEMPTS) -> str:
-    """Upload bytes to the server at `address` (host:port); return their key.
+def put_blob(
+    address: str,
+    data: bytes,
+    *,
+    kind: BlobKind = BlobKind.PERMANENT,
+    tls: TlsFiles | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    attempts: int = DEFAULT_ATTEMPTS,
+) -> str:
+    """Upload bytes to the server at `address` (host:port), which speaks TLS if `tls` is given; return their key.
 
     Raises:
         BlobTooLarge: the server takes no blob of this size.
-        BlobRefused: the server refuses the request for another reason.
+        BlobRefused: the server refuses the request for another reason, or its certificate is not to be trusted.
         BlobDamaged: the server stored other bytes than these.
         BlobUnavailable: no answer after every attempt, each bounded by `timeout_s` per network operation.
+        TlsUnusable: a file of `tls` is not usable.
 
     """
-    body = _request(address, "PUT", "/blobs", data, timeout_s, attempts)
+    path = "/blobs" if kind is BlobKind.PERMANENT else f"/blobs?kind={kind}"
+    body = _request(_Server.at(address, tls, timeout_s), "PUT", path, data, attempts)
     try:
         key = str(json.loads(body)["key"])
-    except (ValueError, KeyError, TypeError) as error:
+        digest = digest_of(key)
+    except (ValueError, KeyError, TypeError, InvalidBlobKey) as error:
         raise BlobRefused(f"{address} does not answer as a blob server: {body[:80]!r}") from error
-    if key != blob_key(data):
+    if digest != blob_key(data):
         raise BlobDamaged(f"{address} stored {key} where {blob_key(data)} was sent")
     return key
 
 
-def get_blob(address: str, key: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, attempts: int = DEFAULT_ATTEMPTS) -> bytes:
+def get_blob(
+    address: str, key: str, *, tls: TlsFiles | None = None, timeout_s: float = DEFAULT_TIMEOUT_S, attempts: int = DEFAULT_ATTEMPTS
+) -> bytes:
     """Return the blob `key` of the server at `address` (host:port), verified.
 
     Raises:
         InvalidBlobKey: the key is none.
         BlobNotFound: the server has no such blob.
+        BlobRefused: the server's certificate is not to be trusted.
         BlobUnavailable: no whole and undamaged blob came after every attempt, each bounded by `timeout_s` per network operation.
+        TlsUnusable: a file of `tls` is not usable.
 
     """
-    return _request(address, "GET", f"/blobs/{check_key(key)}", None, timeout_s, attempts, expected_digest=key)
+    path = f"/blobs/{check_key(key)}"
+    return _request(_Server.at(address, tls, timeout_s), "GET", path, None, attempts, expected_digest=digest_of(key))
 
 
-def _request(
-    address: str, method: str, path: str, body: bytes | None, timeout_s: float, attempts: int, expected_digest: str | None = None
-) -> bytes:
+def delete_blob(
+    address: str, key: str, *, tls: TlsFiles | None = None, timeout_s: float = DEFAULT_TIMEOUT_S, attempts: int = DEFAULT_ATTEMPTS
+) -> bool:
+    """Remove a transient blob before it expires; tell whether it was there.
+
+    Raises:
+        InvalidBlobKey: the key is none.
+        BlobRefused: it is the key of a permanent blob, or the server's certificate is not to be trusted.
+        BlobUnavailable: no answer after every attempt, each bounded by `timeout_s` per network operation.
+        TlsUnusable: a file of `tls` is not usable.
+
+    """
+    try:
+        _request(_Server.at(address, tls, timeout_s), "DELETE", f"/blobs/{check_key(key)}", None, attempts)
+    except BlobNotFound:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Whom to ask, and how."""
+
+    host: str
+    port: int
+    context: ssl.SSLContext | None
+    timeout_s: float
+
+    @classmethod
+    def at(cls, address: str, tls: TlsFiles | None, timeout_s: float) -> Self:
+        """Return the server at an address."""
+        host, port = _split(address)
+        return cls(host, port, None if tls is None else client_context(tls), timeout_s)
+
+    def url(self, path: str) -> str:
+        """Return the URL of a path, for people."""
+        return f"{'http' if self.context is None else 'https'}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}{path}"
+
+    def connect(self) -> http.client.HTTPConnection:
+        """Return a connection that is not open yet."""
+        if self.context is None:
+            return http.client.HTTPConnection(self.host, self.port, timeout=self.timeout_s)
+        return http.client.HTTPSConnection(self.host, self.port, timeout=self.timeout_s, context=self.context)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    body: bytes
+    retry_after_s: float
+
+
+def _request(server: _Server, method: str, path: str, body: bytes | None, attempts: int, expected_digest: str | None = None) -> bytes:
     """Repeat one request until it is answered for good."""
-    host, port = _split(address)
     delay_s = _FIRST_DELAY_S
     reason = "no attempt was allowed"
+    wanted_s, is_unreachable = 0.0, False
     for attempt in range(attempts):
         if attempt:
-            time.sleep(delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
-            delay_s = min(2 * delay_s, _MAX_DELAY_S)
+            time.sleep(max(wanted_s, delay_s * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter, not a secret
+            delay_s, wanted_s = min(2 * delay_s, _MAX_DELAY_S), 0.0
         try:
-            status, answer = _exchange(host, port, method, path, body, timeout_s)
+            answer = _exchange(server, method, path, body)
+        except ssl.SSLCertVerificationError as error:
+            raise BlobRefused(f"{method} {server.url(path)}: its certificate is not to be trusted: {error.verify_message}") from error
         except (OSError, http.client.HTTPException) as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason, is_unreachable = f"{type(error).__name__}: {error}", True
             continue
-        if status in (_OK, _CREATED):
-            if expected_digest is None or hashlib.sha256(answer).hexdigest() == expected_digest:
-                return answer
-            reason = f"the {len(answer)} bytes that came have another digest"
-        elif status < _SERVER_ERROR and status not in _PASSING:
-            raise _REFUSALS.get(status, BlobRefused)(f"{method} http://{address}{path}: {status} {_error_text(answer)}")
+        is_unreachable = False
+        if answer.status in _GOOD:
+            if expected_digest is None or hashlib.sha256(answer.body).hexdigest() == expected_digest:
+                return answer.body
+            reason = f"the {len(answer.body)} bytes that came have another digest"
+        elif answer.status < _SERVER_ERROR and answer.status not in _PASSING:
+            error_type = _REFUSALS.get(answer.status, BlobRefused)
+            raise error_type(f"{method} {server.url(path)}: {answer.status} {_error_text(answer.body)}")
         else:
-            reason = f"{status} {_error_text(answer)}"
-    raise BlobUnavailable(f"{method} http://{address}{path} did not work in {attempts} attempts; the last one: {reason}")
+            reason = f"{answer.status} {_error_text(answer.body)}"
+            wanted_s = answer.retry_after_s
+    failure = BlobUnavailable(f"{method} {server.url(path)} did not work in {attempts} attempts; the last one: {reason}")
+    failure.is_unreachable = is_unreachable
+    raise failure
 
 
-def _exchange(host: str, port: int, method: str, path: str, body: bytes | None, timeout_s: float) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+def _exchange(server: _Server, method: str, path: str, body: bytes | None) -> _Answer:
+    connection = server.connect()
     try:
+        connection.connect()
         # A server that refuses an upload answers before it has read it all: its answer says more than the broken pipe.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
             connection.request(method, path, body=body, headers={"Connection": "close"})
         response = connection.getresponse()
-        good = response.status in (_OK, _CREATED)
-        return response.status, response.read() if good else response.read(_MAX_ERROR_BYTES)
+        received = response.read() if response.status in _GOOD else response.read(_MAX_ERROR_BYTES)
+        wait = response.getheader("Retry-After", "")
+        return _Answer(response.status, received, min(float(wait), _MAX_DELAY_S) if wait.isascii() and wait.isdigit() else 0.0)
     finally:
         connection.close()
 

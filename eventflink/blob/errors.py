@@ -9,7 +9,7 @@ class BlobError(Exception):
 
 
 class InvalidBlobKey(BlobError):
-    """The key is not 64 lower-case hexadecimal digits."""
+    """The key is not the text of a blob key."""
 
 
 class BlobNotFound(BlobError):
@@ -30,3 +30,18 @@ class BlobRefused(BlobError):
 
 class BlobUnavailable(BlobError):
     """The server did not answer, or could not, after every retry."""
+
+    is_unreachable: bool = False
+    """The last attempt found no server at all: another master may serve the blob."""
+
+
+class BlobStorageFailed(BlobError):
+    """The storage below the server did not do what it was asked."""
+
+
+class BlobStorageUnusable(BlobError):
+    """The configured place for blobs can never work; the message names the key."""
+
+
+class TlsUnusable(BlobError):
+    """A certificate, a key or a CA is not usable; the message names the configuration key and the file."""

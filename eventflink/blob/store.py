@@ -1,64 +1,95 @@
-"""The content-addressed store: a directory of files, each named by the SHA-256 of its bytes.
+"""The content-addressed store: blobs by key, verified whenever one is read.
 
-No network here; `server.py` puts HTTP before it. The rule: what is served has the digest that its name promises. A blob
-becomes visible by one rename after its bytes are on the disk, and is hashed again each time it is opened.
+No network here; `server.py` puts HTTP before it, and `storage.py` the bytes somewhere. The rule: what is served has the digest that
+its key promises. A permanent blob that nobody refers to is removed in two steps (`cleaning.py`): condemned first, when it can still
+be read and comes back if somebody refers to it after all, and deleted later.
+
+    ab/<key>              a permanent blob; `ab` are its first two digits
+    transient/ab/<key>    a transient one
+    condemned/ab/<key>    a permanent one that is about to be deleted
+    incoming/             what is still being written
 """
 
-import contextlib
 import hashlib
 import logging
 import os
-import re
 import tempfile
-import time
+from collections.abc import Iterator
+from enum import StrEnum
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Self
 
-from eventflink.blob.errors import BlobDamaged, BlobNotFound, BlobTooLarge, InvalidBlobKey
+from eventflink.blob.errors import BlobDamaged, BlobNotFound, BlobTooLarge
+from eventflink.blob.keys import BlobKind, blob_key, check_key, digest_of, is_key, key_for, kind_of
+from eventflink.blob.storage import INCOMING, Storage
+
+__all__ = ["CHUNK_BYTES", "BlobEntry", "BlobStore", "BlobWriter", "Place", "StoredBlob", "blob_key", "check_key"]
 
 CHUNK_BYTES: Final = 256 * 1024
-_KEY_PATTERN: Final = re.compile(r"[0-9a-f]{64}")
-_ABANDONED_AFTER_S: Final = 3600.0
 
 logger = logging.getLogger(__name__)
 
 
+class Place(StrEnum):
+    """Where in the store a file lies."""
+
+    PERMANENT = "permanent"
+    TRANSIENT = "transient"
+    CONDEMNED = "condemned"
+    INCOMING = "incoming"
+
+
 class StoredBlob(NamedTuple):
-    """A blob that is safely on the disk."""
+    """A blob that is safely in the storage."""
 
     key: str
     size_bytes: int
 
 
-def blob_key(data: bytes) -> str:
-    """Return the key of these bytes."""
-    return hashlib.sha256(data).hexdigest()
+class BlobEntry(NamedTuple):
+    """A file of the store: its key, or its name if it is still incoming; when it was written by the storage's clock, in milliseconds."""
+
+    key: str
+    place: Place
+    modified_ms: int | None
 
 
-def check_key(key: str) -> str:
-    """Return the key.
+def name_of(key: str, place: Place) -> str:
+    """Return where a key's file lies.
 
     Raises:
-        InvalidBlobKey: it is none; in particular nothing that could be a path passes.
+        InvalidBlobKey: the key is none.
 
     """
-    if not _KEY_PATTERN.fullmatch(key):
-        message = f"'{key[:80]}' is no blob key: a key is the SHA-256 of the blob, 64 lower-case hexadecimal digits"
-        raise InvalidBlobKey(message)
-    return key
+    if place is Place.INCOMING:
+        return f"{INCOMING}/{key}"
+    shard = f"{digest_of(key)[:2]}/{key}"
+    return shard if place is Place.PERMANENT else f"{place}/{shard}"
+
+
+def _entry_of(name: str, modified_ms: int | None) -> BlobEntry | None:
+    """Return what a file is; None: not of this store."""
+    *folders, last = name.split("/")
+    if folders == [INCOMING]:
+        return BlobEntry(last, Place.INCOMING, modified_ms)
+    place = Place(folders[0]) if folders and folders[0] in (Place.TRANSIENT, Place.CONDEMNED) else Place.PERMANENT
+    if not is_key(last) or name != name_of(last, place) or (kind_of(last) is BlobKind.TRANSIENT) != (place is Place.TRANSIENT):
+        return None
+    return BlobEntry(last, place, modified_ms)
 
 
 class BlobWriter:
     """One blob on its way into the store: `write` its bytes, then `commit`; `abort` leaves nothing behind."""
 
-    def __init__(self, directory: Path, max_bytes: int) -> None:
-        """Open a temporary file in the store's `incoming` folder."""
-        self._directory = directory
+    def __init__(self, storage: Storage, kind: BlobKind, max_bytes: int) -> None:
+        """Open a temporary file."""
+        self._storage = storage
+        self._kind = kind
         self._max_bytes = max_bytes
         self._digest = hashlib.sha256()
         self._size = 0
-        descriptor, name = tempfile.mkstemp(dir=directory / "incoming", prefix="blob-")
+        descriptor, name = tempfile.mkstemp(dir=storage.spool, prefix="blob-")
         self._file = os.fdopen(descriptor, "wb")
         self._path = Path(name)
 
@@ -77,16 +108,17 @@ class BlobWriter:
         self._file.write(chunk)
 
     def commit(self) -> StoredBlob:
-        """Make the blob visible under its key; once this returns it survives a loss of power."""
-        key = self._digest.hexdigest()
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """Make the blob visible under its key; once this returns it is as safe as the storage makes it.
+
+        Raises:
+            BlobStorageFailed, OSError: the storage did not take it; nothing is visible.
+
+        """
         self._file.close()
-        target = self._directory / key[:2] / key
-        target.parent.mkdir(exist_ok=True)
-        # Also where the key is there already: a damaged blob is healed by uploading it again.
-        self._path.replace(target)
-        _sync_directory(target.parent)
+        key = key_for(self._digest.hexdigest(), self._kind)
+        place = Place.TRANSIENT if self._kind is BlobKind.TRANSIENT else Place.PERMANENT
+        # Also where the key is there already: a damaged blob is healed by uploading it again, and one about to expire begins anew.
+        self._storage.place(self._path, name_of(key, place))
         return StoredBlob(key, self._size)
 
     def abort(self) -> None:
@@ -104,37 +136,25 @@ class BlobWriter:
 
 
 class BlobStore:
-    """The blobs below one directory. Methods block on the disk; several threads may call them."""
+    """The blobs of one storage. Methods block; several threads may call them. All raise OSError or BlobStorageFailed for the storage."""
 
-    def __init__(self, directory: Path) -> None:
-        """Create the directory where it is missing and remove uploads that were abandoned more than an hour ago."""
-        self.directory = directory
-        (directory / "incoming").mkdir(parents=True, exist_ok=True)
-        self._remove_abandoned()
+    def __init__(self, storage: Storage) -> None:
+        """Create what is missing in the storage."""
+        self.storage = storage
+        storage.prepare()
 
-    def _remove_abandoned(self) -> None:
-        oldest = time.time() - _ABANDONED_AFTER_S
-        for path in (self.directory / "incoming").glob("blob-*"):
-            with contextlib.suppress(FileNotFoundError):
-                if path.stat().st_mtime < oldest:
-                    path.unlink()
-
-    def _path(self, key: str) -> Path:
-        check_key(key)
-        return self.directory / key[:2] / key
-
-    def begin(self, max_bytes: int) -> BlobWriter:
+    def begin(self, max_bytes: int, kind: BlobKind = BlobKind.PERMANENT) -> BlobWriter:
         """Return a writer for one blob of at most `max_bytes`."""
-        return BlobWriter(self.directory, max_bytes)
+        return BlobWriter(self.storage, kind, max_bytes)
 
-    def put(self, stream: BinaryIO, max_bytes: int) -> StoredBlob:
+    def put(self, stream: BinaryIO, max_bytes: int, kind: BlobKind = BlobKind.PERMANENT) -> StoredBlob:
         """Store everything that the stream holds.
 
         Raises:
             BlobTooLarge: it holds more than `max_bytes`; nothing was stored.
 
         """
-        with self.begin(max_bytes) as writer:
+        with self.begin(max_bytes, kind) as writer:
             while chunk := stream.read(CHUNK_BYTES):
                 writer.write(chunk)
             return writer.commit()
@@ -145,20 +165,25 @@ class BlobStore:
         Raises:
             InvalidBlobKey: the key is none.
             BlobNotFound: there is no such blob.
-            BlobDamaged: the bytes on the disk are not those that were stored.
+            BlobDamaged: the bytes in the storage are not those that were stored.
 
         """
-        try:
-            file = self._path(key).open("rb")
-        except FileNotFoundError:
-            message = f"there is no blob {key}"
-            raise BlobNotFound(message) from None
-        try:
-            size = _verify(file, key)
-        except BaseException:
-            file.close()
-            raise
-        return file, size
+        if kind_of(key) is BlobKind.TRANSIENT:
+            places: tuple[Place, ...] = (Place.TRANSIENT,)
+        else:  # Looked for at its place once more: it may have been brought back between the first look and the second.
+            places = (Place.PERMANENT, Place.CONDEMNED, Place.PERMANENT)
+        for place in places:
+            try:
+                file = self.storage.open(name_of(key, place))
+            except FileNotFoundError:
+                continue
+            try:
+                return file, _verify(file, key)
+            except BaseException:
+                file.close()
+                raise
+        message = f"there is no blob {key}"
+        raise BlobNotFound(message)
 
     def get(self, key: str) -> bytes:
         """Return a blob's bytes, verified; raises as `open` does."""
@@ -166,37 +191,48 @@ class BlobStore:
         with file:
             return file.read()
 
-    def delete(self, key: str) -> bool:
-        """Remove a blob; tell whether it was there.
+    def delete(self, key: str, place: Place | None = None) -> bool:
+        """Remove a blob, by default from where its kind lies; tell whether it was there.
 
         Raises:
             InvalidBlobKey: the key is none.
 
         """
-        path = self._path(key)
-        try:
-            path.unlink()
-        except FileNotFoundError:
-            return False
-        _sync_directory(path.parent)
-        return True
+        where = place or (Place.TRANSIENT if kind_of(key) is BlobKind.TRANSIENT else Place.PERMANENT)
+        return self.storage.delete(name_of(key, where))
+
+    def condemn(self, key: str) -> bool:
+        """Take a permanent blob out of its place; it can still be read. Tell whether it was there."""
+        return self.storage.move(name_of(key, Place.PERMANENT), name_of(key, Place.CONDEMNED))
+
+    def restore(self, key: str) -> bool:
+        """Put a condemned blob back; tell whether it was there."""
+        return self.storage.move(name_of(key, Place.CONDEMNED), name_of(key, Place.PERMANENT))
+
+    def modified_ms(self, entry: BlobEntry) -> int | None:
+        """Return when the file of an entry was written last, now.
+
+        Raises:
+            FileNotFoundError: it is gone.
+
+        """
+        return self.storage.modified_ms(name_of(entry.key, entry.place))
+
+    def entries(self) -> Iterator[BlobEntry]:
+        """Yield every file of the store; files that are not its own are left out."""
+        for name, modified_ms in self.storage.list():
+            entry = _entry_of(name, modified_ms)
+            if entry is not None:
+                yield entry
 
 
 def _verify(file: BufferedReader, key: str) -> int:
     """Hash the open file and go back to its start; return its size."""
     digest = hashlib.file_digest(file, "sha256").hexdigest()
     size = file.tell()
-    if digest != key:
+    if digest != digest_of(key):
         logger.error("BlobDamaged key=%s found_digest=%s size_bytes=%d", key, digest, size)
-        message = f"the blob {key} is damaged on the disk of its server: its bytes have the digest {digest}; upload it again"
+        message = f"the blob {key} is damaged in the storage of its server: its bytes have the digest {digest}; upload it again"
         raise BlobDamaged(message)
     file.seek(0)
     return size
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

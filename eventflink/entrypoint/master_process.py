@@ -13,8 +13,12 @@ from collections.abc import Collection
 
 from confluent_kafka import KafkaException
 
-from eventflink.blob.server import BlobServer
+from eventflink.blob.errors import BlobError
+from eventflink.blob.server import BlobServer, BlobServerSettings
+from eventflink.blob.storage import open_storage
 from eventflink.blob.store import BlobStore
+from eventflink.blob.tls import tls_files
+from eventflink.entrypoint.blob_cleaning import BlobCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.elections import ElectionService, create_election
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
@@ -208,6 +212,28 @@ async def _end(task: asyncio.Task[None]) -> None:
         _logger.exception("TaskFailed reason=%s", type(error).__name__)
 
 
+async def _open_blobs(configuration: Configuration) -> tuple[BlobStore, BlobServer]:
+    """Return the store and its server, which does not listen yet.
+
+    Raises:
+        MasterFailed: the storage cannot be used.
+
+    """
+    settings = BlobServerSettings(
+        host=configuration.blob_bind_host,
+        ports=configuration.blob_port,
+        max_bytes=configuration.blob_max_bytes,
+        max_transfers=configuration.blob_max_transfers,
+        backlog=configuration.blob_backlog,
+        tls=tls_files(configuration),
+    )
+    try:
+        store = await asyncio.to_thread(lambda: BlobStore(open_storage(configuration.blob_location)))
+    except BlobError as error:
+        raise MasterFailed(str(error)) from error
+    return store, BlobServer(store, settings)
+
+
 async def _run(configuration: Configuration, bootstrap: str, rebound: Collection[str]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -215,10 +241,11 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
         loop.add_signal_handler(signum, stop.set)
     incarnation = uuid.uuid4().hex
     election = create_election(configuration, incarnation)
-    server = BlobServer(
-        BlobStore(configuration.blob_path), configuration.blob_bind_host, configuration.blob_port, configuration.blob_max_bytes
-    )
-    port = await server.start()
+    store, server = await _open_blobs(configuration)
+    try:
+        port = await server.start()
+    except BlobError as error:
+        raise MasterFailed(str(error)) from error
     try:
         try:
             await asyncio.to_thread(election.start)
@@ -240,10 +267,13 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
         if work is not None:
             metrics = await asyncio.to_thread(serve_metrics, master_registry(configuration, work, loop, process.measure), configuration)
         keeper = asyncio.create_task(SnapshotKeeper(configuration, starter(configuration, bootstrap)).run(process.look))
+        cleaner = BlobCleaner(configuration, store, lambda: process.participant)
+        tasks = [keeper] if configuration.drills_rehearsal else [keeper, asyncio.create_task(cleaner.run())]
         try:
             await process.run(stop)
         finally:
-            await _end(keeper)
+            for task in tasks:
+                await _end(task)
             await query_server.stop()
             if metrics is not None:
                 await asyncio.to_thread(metrics.stop)

@@ -11,6 +11,7 @@ What is under way is bounded in number and in time. There is no authentication: 
 import asyncio
 import logging
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -40,7 +41,7 @@ class ServerSettings:
     """Where it listens, and what it allows besides metrics."""
 
     host: str
-    ports: range
+    ports: Sequence[int]
     thread_dump: bool = False
     profiler: bool = False
     max_profile_s: float = 60.0
@@ -128,7 +129,7 @@ class MetricsServer:
                 reason = str(error)
             else:
                 return
-        tried = str(ports[0]) if len(ports) == 1 else f"{ports.start}-{ports.stop - 1}"
+        tried = str(ports[0]) if len(ports) == 1 else f"{ports[0]} to {ports[-1]}"
         raise NoFreePort(f"metrics.reporter.prom.port {tried}: none can be listened on at {host}: {reason}")
 
     # -- answers ---------------------------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-MAX_PORT: Final = 65_535
+from eventflink.model.port_range import ports_of
 
-_PORTS: Final = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 _VARIABLE: Final = re.compile(r"<(\w+)>")
 
 
@@ -80,20 +79,11 @@ def scope_labels(scope: MetricScope, text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_ports(text: str) -> range:
-    """Return the ports that a text names: `9249`, or `9249-9260`; empty: none; `0`: any free one.
+def read_ports(text: str) -> tuple[int, ...]:
+    """Return the ports that a text names, in the order in which they are tried; empty: none; `0`: any free one.
 
     Raises:
         ValueError: it names no ports.
 
     """
-    if not text:
-        return range(0)
-    match = _PORTS.fullmatch(text)
-    if match is None:
-        raise ValueError(f"'{text}' is neither a port nor a range of ports such as 9249-9260")
-    first = int(match.group(1))
-    last = int(match.group(2) or first)
-    if not first <= last <= MAX_PORT or (first == 0 and last != 0):
-        raise ValueError(f"'{text}' is no range of ports between 1 and {MAX_PORT}, with the smaller one first")
-    return range(first, last + 1)
+    return tuple(ports_of(text)) if text else ()

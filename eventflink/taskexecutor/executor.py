@@ -18,8 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from eventflink.blob.tls import tls_files
 from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
+from eventflink.taskexecutor.archive_cache import DIRECTORY, keep_clean
+from eventflink.taskexecutor.blob_access import note_blob_server
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.guardian_messages import InstanceBegan
@@ -91,6 +94,8 @@ class TaskExecutor:
         self._stopping = stopping
         settings = _protocol_settings(configuration)
         log_directory = configuration.data_path / "logs" / configuration.task_manager_id
+        self._log_directory = log_directory
+        self._noted_blob_server = ""
         runtime_directory = configuration.data_path / "run"
         for directory in (log_directory, runtime_directory, configuration.working_path):
             directory.mkdir(parents=True, exist_ok=True)
@@ -103,7 +108,7 @@ class TaskExecutor:
         self._processes = ProcessLink(configuration, log_directory, runtime_directory, self._inbox, self._protocol, self._guardian)
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
         self._writer = ReportsWriter(*ids, configuration.self_fence_timeout_ms, self._inbox, self._protocol)
-        self._uploader = FileUploader(log_directory, settings.upload_limit)
+        self._uploader = FileUploader(log_directory, settings.upload_limit, tls_files(configuration))
         self._stop_metrics: Callable[[], None] = lambda: None
         self._next_guardian_check_ms = 0
         self._end: Stopped | None = None
@@ -124,6 +129,7 @@ class TaskExecutor:
             _LOGGER.error("TaskExecutorNotStarted task_manager=%s reason=%s", configuration.task_manager_id, error)  # noqa: TRY400 - it says all
             return 1
         self._guardian.check()
+        keep_clean(configuration.data_path / "run" / DIRECTORY, configuration.blob_cleanup_interval_ms / 1000)
         try:
             self._serve_metrics(configuration.data_path / "run")
             self._reader.start()
@@ -149,6 +155,7 @@ class TaskExecutor:
             actions += self._protocol.stop(now_ms, "the TaskExecutor was stopped in order")
         for item in items:
             actions += item(now_ms)
+        self._note_blob_server()
         self._perform(actions)
         if now_ms >= self._next_guardian_check_ms:
             self._next_guardian_check_ms = now_ms + _GUARDIAN_CHECK_INTERVAL_MS
@@ -165,6 +172,17 @@ class TaskExecutor:
     def _look(self, now_ms: int) -> TaskExecutorView:
         """Return what metrics are read from; called in this loop only."""
         return TaskExecutorView(self._protocol, len(self._inbox), len(self._processes.process_ids()), now_ms)
+
+    def _note_blob_server(self) -> None:
+        """Note it before a task can be told of it, so that no task finds an older one."""
+        address = self._protocol.blob_address
+        if address == self._noted_blob_server:
+            return
+        try:
+            note_blob_server(self._log_directory, address)
+        except OSError as error:
+            _LOGGER.warning("BlobServerNotNoted address=%s error=%s", address, error)
+        self._noted_blob_server = address
 
     def _start_instance(self) -> list[Action]:
         instance_id = uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""Uploads the files that task attempts write on this host: the end of a log, within bounds, to the blob server.
+"""Uploads the files that task attempts write on this host: the end of a log, within bounds, to the blob server, as a transient blob.
 
 One worker thread, one file after the other; the protocol bounds how many wait. Where an attempt's files are is in `task_files.py`.
 """
@@ -12,6 +12,8 @@ from typing import Final
 
 from eventflink.blob.client import put_blob
 from eventflink.blob.errors import BlobError
+from eventflink.blob.keys import BlobKind
+from eventflink.blob.tls import TlsFiles
 from eventflink.events.effects import FileUploadOrder
 from eventflink.model.attempts import AttemptId
 from eventflink.taskexecutor.task_files import UnusableName, task_file_path
@@ -38,9 +40,10 @@ def read_tail(path: Path, limit_bytes: int = TAIL_LIMIT_BYTES) -> bytes:
 class FileUploader:
     """Uploads in a thread of its own and tells how each upload ended."""
 
-    def __init__(self, log_directory: Path, capacity: int) -> None:
+    def __init__(self, log_directory: Path, capacity: int, tls: TlsFiles | None = None) -> None:
         """Start the thread; at most `capacity` uploads wait."""
         self._log_directory = log_directory
+        self._tls = tls
         self._queue: queue.Queue[tuple[FileUploadOrder, str, Callable[[str | None, str | None], None]]] = queue.Queue(capacity)
         threading.Thread(target=self._run, name="file-uploader", daemon=True).start()
 
@@ -69,4 +72,4 @@ class FileUploader:
             data = read_tail(path)
         except FileNotFoundError as error:
             raise FileNotFoundError(f"{attempt} has no {order.file} on this host") from error
-        return put_blob(blob_address, data, timeout_s=_UPLOAD_TIMEOUT_S, attempts=_UPLOAD_ATTEMPTS)
+        return put_blob(blob_address, data, kind=BlobKind.TRANSIENT, tls=self._tls, timeout_s=_UPLOAD_TIMEOUT_S, attempts=_UPLOAD_ATTEMPTS)

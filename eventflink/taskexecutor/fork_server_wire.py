@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from eventflink.blob.tls import TlsFiles
 from eventflink.taskexecutor import process_events
 
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
@@ -29,6 +30,8 @@ class ForkServerSettings:
     spark_memory: str
     kill_timeout_ms: int
     warm_processes: int
+    tls: TlsFiles | None = None
+    """How the blob server is spoken to."""
 
 
 @dataclass(slots=True)

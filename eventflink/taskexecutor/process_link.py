@@ -7,6 +7,7 @@ import logging
 from functools import partial
 from pathlib import Path
 
+from eventflink.blob.tls import tls_files
 from eventflink.model.attempts import AttemptId
 from eventflink.model.configuration import Configuration
 from eventflink.taskexecutor.fork_server import ForkServer
@@ -64,6 +65,7 @@ class ProcessLink:
             spark_memory=configuration.spark_memory,
             kill_timeout_ms=configuration.kill_timeout_ms,
             warm_processes=configuration.slots,
+            tls=tls_files(configuration),
         )
         self._inbox = inbox
         self._protocol = protocol

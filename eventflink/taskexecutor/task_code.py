@@ -4,31 +4,27 @@ Runs in the process of the task and nowhere else: what is imported here changes 
 see each other's code, because no two tasks share a process and the fork server imports no user code.
 """
 
-import contextlib
 import difflib
-import hashlib
 import importlib
-import logging
-import os
+import math
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from eventflink.blob.client import get_blob
-from eventflink.blob.store import check_key
+from eventflink.blob.keys import check_key
+from eventflink.taskexecutor.archive_cache import DIRECTORY, hold_archive, release_unused
+from eventflink.taskexecutor.blob_access import fetch_blob
 from eventflink.taskexecutor.failure_causes import CodeUnusable, UnknownFunction
+from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
+from eventflink.taskexecutor.spark_server import LockBusy
 
-logger = logging.getLogger(__name__)
-
-_ARCHIVE_DIRECTORY: Final = "archives"
-_KEPT_ARCHIVES: Final = 200
-"""How many archives stay on the host, those that were used last; Python reads a zip again for each module, so one in use must stay."""
+_held: Final[list[int]] = []
+"""Descriptors of the archives that this process uses: they stay open as long as it lives."""
 
 
-def load_archives(digests: Iterable[str], blob_address: str, runtime_directory: Path) -> list[Path]:
+def load_archives(digests: Iterable[str], blob_address: str, settings: ForkServerSettings) -> list[Path]:
     """Put the archives first on the module path, in their order, and return where they are.
 
     Raises:
@@ -36,42 +32,32 @@ def load_archives(digests: Iterable[str], blob_address: str, runtime_directory: 
         CodeUnusable: an archive is no zip, or cannot be stored here.
 
     """
-    paths = [fetch_archive(digest, blob_address, runtime_directory / _ARCHIVE_DIRECTORY) for digest in digests]
+    paths = [fetch_archive(digest, blob_address, settings) for digest in digests]
     if paths:
         sys.path[:0] = [str(path) for path in paths]
         importlib.invalidate_caches()
     return paths
 
 
-def fetch_archive(digest: str, blob_address: str, directory: Path) -> Path:
-    """Return the path of the archive on this host; what is there already is hashed again before it is used.
+def fetch_archive(digest: str, blob_address: str, settings: ForkServerSettings) -> Path:
+    """Return the path of the archive on this host, where it stays as long as this process lives.
 
     Raises:
         BlobError: the archive is not there, came damaged, or the blob server did not answer.
         CodeUnusable: it is no zip, or cannot be stored here.
 
     """
-    path = directory / f"{check_key(digest)}.zip"
-    if path.is_file() and _digest_of(path) == digest:
-        os.utime(path)
-        return path
-    data = get_blob(blob_address, digest)
+    directory = settings.runtime_directory / DIRECTORY
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=directory, suffix=".part")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            Path(temporary).replace(path)
-            _remove_oldest(directory)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
+        path, descriptor = hold_archive(
+            directory, check_key(digest), lambda: fetch_blob(blob_address, digest, settings.log_directory, settings.tls)
+        )
+        _held.append(descriptor)
+        release_unused(directory, math.inf)
+    except (LockBusy, OSError) as error:
         raise CodeUnusable(f"code archive {digest} cannot be stored: {error}") from error
     if not zipfile.is_zipfile(path):
         raise CodeUnusable(f"code archive {digest} is no zip file")
-    logger.info("ArchiveFetched digest=%s bytes=%d", digest, len(data))
     return path
 
 
@@ -104,15 +90,3 @@ def resolve_function(task: str) -> Callable[[Any], Any]:
     if not callable(function):
         raise UnknownFunction(f"'{task}' names something that cannot be called: {type(function).__name__}")
     return function  # type: ignore[no-any-return]
-
-
-def _remove_oldest(directory: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):  # Another task removes the same; whoever comes last finishes.
-        files = sorted(((entry.stat().st_mtime_ns, entry.path) for entry in os.scandir(directory)), reverse=True)
-        for _, path in files[_KEPT_ARCHIVES:]:
-            Path(path).unlink()
-
-
-def _digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

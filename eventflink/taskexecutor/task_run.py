@@ -51,7 +51,7 @@ def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened
     """
     deployment = order.deployment
     attempt = attempt_of(deployment)
-    archives = load_archives(deployment.code_archives, order.blob_address, settings.runtime_directory)
+    archives = load_archives(deployment.code_archives, order.blob_address, settings)
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
     context = _make_context(deployment, attempt, spark, opened)
     if deployment.task_type is TaskType.SQL:

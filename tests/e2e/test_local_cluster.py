@@ -73,7 +73,7 @@ def test_a_job_from_standard_input_is_accepted_listed_shown_and_cancelled(cluste
 def test_code_is_uploaded_with_the_job(cluster: LocalCluster, tmp_path: Path) -> None:
     (tmp_path / "code.py").write_text("def run(context): ...")
     submitted = cluster.json("submit", "-", "--detach", "--code", str(tmp_path / "code.py"), stdin=json.dumps(GRAPH))
-    assert len(list((cluster.directory / "data" / "blobs").glob("??/*"))) == 1
+    assert len(list((cluster.directory / "data" / "blobs").glob("*/??/*"))) == 1
     cluster.json("cancel", submitted["job_id"])
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,8 +18,9 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from eventflink.blob.client import get_blob
-from eventflink.blob.server import BlobServer
+from eventflink.blob.client import get_blob, put_blob
+from eventflink.blob.local_storage import LocalStorage
+from eventflink.blob.server import BlobServer, BlobServerSettings
 from eventflink.blob.store import BlobStore
 from eventflink.events.codec import PayloadCodec, ReportsCodec
 from eventflink.events.effects import (
@@ -42,6 +44,7 @@ from eventflink.events.inputs import (
     TaskStateReport,
 )
 from eventflink.events.topics import Topic, topic_name
+from eventflink.jobs.archive import build_archive
 from eventflink.log.administration import ensure_topics
 from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.model.attempts import AttemptId
@@ -71,7 +74,7 @@ class Blobs:
 
     @staticmethod
     async def make(directory: Path) -> BlobServer:
-        return BlobServer(BlobStore(directory), "127.0.0.1", 0, 1 << 24)
+        return BlobServer(BlobStore(LocalStorage(directory)), BlobServerSettings(max_bytes=1 << 24))
 
     def call(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
@@ -107,7 +110,7 @@ class Cell:
             "heartbeat.interval": 400,
         }
         configuration |= {"taskmanager.self-fence-timeout": 1200, "taskmanager.kill-timeout": 500}
-        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
         command = [sys.executable, "-c", LAUNCHER, json.dumps(configuration), bootstrap]
         self.process = subprocess.Popen(command, stderr=self.log, env=environment, start_new_session=True)
 
@@ -275,6 +278,22 @@ def test_a_life_from_registration_to_goodbye(cell: Cell) -> None:
     goodbye = cell.wait_for_report(Disconnection)
     assert goodbye.instance_id == registration.instance_id
     assert not [r for r in cell.reports if isinstance(r, TaskManagerDeath)]
+
+
+def test_a_task_whose_master_dies_before_it_has_the_code_gets_it_from_the_next_leader(cell: Cell, tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text("def run(context):\n    print('it came')\n")
+    key = put_blob(cell.blobs.address, build_archive([tmp_path / "late.py"]))
+    cell.register()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        cell.effect(LeaderChanged("m2", f"127.0.0.1:{nobody.getsockname()[1]}"))
+        where = (*attempt(1), "allocation", 0, "job", TaskType.PYTHON, "late:run", 1, 128, "{}")
+        cell.effect(TaskDeployment(*where, inputs=(), outputs=(), code_archives=(key,)))
+        cell.wait_for_state(attempt(1), ExecutionState.INITIALIZING)
+        time.sleep(1)
+        cell.epoch = 2
+        cell.effect(LeaderChanged("m3", cell.blobs.address))
+        cell.wait_for_state(attempt(1), ExecutionState.FINISHED, 40)
 
 
 def test_a_killed_task_process_fails_its_attempt_only(cell: Cell) -> None:

@@ -36,7 +36,7 @@ def registry_of(**configuration: Any) -> MetricRegistry:
 
 @contextlib.contextmanager
 def serving(registry: MetricRegistry, **settings: Any) -> Iterator[str]:
-    server = MetricsServer(registry, ServerSettings("127.0.0.1", range(1), **settings))
+    server = MetricsServer(registry, ServerSettings("127.0.0.1", (0,), **settings))
     try:
         yield f"127.0.0.1:{server.start()}"
     finally:
@@ -47,13 +47,14 @@ def serving(registry: MetricRegistry, **settings: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "ports"), [("", []), ("0", [0]), ("9249", [9249]), ("9249-9251", [9249, 9250, 9251]), ("65535", [65_535])]
+    ("text", "ports"),
+    [("", []), ("0", [0]), ("9249", [9249]), ("9249-9251", [9249, 9250, 9251]), ("9249,9260", [9249, 9260]), ("65535", [65_535])],
 )
 def test_ports_are_one_or_a_range(text: str, ports: list[int]) -> None:
     assert list(read_ports(text)) == ports
 
 
-@pytest.mark.parametrize("text", ["9250-9249", "x", "65536", "9249-", "0-3", "9249,9250", "-1", "9249-70000"])
+@pytest.mark.parametrize("text", ["9250-9249", "x", "65536", "9249-", "0-3", "9249,", "-1", "9249-70000"])
 def test_other_ports_are_refused_by_name(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"metrics\.reporter\.prom\.port: '"):
         build_configuration({"metrics.reporter.prom.port": text}, "test")

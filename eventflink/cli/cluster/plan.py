@@ -12,8 +12,10 @@ from typing import Final
 from eventflink.cli.cluster.daemons import Daemon, DaemonKind
 from eventflink.cli.cluster.host_files import HostLine
 from eventflink.model.configuration import Configuration, ConfigurationError
+from eventflink.model.port_range import ports_of
 
 BROKER_ID: Final = "broker"
+_SECOND: Final = 2
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -73,14 +75,19 @@ def _ids(lines: list[HostLine], prefix: str, key: str, configured: str, own_name
 def _check_ports(lines: list[HostLine], configuration: Configuration, own_name: Callable[[str], str]) -> None:
     """Find masters of one host that want the same port; 0 is any free one."""
     taken: dict[tuple[str, int], str] = {}
-    hosts: dict[str, str] = {}
+    hosts: Counter[str] = Counter()
+    ports = set(ports_of(configuration.blob_port))
+    blob_ports = 0 if 0 in ports else len(ports)
     for line in lines:
         host = own_name(line.host).lower()
-        if configuration.blob_port and host in hosts:
+        hosts[host] += 1
+        if blob_ports and hosts[host] > blob_ports:
+            which = "second" if hosts[host] == _SECOND else f"{hosts[host]}th"
+            both = "both" if hosts[host] == _SECOND else f"all {hosts[host]}"
             raise ConfigurationError(
-                f"{line.place}: a second master on {line.host}, but blob.server.port is {configuration.blob_port} for both; make it 0"
+                f"{line.place}: a {which} master on {line.host}, but blob.server.port is {configuration.blob_port} for {both}; "
+                "make it 0, or a range with a port for each"
             )
-        hosts[host] = line.place
         port = line.port or configuration.query_port
         if port and (first := taken.setdefault((host, port), line.place)) != line.place:
             raise ConfigurationError(

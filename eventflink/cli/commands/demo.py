@@ -19,6 +19,7 @@ import yaml
 from confluent_kafka import Producer
 
 from eventflink.blob.client import put_blob
+from eventflink.blob.tls import tls_files
 from eventflink.cli.commands.result import draw_rows, locations_of, only_sink
 from eventflink.cli.commands.submit import actor_name
 from eventflink.cli.exit_codes import ExitCode
@@ -96,7 +97,7 @@ def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
     say = _say(session)
     fold = read_fold(cluster.bootstrap, session.cluster_id)
     job_id = new_job_id()
-    document = _prepare(cluster, job_id)
+    document = _prepare(session, cluster, job_id)
     say(f"submitting '{document['job_graph']['name']}' as one JSON record on {topic_name(session.cluster_id, Topic.SUBMISSIONS)}")
     _produce(cluster.bootstrap, topic_name(session.cluster_id, Topic.SUBMISSIONS), document)
     with LogFollower(cluster.bootstrap, session.cluster_id, fold.last_offset + 1, acceptance=fold.acceptance) as follower:
@@ -113,13 +114,14 @@ def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
     return exit_code_of(progress.status)
 
 
-def _prepare(cluster: LocalCluster, job_id: str) -> dict[str, Any]:
+def _prepare(session: Session, cluster: LocalCluster, job_id: str) -> dict[str, Any]:
     """Upload the job's code and return the submission."""
     leader = cluster.leader
     assert leader is not None  # noqa: S101 - a started cluster has one
     with resources.as_file(resources.files("eventflink.cli.demo_job")) as folder:
         graph = yaml.safe_load((folder / "flight_delays.yaml").read_text(encoding="utf-8"))
-        graph["code_archives"] = [put_blob(leader.blob_address, build_archive([folder / "flight_delays.py"]))]
+        archive = build_archive([folder / "flight_delays.py"])
+        graph["code_archives"] = [put_blob(leader.blob_address, archive, tls=tls_files(session.configuration))]
     return {"job_id": job_id, "actor": actor_name(), "job_graph": graph}
 
 

@@ -7,6 +7,7 @@ key; so that this command needs no way to the TaskExecutor's host.
 import click
 
 from eventflink.blob.client import get_blob
+from eventflink.blob.tls import tls_files
 from eventflink.cli.commands.submit import actor_name
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
@@ -32,7 +33,7 @@ def logs(session: Session, job_id: str, vertex_id: str, subtask: int, attempt: i
     blob_address = find_leader(session.bootstrap, session.cluster_id).blob_address
     with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
         key = gateway.request_task_manager_file_upload(wanted, TaskFile(file_name.upper()), actor=actor_name(), timeout_s=timeout_s)
-    click.get_binary_stream("stdout").write(get_blob(blob_address, key))
+    click.get_binary_stream("stdout").write(get_blob(blob_address, key, tls=tls_files(session.configuration)))
     return ExitCode.OK
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from eventflink.blob.client import put_blob
+from eventflink.blob.tls import tls_files
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.job_progress import JobProgress
@@ -90,7 +91,7 @@ def _read_document(file: Path) -> str:
 def _submit(session: Session, graph: JobGraph, archive: bytes | None, job_id: str | None) -> Accepted:
     with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         if archive is not None:
-            key = put_blob(gateway.find_leader().blob_address, archive)
+            key = put_blob(gateway.find_leader().blob_address, archive, tls=tls_files(session.configuration))
             graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
         return gateway.submit_job(graph, job_id, actor=actor_name())
 

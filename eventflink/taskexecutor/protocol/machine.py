@@ -192,6 +192,11 @@ class TaskExecutorProtocol:
         self._resend_at_ms = now_ms + self._settings.resend_delay_ms
         return self._settle(now_ms)
 
+    @property
+    def blob_address(self) -> str:
+        """Where the blob server of the newest known leader is; empty before there was one."""
+        return self._blob_address
+
     def on_upload_completed(self, instance_id: str, request_id: str, blob_key: str | None, error: str | None, now_ms: int) -> list[Action]:
         """Report how an `UploadFile` ended: with the blob's key, or with what went wrong."""
         if instance_id == self.instance_id and request_id in self._uploads:

@@ -8,6 +8,7 @@ import pytest
 from eventflink.entrypoint.master_process import master_settings
 from eventflink.model.configuration import KEYS, Configuration, ConfigurationError, build_configuration, load_configuration
 from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.port_range import ports_of
 from eventflink.model.statuses import FailoverStrategy, RestartStrategyType
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -32,6 +33,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"web.exception-history-size": -1}, "f: web.exception-history-size: Input should be greater"),
     ({"broker.port": 65_536}, "f: broker.port: Input should be less than or equal to 65535"),
     ({"taskmanager.numberOfTaskSlots": 0}, "f: taskmanager.numberOfTaskSlots: Input should be greater than or equal to 1"),
+    ({"blob.server.port": "many"}, "f: blob.server.port: 'many' names no ports: one (50100), a range (50100-50200), or several"),
+    ({"blob.server.port": "1-2-3"}, "f: blob.server.port: '1-2-3' names no ports"),
+    ({"blob.server.port": ""}, "f: blob.server.port: '' names no ports"),
+    ({"blob.server.port": 65_536}, "f: blob.server.port: '65536' is no port from 0 to 65535"),
+    ({"blob.server.port": "0-5"}, "f: blob.server.port: '0-5' is no port from 1 to 65535"),
+    ({"blob.server.port": "50200-50100"}, "f: blob.server.port: '50200-50100' is an empty range of ports"),
+    ({"blob.service.cleanup.interval": 10}, "f: blob.service.cleanup.interval: Input should be greater than or equal to 1000"),
+    ({"security.ssl.internal.key": "key.pem"}, "f: security.ssl.internal.certificate and security.ssl.internal.key belong together"),
     ({"cluster.id": "a b"}, "f: cluster.id: only letters, digits, '.', '_' and '-', at most 128"),
     ({"jobmanager.id": "../x"}, "f: jobmanager.id: only letters"),
     ({"taskmanager.id": "x" * 129}, "f: taskmanager.id: only letters"),
@@ -168,3 +177,25 @@ def test_ids_that_are_left_out_are_filled_in_once() -> None:
     assert configuration.task_manager_id.startswith("tm-")
     assert configuration.with_ids() == configuration
     assert load_configuration(None, {}).with_ids().task_manager_id != configuration.task_manager_id
+
+
+@pytest.mark.parametrize(
+    ("text", "ports"),
+    [(0, [0]), ("50100", [50100]), ("50100-50102", [50100, 50101, 50102]), ("50100, 50200-50201", [50100, 50200, 50201]), ("7-7", [7])],
+)
+def test_ports_of_the_blob_server_are_written_as_flink_writes_them(text: object, ports: list[int]) -> None:
+    assert list(ports_of(build_configuration({"blob.server.port": text}, "f").blob_port)) == ports
+
+
+@pytest.mark.parametrize(
+    ("directory", "location"),
+    [
+        ("", "/data/blobs/cell"),
+        ("/mnt/blobs", "/mnt/blobs/cell"),
+        ("s3://bucket/blobs/", "s3://bucket/blobs/cell"),
+        ("file:///mnt", "file:///mnt/cell"),
+    ],
+)
+def test_blobs_of_clusters_that_share_a_storage_lie_apart(directory: str, location: str) -> None:
+    values = {"blob.storage.directory": directory, "data.directory": "/data", "cluster.id": "cell"}
+    assert build_configuration(values, "f").blob_location == location

@@ -1,0 +1,82 @@
+"""TLS between blob servers and their clients: which files make it, and the contexts that the two sides build from them.
+
+The rule: who has a certificate and a key can serve; who has a CA trusts nobody but whom it signed, and a server with a CA asks each
+client for a certificate as well. Names are verified. Nothing is ever spoken in the clear when TLS is on.
+"""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from eventflink.blob.errors import TlsUnusable
+from eventflink.model.configuration import Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files; None where there is none."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    ca: Path | None = None
+
+
+def tls_files(configuration: Configuration) -> TlsFiles | None:
+    """Return the files that the configuration names; None: TLS is off."""
+    if not configuration.tls_enabled:
+        return None
+    return TlsFiles(configuration.tls_certificate, configuration.tls_key, configuration.tls_ca)
+
+
+def server_context(files: TlsFiles) -> ssl.SSLContext:
+    """Return what a server speaks; with a CA it demands a certificate of each client.
+
+    Raises:
+        TlsUnusable: a file is missing or does not hold what it should.
+
+    """
+    if files.certificate is None:
+        raise TlsUnusable("security.ssl.internal.enabled: a master needs security.ssl.internal.certificate and security.ssl.internal.key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_certificate(context, files)
+    if files.ca is not None:
+        _load_ca(context, files.ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def client_context(files: TlsFiles) -> ssl.SSLContext:
+    """Return what a client speaks: it trusts the CA, or without one whom the system trusts, and shows its certificate if it has one.
+
+    Raises:
+        TlsUnusable: a file is missing or does not hold what it should.
+
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if files.ca is not None:
+        _load_ca(context, files.ca)
+    else:
+        context.load_default_certs()
+    if files.certificate is not None:
+        _load_certificate(context, files)
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, files: TlsFiles) -> None:
+    if files.certificate is None or files.key is None:
+        raise TlsUnusable("security.ssl.internal.certificate and security.ssl.internal.key belong together")
+    try:
+        # Never a prompt for a password: a process without a terminal would hang there.
+        context.load_cert_chain(files.certificate, files.key, password=b"")
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError.
+        place = f"security.ssl.internal.certificate '{files.certificate}' with security.ssl.internal.key '{files.key}'"
+        raise TlsUnusable(f"{place} cannot be used: {error}") from error
+
+
+def _load_ca(context: ssl.SSLContext, ca: Path) -> None:
+    try:
+        context.load_verify_locations(ca)
+    except (OSError, ValueError) as error:
+        raise TlsUnusable(f"security.ssl.internal.ca '{ca}' cannot be used: {error}") from error

@@ -1,0 +1,164 @@
+"""The code archives that tasks of this host have used, kept for those that come next.
+
+One directory for all TaskExecutors of a data directory. The rule: an archive is only used whole and undamaged, and stays as long as a
+task that uses it lives: each task's process holds a shared lock on the file, so that the kernel counts the references, however a process
+dies. What no task uses goes some time after it was last seen in use. Python reads a zip again for each module: one in use must not vanish.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from eventflink.taskexecutor.spark_server import LockBusy, open_lock, take_lock
+
+DIRECTORY: Final = "archives"
+KEPT_ARCHIVES: Final = 200
+"""How many archives that no task uses stay at most, those that were used last."""
+CHECK_INTERVAL_S: Final = 60.0
+_LOCK_FILE: Final = "lock"
+_LOCK_TIMEOUT_S: Final = 10.0
+_ABANDONED_AFTER_S: Final = 3600.0
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def hold_archive(directory: Path, digest: str, fetch: Callable[[], bytes]) -> tuple[Path, int]:
+    """Return where the archive is, and an open descriptor: until that is closed, or its process ends, the archive stays.
+
+    What is there already is hashed again before it is used; `fetch` gets what is not, verified.
+
+    Raises:
+        LockBusy: another process has held the directory's lock for too long.
+        OSError: it cannot be stored here.
+
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{digest}.zip"
+    with _locked(directory):
+        descriptor = _open_shared(path)
+    if descriptor is not None:
+        if _digest_of(descriptor) == digest:
+            os.utime(descriptor)
+            return path, descriptor
+        os.close(descriptor)
+    return path, _store(directory, path, fetch())
+
+
+def _store(directory: Path, path: Path, data: bytes) -> int:
+    temporary_descriptor, temporary = tempfile.mkstemp(dir=directory, suffix=".part")
+    try:
+        with os.fdopen(temporary_descriptor, "wb") as file:
+            file.write(data)
+        with _locked(directory):
+            Path(temporary).replace(path)
+            descriptor = _open_shared(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    if descriptor is None:
+        raise FileNotFoundError(f"{path} vanished while it was locked: something else removes files there")
+    _LOGGER.info("ArchiveFetched archive=%s bytes=%d", path.name, len(data))
+    return descriptor
+
+
+def release_unused(directory: Path, delay_s: float, kept: int = KEPT_ARCHIVES) -> int:
+    """Remove the archives that no task uses and that were last seen in use `delay_s` ago, and of the others all but the newest `kept`.
+
+    Return how many went; doing it in several processes at once is harmless.
+
+    Raises:
+        LockBusy: another process has held the directory's lock for too long.
+        OSError: the directory cannot be read or written.
+
+    """
+    if not directory.is_dir():
+        return 0
+    with _locked(directory):
+        now_s = time.time()
+        ages = ((_unused_for(path, now_s), path) for path in directory.glob("*.zip"))
+        unused = sorted(((age_s, path) for age_s, path in ages if age_s is not None), reverse=True)
+        beyond = len(unused) - kept
+        gone = [path for number, (age_s, path) in enumerate(unused) if number < beyond or age_s >= delay_s]
+        for path in gone:
+            path.unlink(missing_ok=True)
+            _LOGGER.info("ArchiveReleased archive=%s", path.name)
+        for path in directory.glob("*.part"):
+            with contextlib.suppress(FileNotFoundError):
+                if now_s - path.stat().st_mtime >= _ABANDONED_AFTER_S:
+                    path.unlink()
+    return len(gone)
+
+
+def keep_clean(directory: Path, delay_s: float) -> None:
+    """Release what is unused from now on, in a thread that ends with the process."""
+
+    def run() -> None:
+        while True:
+            time.sleep(min(delay_s, CHECK_INTERVAL_S))
+            try:
+                release_unused(directory, delay_s)
+            except (LockBusy, OSError) as error:
+                _LOGGER.warning("ArchivesNotReleased directory=%s error=%s", directory, error)
+
+    threading.Thread(target=run, name="archive-cache", daemon=True).start()
+
+
+def _unused_for(path: Path, now_s: float) -> float | None:
+    """Return for how many seconds nobody was seen to use an archive; None: a task uses it now, which is noted by its time."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.utime(descriptor)
+        return None
+    else:
+        return now_s - os.fstat(descriptor).st_mtime
+    finally:
+        os.close(descriptor)
+
+
+def _open_shared(path: Path) -> int | None:
+    """Return a descriptor that holds the archive; None: it is not there. For callers with the directory's lock."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _digest_of(descriptor: int) -> str:
+    with open(descriptor, "rb", closefd=False) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Hold the directory's lock, for as long as it takes to rename or remove.
+
+    Raises:
+        LockBusy: another process has held it for too long.
+
+    """
+    path = directory / _LOCK_FILE
+    descriptor = open_lock(path)
+    try:
+        take_lock(descriptor, fcntl.LOCK_EX, path, _LOCK_TIMEOUT_S)
+        yield
+    finally:
+        os.close(descriptor)

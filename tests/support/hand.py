@@ -1,0 +1,101 @@
+"""One real participant that a test moves by hand: what it appends comes back when the test says so."""
+
+import json
+from collections import deque
+
+from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.election import SingleMaster
+from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
+from eventflink.master.effects import CleanUp, DrillOrder
+from tests.support.cluster import HORIZON_MS, START_MS, graph, new_fold, vertex
+
+NOWHERE = "127.0.0.1:9"
+
+
+class ListWires:
+    """Appends to a list; whatever else a participant says, nobody hears."""
+
+    def __init__(self) -> None:
+        self.appended: list[bytes] = []
+
+    def append(self, value: bytes) -> None:
+        self.appended.append(value)
+
+    def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
+        """Nobody hears it."""
+
+    def clean_up(self, order: CleanUp) -> None:
+        """There is nothing to clean up."""
+
+    def fall(self, order: DrillOrder) -> None:
+        """Nobody drills."""
+
+    def pause(self, topic: Topic) -> None:
+        """Nothing is read."""
+
+    def resume(self, topic: Topic) -> None:
+        """Nothing is read."""
+
+
+class Hand:
+    """One participant, moved by hand: a leader once `lead` was called, a standby before."""
+
+    def __init__(self) -> None:
+        self.wires = ListWires()
+        self.log: list[bytes] = []
+        self.now_ms = 0
+        self.inputs = 0
+        self.participant = Participant(
+            settings=ParticipantSettings(master_id="m-1", incarnation="i-1", blob_address=NOWHERE),
+            fold=new_fold(),
+            decoder=InboundDecoder(HORIZON_MS),
+            inboxes={str(topic): PartitionInbox(1_000) for topic in INBOUND},
+            election=SingleMaster(),
+            wires=self.wires,
+            topics={str(topic): InboundTopic(f"id-of-{topic}", 0) for topic in INBOUND},
+            mint_leader_id=lambda: "leader-1",
+            log=deque(),
+        )
+
+    def lead(self) -> None:
+        self.participant.tick(self.now_ms, START_MS)
+        self.read_back()
+        self.settle()
+        assert self.participant.leader is not None
+
+    def submit(self, job_id: str, *code_archives: str) -> None:
+        """Put a submission into the inbox."""
+        document = {"job_id": job_id, "job_graph": graph(vertex("only"), code_archives=list(code_archives))}
+        record = InboundRecord(str(Topic.SUBMISSIONS), self.inputs, START_MS, None, json.dumps(document).encode())
+        self.inputs += 1
+        self.participant.on_inbound(record)
+
+    def decide(self) -> None:
+        """Decide what waits; nothing is read back."""
+        self.participant.turn(lambda: self.now_ms, START_MS)
+
+    def read_back(self) -> None:
+        """Read back whatever was appended, all of it at once."""
+        for value in self.wires.appended:
+            self.participant.log.append((len(self.log), START_MS, value))
+            self.log.append(value)
+        self.wires.appended.clear()
+        self.participant.read_back(self.now_ms)
+
+    def settle(self) -> None:
+        self.decide()
+        while self.wires.appended:
+            self.read_back()
+            self.decide()
+
+    def settle_all(self) -> None:
+        """Read back what was decided already, and whatever follows from it."""
+        self.read_back()
+        self.settle()
+
+    def follow(self, log: list[bytes]) -> None:
+        """Be a standby that reads these records."""
+        self.wires.appended.extend(log)
+        self.read_back()

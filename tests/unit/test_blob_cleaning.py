@@ -1,0 +1,184 @@
+"""Which blobs a clean-up takes away, and that none goes that somebody refers to or has just uploaded."""
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from eventflink.blob.cleaning import ABANDONED_AFTER_MS, CleaningAction, CleaningRules, CleaningStep, carry_out, plan_cleaning
+from eventflink.blob.errors import BlobNotFound
+from eventflink.blob.keys import BlobKind, blob_key
+from eventflink.blob.local_storage import LocalStorage
+from eventflink.blob.store import BlobEntry, BlobStore, Place
+
+RULES = CleaningRules(grace_period_ms=1000, transient_lifetime_ms=500)
+NOW = 10_000_000
+A, B, C = (blob_key(name) for name in (b"a", b"b", b"c"))
+TRANSIENT = f"t-{A}-{'0' * 16}"
+OLD = NOW - 1000
+
+
+def entry(key: str, place: Place, age_ms: int | None) -> BlobEntry:
+    return BlobEntry(key, place, None if age_ms is None else NOW - age_ms)
+
+
+@pytest.mark.parametrize(
+    ("place", "age_ms", "action"),
+    [
+        (Place.PERMANENT, 999, None),
+        (Place.PERMANENT, 1000, CleaningAction.CONDEMN),
+        (Place.PERMANENT, -5000, None),
+        (Place.PERMANENT, None, None),
+        (Place.CONDEMNED, 999, None),
+        (Place.CONDEMNED, 1000, CleaningAction.DELETE),
+        (Place.CONDEMNED, None, None),
+        (Place.TRANSIENT, 499, None),
+        (Place.TRANSIENT, 500, CleaningAction.DELETE),
+        (Place.INCOMING, ABANDONED_AFTER_MS - 1, None),
+        (Place.INCOMING, ABANDONED_AFTER_MS, CleaningAction.DELETE),
+    ],
+)
+def test_what_nobody_refers_to_goes_after_its_time(place: Place, age_ms: int | None, action: CleaningAction | None) -> None:
+    found = entry({Place.TRANSIENT: TRANSIENT, Place.INCOMING: "blob-x"}.get(place, A), place, age_ms)
+    assert plan_cleaning([found], {B}, NOW, RULES) == ([] if action is None else [CleaningStep(action, found)])
+
+
+def test_what_a_job_refers_to_stays_however_old_and_comes_back_if_it_was_condemned() -> None:
+    entries = [entry(A, Place.PERMANENT, NOW), entry(B, Place.CONDEMNED, NOW), entry(C, Place.CONDEMNED, 0)]
+    restored = [CleaningStep(CleaningAction.RESTORE, found) for found in entries[1:]]
+    assert plan_cleaning(entries, {A, B, C}, NOW, RULES) == restored
+
+
+def test_a_condemned_copy_of_a_blob_that_is_at_its_place_is_left_alone_while_a_job_refers_to_it() -> None:
+    copies = [entry(A, Place.CONDEMNED, NOW), entry(A, Place.PERMANENT, NOW)]
+    assert plan_cleaning(copies, {A}, NOW, RULES) == []
+    assert [step.action for step in plan_cleaning(copies, (), NOW, RULES)] == [CleaningAction.DELETE, CleaningAction.CONDEMN]
+
+
+def test_a_transient_blob_is_no_job_s_even_if_its_bytes_are() -> None:
+    found = entry(TRANSIENT, Place.TRANSIENT, 500)
+    assert plan_cleaning([found], {A}, NOW, RULES) == [CleaningStep(CleaningAction.DELETE, found)]
+
+
+def test_a_run_is_bounded_and_brings_back_first() -> None:
+    entries = [entry(blob_key(bytes([n])), Place.PERMANENT, 5000) for n in range(20)] + [entry(A, Place.CONDEMNED, 5000)]
+    plan = plan_cleaning(entries, {A}, NOW, RULES, max_steps=5)
+    assert [step.action for step in plan] == [CleaningAction.RESTORE] + [CleaningAction.CONDEMN] * 4
+
+
+# -- carried out on a directory ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BlobStore:
+    return BlobStore(LocalStorage(tmp_path / "blobs"))
+
+
+def upload(store: BlobStore, data: bytes = b"a", kind: BlobKind = BlobKind.PERMANENT) -> str:
+    return store.put(io.BytesIO(data), 100, kind).key
+
+
+def grow_old(store: BlobStore, age_ms: int = 5000) -> None:
+    """Make all files older."""
+    for name, modified_ms in store.storage.list():
+        assert modified_ms is not None
+        time_ns = (modified_ms - age_ms) * 1_000_000
+        os.utime(Path(store.storage.location) / name, ns=(time_ns, time_ns))
+
+
+def plan(store: BlobStore, *referred: str) -> list[CleaningStep]:
+    now_ms = store.storage.now_ms()
+    assert now_ms is not None
+    return plan_cleaning(store.entries(), referred, now_ms, RULES)
+
+
+def run(store: BlobStore, *referred: str) -> list[str]:
+    return [step.action for step in plan(store, *referred) if carry_out(store, step)]
+
+
+def test_a_blob_goes_in_two_runs_and_a_third_finds_nothing(store: BlobStore) -> None:
+    key = upload(store)
+    assert run(store) == []
+    grow_old(store)
+    assert run(store, key) == []
+    assert run(store) == ["condemn"]
+    assert store.get(key) == b"a"
+    assert run(store) == ["delete"]
+    with pytest.raises(BlobNotFound):
+        store.get(key)
+    assert run(store) == []
+
+
+def test_a_submission_between_the_two_runs_brings_the_blob_back(store: BlobStore) -> None:
+    key = upload(store)
+    grow_old(store)
+    assert run(store) == ["condemn"]
+    assert run(store, key) == ["restore"]
+    assert run(store, key) == []
+    assert [e.place for e in store.entries()] == [Place.PERMANENT]
+
+
+def test_an_upload_after_the_plan_keeps_the_blob_where_it_is(store: BlobStore) -> None:
+    upload(store)
+    grow_old(store)
+    (step,) = plan(store)
+    key = upload(store)
+    assert not carry_out(store, step)
+    assert [e.place for e in store.entries()] == [Place.PERMANENT]
+    assert store.get(key) == b"a"
+
+
+def test_an_upload_in_the_very_moment_of_the_condemnation_lives_for_a_whole_grace_period(
+    store: BlobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the last look and the renaming the blob is uploaded again: what is moved aside is the new file, and is as young."""
+    upload(store)
+    grow_old(store)
+    (step,) = plan(store)
+    condemn = store.condemn
+
+    def upload_and_condemn(key: str) -> bool:
+        upload(store)
+        return condemn(key)
+
+    monkeypatch.setattr(store, "condemn", upload_and_condemn)
+    assert carry_out(store, step)
+    assert store.get(blob_key(b"a")) == b"a"
+    assert run(store) == []  # Nobody refers to it yet: its submission is on the way.
+    assert run(store, blob_key(b"a")) == ["restore"]
+
+
+def test_an_upload_in_the_very_moment_of_the_deletion_is_not_touched(store: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = upload(store)
+    grow_old(store)
+    run(store)
+    (step,) = plan(store)
+    delete = store.delete
+
+    def upload_and_delete(key: str, place: Place | None = None) -> bool:
+        upload(store)
+        return delete(key, place)
+
+    monkeypatch.setattr(store, "delete", upload_and_delete)
+    assert carry_out(store, step)
+    assert [(e.key, e.place) for e in store.entries()] == [(key, Place.PERMANENT)]
+
+
+def test_a_step_that_another_master_did_before_does_nothing(store: BlobStore) -> None:
+    upload(store)
+    upload(store, b"t", BlobKind.TRANSIENT)
+    grow_old(store)
+    steps = plan(store)
+    assert [carry_out(store, step) for step in steps] == [True, True]
+    assert [carry_out(store, step) for step in steps] == [False, False]
+
+
+def test_abandoned_uploads_go_and_recent_ones_stay(store: BlobStore) -> None:
+    incoming = Path(store.storage.location) / "incoming"
+    old, new = incoming / "blob-old", incoming / "blob-new"
+    old.write_bytes(b"half")
+    grow_old(store, ABANDONED_AFTER_MS)
+    new.write_bytes(b"half")
+    assert run(store) == ["delete"]
+    assert list(incoming.iterdir()) == [new]
