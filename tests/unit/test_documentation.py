@@ -99,3 +99,10 @@ def test_every_event_class_is_in_the_catalogue_with_its_fields() -> None:
     for cls in codec.record_classes():
         assert cls.__name__ in sections
         assert [f.name for f in dataclasses.fields(cls) if f"| `{f.name}` |" not in sections[cls.__name__]] == []
+
+
+def test_every_row_of_the_master_that_works_names_the_test_that_shows_it() -> None:
+    rows = [line for line in (DOCS / "master-api.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    works = [row for row in rows if row.split("|")[2].strip().startswith("works")]
+    assert len(works) > 30
+    assert not [row for row in works if not _TEST.search(row)]
