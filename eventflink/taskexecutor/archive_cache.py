@@ -44,25 +44,33 @@ def hold_archive(directory: Path, digest: str, fetch: Callable[[], bytes]) -> tu
     path = directory / f"{digest}.zip"
     with _locked(directory):
         descriptor = _open_shared(path)
+    damaged: int | None = None
     if descriptor is not None:
         if _digest_of(descriptor) == digest:
             os.utime(descriptor)
             return path, descriptor
+        damaged = os.fstat(descriptor).st_ino
         os.close(descriptor)
-    return path, _store(directory, path, fetch())
+    return path, _store(directory, path, fetch(), damaged)
 
 
-def _store(directory: Path, path: Path, data: bytes) -> int:
+def _store(directory: Path, path: Path, data: bytes, damaged: int | None) -> int:
+    """Put an archive in the place of nothing, or of the damaged file with that inode; return a descriptor that holds it."""
     temporary_descriptor, temporary = tempfile.mkstemp(dir=directory, suffix=".part")
     try:
         with os.fdopen(temporary_descriptor, "wb") as file:
             file.write(data)
         with _locked(directory):
-            Path(temporary).replace(path)
+            # Another task may have fetched it meanwhile: in its place, this one would leave that task's lock on a file without a name.
             descriptor = _open_shared(path)
-    except BaseException:
+            if descriptor is not None and os.fstat(descriptor).st_ino == damaged:
+                os.close(descriptor)
+                descriptor = None
+            if descriptor is None:
+                Path(temporary).replace(path)
+                descriptor = _open_shared(path)
+    finally:
         Path(temporary).unlink(missing_ok=True)
-        raise
     if descriptor is None:
         raise FileNotFoundError(f"{path} vanished while it was locked: something else removes files there")
     _LOGGER.info("ArchiveFetched archive=%s bytes=%d", path.name, len(data))

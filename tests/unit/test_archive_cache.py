@@ -106,6 +106,20 @@ def test_parts_that_were_abandoned_go(tmp_path: Path) -> None:
     assert new.exists()
 
 
+def test_who_fetches_what_another_has_stored_meanwhile_uses_that(tmp_path: Path) -> None:
+    held: list[int] = []
+
+    def fetch() -> bytes:
+        held.append(hold_archive(tmp_path, DIGEST, fetch_of(DATA))[1])  # Another task is faster.
+        return DATA
+
+    path, descriptor = hold_archive(tmp_path, DIGEST, fetch)
+    os.close(descriptor)
+    assert release_unused(tmp_path, 0, kept=0) == 0
+    assert path.read_bytes() == DATA
+    os.close(held[0])
+
+
 def test_many_who_hold_and_release_at_once_always_find_what_they_hold(tmp_path: Path) -> None:
     def use(number: int) -> bool:
         data = bytes([number % 3])
