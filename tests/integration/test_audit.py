@@ -123,11 +123,17 @@ def test_events_filters_by_type_job_task_manager_and_place(asked: Asked) -> None
     assert [row["type"] for row in asked.rows("events", "--task-manager", "tm", "--limit", "1")] == ["TaskManagerRegistered"]
 
 
+def _listen_to_sigint() -> None:
+    """Undo what a shell does to programs in the background: they ignore SIGINT, and so would every process of theirs."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_events_follows_what_comes_until_interrupted(asked: Asked) -> None:
     following = subprocess.Popen(
         asked.command("events", "--follow", "--last", "1", "--type", "RequestRejected", "--json"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=_listen_to_sigint,  # noqa: PLW1509 - it only sets a handler, which is safe after fork
     )
     try:
         assert following.stdout is not None
