@@ -7,6 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 BOOTSTRAP ?=
 
+# So many processes run tests, each whole files; most tests wait for others, so two do not overload two cores.
+TEST_WORKERS ?= 2
+
 # The first Python that fits; its version is asked of the interpreter, not read from its name.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 	if command -v $$name >/dev/null 2>&1 && $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
@@ -22,7 +25,7 @@ demo: java $(VENV)/.installed-demo ## start a cluster, run a job over real data,
 
 test: java $(VENV)/.installed-dev ## all tests; BOOTSTRAP=host:port takes a running Kafka instead of an own one
 	@echo "==> running all tests against $(if $(BOOTSTRAP),Kafka at $(BOOTSTRAP),a Kafka broker of their own)"
-	@EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" $(BIN)/python -m pytest tests/unit tests/integration tests/e2e
+	@EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile tests/unit tests/integration tests/e2e
 
 lint: $(VENV)/.installed-dev ## ruff, mypy and the contracts between the rooms; changes nothing
 	@echo "==> ruff check";  $(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """What tests of every kind share: a real Kafka broker, and a cluster id of their own.
 
-EVENTFLINK_TEST_BOOTSTRAP=host:port names a running cluster to test against; without it one broker is started for the whole
-run, when the first test asks for it.
+EVENTFLINK_TEST_BOOTSTRAP=host:port names a running cluster to test against; without it each process of the run starts one broker,
+when its first test asks for it.
 """
 
 import contextlib
