@@ -18,6 +18,10 @@ class LogNotDense(Exception):
     """A record is missing between two that were read: the reader must halt and reload (P3)."""
 
 
+class LogBehind(LogNotDense):
+    """What the leader has read does not come here: a record was missed, or the log is cut off while the beats are not."""
+
+
 class LogDiverged(Exception):
     """An accepted decision was made after other records than these: the log is not what its writer saw (P3)."""
 

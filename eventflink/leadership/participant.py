@@ -13,7 +13,7 @@ from typing import Final
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
 from eventflink.events.topics import INBOUND, Topic
-from eventflink.leadership.acceptance import LogNotDense
+from eventflink.leadership.acceptance import LogBehind
 from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
@@ -387,7 +387,7 @@ class Participant:
         one would stand still until the next is written.
 
         Raises:
-            LogNotDense: nothing of the log came for as long as `BEHIND_LEASES`, and something is there.
+            LogBehind: nothing of the log came for as long as `BEHIND_LEASES`, and something is there.
 
         """
         last_offset = self.fold.last_offset
@@ -396,7 +396,7 @@ class Participant:
         elif self._behind is None or self._behind.next_offset != last_offset + 1:
             self._behind = _Stuck(last_offset + 1, now_ms)
         elif now_ms - self._behind.since_ms >= BEHIND_LEASES * self.settings.lease_timeout_ms:
-            raise LogNotDense(
+            raise LogBehind(
                 f"the leader has read log@{self._leader_log_offset}, and nothing came here behind log@{last_offset} "
                 f"for {now_ms - self._behind.since_ms} ms"
             )

@@ -10,7 +10,7 @@ from random import Random
 from typing import Final
 
 from eventflink.events.topics import Topic
-from eventflink.leadership.acceptance import LogDiverged, LogNotDense
+from eventflink.leadership.acceptance import LogBehind, LogDiverged, LogNotDense
 from eventflink.leadership.election import LogElection
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
@@ -248,6 +248,9 @@ class MasterHost:
         except ApplyFailed as error:
             raise ViolationFound(Invariant.NO_DEFECT, f"{self.name}: {error}") from error
         except (LeadershipEnded, AppendFailed, TailFailed) as error:
+            self._end_term(error)
+            return False
+        except LogBehind as error:  # Nothing need be missing: links are cut topic by topic.
             self._end_term(error)
             return False
         except LogNotDense as error:

@@ -4,7 +4,7 @@ from eventflink.events.effects import LeaderChanged, TaskDeployment
 from eventflink.events.inputs import Heartbeat, TaskManagerRegistration
 from eventflink.events.log_events import JobSubmitted, LeadershipGranted, RequestRejected
 from eventflink.events.topics import Topic
-from eventflink.leadership.acceptance import LogNotDense
+from eventflink.leadership.acceptance import LogBehind
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.leader import Deposed, LeadershipEnded
 from eventflink.leadership.participant import BEHIND_LEASES
@@ -55,7 +55,7 @@ class TestElectionOfTwo:
         world.run((BEHIND_LEASES - 1) * LEASE_MS)
         assert standby.ends == []
         world.run(2 * LEASE_MS)
-        assert [type(end) for end in standby.ends] == [LogNotDense]
+        assert [type(end) for end in standby.ends] == [LogBehind]
         assert standby.participant.fold.last_offset == len(world.log) - 1
 
     def test_a_standby_that_the_log_reaches_late_goes_on(self, world: World) -> None:
