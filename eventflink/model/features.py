@@ -17,8 +17,11 @@ SCHEDULING_LEVEL: Final = 3
 TaskManagerBlocked, TaskManagerUnblocked; slot requests in turns between jobs; newer restart strategies, full failover, lost outputs, and
 why a job fails."""
 
-FEATURE_LEVEL: Final = SCHEDULING_LEVEL
+ELASTIC_LEVEL: Final = 4
+"""What makes a cluster elastic, and what ends it in order."""
+
+FEATURE_LEVEL: Final = ELASTIC_LEVEL
 """The newest level that this version can read and write."""
 
-DECISION_RELEASES: Final = {FIRST_LEVEL: 1, UPKEEP_LEVEL: 2}
+DECISION_RELEASES: Final = {FIRST_LEVEL: 1, UPKEEP_LEVEL: 2, SCHEDULING_LEVEL: 3}
 """With which released schema of the Decision the log is written at an older level; at the newest, with today's."""
