@@ -19,11 +19,11 @@ import fastavro
 from eventflink.events import decision, effects, inputs, log_events, snapshot_records
 from eventflink.events.decision import Cause, Decision
 from eventflink.events.log_events import LogEvent
-from eventflink.events.schemas import NAMESPACE, fingerprint_of, load_envelope, load_released, part_of, registry_of
+from eventflink.events.oldest_release import PAYLOAD, writing_of
+from eventflink.events.schemas import MARKER, NAMESPACE, fingerprint_of, load_envelope, load_released, part_of, registry_of
 from eventflink.model import attempts, job_graph, resources, statuses
 from eventflink.model.features import DECISION_RELEASES, FEATURE_LEVEL
 
-MARKER: Final = b"\xc3\x01"
 HEADER_LENGTH: Final = len(MARKER) + 8
 
 AvroFields = dict[str, Any]
@@ -192,17 +192,24 @@ def decode_body(schema: Any, value: bytes, start: int, name: str) -> AvroFields:
 
 
 class PayloadCodec(EnvelopeCodec):
-    """The codec of an envelope whose `payload` is one record out of a union."""
+    """The codec of an envelope whose `payload` is one record out of a union.
+
+    A record is written with the oldest release that says it in the same way, so readers of that version understand it.
+    """
 
     def encode(self, payload: Any, **envelope: Any) -> bytes:
         """Encode the payload with the envelope's other fields."""
-        envelope["payload"] = _tagged(payload)
-        return self.encode_fields(envelope)
+        envelope[PAYLOAD] = tagged = _tagged(payload)
+        writing = writing_of(self.registry.name, tagged[0])
+        stream = io.BytesIO()
+        stream.write(writing.header)
+        fastavro.schemaless_writer(stream, writing.schema, envelope)
+        return stream.getvalue()
 
     def decode(self, value: bytes) -> tuple[Any, AvroFields]:
         """Return the payload and the envelope's other fields."""
         fields = self.decode_fields(value)
-        payload = read_payload(fields.pop("payload"))
+        payload = read_payload(fields.pop(PAYLOAD))
         return payload, fields
 
 

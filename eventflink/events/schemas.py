@@ -8,13 +8,15 @@ import json
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import fastavro
 from fastavro.repository.base import AbstractSchemaRepository
 from fastavro.schema import fingerprint, load_schema, to_parsing_canonical_form
 
 NAMESPACE = "eventflink"
+MARKER: Final = b"\xc3\x01"
+"""How a record in Avro's single-object encoding begins; the fingerprint of its schema follows."""
 
 Schema = Any
 """A parsed Avro schema as fastavro holds it."""
@@ -67,15 +69,17 @@ class SchemaRegistry:
     name: str
     current: Schema = field(init=False)
     current_fingerprint: bytes = field(init=False)
+    releases: tuple[Schema, ...] = field(init=False)
+    """The released ones, the oldest first."""
     by_fingerprint: dict[bytes, Schema] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read the files."""
         self.current = load_envelope(self.name)
         self.current_fingerprint = fingerprint_of(self.current)
-        for path in sorted((schema_directory() / "released").glob(f"{NAMESPACE}.{self.name}.*.avsc")):
-            released = fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")), named_schemas={})
-            self.by_fingerprint[fingerprint_of(released)] = released
+        count = len(list((schema_directory() / "released").glob(f"{NAMESPACE}.{self.name}.*.avsc")))
+        self.releases = tuple(load_released(self.name, number) for number in range(1, count + 1))
+        self.by_fingerprint.update({fingerprint_of(released): released for released in self.releases})
         self.by_fingerprint[self.current_fingerprint] = self.current
 
 

@@ -11,11 +11,19 @@ from typing import Any
 import pytest
 
 from eventflink.events import effects, inputs, snapshot_records
-from eventflink.events.codec import DecisionCodec, EnvelopeCodec, PayloadCodec, ReportsCodec, UndecodableRecord, record_classes
+from eventflink.events.codec import (
+    HEADER_LENGTH,
+    DecisionCodec,
+    EnvelopeCodec,
+    PayloadCodec,
+    ReportsCodec,
+    UndecodableRecord,
+    record_classes,
+)
 from eventflink.events.decision import Cause, Decision, InputCause
 from eventflink.events.log_events import LogEvent, RequestAccepted, RequestRejected
 from eventflink.events.release import envelope_names
-from eventflink.events.schemas import NAMESPACE, schema_directory
+from eventflink.events.schemas import MARKER, NAMESPACE, fingerprint_of, load_released, schema_directory
 from eventflink.model import statuses
 from tests.support.cluster import CODEC
 from tests.support.values import ValueMaker
@@ -139,6 +147,28 @@ def test_a_record_begins_with_the_marker_and_the_fingerprint_of_its_schema(name:
     codec = EnvelopeCodec(name)
     assert codec._header == b"\xc3\x01" + codec.registry.current_fingerprint
     assert len(codec.registry.current_fingerprint) == 8
+
+
+@pytest.mark.parametrize(
+    ("cls", "release"),
+    [
+        (effects.TaskDeployment, 1),
+        (effects.LeaderChanged, 1),
+        (effects.LeaderBeat, 1),
+        (inputs.ConfirmSnapshot, 2),
+        (inputs.BlockTaskManager, 3),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_a_record_is_written_with_the_oldest_release_that_says_it(cls: type[Any], release: int) -> None:
+    envelope = next(name for name, classes in PAYLOADS.items() if cls in classes)
+    value = PayloadCodec(envelope).encode(ValueMaker(seed=3).record(cls), **ENVELOPE_FIELDS[envelope])
+    assert value[len(MARKER) : HEADER_LENGTH] == fingerprint_of(load_released(envelope, release))
+
+
+def test_a_record_that_is_no_payload_of_its_envelope_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"eventflink\.LeaderBeat is no payload of DeploymentEnvelope"):
+        PayloadCodec("DeploymentEnvelope").encode(ValueMaker(seed=3).record(effects.LeaderBeat), **ENVELOPE_FIELDS["DeploymentEnvelope"])
 
 
 def _avro_type(annotation: Any) -> Any:

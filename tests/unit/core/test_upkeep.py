@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.events.codec import HEADER_LENGTH, MARKER
+from eventflink.events.codec import HEADER_LENGTH
 from eventflink.events.inputs import DrillStep, ReportSnapshot
 from eventflink.events.log_events import (
     AnswersExpired,
@@ -21,7 +21,7 @@ from eventflink.events.log_events import (
     SnapshotConfirmed,
     SnapshotTaken,
 )
-from eventflink.events.schemas import fingerprint_of, load_envelope, load_released
+from eventflink.events.schemas import MARKER, fingerprint_of, load_envelope, load_released
 from eventflink.leadership.election import SingleMaster
 from eventflink.master.dispatcher import EVICTION_BATCH
 from eventflink.master.effects import DrillOrder, Effect, effects_of
