@@ -16,6 +16,7 @@ import faust
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
+from eventflink.entrypoint.fetch_pace import FetchPace
 from eventflink.events.topics import Topic, topic_name
 
 _logger = logging.getLogger(__name__)
@@ -26,14 +27,6 @@ OnRecord = Callable[[Topic, Any], Awaitable[None] | None]
 BUFFER_RECORDS = 16_384
 FETCH_BYTES = 4 * 1024 * 1024
 START_TIMEOUT_S = 60.0
-
-FETCH_WAIT_MS = 3
-"""How long a broker holds a fetch that finds nothing. aiokafka has one fetch under way per broker, and leaves out partitions whose
-records it still holds: with Faust's 1,500 ms, a record of the log waits that long behind a fetch of silent topics."""
-
-
-STANDBY_FETCH_WAIT_MS = 25
-"""The same for who does not lead: nobody waits for a standby, and each fetch that finds nothing costs it and the broker."""
 
 
 class _ReadCommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
@@ -51,10 +44,13 @@ class _ReadCommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
-        # Faust passes neither of the two on, and aiokafka reads them only when the consumer starts.
+        # Faust does not pass it on, and aiokafka reads it only when the consumer starts.
         consumer._isolation_level = "read_committed"  # noqa: SLF001
-        consumer._fetch_max_wait_ms = FETCH_WAIT_MS  # noqa: SLF001
         return consumer
+
+    async def on_start(self) -> None:
+        await super().on_start()
+        FetchPace(self._ensure_consumer()._fetcher, self.app.gathered_topic)  # noqa: SLF001
 
 
 class _ReadCommittedConsumer(driver.Consumer):  # type: ignore[misc]
@@ -77,6 +73,8 @@ class _ReadCommittedTransport(driver.Transport):  # type: ignore[misc]
 class _Application(faust.App):  # type: ignore[misc]
     next_offsets: dict[str, int]
     """By the topic's name in Kafka: where reading goes on."""
+    gathered_topic: str
+    """The name in Kafka of the topic whose records come often, and can wait for each other."""
 
     def _new_transport(self) -> Any:
         return _ReadCommittedTransport(self.conf.broker_consumer, self)
@@ -110,6 +108,7 @@ class FaustApplication:
             key_serializer="raw",
             value_serializer="raw",
         )
+        self._app.gathered_topic = topic_name(cluster_id, Topic.HEARTBEATS)
         self._app.next_offsets = {self._topics[topic]: offset for topic, offset in offsets.items()}
         for topic, name in self._topics.items():
             self._declare_agent(topic, name)
@@ -146,12 +145,6 @@ class FaustApplication:
         async with asyncio.timeout(START_TIMEOUT_S):
             while not wanted <= set(self._app.consumer.assignment()) or not self._app.flow_control.is_active():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)  # Faust signals neither of the two.
-
-    def wait_for_records(self, fetch_wait_ms: int) -> None:
-        """Have the broker hold fetches that find nothing for so long, from the next one on."""
-        consumer = self._app.consumer._thread._consumer  # noqa: SLF001 - aiokafka takes it only when a consumer is made
-        if consumer is not None and consumer._fetcher is not None:  # noqa: SLF001
-            consumer._fetcher._fetch_max_wait_ms = fetch_wait_ms  # noqa: SLF001
 
     def held_back(self) -> dict[Topic, int]:
         """Return how many offsets of each topic lie behind a client's open transaction, and are not read before it ends (P11)."""

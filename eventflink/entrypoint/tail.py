@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from eventflink.entrypoint.clocks import monotonic_ms
-from eventflink.entrypoint.faust_application import FETCH_WAIT_MS, STANDBY_FETCH_WAIT_MS, FaustApplication
+from eventflink.entrypoint.faust_application import FaustApplication
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.events.topics import INBOUND, Topic, topic_name
 from eventflink.leadership.fold import Fold
@@ -120,11 +120,6 @@ class Tail:
     def held_back(self) -> dict[Topic, int]:
         """Return how many records of which topics a client's open transaction holds back now (P11)."""
         return self._application.held_back() if self._application is not None else {}
-
-    def hurry(self, *, is_wanted: bool) -> None:
-        """Read at once whatever comes, or with a little patience."""
-        if self._application is not None:
-            self._application.wait_for_records(FETCH_WAIT_MS if is_wanted else STANDBY_FETCH_WAIT_MS)
 
     def pause(self, topic: Topic) -> None:
         """Stop reading a topic: its inbox is full."""

@@ -127,7 +127,6 @@ class Term:
         tail, participant = self._tail, self.participant
         self._stop_requested = stop.set
         tail.participant, tail.on_progress = participant, self._schedule
-        tail.hurry(is_wanted=False)
         tasks: list[asyncio.Task[None]] = []
         orderly = False
         try:
@@ -230,7 +229,6 @@ class Term:
         if role is self._role:
             return
         self._role = role
-        self._tail.hurry(is_wanted=role is not Role.STANDBY)
         if role is Role.LEADER:
             _logger.info("LeadershipGranted epoch=%d offset=%d", acceptance.epoch, self.participant.fold.last_offset)
         elif role is Role.CANDIDATE:

@@ -1,11 +1,14 @@
 """What a master reads with Faust, on a real broker: every record of a topic once and in order, also over a pause."""
 
 import asyncio
+import time
 from typing import Any
 
+from aiokafka.protocol.fetch import FetchRequest
 from confluent_kafka import Producer
 
 from eventflink.entrypoint.faust_application import FaustApplication
+from eventflink.entrypoint.fetch_pace import GATHERING_MS, PATIENT_WAIT_MS
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.administration import ensure_topics
 
@@ -85,3 +88,87 @@ def test_a_paused_topic_is_not_read_on_until_it_is_resumed(bootstrap: str, clust
         assert reading.read == list(range(20))
 
     asyncio.run(scenario())
+
+
+class _CountedReading:
+    """One application that reads a log and beats, with what it asks the broker for."""
+
+    def __init__(self, bootstrap: str, cluster_id: str) -> None:
+        self.read: dict[Topic, int] = {Topic.LOG: 0, Topic.HEARTBEATS: 0}
+        self.fetches: list[set[str]] = []
+        self.application = FaustApplication(bootstrap, cluster_id, f"{cluster_id}-reader", dict.fromkeys(self.read, 0), self._on_record)
+
+    def _on_record(self, topic: Topic, _message: Any) -> None:
+        self.read[topic] += 1
+
+    async def start(self) -> None:
+        await self.application.start()
+        client = self.application._app.consumer._thread._consumer._client
+        send = client.send
+
+        async def counted(node_id: Any, request: Any, **keywords: Any) -> Any:
+            if isinstance(request, FetchRequest):
+                self.fetches.append({topic for topic, _ in request.topics})
+            return await send(node_id, request, **keywords)
+
+        client.send = counted
+
+    async def wait_for(self, topic: Topic, count: int) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            while self.read[topic] < count:  # noqa: ASYNC110 - a record a millisecond is what is to be seen
+                await asyncio.sleep(0.001)
+
+
+def test_silent_topics_are_asked_for_seldom_and_what_comes_then_is_read_at_once(bootstrap: str, cluster_id: str) -> None:
+    """The broker holds a fetch that finds nothing, and ends it with the first record; no record waits for the end of a silent fetch."""
+    ensure_topics(bootstrap, cluster_id)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+
+    async def scenario() -> tuple[int, float]:
+        reading = _CountedReading(bootstrap, cluster_id)
+        await reading.start()
+        try:
+            await asyncio.sleep(QUIET_S)
+            reading.fetches.clear()
+            await asyncio.sleep(QUIET_S)
+            silent = len(reading.fetches)
+            began_s = time.monotonic()
+            for number in range(1, 101):
+                producer.produce(topic_name(cluster_id, Topic.LOG), b"record", partition=0)
+                producer.poll(0)
+                await reading.wait_for(Topic.LOG, number)
+            return silent, time.monotonic() - began_s
+        finally:
+            await reading.application.stop()
+
+    silent, passed_s = asyncio.run(scenario())
+    assert 0 < silent <= 2 * QUIET_S * 1000 / PATIENT_WAIT_MS
+    assert passed_s < 100 * PATIENT_WAIT_MS / 1000  # As long as it would take if each record came with the end of a wait.
+
+
+def test_beats_are_read_many_at_a_time_and_the_log_does_not_wait_for_them(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    beats = 1_000
+
+    async def scenario() -> tuple[list[set[str]], float]:
+        reading = _CountedReading(bootstrap, cluster_id)
+        await reading.start()
+        try:
+            began_s = time.monotonic()
+            for number in range(beats):  # A beat each millisecond, and a record of the log with every tenth.
+                producer.produce(topic_name(cluster_id, Topic.HEARTBEATS), b"beat", partition=0)
+                if number % 10 == 0:
+                    producer.produce(topic_name(cluster_id, Topic.LOG), b"record", partition=0)
+                producer.poll(0)
+                await asyncio.sleep(0.001)
+            await reading.wait_for(Topic.HEARTBEATS, beats)
+            await reading.wait_for(Topic.LOG, beats // 10)
+            return list(reading.fetches), time.monotonic() - began_s
+        finally:
+            await reading.application.stop()
+
+    fetches, passed_s = asyncio.run(scenario())
+    with_beats = [names for names in fetches if topic_name(cluster_id, Topic.HEARTBEATS) in names]
+    assert 0 < len(with_beats) <= passed_s * 1000 / GATHERING_MS + 1
+    assert len(fetches) > len(with_beats)  # The log is asked for in between.
