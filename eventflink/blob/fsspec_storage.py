@@ -27,8 +27,8 @@ _TIME_FIELDS: Final = ("mtime", "LastModified", "last_modified", "updated", "mod
 R = TypeVar("R")
 
 
-def check_url(url: str) -> None:
-    """Check that fsspec can serve a URL.
+def check_url(url: str, key: str = "blob.storage.directory") -> None:
+    """Check that fsspec can serve a URL; `key` is where it is configured.
 
     Raises:
         BlobStorageUnusable: it does not know the scheme, or the package for it is missing.
@@ -37,7 +37,7 @@ def check_url(url: str) -> None:
     try:
         fsspec.get_filesystem_class(url.partition("://")[0])
     except (ValueError, ImportError) as error:
-        raise BlobStorageUnusable(f"blob.storage.directory: '{url}' cannot be used: {error}") from error
+        raise BlobStorageUnusable(f"{key}: '{url}' cannot be used: {error}") from error
 
 
 def modified_of(information: Mapping[str, Any]) -> int | None:
@@ -197,7 +197,7 @@ class FsspecStorage:
                 raise
             except Exception as error:  # noqa: BLE001 - each file system has errors of its own, and some derive from nothing else
                 failure = error
-        raise BlobStorageFailed(f"the blob storage {self.location} could not {what}: {type(failure).__name__}: {failure}") from failure
+        raise BlobStorageFailed(f"the storage {self.location} could not {what}: {type(failure).__name__}: {failure}") from failure
 
 
 def _folder_of(path: str) -> str:

@@ -75,8 +75,8 @@ class Storage(Protocol):
         """Return the time by the clock that dates the files, in milliseconds; None: the storage does not date them."""
 
 
-def open_storage(location: str) -> Storage:
-    """Return the storage that a directory or an fsspec URL names; nothing is opened yet.
+def open_storage(location: str, key: str = "blob.storage.directory") -> Storage:
+    """Return the storage that a directory or an fsspec URL names; nothing is opened yet. `key` is where it is configured.
 
     Raises:
         BlobStorageUnusable: fsspec has nothing for this URL, or what it has is no storage that masters can share.
@@ -89,12 +89,10 @@ def open_storage(location: str) -> Storage:
     if not separator:
         return LocalStorage(Path(location))
     if _CHAIN.search(location):
-        raise BlobStorageUnusable(f"blob.storage.directory: '{location}' chains file systems: one URL is expected, without '::'")
+        raise BlobStorageUnusable(f"{key}: '{location}' chains file systems: one URL is expected, without '::'")
     if scheme in ("file", "local"):
         return LocalStorage(Path(unquote(rest)))
     if scheme == "memory":
-        raise BlobStorageUnusable(
-            f"blob.storage.directory: '{location}' is the memory of one process: no other master could serve its blobs after a failover"
-        )
-    check_url(location)
+        raise BlobStorageUnusable(f"{key}: '{location}' is the memory of one process: no other master could read it after a failover")
+    check_url(location, key)
     return FsspecStorage(location)

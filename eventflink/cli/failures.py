@@ -7,7 +7,7 @@ from eventflink.audit.errors import FilterInvalid, NothingKnown, QueryInvalid
 from eventflink.blob.errors import BlobError, BlobNotFound, BlobTooLarge, BlobUnavailable, InvalidBlobKey
 from eventflink.cli.child_processes import ChildDied
 from eventflink.cli.exit_codes import ExitCode
-from eventflink.gateways.errors import GatewayError, RequestRefused
+from eventflink.gateways.errors import ArchiveUnusable, GatewayError, RequestRefused
 from eventflink.jobs.archive import ArchiveError
 from eventflink.log.administration import AdministrationError, NotDurable, TopicMisconfigured
 from eventflink.log.embedded_broker import BrokerUnavailable
@@ -37,6 +37,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (NothingKnown, ExitCode.NEGATIVE),
     (RequestRefused, ExitCode.NEGATIVE),
     (BlobNotFound, ExitCode.NEGATIVE),
+    (ArchiveUnusable, ExitCode.NEGATIVE),
     (BlobUnavailable, ExitCode.UNREACHABLE),
     (GatewayError, ExitCode.UNREACHABLE),
     (BlobError, ExitCode.NEGATIVE),

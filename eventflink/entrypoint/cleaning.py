@@ -62,10 +62,13 @@ class Cleaner:
         self._working_path = working_path
         self._on_outcome = on_outcome
         self._waiting: dict[str, CleanUp] = {}
+        self._under_way: set[str] = set()
         self._wake = asyncio.Event()
 
     def submit(self, clean_up: CleanUp) -> None:
-        """Queue a clean-up; the queue holds each dirty job once, so the state bounds it."""
+        """Queue a clean-up that is not under way; the queue holds each dirty job once, so the state bounds it."""
+        if clean_up.job_id in self._under_way:
+            return  # It was sent again because its outcome is not known yet.
         self._waiting[clean_up.job_id] = clean_up
         self._wake.set()
 
@@ -76,7 +79,9 @@ class Cleaner:
             self._wake.clear()
             while self._waiting:
                 batch = [self._waiting.pop(job_id) for job_id in list(self._waiting)[:BATCH]]
+                self._under_way = {clean_up.job_id for clean_up in batch}
                 done, failed = await asyncio.to_thread(self._clean, batch)
+                self._under_way = set()
                 if done:
                     self._on_outcome(CleanupsCompleted(tuple(done)))
                 for failure in failed:

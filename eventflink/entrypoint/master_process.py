@@ -14,6 +14,7 @@ from collections.abc import Collection
 from confluent_kafka import KafkaException
 
 from eventflink.blob.errors import BlobError
+from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.server import BlobServer, BlobServerSettings
 from eventflink.blob.storage import open_storage
 from eventflink.blob.store import BlobStore
@@ -44,6 +45,7 @@ from eventflink.master.master import MasterSettings
 from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
+from eventflink.model.statuses import JobStoreType
 
 _logger = logging.getLogger(__name__)
 
@@ -76,6 +78,9 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         fail_unfulfillable_requests=configuration.fail_unfulfillable_requests,
         start_up_time_ms=configuration.slot_request_timeout_ms if configuration.start_up_time_ms < 0 else configuration.start_up_time_ms,
         job_store_capacity=configuration.job_store_capacity,
+        job_store_expiration_ms=configuration.job_store_expiration_ms,
+        job_store_cache_size=configuration.job_store_cache_size if configuration.job_store_type is JobStoreType.FILE else None,
+        archives=bool(configuration.archive_location),
         request_horizon=configuration.request_horizon,
         request_horizon_ms=configuration.request_horizon_ms,
         drills_allowed=configuration.drills_allowed,
@@ -96,6 +101,7 @@ class MasterProcess:
         election: ElectionService,
         rebound: Collection[str],
         observer: Observer,
+        archives: JobArchives | None,
     ) -> None:
         """Put the parts together; nothing is read yet."""
         self._configuration = configuration
@@ -104,6 +110,7 @@ class MasterProcess:
         self._rebound = rebound
         self._identity = identity
         self._observer = observer
+        self._archives = archives
         self._registry = SchemaRegistryClient(configuration.schema_registry_url)
         self._decoder = InboundDecoder(configuration.request_horizon_ms, self._registry.schema)
         self._poisoned: dict[tuple[str, int], str] = {}
@@ -163,6 +170,7 @@ class MasterProcess:
             self._decoder,
             self._poisoned,
             self._observer,
+            self._archives,
         ).run(stop)
 
     def _rebuild(self) -> Fold:
@@ -234,6 +242,22 @@ async def _open_blobs(configuration: Configuration) -> tuple[BlobStore, BlobServ
     return store, BlobServer(store, settings)
 
 
+def _open_archives(configuration: Configuration) -> JobArchives | None:
+    """Return the archives of ended jobs; None: there are none.
+
+    Raises:
+        MasterFailed: the directory is none that masters can share.
+
+    """
+    if not configuration.archive_location:
+        return None
+    try:
+        storage = open_storage(configuration.archive_location, "jobmanager.archive.fs.dir")
+    except BlobError as error:
+        raise MasterFailed(str(error)) from error
+    return JobArchives(storage, configuration.job_store_cache_size)
+
+
 async def _run(configuration: Configuration, bootstrap: str, rebound: Collection[str]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -241,6 +265,7 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
         loop.add_signal_handler(signum, stop.set)
     incarnation = uuid.uuid4().hex
     election = create_election(configuration, incarnation)
+    archives = _open_archives(configuration)
     store, server = await _open_blobs(configuration)
     try:
         port = await server.start()
@@ -253,7 +278,7 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
             raise MasterFailed(f"high-availability.type {configuration.high_availability}: {error}") from error
         identity = Identity(incarnation, f"{configuration.rpc_address}:{port}")
         work = LeadershipMetrics() if configuration.metrics_ports else None
-        process = MasterProcess(configuration, bootstrap, identity, election, rebound, work or Observer())
+        process = MasterProcess(configuration, bootstrap, identity, election, rebound, work or Observer(), archives)
         query_server = QueryServer(
             bootstrap,
             configuration.cluster_id,
@@ -261,6 +286,7 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
             configuration.query_bind_host,
             configuration.query_port,
             lambda: process.participant,
+            archives,
         )
         identity.query_address = f"{configuration.rpc_address}:{await query_server.start()}"
         metrics = None

@@ -14,8 +14,9 @@
 
 Every answer names the master, its role and epoch, and the offset of the last record of the log that it reflects (P4).
 `?min_offset=N` waits until the state has reached N; `?linearizable=true` first asks Kafka where the log ends (L4); `?timeout_ms=N` bounds
-the wait. Errors are JSON objects {"error": ...}. Views are computed in the event loop and are bounded; everything else happens in threads,
-and a digest in a child process. There is no authentication: bind it where only the cluster reaches it.
+the wait. A job that has left the memory is answered for from its archive, which the answer then names. Errors are JSON objects
+{"error": ...}. Views are computed in the event loop and are bounded; everything else happens in threads, and a digest in a child process.
+There is no authentication: bind it where only the cluster reaches it.
 """
 
 import asyncio
@@ -33,9 +34,12 @@ from typing import Any, Final
 from aiohttp import web
 from confluent_kafka import KafkaException
 
+from eventflink.blob.job_archives import JobArchives
+from eventflink.entrypoint.archive_reads import ArchiveReads
 from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
 from eventflink.entrypoint.query_parameters import DEFAULT_TIMEOUT_MS, Refusal, Wish, whole_number, wish_of
 from eventflink.leadership import queries
+from eventflink.leadership.archive_view import archived_exceptions, archived_job, archived_result, archived_status
 from eventflink.leadership.exceptions_view import MAX_EXCEPTIONS, exceptions_view
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
@@ -70,19 +74,42 @@ class _Reading:
     value: Any
     position: View
     role: str
+    archive: str = ""
+    """Where the archive is that it comes from; empty: it is the state's."""
+
+
+class _JobMissing(Refusal):
+    """The state does not hold the job; its archive may be there."""
+
+    def __init__(self, reading: _Reading, missing: JobNotFound) -> None:
+        """Keep what the state knows of it."""
+        super().__init__(404, str(missing), log_offset=reading.position["log_offset"])
+        self.reading = reading
+        self.missing = missing
 
 
 class QueryServer:
     """Serves the reads of one master process, over all its terms."""
 
     def __init__(
-        self, bootstrap: str, cluster_id: str, master_id: str, host: str, port: int, present: Callable[[], Participant | None]
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        master_id: str,
+        host: str,
+        port: int,
+        present: Callable[[], Participant | None],
+        archives: JobArchives | None = None,
     ) -> None:
-        """Prepare to serve on `host`:`port` (0: any free port); `present` returns the participant of the present term."""
+        """Prepare to serve on `host`:`port` (0: any free port); `present` returns the participant of the present term.
+
+        `archives` answers for jobs that have left the memory.
+        """
         self._master_id = master_id
         self._host = host
         self._port = port
         self._present = present
+        self._archives = ArchiveReads(archives)
         self._end_offset = EndOffset(bootstrap, cluster_id)
         self._runner: web.AppRunner | None = None
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="query")
@@ -138,6 +165,7 @@ class QueryServer:
         if self._child is not None and not self._child[1].done():
             with suppress(ProcessLookupError):
                 os.kill(self._child[0].process_id, signal.SIGKILL)
+        self._archives.close()
         for threads in (self._threads, self._kafka_thread, self._digest_thread):
             threads.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._end_offset.close)
@@ -168,6 +196,8 @@ class QueryServer:
 
     async def _respond(self, reading: _Reading, **fields: Any) -> web.Response:
         document = {"master_id": self._master_id, "role": reading.role, **fields}
+        if reading.archive:
+            document["archive"] = reading.archive
         for name in ("epoch", "log_offset"):
             document[name] = reading.position[name]
         # In a thread, which gives way to the event loop: a job may have ten thousand tasks.
@@ -190,13 +220,15 @@ class QueryServer:
 
     async def _job(self, request: web.Request) -> web.Response:
         job_id = request.match_info["job_id"]
-        reading = await self._read(wish_of(request), lambda fold: job_view(fold, job_id))
+        reading = await self._read_job(wish_of(request), lambda fold: job_view(fold, job_id), archived_job)
         return await self._respond(reading, job=reading.value)
 
     async def _exceptions(self, request: web.Request) -> web.Response:
         wish, job_id = wish_of(request, "limit"), request.match_info["job_id"]
         limit = whole_number(request, "limit", MAX_EXCEPTIONS, 1, MAX_EXCEPTIONS)
-        reading = await self._read(wish, lambda fold: exceptions_view(find_job(fold, job_id), limit))
+        reading = await self._read_job(
+            wish, lambda fold: exceptions_view(find_job(fold, job_id), limit), partial(archived_exceptions, limit=limit)
+        )
         return await self._respond(reading, **reading.value)
 
     async def _overview(self, request: web.Request) -> web.Response:
@@ -208,7 +240,8 @@ class QueryServer:
         return await self._respond(reading, **reading.value)
 
     async def _job_status(self, request: web.Request) -> web.Response:
-        reading = await self._read(wish_of(request), partial(queries.job_status, job_id=request.match_info["job_id"]))
+        compute = partial(queries.job_status, job_id=request.match_info["job_id"])
+        reading = await self._read_job(wish_of(request), compute, archived_status)
         return await self._respond(reading, job=reading.value)
 
     async def _job_result(self, request: web.Request) -> web.Response:
@@ -216,7 +249,7 @@ class QueryServer:
         wish = wish_of(request)
         compute = partial(queries.job_result, job_id=request.match_info["job_id"])
         deadline = asyncio.get_running_loop().time() + wish.timeout_s
-        reading = await self._read(wish, compute)
+        reading = await self._read_job(wish, compute, archived_result)
         if not reading.value["is_terminal"] and self._waiting_for_results >= MAX_WAITING_FOR_RESULTS:
             raise Refusal(503, f"{MAX_WAITING_FOR_RESULTS} wait for results already: ask again later")
         # Who waits here is no read under way: it must not keep others from theirs.
@@ -227,7 +260,8 @@ class QueryServer:
             while not reading.value["is_terminal"] and (left_s := deadline - asyncio.get_running_loop().time()) > 0:
                 await asyncio.sleep(min(pause_s, left_s))
                 pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
-                reading = await self._read(replace(wish, linearizable=False, timeout_s=DEFAULT_TIMEOUT_MS / 1000), compute)
+                again = replace(wish, linearizable=False, timeout_s=DEFAULT_TIMEOUT_MS / 1000)
+                reading = await self._read_job(again, compute, archived_result)
         finally:
             self._waiting_for_results -= 1
             self._under_way += 1
@@ -257,6 +291,14 @@ class QueryServer:
         return await self._respond(reading, digest=digest)
 
     # -- reading ---------------------------------------------------------------------------------------------------
+
+    async def _read_job(self, wish: Wish, compute: Callable[[Fold], Any], from_archive: Callable[[View], View]) -> _Reading:
+        """Read what the state says of a job, or else its archive."""
+        try:
+            return await self._read(wish, compute)
+        except _JobMissing as missing:
+            archive, location = await self._archives.find(missing.missing, missing.reading.position["log_offset"])
+            return replace(missing.reading, value=from_archive(archive), archive=location)
 
     async def _read(self, wish: Wish, compute: Callable[[Fold], Any], *, when_quiet: bool = False) -> _Reading:
         """Ask the present participant, and wait for its answer."""
@@ -302,7 +344,9 @@ class QueryServer:
             reading = await answer
         finally:
             read.is_cancelled = True
-        if isinstance(reading.value, JobNotFound | queries.TaskManagerNotFound):
+        if isinstance(reading.value, JobNotFound):
+            raise _JobMissing(reading, reading.value)
+        if isinstance(reading.value, queries.TaskManagerNotFound):
             raise Refusal(404, str(reading.value), log_offset=reading.position["log_offset"])
         if isinstance(reading.value, Exception):
             raise reading.value

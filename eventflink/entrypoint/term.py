@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from eventflink.blob.job_archives import JobArchives
+from eventflink.entrypoint.archiving import Archiver, NotingArchiver
 from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.drill_orders import obey
@@ -23,9 +25,10 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.leader import ApplyFailed, LeadershipEnded
 from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import Participant, ParticipantSettings
+from eventflink.leadership.reads import Read
 from eventflink.leadership.wires import AppendFailed
 from eventflink.log.producers import EffectProducer, LogAppender
-from eventflink.master.effects import CleanUp, DrillOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder
 from eventflink.master.inputs import MasterInput
 from eventflink.model.configuration import Configuration
 from eventflink.model.statuses import DrillStepType, Role
@@ -53,18 +56,24 @@ class KafkaWires:
     """What a participant does to the world, done with Kafka."""
 
     def __init__(self, appender: LogAppender, effects: EffectProducer, tail: Tail, on_fall: Callable[[DrillOrder], None]) -> None:
-        """Take the open connections; `on_clean_up` is set by the term."""
+        """Take the open connections; `on_clean_up` and `on_archive` are set by the term."""
         self.append = appender.append
         self.produce = effects.produce
         self.pause = tail.pause
         self.resume = tail.resume
         self.fall = on_fall
         self.on_clean_up: Callable[[CleanUp], None] | None = None
+        self.on_archive: Callable[[ArchiveJob], None] | None = None
 
     def clean_up(self, order: CleanUp) -> None:
         """Queue a clean-up."""
         if self.on_clean_up is not None:
             self.on_clean_up(order)
+
+    def archive(self, order: ArchiveJob) -> None:
+        """Queue an archive."""
+        if self.on_archive is not None:
+            self.on_archive(order)
 
 
 class Term:
@@ -82,6 +91,7 @@ class Term:
         decoder: InboundDecoder,
         poisoned: dict[tuple[str, int], str],
         observer: Observer,
+        archives: JobArchives | None = None,
     ) -> None:
         """Prepare a term that starts from `fold`; the tail reads already."""
         self._configuration = configuration
@@ -96,6 +106,9 @@ class Term:
         self._cleaner = cleaner(configuration.working_path, self._later)
         wires = KafkaWires(self._appender, effects, tail, self._fall)
         wires.on_clean_up = self._cleaner.submit
+        archiver = NotingArchiver if configuration.drills_rehearsal else Archiver
+        self._archiver = archiver(archives, self._ask, self._later)
+        wires.on_archive = self._archiver.submit
         self.participant = Participant(
             settings=_settings(configuration, identity),
             fold=fold,
@@ -131,7 +144,7 @@ class Term:
         orderly = False
         try:
             await asyncio.to_thread(self._appender.connect)
-            tasks = [asyncio.create_task(self._tick_forever()), asyncio.create_task(self._cleaner.run())]
+            tasks = [asyncio.create_task(work) for work in (self._tick_forever(), self._cleaner.run(), self._archiver.run())]
             stopping = asyncio.create_task(stop.wait())
             waiting: set[asyncio.Future[Any]] = {stopping, self._ended, *tasks}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -169,6 +182,9 @@ class Term:
     def _later(self, value: MasterInput) -> None:
         self.participant.later(value)
         self._schedule()
+
+    def _ask(self, read: Read) -> None:
+        self.participant.reads.ask(read)
 
     def _schedule(self) -> None:
         """Have a turn soon; several reasons make one turn."""

@@ -174,6 +174,33 @@ class JobEvicted:
 
 
 @dataclass(slots=True)
+class JobArchiveRequested:
+    """The archive of an ended job is to be written; until then the job stays in memory."""
+
+    job_id: str
+
+
+@dataclass(slots=True)
+class JobArchived:
+    """The archive of an ended job is written."""
+
+    job_id: str
+    location: str
+    digest: str
+    byte_count: int
+
+
+@dataclass(slots=True)
+class JobArchiveFailed:
+    """An archive could not be written; it is tried again, with limits."""
+
+    job_id: str
+    attempt: int
+    retry_at_ms: int
+    message: str
+
+
+@dataclass(slots=True)
 class JobIdsExpired:
     """The oldest ids of evicted jobs leave the state (P8)."""
 
@@ -540,4 +567,7 @@ LogEvent = (
     | SlotRequestUnfulfillable
     | TaskManagerBlocked
     | TaskManagerUnblocked
+    | JobArchiveRequested
+    | JobArchived
+    | JobArchiveFailed
 )

@@ -79,6 +79,10 @@ class JobNotTerminated(GatewayError):
     """The job has not ended within the time that the caller gave; it goes on."""
 
 
+class ArchiveUnusable(GatewayError):
+    """The job has left the memory of the masters, and its archive is damaged or gone: nobody can tell more of it."""
+
+
 class LogUnreadable(GatewayError):
     """The log cannot be followed: a record is missing, or is no decision."""
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import MasterPresence
 from eventflink.events.topics import Topic
-from eventflink.gateways.errors import GatewayError
+from eventflink.gateways.errors import ArchiveUnusable, GatewayError
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader
 
 DEFAULT_MASTER_TIMEOUT_S: Final = 3.0
@@ -35,6 +35,7 @@ MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 _OK: Final = 200
 _BAD_REQUEST: Final = 400
 _NOT_FOUND: Final = 404
+_GONE: Final = 410
 
 Parameters = Mapping[str, str | int | Sequence[str]]
 
@@ -147,6 +148,7 @@ def ask_master(
     Raises:
         NothingThere: what was asked for does not exist.
         QuestionInvalid: the path does not take these parameters.
+        ArchiveUnusable: the job has left the memory, and its archive is damaged or gone.
         MasterSilent: there is no answer, or none that can be used.
 
     """
@@ -192,6 +194,8 @@ def answer_of(query_address: str, status: int, body: bytes) -> dict[str, Any]:
         return answer
     if status == _NOT_FOUND and "log_offset" in answer:
         raise NothingThere(str(answer.get("error")))
+    if status == _GONE:
+        raise ArchiveUnusable(str(answer.get("error")))
     if status == _BAD_REQUEST:
         raise QuestionInvalid(f"{query_address}: {answer.get('error')}")
     raise MasterSilent(f"{query_address}: {status} {answer.get('error')}")
@@ -226,6 +230,7 @@ def ask_masters(
     Raises:
         NothingThere: what was asked for does not exist.
         QuestionInvalid: the path does not take these parameters.
+        ArchiveUnusable: the job has left the memory, and its archive is damaged or gone.
         NoMasterAnswered: there is no master, or none answered.
         ClusterUnreachable: Kafka does not answer.
         ClusterNotFound: Kafka holds no such cluster.

@@ -19,7 +19,7 @@ Parameters = dict[str, str | int | list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read from one master; gives its JSON object. Errors: MasterSilent, NothingThere, QuestionInvalid."""
+    """Read from one master; gives its JSON object. Errors: MasterSilent, NothingThere, QuestionInvalid, ArchiveUnusable."""
 
     query_address: str
     path: str

@@ -28,7 +28,7 @@ from eventflink.leadership.repetition import Repetition
 from eventflink.leadership.role import MasterRole, RoleSettings
 from eventflink.leadership.wires import Wires
 from eventflink.master.effects import unacknowledged
-from eventflink.master.inputs import BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel
+from eventflink.master.inputs import ArchiveFailed, BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import Role
 
@@ -205,7 +205,7 @@ class Participant:
     def later(self, value: MasterInput) -> None:
         """Take an internal input, such as the outcome of a clean-up; who does not lead needs none."""
         leader = self.leader
-        if leader is not None and (len(leader.timers) < MAX_TIMERS or not isinstance(value, CleanupFailed)):
+        if leader is not None and (len(leader.timers) < MAX_TIMERS or not isinstance(value, CleanupFailed | ArchiveFailed)):
             leader.timers.append(value)
 
     # -- turns -----------------------------------------------------------------------------------------------------
@@ -441,6 +441,8 @@ class Participant:
             leader.timers.append(RaiseFeatureLevel(level))
         for clean_up in master.due_clean_ups(log_now_ms):
             self.wires.clean_up(clean_up)
+        for archive in master.due_archives(log_now_ms):
+            self.wires.archive(archive)
 
     def _common_feature_level(self, now_ms: int) -> int:
         """Return the level that every master heard of in the last leases can read; nothing is said before all had time to be heard."""

@@ -9,7 +9,8 @@ from typing import Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.plain import View, iso_time
-from eventflink.leadership.views import JobNotFound
+from eventflink.leadership.views import not_in_memory
+from eventflink.master.dispatcher import ForgottenJob
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
 
@@ -25,14 +26,19 @@ def _job(fold: Fold, job_id: str) -> JobMaster:
     """Return a job by its whole id.
 
     Raises:
-        JobNotFound: there is none.
+        JobNotFound: there is none in memory.
 
     """
     job = fold.master.dispatcher.jobs.get(job_id)
     if job is None:
-        gone = " any more: it ended and was evicted from memory" if job_id in fold.master.dispatcher.forgotten else ""
-        raise JobNotFound(f"there is no job '{job_id}'{gone}")
+        raise not_in_memory(fold, job_id)
     return job
+
+
+def _forgotten(fold: Fold, job_id: str) -> ForgottenJob | None:
+    """Return what the state keeps of a job that has left the memory, if that is how it ended."""
+    forgotten = fold.master.dispatcher.forgotten.get(job_id)
+    return forgotten if forgotten is not None and forgotten.status is not None else None
 
 
 def overview(fold: Fold) -> View:
@@ -61,14 +67,16 @@ def job_statuses(fold: Fold) -> View:
 
 
 def job_status(fold: Fold, job_id: str) -> View:
-    """Return where a job stands, under which JobMaster; raises `JobNotFound`."""
+    """Return where a job stands, under which JobMaster, or how it ended long ago; raises `JobNotFound`."""
+    if (forgotten := _forgotten(fold, job_id)) is not None:
+        return {"job_id": job_id, "status": forgotten.status, "status_since": iso_time(forgotten.ended_at_ms), "job_master_id": ""}
     job = _job(fold, job_id)
     return {"job_id": job_id, "status": job.status, "status_since": iso_time(job.status_since_ms), "job_master_id": job.job_master_id}
 
 
 def job_result(fold: Fold, job_id: str) -> View:
-    """Return how a job ended, or that it has not (`is_terminal`); raises `JobNotFound`."""
-    job = _job(fold, job_id)
+    """Return how a job ended, also if it is no longer in memory, or that it has not (`is_terminal`); raises `JobNotFound`."""
+    job = _forgotten(fold, job_id) or _job(fold, job_id)
     is_terminal = job.status in TERMINAL_JOB_STATUSES
     cause = job.cause if is_terminal else None
     return {

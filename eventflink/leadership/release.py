@@ -13,7 +13,7 @@ from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.leader import Released
 from eventflink.leadership.wires import Wires
-from eventflink.master.effects import CleanUp, DeadLetterOrder, Deployment, DrillOrder, Reply
+from eventflink.master.effects import ArchiveJob, CleanUp, DeadLetterOrder, Deployment, DrillOrder, Reply
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class Releaser:
                     self._bury(effect, released.record)
                 case CleanUp():
                     self._wires.clean_up(effect)
+                case ArchiveJob():
+                    self._wires.archive(effect)
                 case DrillOrder():
                     self._wires.fall(effect)
 

@@ -22,7 +22,23 @@ MAX_SHOWN_EXCEPTIONS: Final = 3
 
 
 class JobNotFound(Exception):
-    """There is no such job, or more than one that the id could mean; the message says which."""
+    """There is no such job in memory, or more than one that the id could mean; the message says which."""
+
+    def __init__(self, message: str, job_id: str = "", archive_digest: str | None = None) -> None:
+        """Keep the whole id, where one is meant, and the digest of its archive; "": it has none, None: nothing is known of one."""
+        super().__init__(message)
+        self.job_id = job_id
+        self.archive_digest = archive_digest
+
+
+def not_in_memory(fold: Fold, job_id: str) -> JobNotFound:
+    """Return the error for a job that the state does not hold: it may have ended, and have an archive."""
+    forgotten = fold.master.dispatcher.forgotten.get(job_id)
+    if forgotten is None:
+        return JobNotFound(f"there is no job '{job_id}'", job_id)
+    archive = "" if forgotten.archive_digest else ", and it has no archive"
+    message = f"there is no job '{job_id}' any more: it ended and was evicted from memory{archive}"
+    return JobNotFound(message, job_id, forgotten.archive_digest)
 
 
 def find_job(fold: Fold, job_id: str) -> JobMaster:
@@ -40,8 +56,7 @@ def find_job(fold: Fold, job_id: str) -> JobMaster:
         return jobs[fitting[0]]
     if fitting:
         raise JobNotFound(f"'{job_id}' begins {len(fitting)} job ids: {', '.join(sorted(fitting)[:5])}")
-    gone = " any more: it ended and was evicted from memory" if job_id in fold.master.dispatcher.forgotten else ""
-    raise JobNotFound(f"there is no job '{job_id}'{gone}")
+    raise not_in_memory(fold, job_id)
 
 
 def job_row(job: JobMaster, now_ms: int) -> View:

@@ -29,7 +29,7 @@ from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.job_master import JobMaster
-from eventflink.model.attempts import AttemptId
+from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.job_graph import NEWER_STRATEGIES, RestartStrategy, older_strategy
 from eventflink.model.job_graph_document import graph_digest
@@ -39,6 +39,8 @@ EVICTION_BATCH = 256
 MAX_CLEANUP_ATTEMPTS = 8
 CLEANUP_BACKOFF_MS = 1_000
 MAX_PENDING_UPLOADS = 1_000
+MAX_KEPT_MESSAGE = 1_024
+"""Of the cause of an evicted job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,27 @@ class PendingUpload:
 
 @dataclass(slots=True)
 class ForgottenJob:
-    """What is left of an evicted job: enough not to run it a second time."""
+    """What is left of an evicted job: enough not to run it a second time, and to say how it ended."""
 
     graph_digest: str
     evicted_at_ms: int
+    status: JobStatus | None = None
+    """How it ended; None: it was evicted before that was kept."""
+    submitted_at_ms: int = 0
+    ended_at_ms: int = 0
+    cause: FailureCause | None = None
+    """Why it failed, without the stack trace."""
+    archive_digest: str = ""
+    """Of its archive; empty: it has none."""
+
+    @classmethod
+    def of(cls, job: JobMaster, at_ms: int, archive_digest: str) -> "ForgottenJob":
+        """Return what is kept of an ended job that leaves the memory."""
+        cause = job.cause if job.status is JobStatus.FAILED else None
+        if cause is not None:
+            message, root_message = cause.message[:MAX_KEPT_MESSAGE], cause.root_message[:MAX_KEPT_MESSAGE]
+            cause = FailureCause(cause.failure_type, message, None, cause.root_type, root_message)
+        return cls(job.graph_digest, at_ms, job.status, job.submitted_at_ms, job.ended_at_ms, cause, archive_digest)
 
 
 @dataclass(slots=True)
@@ -133,11 +152,14 @@ class Dispatcher:
 
     def decide_cancellation(self, command: CancelJob) -> list[LogEvent]:
         """Begin to cancel a job; one that is cancelled already is cancelled."""
-        job = self.jobs.get(command.job_id)
+        job, forgotten = self.jobs.get(command.job_id), self.forgotten.get(command.job_id)
+        status = job.status if job is not None else forgotten.status if forgotten is not None else None
+        if status in (JobStatus.FINISHED, JobStatus.FAILED):
+            return [_rejected(command, command.job_id, "JobTerminated", f"job '{command.job_id}' is {status} already")]
         if job is None:
+            if status is JobStatus.CANCELED:
+                return [RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=command.job_id)]
             return [self._unknown_job(command, command.job_id)]
-        if job.status in (JobStatus.FINISHED, JobStatus.FAILED):
-            return [_rejected(command, job.job_id, "JobTerminated", f"job '{job.job_id}' is {job.status} already")]
         accepted = RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=job.job_id)
         return [accepted] if job.status is JobStatus.CANCELED else [accepted, *job.decide_cancellation(command.actor)]
 
@@ -175,17 +197,11 @@ class Dispatcher:
     def decide_cleanup_failed(self, failed: CleanupFailed, now_ms: int) -> list[LogEvent]:
         """Try again later, with exponential back-off and a limit."""
         dirty = self.dirty.get(failed.job_id)
-        if dirty is None:
-            return []
+        if dirty is None or dirty.retry_at_ms > now_ms:
+            return []  # It was given up, or this is a second try that began before the first was noted.
         attempt = dirty.attempts + 1
         retry_at_ms = 0 if attempt >= MAX_CLEANUP_ATTEMPTS else now_ms + CLEANUP_BACKOFF_MS * 2**attempt
         return [JobCleanupFailed(failed.job_id, attempt, retry_at_ms, failed.message)]
-
-    def decide_eviction(self, capacity: int) -> list[LogEvent]:
-        """Let the oldest ended jobs beyond the store's capacity go, a batch at a time, once they are clean."""
-        excess = min(len(self.ended) - capacity, EVICTION_BATCH)
-        clean = [job_id for _, job_id in zip(range(max(excess, 0)), self.ended, strict=False) if job_id not in self.dirty]
-        return [JobEvicted(job_id) for job_id in clean]
 
     def decide_expiry(self, horizon: int, oldest_kept_ms: int) -> list[LogEvent]:
         """Let the oldest ids of evicted jobs beyond the horizon go."""
@@ -260,14 +276,15 @@ class Dispatcher:
         else:
             del self.dirty[event.job_id]
 
-    def apply_job_evicted(self, event: JobEvicted, at_ms: int) -> None:
-        """Forget all but the id."""
+    def apply_job_evicted(self, event: JobEvicted, at_ms: int, archive_digest: str, *, with_result: bool) -> None:
+        """Forget all but the id, and from `ELASTIC_LEVEL` on how it ended and what its archive is."""
         job = self.job(event.job_id)
         if event.job_id not in self.ended or event.job_id in self.dirty:
             raise IllegalTransition(f"job '{event.job_id}' is not ended and clean")
         del self.jobs[event.job_id]
         del self.ended[event.job_id]
-        self.forgotten[event.job_id] = ForgottenJob(job.graph_digest, at_ms)
+        forgotten = ForgottenJob.of(job, at_ms, archive_digest) if with_result else ForgottenJob(job.graph_digest, at_ms)
+        self.forgotten[event.job_id] = forgotten
 
     def apply_job_ids_expired(self, event: JobIdsExpired, _at: int) -> None:
         """Forget the oldest ids as well."""

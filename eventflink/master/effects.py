@@ -1,6 +1,6 @@
 """What the world is to be told once a decision is accepted, computed from its events and the state right after them.
 
-Effects are idempotent and may be sent again: `unacknowledged` returns every deployment, cancellation, upload and clean-up
+Effects are idempotent and may be sent again: `unacknowledged` returns every deployment, cancellation, upload, clean-up and archive
 that the state says nobody has confirmed yet, which a new leader sends first. Nothing here sends anything.
 """
 
@@ -21,6 +21,7 @@ from eventflink.events.effects import (
 from eventflink.events.log_events import (
     DrillStepOrdered,
     FileUploadRequested,
+    JobArchiveRequested,
     JobResultStored,
     LogEvent,
     RequestAccepted,
@@ -75,6 +76,13 @@ class CleanUp:
 
 
 @dataclass(slots=True)
+class ArchiveJob:
+    """The archive of an ended job is to be written; what goes into it is read from the accepted state then."""
+
+    job_id: str
+
+
+@dataclass(slots=True)
 class DrillOrder:
     """The leader is to fall, as a drill asked; a leader that comes after it is not."""
 
@@ -82,7 +90,7 @@ class DrillOrder:
     duration_ms: int
 
 
-Effect = Deployment | Reply | DeadLetterOrder | CleanUp | DrillOrder
+Effect = Deployment | Reply | DeadLetterOrder | CleanUp | ArchiveJob | DrillOrder
 
 
 def task_deployment(master: "Master", attempt: AttemptId) -> TaskDeployment:
@@ -187,6 +195,10 @@ def _job_result_stored(master: "Master", event: JobResultStored) -> Iterator[Eff
     yield clean_up(master, event.job_id)
 
 
+def _job_archive_requested(_master: "Master", event: JobArchiveRequested) -> Iterator[Effect]:
+    yield ArchiveJob(event.job_id)
+
+
 def _drill_step_ordered(_master: "Master", event: DrillStepOrdered) -> Iterator[Effect]:
     yield DrillOrder(event.step, event.duration_ms)
 
@@ -203,6 +215,7 @@ _EFFECTS: dict[type[Any], Callable[["Master", Any], Iterator[Effect]]] = {
     RequestRepeated: _request_repeated,
     FileUploadRequested: _file_upload_requested,
     JobResultStored: _job_result_stored,
+    JobArchiveRequested: _job_archive_requested,
     DrillStepOrdered: _drill_step_ordered,
 }
 
@@ -245,6 +258,9 @@ def unacknowledged(master: "Master") -> Iterator[Effect]:
     for job_id, dirty in master.dispatcher.dirty.items():
         if not dirty.retry_at_ms:
             yield clean_up(master, job_id)
+    for job_id, pending in master.job_store.pending.items():
+        if not pending.retry_at_ms:
+            yield ArchiveJob(job_id)
 
 
 def leader_changes(master: "Master", master_id: str) -> Iterator[Deployment]:

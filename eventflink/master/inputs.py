@@ -130,8 +130,33 @@ class CleanupFailed:
 
 
 @dataclass(slots=True)
+class WrittenArchive:
+    """The archive of one job, as it lies in the archive directory."""
+
+    job_id: str
+    location: str
+    digest: str
+    byte_count: int
+
+
+@dataclass(slots=True)
+class ArchivesWritten:
+    """The archives of these jobs are written."""
+
+    archives: tuple[WrittenArchive, ...]
+
+
+@dataclass(slots=True)
+class ArchiveFailed:
+    """The archive of a job could not be written."""
+
+    job_id: str
+    message: str
+
+
+@dataclass(slots=True)
 class EvictJobs:
-    """More ended jobs are retained than the store holds."""
+    """More ended jobs are retained than the store holds, or for longer than it holds them."""
 
 
 @dataclass(slots=True)
@@ -155,6 +180,8 @@ InternalInput = (
     | RestartsDue
     | CleanupsCompleted
     | CleanupFailed
+    | ArchivesWritten
+    | ArchiveFailed
     | EvictJobs
     | ExpireAnswers
 )

@@ -38,7 +38,7 @@ from eventflink.master import inputs as i
 from eventflink.master.blocklist import Blocklist
 from eventflink.master.canonical import digest_of, require
 from eventflink.master.dispatcher import Dispatcher, JobDefaults
-from eventflink.master.effects import CleanUp, clean_up
+from eventflink.master.effects import ArchiveJob, CleanUp, clean_up
 from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.failover import decide_failure, decide_refusal, decide_restarts, is_restart_due
@@ -46,6 +46,7 @@ from eventflink.master.fencing import FencedCommand, mismatch_of
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import MasterInput
 from eventflink.master.job_master import JobMaster
+from eventflink.master.job_store import JobStore, JobStoreRules
 from eventflink.master.requests import ALL_REPLY_PARTITIONS, NO_REPLY, Requests
 from eventflink.master.resource_manager import ResourceManager
 from eventflink.master.slot_failures import decide_slot_request_timeout, decide_unfulfillable_requests
@@ -53,7 +54,7 @@ from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_matching import decide_matches
 from eventflink.master.upkeep import Upkeep
 from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause
-from eventflink.model.features import SCHEDULING_LEVEL
+from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
@@ -78,12 +79,20 @@ class MasterSettings:
     start_up_time_ms: int = 300_000
     """For so long after a master became the leader no request is failed as unfulfillable."""
     job_store_capacity: int = 10_000
+    job_store_expiration_ms: int = 0
+    job_store_cache_size: int | None = None
+    archives: bool = False
     request_horizon: int = 1_000_000
     request_horizon_ms: int = 604_800_000
     drills_allowed: bool = False
     restart_strategy: RestartStrategy = field(default_factory=lambda: RestartStrategy(strategy_type=RestartStrategyType.NONE))
     failover_strategy: FailoverStrategy = FailoverStrategy.REGION
     exception_history_size: int = DEFAULT_HISTORY_SIZE
+
+    @property
+    def job_store(self) -> JobStoreRules:
+        """What is said of ended jobs."""
+        return JobStoreRules(self.job_store_capacity, self.job_store_expiration_ms, self.job_store_cache_size, self.archives)
 
 
 class Master:
@@ -96,6 +105,7 @@ class Master:
         "blocklist",
         "dispatcher",
         "follow_ups",
+        "job_store",
         "leader_id",
         "requests",
         "resource_manager",
@@ -113,6 +123,7 @@ class Master:
         self.requests = Requests()
         self.upkeep = Upkeep()
         self.dispatcher = Dispatcher(self.follow_ups)
+        self.job_store = JobStore()
         self.resource_manager = ResourceManager()
         self.blocklist = Blocklist()
         self.slot_manager = SlotManager(self.follow_ups)
@@ -163,7 +174,9 @@ class Master:
             i.RestartsDue: self._decide_restarts_due,
             i.CleanupsCompleted: lambda v, _: dispatcher.decide_cleaned_up(v),
             i.CleanupFailed: dispatcher.decide_cleanup_failed,
-            i.EvictJobs: lambda _v, _: dispatcher.decide_eviction(self.settings.job_store_capacity),
+            i.ArchivesWritten: lambda v, _: self.job_store.decide_archived(v),
+            i.ArchiveFailed: self.job_store.decide_archive_failed,
+            i.EvictJobs: self._decide_evict_jobs,
             i.ExpireAnswers: self._decide_expire_answers,
         }
 
@@ -330,7 +343,8 @@ class Master:
             case FollowUpType.CANCEL_TASKS:
                 return [decided, *self.dispatcher.jobs[subject].decide_task_cancellations()]
             case FollowUpType.COMPLETE_JOB:
-                return [decided, *self.dispatcher.jobs[subject].decide_completion(now_ms)]
+                archive = self.job_store.decide_archive(subject, self.settings.job_store, self.upkeep.feature_level)
+                return [decided, *self.dispatcher.jobs[subject].decide_completion(now_ms), *archive]
             case FollowUpType.FAIL_ALLOCATION:
                 return [decided, *self._decide_fail_allocation(subject, now_ms)]
             case FollowUpType.RESTART_TASKS:
@@ -346,6 +360,9 @@ class Master:
     def _decide_restarts_due(self, due: i.RestartsDue, now_ms: int) -> list[LogEvent]:
         job = self.dispatcher.jobs.get(due.job_id)
         return decide_restarts(job, now_ms) if job is not None else []
+
+    def _decide_evict_jobs(self, _value: i.EvictJobs, now_ms: int) -> list[LogEvent]:
+        return self.job_store.decide_eviction(self.dispatcher, self.settings.job_store, self.upkeep.feature_level, now_ms)
 
     def _decide_expire_answers(self, _value: i.ExpireAnswers, now_ms: int) -> list[LogEvent]:
         horizon = self._horizon(now_ms)
@@ -367,7 +384,7 @@ class Master:
             yield i.UnblockTaskManagers()
         for job_id in [j.job_id for j in self.dispatcher.restarting() if is_restart_due(j, now_ms)]:
             yield i.RestartsDue(job_id)
-        if len(self.dispatcher.ended) > self.settings.job_store_capacity:
+        if self.job_store.is_eviction_due(self.dispatcher, settings.job_store, self.upkeep.feature_level, now_ms):
             yield i.EvictJobs()
         horizon = self._horizon(now_ms)
         if self.requests.is_expired(*horizon) or self.dispatcher.is_expired(*horizon):
@@ -377,6 +394,10 @@ class Master:
         """Return the failed clean-ups whose back-off is over."""
         dirty = self.dispatcher.dirty
         return [clean_up(self, job_id) for job_id, job in dirty.items() if 0 < job.retry_at_ms <= now_ms]
+
+    def due_archives(self, now_ms: int) -> list[ArchiveJob]:
+        """Return the archives that could not be written at first, and whose back-off is over."""
+        return [ArchiveJob(job_id) for job_id in self.job_store.due(now_ms)]
 
     # -- apply ----------------------------------------------------------------------------------------------------
 
@@ -415,7 +436,10 @@ class Master:
             e.JobResultStored: dispatcher.apply_job_result_stored,
             e.JobCleanedUp: dispatcher.apply_job_cleaned_up,
             e.JobCleanupFailed: dispatcher.apply_job_cleanup_failed,
-            e.JobEvicted: dispatcher.apply_job_evicted,
+            e.JobEvicted: self._apply_job_evicted,
+            e.JobArchiveRequested: lambda event, _at: self.job_store.apply_archive_requested(event, dispatcher.ended),
+            e.JobArchived: self.job_store.apply_archived,
+            e.JobArchiveFailed: self.job_store.apply_archive_failed,
             e.JobIdsExpired: dispatcher.apply_job_ids_expired,
             e.TaskManagerRegistered: self._apply_task_manager_registered,
             e.TaskManagerReportReconciled: slot_manager.apply_report_reconciled,
@@ -467,6 +491,11 @@ class Master:
         self.blocklist.apply_task_manager_unblocked(event, at_ms)
         self.slot_manager.apply_blocked(event, at_ms)
 
+    def _apply_job_evicted(self, event: e.JobEvicted, at_ms: int) -> None:
+        digest = self.job_store.archive_of_leaving(event.job_id)
+        self.dispatcher.apply_job_evicted(event, at_ms, digest, with_result=self.upkeep.feature_level >= ELASTIC_LEVEL)
+        self.job_store.archived.pop(event.job_id, None)
+
     def _apply_follow_up_decided(self, event: e.FollowUpDecided, _at: int) -> None:
         self.follow_ups.apply_follow_up_decided(event.follow_up_type, event.subject)
 
@@ -507,6 +536,7 @@ class Master:
                 self.follow_ups,
                 self.requests,
                 self.dispatcher,
+                self.job_store,
                 self.resource_manager,
                 self.slot_manager,
                 self.blocklist,
@@ -525,6 +555,7 @@ class Master:
         self.resource_manager.validate()
         self.blocklist.validate()
         self.dispatcher.validate()
+        self.job_store.validate(self.dispatcher.ended)
         registered = {t: m.instance_id for t, m in self.resource_manager.task_managers.items()}
         with_slots = {t: s.instance_id for t, s in self.slot_manager.task_managers.items()}
         require(registered == with_slots, "ResourceManager and SlotManager know different TaskManagers")

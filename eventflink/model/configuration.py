@@ -34,7 +34,7 @@ from eventflink.model.job_graph import (
 from eventflink.model.metric_settings import MetricScope, read_ports, scope_labels
 from eventflink.model.port_range import parse_ports
 from eventflink.model.resources import ResourceProfile, parse_cpu_cores, parse_extended_resources, parse_memory_size, profile_of
-from eventflink.model.statuses import FailoverStrategy, RestartStrategyType
+from eventflink.model.statuses import FailoverStrategy, JobStoreType, RestartStrategyType
 
 
 class ConfigurationError(Exception):
@@ -126,6 +126,30 @@ class Configuration(BaseModel):
     )
     job_store_capacity: int = Field(
         10_000, alias="jobstore.max-capacity", ge=1, description="How many ended jobs the masters keep in memory."
+    )
+    job_store_type: JobStoreType = Field(
+        JobStoreType.MEMORY,
+        alias="jobstore.type",
+        description="Where ended jobs are: memory (of the masters), or file (in archives, of which the masters keep the newest in memory).",
+    )
+    job_store_expiration_ms: int = Field(
+        0,
+        alias="jobstore.expiration-time",
+        ge=0,
+        description="For how long an ended job stays in memory; 0: without an end. Milliseconds, where Flink counts seconds.",
+    )
+    job_store_cache_size: int = Field(
+        1000,
+        alias="jobstore.cache-size",
+        ge=0,
+        description="With jobstore.type file, how many archived jobs stay in memory; and how many archives a master that was asked for "
+        "them keeps. Jobs, where Flink counts bytes.",
+    )
+    archive_directory: str = Field(
+        "",
+        alias="jobmanager.archive.fs.dir",
+        description="Where the archives of ended jobs are written, below a folder named by cluster.id: a directory, or an fsspec URL "
+        "that all masters reach. Default: below data.directory with jobstore.type file, else nowhere.",
     )
     request_horizon: int = Field(
         1_000_000, alias="requests.horizon-entries", ge=1000, description="How many answers and job ids are remembered."
@@ -424,7 +448,7 @@ class Configuration(BaseModel):
         self.total_profile  # noqa: B018 - it raises
         return self
 
-    @field_validator("restart_strategy", "failover_strategy", mode="before")
+    @field_validator("restart_strategy", "failover_strategy", "job_store_type", mode="before")
     @classmethod
     def _read_strategy(cls, value: object) -> object:
         return value.upper().replace("-", "_") if isinstance(value, str) else value
@@ -575,6 +599,16 @@ class Configuration(BaseModel):
         directory = self.blob_directory
         if "://" not in directory:
             return str((Path(directory) if directory else self.data_path / "blobs").expanduser().absolute() / self.cluster_id)
+        return f"{directory.rstrip('/')}/{self.cluster_id}"
+
+    @property
+    def archive_location(self) -> str:
+        """Where this cluster's archives of ended jobs are: an absolute path, or an fsspec URL; empty: nowhere."""
+        directory = self.archive_directory
+        if not directory and self.job_store_type is JobStoreType.MEMORY:
+            return ""
+        if "://" not in directory:
+            return str((Path(directory) if directory else self.data_path / "archives").expanduser().absolute() / self.cluster_id)
         return f"{directory.rstrip('/')}/{self.cluster_id}"
 
     @property

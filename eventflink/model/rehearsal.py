@@ -1,4 +1,4 @@
-"""The two words by which a drill and the masters that rehearse in it know each other."""
+"""The words by which a drill and the masters that rehearse in it know each other."""
 
 from typing import Final
 
@@ -7,3 +7,6 @@ SCRATCH_MARK: Final = "-drill-"
 
 CLEAN_UP_NOTED: Final = "CleanUpNoted"
 """What a rehearsing master logs in the place of a clean-up."""
+
+ARCHIVE_NOTED: Final = "ArchiveNoted"
+"""What it logs in the place of an archive."""

@@ -108,6 +108,13 @@ class FailureReaction(UpperStrEnum):
     JOB_FAILURE = auto()
 
 
+class JobStoreType(UpperStrEnum):
+    """Where ended jobs are, as Flink's: in the memory of the masters, or in files."""
+
+    MEMORY = auto()
+    FILE = auto()
+
+
 class TaskFile(UpperStrEnum):
     """A file that a task attempt writes on the host of its TaskExecutor."""
 

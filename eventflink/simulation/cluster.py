@@ -54,6 +54,9 @@ class Cluster:
             evenly_spread_out_slots=resources.is_spread,
             start_up_time_ms=settings.start_up_time_ms,
             job_store_capacity=settings.job_store_capacity,
+            job_store_expiration_ms=8_000 if settings.seed % 5 == 1 else 0,
+            job_store_cache_size=1 if settings.seed % 4 == 2 else None,  # noqa: PLR2004 - a share of the seeds
+            archives=settings.seed % 2 == 0,
             request_horizon_ms=settings.request_horizon_ms,
             failover_strategy=FailoverStrategy.FULL if settings.seed % 3 == 1 else FailoverStrategy.REGION,
             exception_history_size=3,

@@ -15,7 +15,7 @@ from eventflink.events.effects import (
 )
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.events.topics import Topic
-from eventflink.master.effects import CleanUp
+from eventflink.master.effects import ArchiveJob, CleanUp
 from eventflink.model.attempts import AttemptId
 from eventflink.simulation.ledger import AcceptedAnswer
 from eventflink.simulation.observer import Observer
@@ -51,6 +51,11 @@ class EffectsCheck:
         """Judge the order to remove the data of a job."""
         if order.job_id not in self._observer.ledger.ended_jobs:
             raise ViolationFound(Invariant.EFFECT_OF_ACCEPTED, f"{who} removes the data of {order.job_id}, which has not ended")
+
+    def on_archive(self, who: str, order: ArchiveJob) -> None:
+        """Judge the order to write the archive of a job."""
+        if order.job_id not in self._observer.ledger.ended_jobs:
+            raise ViolationFound(Invariant.EFFECT_OF_ACCEPTED, f"{who} writes the archive of {order.job_id}, which has not ended")
 
     def _check_deployment(self, who: str, payload: DeploymentPayload, epoch: int, receiver: tuple[str, str]) -> None:
         self._transcript.note(who, f"releases {_name(payload)} to {'/'.join(receiver)} epoch={epoch}")

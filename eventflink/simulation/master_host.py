@@ -18,8 +18,8 @@ from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
 from eventflink.leadership.participant import Participant, ParticipantSettings
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.leadership.wires import AppendFailed
-from eventflink.master.effects import CleanUp, DrillOrder
-from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
+from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder
+from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupFailed, CleanupsCompleted, MasterInput, WrittenArchive
 from eventflink.master.master import MasterSettings
 from eventflink.model.statuses import Role
 from eventflink.simulation.broker import Broker, Link
@@ -39,7 +39,7 @@ _BACKOFF_MS: Final = 200
 _DEAF_MS: Final = 10_000
 _EFFECTS_TIMEOUT_MS: Final = 30_000
 _EXIT_MS: Final = 300
-_CLEAN_UP_FAILS: Final = 0.1
+_OUTSIDE_FAILS: Final = 0.1
 
 
 class TailFailed(Exception):
@@ -335,10 +335,25 @@ class MasterHost:
     def clean_up(self, order: CleanUp) -> None:
         """Remove the data of a job, most of the time with success."""
         self._check.on_clean_up(self.name, order)
-        participant = self.participant
+        outcome = CleanupFailed(order.job_id, "the file system is busy") if self._fails() else CleanupsCompleted((order.job_id,))
+        self._later(outcome)
+
+    def archive(self, order: ArchiveJob) -> None:
+        """Write the archive of a job, most of the time with success."""
+        self._check.on_archive(self.name, order)
+        outcome: MasterInput = ArchiveFailed(order.job_id, "the file system is busy")
+        if not self._fails():
+            outcome = ArchivesWritten((WrittenArchive(order.job_id, f"archives/{order.job_id}.json", f"of {order.job_id}", 1),))
+        self._later(outcome)
+
+    def _fails(self) -> bool:
+        """Tell whether a work outside fails. That is a fault, and faults come to an end."""
         is_over = self._broker.scheduler.now_us >= self._settings.active_ms * MILLISECOND
-        fails = self._rng.random() < _CLEAN_UP_FAILS and not is_over  # That is a fault, and faults come to an end.
-        outcome = CleanupFailed(order.job_id, "the file system is busy") if fails else CleanupsCompleted((order.job_id,))
+        return self._rng.random() < _OUTSIDE_FAILS and not is_over
+
+    def _later(self, outcome: MasterInput) -> None:
+        """Hand the outcome of a work outside back, if the same term still is."""
+        participant = self.participant
 
         def done() -> None:
             if participant is not None and participant is self.participant:

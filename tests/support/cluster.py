@@ -20,8 +20,16 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import Leader, Released
 from eventflink.leadership.role import MasterRole, RoleSettings
-from eventflink.master.effects import CleanUp, DeadLetterOrder, Deployment, Effect, Reply
-from eventflink.master.inputs import BindInputs, CleanupsCompleted, LoseInputs, MasterInput, RaiseFeatureLevel
+from eventflink.master.effects import ArchiveJob, CleanUp, DeadLetterOrder, Deployment, Effect, Reply
+from eventflink.master.inputs import (
+    ArchivesWritten,
+    BindInputs,
+    CleanupsCompleted,
+    LoseInputs,
+    MasterInput,
+    RaiseFeatureLevel,
+    WrittenArchive,
+)
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master, MasterSettings
 from eventflink.model.attempts import FailureCause, OutputLocation
@@ -265,7 +273,7 @@ class ScriptedCluster:
     def run(
         self, effects: list[Effect], end: Callable[[TaskDeployment], ExecutionState] = lambda _: ExecutionState.FINISHED
     ) -> list[Effect]:
-        """Have every deployment and cancellation among the effects, and those that follow, done; clean up; return all effects."""
+        """Do every deployment and cancellation among the effects, and those that follow; clean up, archive; return all effects."""
         done = list(effects)
         fresh = effects
         for _ in range(MAX_STEPS):
@@ -276,6 +284,7 @@ class ScriptedCluster:
                 if reports:
                     self.put(Topic.TASKMANAGERS, REPORTS.encode(reports))
             self.leader.timers.extend(CleanupsCompleted((e.job_id,)) for e in fresh if isinstance(e, CleanUp))
+            self.leader.timers.extend(archives_written(e.job_id) for e in fresh if isinstance(e, ArchiveJob))
             fresh = self.settle()
             done += fresh
         raise AssertionError("the TaskManagers do not come to rest")
@@ -323,6 +332,11 @@ def reports_of(deployment: Deployment, state: ExecutionState, cause: FailureCaus
         cause = FailureCause("ValueError", "no such column")
     offer = SlotOffer(deployment.task_manager_id, deployment.instance_id, payload.allocation_id)
     return [offer, state_report(deployment, state, cause)]
+
+
+def archives_written(*job_ids: str) -> ArchivesWritten:
+    """Return the outcome of archives that were written, each with a digest of its own."""
+    return ArchivesWritten(tuple([WrittenArchive(job_id, f"/archives/{job_id}.json", f"digest of {job_id}", 100) for job_id in job_ids]))
 
 
 def deployments(effects: Iterable[Effect]) -> list[Deployment]:

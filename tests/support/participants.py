@@ -22,7 +22,7 @@ from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
-from eventflink.master.effects import CleanUp, DrillOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder
 from eventflink.master.master import Master, MasterSettings
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import Role
@@ -68,6 +68,7 @@ class ListWires:
     is_cut: bool = False
     """Its appends reach nobody."""
     clean_ups: list[CleanUp] = field(default_factory=list)
+    archives: list[ArchiveJob] = field(default_factory=list)
     falls: list[DrillOrder] = field(default_factory=list)
     calls: list[tuple[str, str]] = field(default_factory=list)
 
@@ -84,6 +85,9 @@ class ListWires:
 
     def clean_up(self, order: CleanUp) -> None:
         self.clean_ups.append(order)
+
+    def archive(self, order: ArchiveJob) -> None:
+        self.archives.append(order)
 
     def fall(self, order: DrillOrder) -> None:
         self.falls.append(order)

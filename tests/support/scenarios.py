@@ -12,13 +12,13 @@ from eventflink.events.inputs import (
     TaskStateReport,
 )
 from eventflink.events.topics import Topic
-from eventflink.master.inputs import CleanupFailed, CleanupsCompleted, RaiseFeatureLevel
+from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RaiseFeatureLevel
 from eventflink.master.master import MasterSettings
 from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.statuses import DrillStepType, ExecutionState, FailoverStrategy
-from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, reports_of, vertex
+from tests.support.cluster import ScriptedCluster, archives_written, deployments, fixed_delay, graph, reports_of, vertex
 
 
 def snapshot(number: int, log_offset: int) -> ReportSnapshot:
@@ -47,7 +47,7 @@ def confirmation(report: ReportSnapshot, confirmed_by: str = "master-2") -> Conf
 
 def busy_cluster() -> ScriptedCluster:
     """Return a cluster with something in every store: jobs of every status, slots of every state, requests, uploads, snapshots."""
-    cluster = ScriptedCluster(MasterSettings(job_store_capacity=2, drills_allowed=True))
+    cluster = ScriptedCluster(MasterSettings(job_store_capacity=2, archives=True, drills_allowed=True))
     cluster.timer(RaiseFeatureLevel(FEATURE_LEVEL))
     cluster.register("tm1", slots=6)
     cluster.register("tm2", slots=2, profile=ResourceProfile(500, 512 << 20))
@@ -84,7 +84,7 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.submit(graph(vertex("a")), job_id="running", request_id="duplicate")
     cluster.submit(graph(vertex("a")), job_id="running", request_id="duplicate")
     cluster.say(SlotReport("tm1", "tm1-1", (), ()))
-    cluster.timer(CleanupFailed("dirty", "permission denied"))
+    cluster.timer(CleanupFailed("dirty", "permission denied"), ArchiveFailed("dirty", "no space left"))
     _fall_at_an_input(cluster)
     cluster.say(TaskManagerDeath("tm2", "tm2-1", "exit code 137"))
     cluster.register("tm2", slots=3, instance="2")
@@ -102,7 +102,7 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.send(snapshot(4, 5))
     cluster.send(confirmation(snapshot(3, 30), "master-3"))
     cluster.send(DrillStep(request_id="drill", drill_id="drill", step=DrillStepType.FREEZE, master_id="master-1", duration_ms=2_000))
-    cluster.timer(CleanupsCompleted(("dirty",)))
+    cluster.timer(CleanupsCompleted(("dirty",)), archives_written("dirty"))
     cluster.block("tm3", request_id="block unknown")
     cluster.register("tm3", slots=4, profile=ResourceProfile(extended_resources=(ExtendedResource("gpu", 1),)))
     cluster.submit(graph(vertex("a", 2, extended_resources={"gpu": 1}), vertex("b", extended_resources={"gpu": 9})), job_id="gpus")

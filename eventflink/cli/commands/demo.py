@@ -27,7 +27,7 @@ from eventflink.cli.failures import CommandFailed
 from eventflink.cli.job_waiting import exit_code_of, wait_for_end
 from eventflink.cli.local_cluster import LocalCluster
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.state import find_job, read_fold
+from eventflink.cli.state import read_fold
 from eventflink.cli.timeline import Timeline
 from eventflink.cli.waiting import Stopped, stop_on_signals
 from eventflink.events.topics import Topic, topic_name
@@ -36,6 +36,7 @@ from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.follow import LogFollower
 from eventflink.jobs.archive import build_archive
 from eventflink.jobs.result import read_result
+from eventflink.leadership.views import job_view
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.model.statuses import JobStatus
 
@@ -103,8 +104,8 @@ def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
     with LogFollower(cluster.bootstrap, session.cluster_id, fold.last_offset + 1, acceptance=fold.acceptance) as follower:
         progress = wait_for_end(session, job_id, follower, timeout_s=_TIMEOUT_S, quiet=as_json)
     say(progress.describe_result())
-    job = find_job(read_fold(cluster.bootstrap, session.cluster_id), job_id)
-    rows = read_result(locations_of(job, only_sink(job), "default"), _RESULT_ROWS) if job.status is JobStatus.FINISHED else None
+    job = job_view(read_fold(cluster.bootstrap, session.cluster_id), job_id)
+    rows = read_result(locations_of(job, only_sink(job), "default"), _RESULT_ROWS) if job["status"] == JobStatus.FINISHED else None
     if as_json:
         session.print_json({"job_id": job_id, "status": progress.status, "rows": rows.to_pylist() if rows is not None else None})
         return exit_code_of(progress.status)

@@ -1,5 +1,7 @@
 """`eventflink exceptions`: the failures of a job, what each of them led to, and those that came with it."""
 
+from functools import partial
+
 import click
 from rich.table import Table
 from rich.text import Text
@@ -9,6 +11,7 @@ from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.reads import exceptions_path
+from eventflink.leadership.archive_view import archived_exceptions
 from eventflink.leadership.exceptions_view import MAX_EXCEPTIONS, exceptions_view, reaction_of
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.plain import View
@@ -27,7 +30,7 @@ def exceptions(session: Session, job_id: str, limit: int, *, trace: bool, as_jso
     def compute(fold: Fold) -> View:
         return exceptions_view(find_job(fold, job_id), limit)
 
-    answer = ask_state(session, exceptions_path(job_id), {"limit": limit}, compute)
+    answer = ask_state(session, exceptions_path(job_id), {"limit": limit}, compute, partial(archived_exceptions, limit=limit))
     if as_json:
         session.print_json(answer)
     else:

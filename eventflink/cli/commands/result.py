@@ -5,12 +5,12 @@ import pyarrow as pa
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.cli.asking import ask_job
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.state import find_job, read_fold
 from eventflink.jobs.result import ResultUnreadable, read_result
-from eventflink.master.job_master import JobMaster
+from eventflink.leadership.plain import View
 from eventflink.model.statuses import JobStatus
 
 
@@ -23,9 +23,9 @@ from eventflink.model.statuses import JobStatus
 @pass_session
 def result(session: Session, job_id: str, vertex: str | None, output: str, limit: int, *, as_json: bool) -> int:
     """Show the rows that the job JOB_ID left."""
-    job = find_job(read_fold(session.bootstrap, session.cluster_id), job_id)
-    if job.status is not JobStatus.FINISHED:
-        raise CommandFailed(ExitCode.NEGATIVE, f"job {job.job_id} is {job.status}; only a finished job has a result")
+    job = ask_job(session, job_id)
+    if job["status"] != JobStatus.FINISHED:
+        raise CommandFailed(ExitCode.NEGATIVE, f"job {job['job_id']} is {job['status']}; only a finished job has a result")
     vertex = vertex or only_sink(job)
     try:
         table = read_result(locations_of(job, vertex, output), limit)
@@ -33,42 +33,42 @@ def result(session: Session, job_id: str, vertex: str | None, output: str, limit
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
     if as_json:
         session.print_json(
-            {"job_id": job.job_id, "vertex": vertex, "output": output, "columns": table.column_names, "rows": table.to_pylist()}
+            {"job_id": job["job_id"], "vertex": vertex, "output": output, "columns": table.column_names, "rows": table.to_pylist()}
         )
     else:
         session.out.print(draw_rows(table))
     return ExitCode.OK
 
 
-def only_sink(job: JobMaster) -> str:
-    """Return the one vertex whose output no other reads.
+def only_sink(job: View) -> str:
+    """Return the one vertex of a job's view whose output no other reads.
 
     Raises:
         CommandFailed: there are several; the message names them.
 
     """
-    graph = job.execution_graph
-    sinks = [vertex_id for vertex_id in graph.vertices if not graph.edges_from.get(vertex_id)]
+    read = {edge["source"] for edge in job["edges"]}
+    sinks = [vertex["vertex_id"] for vertex in job["vertices"] if vertex["vertex_id"] not in read]
     if len(sinks) > 1:
-        raise CommandFailed(ExitCode.USAGE, f"job {job.job_id} has several results; choose one with --vertex: {', '.join(sinks)}")
-    return sinks[0]
+        raise CommandFailed(ExitCode.USAGE, f"job {job['job_id']} has several results; choose one with --vertex: {', '.join(sinks)}")
+    only: str = sinks[0]
+    return only
 
 
-def locations_of(job: JobMaster, vertex_id: str, output: str) -> list[str]:
-    """Return where the subtasks of a vertex left an output, in their order.
+def locations_of(job: View, vertex_id: str, output: str) -> list[str]:
+    """Return where the subtasks of a vertex of a job's view left an output, in their order.
 
     Raises:
         CommandFailed: there is no such vertex or output.
 
     """
-    vertex = job.execution_graph.vertices.get(vertex_id)
-    if vertex is None:
-        known = ", ".join(job.execution_graph.vertices)
-        raise CommandFailed(ExitCode.USAGE, f"job {job.job_id} has no vertex '{vertex_id}'; it has {known}")
-    left = [o for subtask in vertex.subtasks for o in subtask.outputs]
-    found = [o.location.removeprefix("file://") for o in left if o.output == output]
+    vertices = {vertex["vertex_id"]: vertex for vertex in job["vertices"]}
+    if vertex_id not in vertices:
+        raise CommandFailed(ExitCode.USAGE, f"job {job['job_id']} has no vertex '{vertex_id}'; it has {', '.join(vertices)}")
+    left = [pair for subtask in vertices[vertex_id]["subtasks"] for pair in subtask["outputs"].items()]
+    found = [location.removeprefix("file://") for name, location in left if name == output]
     if not found:
-        others = ", ".join(sorted({o.output for o in left})) or "none"
+        others = ", ".join(sorted({name for name, _ in left})) or "none"
         raise CommandFailed(ExitCode.NEGATIVE, f"vertex '{vertex_id}' left no output '{output}' (it left: {others})")
     return found
 

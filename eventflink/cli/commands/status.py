@@ -1,20 +1,17 @@
 """`eventflink status`: one job with its tasks, or the cluster with its TaskManagers."""
 
-import urllib.parse
-
 import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.asking import ask_state
+from eventflink.cli.asking import ask_job, ask_state
 from eventflink.cli.commands.taskmanager import task_manager_table
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
 from eventflink.leadership.exceptions_view import reaction_of
-from eventflink.leadership.fold import Fold
 from eventflink.leadership.plain import View
-from eventflink.leadership.views import cluster_view, job_view
+from eventflink.leadership.views import cluster_view
 
 
 @click.command()
@@ -24,7 +21,7 @@ from eventflink.leadership.views import cluster_view, job_view
 def status(session: Session, job_id: str | None, *, as_json: bool) -> int:
     """Show the job JOB_ID (the beginning of its id is enough), or without one the whole cluster."""
     view = (
-        _ask_job(session, job_id) if job_id else ask_state(session, "/cluster", {}, lambda fold: {"cluster": cluster_view(fold)})["cluster"]
+        ask_job(session, job_id) if job_id else ask_state(session, "/cluster", {}, lambda fold: {"cluster": cluster_view(fold)})["cluster"]
     )
     if as_json:
         session.print_json(view)
@@ -33,14 +30,6 @@ def status(session: Session, job_id: str | None, *, as_json: bool) -> int:
     else:
         _print_cluster(session, view)
     return ExitCode.OK
-
-
-def _ask_job(session: Session, job_id: str) -> View:
-    def compute(fold: Fold) -> View:
-        return {"job": job_view(fold, job_id)}
-
-    answer = ask_state(session, f"/jobs/{urllib.parse.quote(job_id, safe='')}", {}, compute)
-    return {**answer["job"], "log_offset": answer["log_offset"]}
 
 
 def _print_job(session: Session, view: View) -> None:

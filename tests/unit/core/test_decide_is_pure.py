@@ -76,6 +76,8 @@ def _fitting() -> list[MasterInput]:
         i.RestartsDue("restarting"),
         i.CleanupsCompleted(("dirty",)),
         i.CleanupFailed("dirty", "no"),
+        i.ArchivesWritten((i.WrittenArchive("dirty", "/archives/dirty.json", "digest", 10),)),
+        i.ArchiveFailed("dirty", "no"),
         i.EvictJobs(),
         i.ExpireAnswers(),
     ]
@@ -152,5 +154,6 @@ def test_what_is_due_is_told_without_a_change() -> None:
         before = master.digest()
         due = list(master.due(LATER_MS, 0))
         master.due_clean_ups(LATER_MS)
+        master.due_archives(LATER_MS)
         assert master.digest() == before
         assert bool(due) == (state != "empty")

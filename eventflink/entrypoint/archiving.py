@@ -1,0 +1,162 @@
+"""Writing the archives of ended jobs: outside Kafka, in threads, each outcome handed back as an input.
+
+What goes into an archive is read from the accepted state when its turn comes, as any client reads it (P4), a bounded number of tasks at a
+time. Doing it twice is harmless. A job stays in memory until the log says that its archive is written, so nothing is lost by a fall.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from eventflink.blob.errors import BlobError
+from eventflink.blob.job_archives import ArchiveFile, JobArchives, render_archive
+from eventflink.leadership.archive_view import archive_view
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.plain import View
+from eventflink.leadership.reads import Answered, Read, ReadRefused
+from eventflink.master.effects import ArchiveJob
+from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, MasterInput, WrittenArchive
+from eventflink.model.rehearsal import ARCHIVE_NOTED
+
+_logger = logging.getLogger(__name__)
+
+BATCH: Final = 64
+MAX_TASKS: Final = 2_000
+"""Of the jobs whose archives are put together at once: for so long the event loop does nothing else."""
+
+WRITERS: Final = 4
+READ_TIMEOUT_S: Final = 30.0
+WRITE_TIMEOUT_S: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Collected:
+    """The archives that were put together at once, and how many of the jobs were looked at."""
+
+    archives: list[View]
+    taken: int
+
+
+class Archiver:
+    """Writes the archives of a term."""
+
+    def __init__(self, archives: JobArchives | None, ask: Callable[[Read], None], on_outcome: Callable[[MasterInput], None]) -> None:
+        """Take where archives go (None: this master has no place for them), how the state is read, and who takes the outcomes."""
+        self._archives = archives
+        self._ask = ask
+        self._on_outcome = on_outcome
+        self._waiting: dict[str, None] = {}
+        self._under_way: set[str] = set()
+        self._wake = asyncio.Event()
+        self._threads = ThreadPoolExecutor(max_workers=WRITERS, thread_name_prefix="archiver")
+
+    def submit(self, order: ArchiveJob) -> None:
+        """Queue an archive that is not under way; the queue holds each job once, so the state bounds it."""
+        if order.job_id in self._under_way:
+            return  # It was sent again because its outcome is not known yet.
+        self._waiting[order.job_id] = None
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._waiting:
+                    batch = [job_id for job_id, _ in zip(self._waiting, range(BATCH), strict=False)]
+                    self._under_way = set(batch)
+                    for job_id in batch:
+                        del self._waiting[job_id]
+                    await self._archive(batch)
+                    self._under_way = set()
+        finally:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _archive(self, batch: list[str]) -> None:
+        collected = await self._collect(batch)
+        if isinstance(collected, str):
+            outcomes: list[ArchiveFile | str] = [collected] * len(batch)
+            names = batch
+        else:
+            self._waiting = dict.fromkeys(batch[collected.taken :]) | self._waiting
+            names = [archive["job_id"] for archive in collected.archives]
+            outcomes = list(await asyncio.gather(*map(self._write, collected.archives)))
+        written = [
+            WrittenArchive(job_id, outcome.location, outcome.digest, outcome.byte_count)
+            for job_id, outcome in zip(names, outcomes, strict=True)
+            if isinstance(outcome, ArchiveFile)
+        ]
+        if written:
+            self._on_outcome(ArchivesWritten(tuple(written)))
+        for job_id, outcome in zip(names, outcomes, strict=True):
+            if isinstance(outcome, str):
+                _logger.warning("ArchiveFailed job=%s error=%s", job_id, outcome)
+                self._on_outcome(ArchiveFailed(job_id, outcome))
+
+    async def _collect(self, batch: list[str]) -> _Collected | str:
+        """Put the archives of the first of these jobs together; or return why that cannot be."""
+        if self._archives is None:
+            return "this master has no archive directory (jobmanager.archive.fs.dir)"
+        answer: asyncio.Future[Answered | ReadRefused] = asyncio.get_running_loop().create_future()
+
+        def deliver(found: Answered | ReadRefused) -> None:
+            if not answer.done():
+                answer.set_result(found)
+
+        read = Read(0, lambda fold: _collect(fold, batch), deliver)
+        self._ask(read)
+        try:
+            found = await asyncio.wait_for(answer, READ_TIMEOUT_S)
+        except TimeoutError:
+            return f"the state was not accepted within {READ_TIMEOUT_S:g} s"
+        finally:
+            read.is_cancelled = True
+        if isinstance(found, ReadRefused):
+            return str(found)
+        collected: _Collected = found.value
+        return collected
+
+    async def _write(self, archive: View) -> ArchiveFile | str:
+        """Write one archive in a thread; return why it could not be written otherwise."""
+        try:
+            return await asyncio.wait_for(
+                asyncio.get_running_loop().run_in_executor(self._threads, self._write_now, archive), WRITE_TIMEOUT_S
+            )
+        except TimeoutError:
+            return f"it was not written within {WRITE_TIMEOUT_S:g} s"
+        except (OSError, BlobError, ValueError) as error:
+            return str(error)
+
+    def _write_now(self, archive: View) -> ArchiveFile:
+        if self._archives is None:
+            raise ValueError("there is no archive directory")
+        return self._archives.write(archive)
+
+
+class NotingArchiver(Archiver):
+    """Only notes what it would write, and says that it is done: of a master that rehearses on a copy of another cluster's log."""
+
+    def _write_now(self, archive: View) -> ArchiveFile:
+        document, digest = render_archive(archive)
+        _logger.info("%s job=%s bytes=%d", ARCHIVE_NOTED, archive["job_id"], len(document))
+        return ArchiveFile("", digest, len(document))
+
+
+def _collect(fold: Fold, batch: list[str]) -> _Collected:
+    """Put together the archives of the first jobs that still wait for one, at least one of them, and a bounded number of tasks."""
+    collected = _Collected([], 0)
+    tasks = 0
+    for job_id in batch:
+        job = fold.master.dispatcher.jobs.get(job_id)
+        if job is not None and job_id in fold.master.job_store.pending:
+            count = sum(len(vertex.subtasks) for vertex in job.execution_graph.vertices.values())
+            if collected.archives and tasks + count > MAX_TASKS:
+                break
+            tasks += count
+            collected.archives.append(archive_view(fold, job_id))
+        collected.taken += 1
+    return collected

@@ -1,0 +1,54 @@
+"""The archived form of an ended job: what is written of it before it leaves the memory, and how that answers who asks later.
+
+An archive holds what the views of the job showed at its end, so that an answer is the same whether the job is still in memory or not. What
+`views.py` says of all views holds here as well; reading and writing is for others.
+"""
+
+from typing import Final
+
+from eventflink.leadership import queries
+from eventflink.leadership.exceptions_view import MAX_EXCEPTIONS, exceptions_view
+from eventflink.leadership.fold import Fold
+from eventflink.leadership.plain import View
+from eventflink.leadership.views import job_view
+
+_STANDING: Final = ("job_id", "status", "status_since", "job_master_id")
+
+
+def archive_view(fold: Fold, job_id: str) -> View:
+    """Return the archive of a job that has ended; raises `JobNotFound`."""
+    job = job_view(fold, job_id)
+    known = fold.master.dispatcher.jobs[job["job_id"]]
+    return {
+        "job_id": known.job_id,
+        "graph_digest": known.graph_digest,
+        "submitted_at_ms": known.submitted_at_ms,
+        "ended_at_ms": known.ended_at_ms,
+        "job": job,
+        "result": queries.job_result(fold, job_id),
+        "exceptions": exceptions_view(known, MAX_EXCEPTIONS),
+    }
+
+
+def archived_job(archive: View) -> View:
+    """Return what `job_view` showed."""
+    job: View = archive["job"]
+    return job
+
+
+def archived_status(archive: View) -> View:
+    """Return what `queries.job_status` said."""
+    return {name: archive["job"][name] for name in _STANDING}
+
+
+def archived_result(archive: View) -> View:
+    """Return what `queries.job_result` said."""
+    result: View = archive["result"]
+    return result
+
+
+def archived_exceptions(archive: View, limit: int) -> View:
+    """Return what `exceptions_view` showed, as many as are wanted now."""
+    view: View = archive["exceptions"]
+    shown = view["exceptions"][:limit]
+    return {**view, "exceptions": shown, "truncated": view["total"] > len(shown)}

@@ -1,0 +1,164 @@
+"""The store of the type file on a running cluster: ended jobs leave the memory for their archives, and are still there for who asks."""
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.main import run
+from eventflink.events.log_events import JobArchived, JobArchiveFailed, JobEvicted, JobResultStored, LogEvent
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.errors import ArchiveUnusable, DuplicateJobSubmission, JobTerminated, UnknownJob
+from eventflink.gateways.reads import ask_master, find_masters, request_job_exceptions
+from eventflink.log.administration import delete_topics
+from eventflink.model.statuses import JobStatus
+from tests.support.running_cluster import RunningCluster
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """A leader, a standby, a TaskExecutor; of ended jobs none stays in memory once its archive is written."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    directory = tmp_path_factory.mktemp("cluster")
+    keys = {"jobstore.type": "file", "jobstore.cache-size": 0, "jobmanager.archive.fs.dir": directory / "archives"}
+    running = RunningCluster(bootstrap, name, directory, **keys)
+    running.start_master("first")
+    running.start_task_executor("tm")
+    running.start_standby("second")
+    yield running
+    running.close()
+    delete_topics(bootstrap, name)
+
+
+@pytest.fixture
+def dispatcher(cluster: RunningCluster) -> Iterator[DispatcherGateway]:
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        yield gateway
+
+
+def archive_of(cluster: RunningCluster, job_id: str) -> Path:
+    return cluster.directory / "archives" / cluster.cluster_id / f"{job_id}.json"
+
+
+def end(cluster: RunningCluster, job_id: str, function: str = "print_words", **parameters: Any) -> None:
+    cluster.submit(cluster.graph({"id": "task", "python": f"user_tasks:{function}", "parameters": parameters}), job_id)
+
+
+def wait_until_evicted(cluster: RunningCluster, job_id: str) -> None:
+    cluster.wait_for(lambda fold: job_id in fold.master.dispatcher.forgotten, f"{job_id} evicted")
+
+
+def event_of(cluster: RunningCluster, job_id: str, kind: type[Any]) -> Any:
+    return next(event for event in cluster.events_of(job_id) if isinstance(event, kind))
+
+
+def test_an_evicted_job_is_answered_from_its_archive_by_any_master_and_to_the_command_line(
+    cluster: RunningCluster, dispatcher: DispatcherGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end(cluster, "failed", "fail", message="as wanted")
+    wait_until_evicted(cluster, "failed")
+    archived = event_of(cluster, "failed", JobArchived)
+    assert archived.location == str(archive_of(cluster, "failed"))
+    assert archived.byte_count == archive_of(cluster, "failed").stat().st_size
+    assert "failed" not in dispatcher.list_jobs()
+    job = dispatcher.request_job("failed")
+    assert (job.status, job.is_archived, job.vertices[0].subtasks[0].task_manager_id) == (JobStatus.FAILED, True, "tm")
+    assert job.cause is not None
+    assert "as wanted" in job.cause.message
+    assert job.cause.stack_trace is not None
+    assert dispatcher.request_job_status("failed") is JobStatus.FAILED
+    result = dispatcher.request_job_result("failed", timeout_s=10)
+    assert (result.status, result.cause.failure_type if result.cause else "") == (JobStatus.FAILED, "LookupError")
+    assert request_job_exceptions(cluster.bootstrap, cluster.cluster_id, "failed")["total"] == 1
+    masters = find_masters(cluster.bootstrap, cluster.cluster_id)
+    for master in {m.master_id: m for m in masters}.values():
+        answer = ask_master(master.presence.query_address, "/jobs/failed", {"min_offset": job.log_offset})
+        assert (answer["master_id"], answer["job"]["status"], answer["archive"]) == (master.master_id, "FAILED", archived.location)
+    assert {m.master_id for m in masters} == {"first", "second"}
+    assert [document["job_id"] for document in ask_command_line(cluster, capsys, "status", "failed")] == ["failed"]
+    assert [document["total"] for document in ask_command_line(cluster, capsys, "exceptions", "failed")] == [1]
+    assert not ask_command_line(cluster, capsys, "result", "failed", exit_code=ExitCode.NEGATIVE, error="job failed is FAILED; only a")
+
+
+def ask_command_line(
+    cluster: RunningCluster, capsys: pytest.CaptureFixture[str], *command: str, exit_code: int = 0, error: str = "", **keys: Any
+) -> list[dict[str, Any]]:
+    """Return what a command prints as JSON."""
+    options = [f"-D{key}={value}" for key, value in {**cluster.overrides, **keys}.items()]
+    assert run([*options, *command, "--json"]) == exit_code
+    said = capsys.readouterr()
+    assert error in said.err
+    return [json.loads(line) for line in said.out.splitlines()]
+
+
+def test_a_job_that_was_evicted_is_neither_run_again_nor_cancelled(cluster: RunningCluster, dispatcher: DispatcherGateway) -> None:
+    end(cluster, "once")
+    wait_until_evicted(cluster, "once")
+    with pytest.raises(DuplicateJobSubmission, match="it ended long ago"):
+        end(cluster, "once")
+    with pytest.raises(JobTerminated, match="FINISHED already"):
+        dispatcher.cancel_job("once")
+    with pytest.raises(UnknownJob):
+        dispatcher.request_job("never")
+
+
+def test_a_damaged_archive_is_never_served(
+    cluster: RunningCluster, dispatcher: DispatcherGateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end(cluster, "damaged")
+    wait_until_evicted(cluster, "damaged")
+    path = archive_of(cluster, "damaged")
+    path.write_bytes(path.read_bytes().replace(b"FINISHED", b"FAILED!!"))
+    with pytest.raises(ArchiveUnusable, match=f"the archive of job 'damaged' at {path} is damaged: its digest is"):
+        dispatcher.request_job("damaged")
+    assert dispatcher.request_job_status("damaged") is JobStatus.FINISHED, "the log knows that much"
+    assert not ask_command_line(cluster, capsys, "status", "damaged", exit_code=ExitCode.NEGATIVE, error="is damaged")
+
+
+def test_a_job_ends_though_its_archive_cannot_be_written_and_the_next_leader_writes_it(
+    cluster: RunningCluster, dispatcher: DispatcherGateway
+) -> None:
+    """The test runs as root, for whom no directory is unwritable: a file stands in its place."""
+    directory = archive_of(cluster, "x").parent
+    aside = cluster.directory / "aside"
+    shutil.move(directory, aside)
+    directory.write_text("no directory")
+    end(cluster, "blocked")
+    assert dispatcher.request_job_result("blocked", timeout_s=60).status is JobStatus.FINISHED
+    cluster.wait_for(lambda fold: fold.master.job_store.pending["blocked"].attempts >= 2, "tried again")
+    assert "blocked" in cluster.state().master.dispatcher.ended
+    leader = dispatcher.find_leader().master_id
+    cluster.kill(leader)
+    directory.unlink()
+    shutil.move(aside, directory)
+    wait_until_evicted(cluster, "blocked")
+    events: list[LogEvent] = [e for e in cluster.events_of("blocked") if isinstance(e, JobResultStored | JobArchiveFailed | JobArchived)]
+    assert isinstance(events[0], JobResultStored)
+    assert isinstance(events[-1], JobArchived)
+    failures = events[1:-1]
+    assert [e.attempt for e in failures if isinstance(e, JobArchiveFailed)] == list(range(1, len(failures) + 1))
+    archived_in = [d.epoch for _, d in cluster.decisions() if any(isinstance(e, JobArchived) and e.job_id == "blocked" for e in d.events)]
+    stored_in = [d.epoch for _, d in cluster.decisions() if any(isinstance(e, JobResultStored) and e.job_id == "blocked" for e in d.events)]
+    assert archived_in > stored_in
+    assert dispatcher.request_job("blocked").status is JobStatus.FINISHED
+    assert isinstance(event_of(cluster, "blocked", JobEvicted), JobEvicted)
+
+
+def test_without_any_master_the_command_line_reads_log_and_archive_itself(
+    cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    end(cluster, "read")
+    wait_until_evicted(cluster, "read")
+    for name in [name for name in cluster.processes if name in cluster.masters]:
+        assert cluster.stop(name) == 0
+    [job] = ask_command_line(cluster, capsys, "status", "read")
+    assert (job["status"], job["vertices"][0]["states"]) == ("FINISHED", {"FINISHED": 1})
+    moved = {"jobmanager.archive.fs.dir": tmp_path}
+    assert not ask_command_line(cluster, capsys, "status", "read", exit_code=ExitCode.NEGATIVE, error="no archive of job 'read'", **moved)

@@ -1,0 +1,245 @@
+"""A job that has left the memory is answered for by any master: from what the log keeps of it, and from its archive."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from eventflink.blob.job_archives import JobArchives
+from eventflink.blob.storage import open_storage
+from eventflink.entrypoint import archiving
+from eventflink.entrypoint.archiving import Archiver, NotingArchiver
+from eventflink.entrypoint.query_server import QueryServer
+from eventflink.gateways.errors import ArchiveUnusable
+from eventflink.gateways.reads import answer_of
+from eventflink.gateways.results import ExecutionGraphInfo, JobResult, read_as
+from eventflink.leadership.archive_view import archive_view
+from eventflink.leadership.queries import job_result, job_status
+from eventflink.leadership.reads import Answered, Read, ReadRefused
+from eventflink.leadership.views import job_view
+from eventflink.master.effects import ArchiveJob
+from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupsCompleted, MasterInput, WrittenArchive
+from eventflink.master.master import MasterSettings
+from eventflink.model.attempts import FailureCause
+from eventflink.model.statuses import ExecutionState, JobStatus
+from tests.support.cluster import ScriptedCluster, deployments, graph, vertex
+from tests.support.hand import NOWHERE, Hand
+
+FILE = MasterSettings(archives=True, job_store_cache_size=0)
+Get = Callable[..., Awaitable[dict[str, Any]]]
+
+
+def new_cluster(**settings: Any) -> ScriptedCluster:
+    cluster = ScriptedCluster(replace(FILE, **settings))
+    cluster.raise_feature_level()
+    cluster.register()
+    return cluster
+
+
+def fail(cluster: ScriptedCluster, job_id: str) -> None:
+    [deployment] = deployments(cluster.submit(graph(vertex("a")), job_id=job_id))
+    cluster.pass_time(7)
+    cluster.report(deployment, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", "Traceback"))
+
+
+def archive(cluster: ScriptedCluster, archives: JobArchives, job_id: str) -> None:
+    """Write the archive of a job, and let the job leave the memory."""
+    file = archives.write(archive_view(cluster.role.fold, job_id))
+    written = ArchivesWritten((WrittenArchive(job_id, file.location, file.digest, file.byte_count),))
+    cluster.timer(CleanupsCompleted((job_id,)), written)
+    cluster.pass_time(1)
+    assert job_id in cluster.master.dispatcher.forgotten
+
+
+def with_standby(log: list[bytes], archives: JobArchives | None, test: Callable[[Get], Awaitable[None]]) -> None:
+    """Ask a master that only followed the log."""
+    standby = Hand()
+    standby.follow(log)
+
+    async def run() -> None:
+        server = QueryServer(NOWHERE, "nobody", "m-2", "127.0.0.1", 0, lambda: standby.participant, archives)
+        port = await server.start()
+
+        async def get(path: str, status: int = 200) -> dict[str, Any]:
+            async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as response:
+                answer: dict[str, Any] = await response.json()
+                assert response.status == status, answer
+                return answer
+
+        try:
+            async with asyncio.timeout(30):
+                await test(get)
+        finally:
+            await server.stop()
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> JobArchives:
+    return JobArchives(open_storage(str(tmp_path / "archives")), 10)
+
+
+def test_an_evicted_job_is_shown_as_it_was_in_memory(archives: JobArchives) -> None:
+    cluster = new_cluster()
+    fail(cluster, "job")
+    before, result = job_view(cluster.role.fold, "job"), job_result(cluster.role.fold, "job")
+    standing = job_status(cluster.role.fold, "job")
+    archive(cluster, archives, "job")
+
+    async def test(get: Get) -> None:
+        answer = await get("/jobs/job")
+        assert answer["job"] == before
+        assert (answer["log_offset"], answer["archive"]) == (len(cluster.log) - 1, archives.location_of("job"))
+        job = read_as(ExecutionGraphInfo, {**answer["job"], "log_offset": answer["log_offset"]})
+        assert (job.status, job.is_archived) == (JobStatus.FAILED, True)
+        shown = await get("/jobs/job/exceptions?limit=1")
+        assert (shown["total"], len(shown["exceptions"]), shown["truncated"]) == (1, 1, False)
+        assert shown["exceptions"][0]["cause"]["stack_trace"] == "Traceback"
+        status = (await get("/jobs/job/status"))["job"]
+        assert (status["status"], status["status_since"]) == (standing["status"], standing["status_since"])
+        kept = (await get("/jobs/job/result"))["result"]
+        assert kept == {**result, "cause": {**result["cause"], "stack_trace": None}}
+        assert read_as(JobResult, {**kept, "log_offset": 1}).net_run_time_ms == 7
+
+    with_standby(cluster.log, archives, test)
+
+
+def test_status_and_result_need_no_archive(archives: JobArchives) -> None:
+    cluster = new_cluster(archives=False, job_store_cache_size=None, job_store_capacity=0)
+    cluster.run(cluster.submit(graph(vertex("a")), job_id="job"))
+    cluster.pass_time(1)
+
+    async def test(get: Get) -> None:
+        assert (await get("/jobs/job/status"))["job"]["status"] == "FINISHED"
+        assert (await get("/jobs/job/result"))["result"]["is_terminal"]
+        missing = await get("/jobs/job", 404)
+        assert missing["error"] == "there is no job 'job' any more: it ended and was evicted from memory, and it has no archive"
+
+    with_standby(cluster.log, archives, test)
+    with_standby(cluster.log, None, test)
+
+
+def test_a_damaged_archive_and_one_that_is_gone_are_never_served(archives: JobArchives, tmp_path: Path) -> None:
+    cluster = new_cluster()
+    fail(cluster, "job")
+    archive(cluster, archives, "job")
+    path = tmp_path / "archives" / "job.json"
+    document = path.read_text()
+
+    async def test(get: Get) -> None:
+        path.write_text(document.replace("KeyError", "NoError!"))
+        answer = await get("/jobs/job", 410)
+        assert answer["error"].startswith(f"the archive of job 'job' at {path} is damaged: its digest is ")
+        assert (answer["code"], answer["master_id"]) == ("ArchiveDamaged", "m-2")
+        with pytest.raises(ArchiveUnusable, match="is damaged"):
+            answer_of("m-2:1", 410, b'{"error": "the archive is damaged"}')
+        assert (await get("/jobs/job/result"))["result"]["status"] == "FAILED", "the log knows that much"
+        path.unlink()
+        gone = await get("/jobs/job/exceptions", 410)
+        assert gone["error"] == f"there is no archive of job 'job' at {path}, though it was written"
+        path.mkdir()
+        assert (await get("/jobs/job", 503))["error"].startswith("the archive of job 'job' cannot be read: ")
+
+    with_standby(cluster.log, archives, test)
+
+
+def test_a_master_without_the_directory_sends_to_another_one(archives: JobArchives) -> None:
+    cluster = new_cluster()
+    fail(cluster, "job")
+    archive(cluster, archives, "job")
+
+    async def test(get: Get) -> None:
+        assert "this master has no archive directory (jobmanager.archive.fs.dir)" in (await get("/jobs/job", 503))["error"]
+
+    with_standby(cluster.log, None, test)
+
+
+def test_an_archive_outlives_the_memory_of_the_job_s_id(archives: JobArchives) -> None:
+    cluster = new_cluster(request_horizon_ms=10_000)
+    fail(cluster, "job")
+    archive(cluster, archives, "job")
+    cluster.pass_time(10_001)
+    assert not cluster.master.dispatcher.forgotten
+
+    async def test(get: Get) -> None:
+        assert (await get("/jobs/job"))["job"]["status"] == "FAILED"
+        assert (await get("/jobs/job/status"))["job"]["status"] == "FAILED"
+        assert (await get("/jobs/job/result"))["result"]["cause"]["stack_trace"] == "Traceback"
+        for unknown in ("nobody", "job.json", "..%2Fjob"):
+            assert "there is no job" in (await get(f"/jobs/{unknown}", 404))["error"]
+
+    with_standby(cluster.log, archives, test)
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def run_archiver(
+    cluster: ScriptedCluster, archives: JobArchives | None, kind: type[Archiver] = Archiver, *, refuse: str = ""
+) -> list[MasterInput]:
+    """Have everything that waits for its archive archived; return the outcomes."""
+    outcomes: list[MasterInput] = []
+    is_done = asyncio.Event()
+    pending = list(cluster.master.job_store.pending)
+
+    def note(outcome: MasterInput) -> None:
+        outcomes.append(outcome)
+        if sum(len(o.archives) if isinstance(o, ArchivesWritten) else 1 for o in outcomes) >= len(pending):
+            is_done.set()
+
+    def ask(read: Read) -> None:
+        read.deliver(ReadRefused(refuse) if refuse else Answered(read.compute(cluster.role.fold), 0, 1, "LEADER"))
+
+    async def run() -> None:
+        archiver = kind(archives, ask, note)
+        task = asyncio.create_task(archiver.run())
+        for job_id in [*pending, "nobody", *pending]:
+            archiver.submit(ArchiveJob(job_id))
+        async with asyncio.timeout(30):
+            await is_done.wait()
+        task.cancel()
+
+    asyncio.run(run())
+    return outcomes
+
+
+def test_every_job_that_waits_is_archived_a_bounded_number_of_tasks_at_once(archives: JobArchives, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archiving, "MAX_TASKS", 2)
+    cluster = new_cluster()
+    names = [f"job-{number}" for number in range(5)]
+    for name in names:
+        fail(cluster, name)
+    outcomes = run_archiver(cluster, archives)
+    assert [len(o.archives) for o in outcomes if isinstance(o, ArchivesWritten)] == [2, 2, 1]
+    cluster.timer(*outcomes, CleanupsCompleted(tuple(names)))
+    cluster.pass_time(1)
+    assert list(cluster.master.dispatcher.forgotten) == names
+    for name in names:
+        assert archives.read(name, cluster.master.dispatcher.forgotten[name].archive_digest)["job"]["job_id"] == name
+
+
+def test_what_cannot_be_written_is_told_with_the_reason(tmp_path: Path) -> None:
+    cluster = new_cluster()
+    fail(cluster, "job")
+    (tmp_path / "file").write_text("no directory")
+    for archives, refuse, reason in (
+        (JobArchives(open_storage(str(tmp_path / "file" / "archives")), 1), "", "Not a directory"),
+        (None, "", "this master has no archive directory"),
+        (JobArchives(open_storage(str(tmp_path)), 1), "1000 reads wait already", "1000 reads wait already"),
+    ):
+        outcomes = run_archiver(cluster, archives, refuse=refuse)
+        assert {(type(o), o.job_id) for o in outcomes if isinstance(o, ArchiveFailed)} >= {(ArchiveFailed, "job")}
+        assert all(reason in o.message for o in outcomes if isinstance(o, ArchiveFailed))
+
+
+def test_a_rehearsal_writes_no_archive(archives: JobArchives, tmp_path: Path) -> None:
+    cluster = new_cluster()
+    fail(cluster, "job")
+    [outcome] = run_archiver(cluster, archives, NotingArchiver)
+    assert isinstance(outcome, ArchivesWritten)
+    assert not (tmp_path / "archives").exists()
