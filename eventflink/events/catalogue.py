@@ -79,6 +79,9 @@ COMPONENTS: Final = {
         "TaskManagerLost",
         "TaskManagerBlocked",
         "TaskManagerUnblocked",
+        "WorkerRequested",
+        "WorkerRequestFailed",
+        "TaskManagerReleased",
     ),
     "SlotManager": (
         "SlotRequested",
