@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from eventflink.cli.log_files import last_lines
 from eventflink.processes import die_with_parent
+from eventflink.processes.log_files import last_lines
 
 STOP_TIMEOUT_S: Final = 15.0
 

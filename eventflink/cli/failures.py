@@ -14,6 +14,7 @@ from eventflink.log.embedded_broker import BrokerUnavailable
 from eventflink.log.java import JavaMissing
 from eventflink.model.configuration import ConfigurationError
 from eventflink.model.job_graph_document import InvalidJobGraph
+from eventflink.processes.pid_files import PidFilesUnusable
 
 
 class CommandFailed(Exception):
@@ -47,6 +48,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (NotDurable, ExitCode.ENVIRONMENT),
     (ChildDied, ExitCode.ENVIRONMENT),
     (AdministrationError, ExitCode.UNREACHABLE),
+    (PidFilesUnusable, ExitCode.ENVIRONMENT),
 )
 
 _OF_THE_MACHINE: Final = frozenset(

@@ -82,6 +82,9 @@ COMPONENTS: Final = {
         "TaskManagerLost",
         "TaskManagerBlocked",
         "TaskManagerUnblocked",
+        "WorkerRequested",
+        "WorkerRequestFailed",
+        "TaskManagerReleased",
     ),
     "SlotManager": (
         "SlotRequested",

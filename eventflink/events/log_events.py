@@ -517,6 +517,33 @@ class TaskManagerUnblocked:
     actor: str
 
 
+@dataclass(slots=True)
+class WorkerRequested:
+    """The resource driver is asked for a worker: a TaskManager that registers under the worker's id."""
+
+    worker_id: str
+    slot_count: int
+    slot_profile: ResourceProfile | None = None
+
+
+@dataclass(slots=True)
+class WorkerRequestFailed:
+    """A worker that was asked for will not come: the driver says so, or its time to register is over."""
+
+    worker_id: str
+    reason: str
+    backoff_ms: int
+
+
+@dataclass(slots=True)
+class TaskManagerReleased:
+    """A TaskManager that the resource driver had started is given back: it was idle for long enough, and gets no more tasks."""
+
+    task_manager_id: str
+    instance_id: str
+    reason: str
+
+
 LogEvent = (
     LeadershipGranted
     | InputsBound
@@ -570,4 +597,7 @@ LogEvent = (
     | JobArchiveRequested
     | JobArchived
     | JobArchiveFailed
+    | WorkerRequested
+    | WorkerRequestFailed
+    | TaskManagerReleased
 )

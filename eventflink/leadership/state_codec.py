@@ -46,6 +46,7 @@ def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
     return {
         (Dispatcher, "follow_ups"): follow_ups,
         (SlotManager, "follow_ups"): follow_ups,
+        (SlotManager, "workers"): lambda _columns, count: [master.workers] * count,
         (SlotManager, "queues"): lambda columns, _: list(map(RequestQueues.of, columns["pending"])),
         (SlotManager, "totals"): lambda columns, _: list(map(totals_of, columns["task_managers"])),
         (JobMaster, "follow_ups"): follow_ups,

@@ -15,6 +15,7 @@ from eventflink.leadership.plain import View, iso_time
 from eventflink.master.execution_graph import ExecutionVertex, Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.slot_manager import SlotManager
+from eventflink.master.workers import Workers
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 
 MAX_SHOWN_EXCEPTIONS: Final = 3
@@ -151,6 +152,24 @@ def position_view(fold: Fold) -> View:
     }
 
 
+def _workers_view(workers: Workers) -> View:
+    """Return the workers that the resource driver was asked for and that have not registered, and how the last request failed."""
+    return {
+        "pending": [
+            {
+                "worker_id": worker_id,
+                "slots": worker.slot_count,
+                "slot_profile": str(worker.slot_profile) if worker.slot_profile is not None else None,
+                "requested_at": iso_time(worker.requested_at_ms),
+            }
+            for worker_id, worker in workers.pending.items()
+        ],
+        "registered": list(workers.registered),
+        "last_failure": workers.last_failure or None,
+        "retry_at": iso_time(workers.retry_at_ms),
+    }
+
+
 def cluster_view(fold: Fold) -> View:
     """Return the cluster as `status` shows it."""
     master = fold.master
@@ -161,7 +180,9 @@ def cluster_view(fold: Fold) -> View:
         "jobs_live": sum(job.status not in TERMINAL_JOB_STATUSES for job in jobs),
         "slots": master.slot_manager.get_number_registered_slots(),
         "slots_free": master.slot_manager.get_number_free_slots(),
+        "slots_pending": master.slot_manager.get_number_pending_task_manager_slots(),
         "slot_requests": master.slot_manager.get_number_pending_slot_requests(),
+        "workers": _workers_view(master.workers),
         "blocked": [
             {
                 "task_manager_id": task_manager_id,

@@ -29,13 +29,18 @@ from eventflink.events.log_events import (
     RequestRepeated,
     TaskCancellationRequested,
     TaskDeployed,
+    TaskManagerDisconnected,
     TaskManagerLost,
     TaskManagerRegistered,
     TaskManagerRegistrationRefused,
+    TaskManagerReleased,
     TaskManagerReportReconciled,
+    WorkerRequested,
+    WorkerRequestFailed,
 )
 from eventflink.master.requests import NO_REPLY
 from eventflink.model.attempts import AttemptId
+from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import DrillStepType, ExecutionState
 
 if TYPE_CHECKING:
@@ -90,7 +95,33 @@ class DrillOrder:
     duration_ms: int
 
 
-Effect = Deployment | Reply | DeadLetterOrder | CleanUp | ArchiveJob | DrillOrder
+@dataclass(frozen=True, slots=True)
+class RequestWorker:
+    """The resource driver is to start a worker, unless it has."""
+
+    worker_id: str
+    slot_count: int
+    slot_profile: ResourceProfile | None
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorker:
+    """The resource driver is to stop a worker, and to keep nothing of it."""
+
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersWanted:
+    """All workers that there are to be: what else the resource driver finds is an orphan, unless it was told of it meanwhile."""
+
+    pending: tuple[RequestWorker, ...]
+    registered: tuple[str, ...]
+
+
+WorkerOrder = RequestWorker | StopWorker | WorkersWanted
+
+Effect = Deployment | Reply | DeadLetterOrder | CleanUp | ArchiveJob | DrillOrder | WorkerOrder
 
 
 def task_deployment(master: "Master", attempt: AttemptId) -> TaskDeployment:
@@ -199,6 +230,31 @@ def _job_archive_requested(_master: "Master", event: JobArchiveRequested) -> Ite
     yield ArchiveJob(event.job_id)
 
 
+def _worker_requested(_master: "Master", event: WorkerRequested) -> Iterator[Effect]:
+    yield RequestWorker(event.worker_id, event.slot_count, event.slot_profile)
+
+
+def _worker_request_failed(_master: "Master", event: WorkerRequestFailed) -> Iterator[Effect]:
+    yield StopWorker(event.worker_id)
+
+
+def _task_manager_gone(master: "Master", event: TaskManagerReleased | TaskManagerDisconnected | TaskManagerLost) -> Iterator[Effect]:
+    if event.task_manager_id in master.workers.given_up:  # A worker that came back at once, as a new instance, goes on.
+        yield StopWorker(event.task_manager_id)
+
+
+def _task_manager_lost(master: "Master", event: TaskManagerLost) -> Iterator[Effect]:
+    yield from _instance_forgotten(master, event)
+    yield from _task_manager_gone(master, event)
+
+
+def workers_wanted(master: "Master") -> WorkersWanted:
+    """Return all workers of a state."""
+    workers = master.workers
+    pending = tuple([RequestWorker(worker_id, w.slot_count, w.slot_profile) for worker_id, w in workers.pending.items()])
+    return WorkersWanted(pending, tuple(workers.registered))
+
+
 def _drill_step_ordered(_master: "Master", event: DrillStepOrdered) -> Iterator[Effect]:
     yield DrillOrder(event.step, event.duration_ms)
 
@@ -207,7 +263,9 @@ _EFFECTS: dict[type[Any], Callable[["Master", Any], Iterator[Effect]]] = {
     TaskDeployed: _task_deployed,
     TaskCancellationRequested: _task_cancellation_requested,
     TaskManagerRegistered: _task_manager_registered,
-    TaskManagerLost: _instance_forgotten,
+    TaskManagerLost: _task_manager_lost,
+    TaskManagerDisconnected: _task_manager_gone,
+    TaskManagerReleased: _task_manager_gone,
     TaskManagerRegistrationRefused: _instance_forgotten,
     TaskManagerReportReconciled: _report_reconciled,
     RequestAccepted: _request_answered,
@@ -217,6 +275,8 @@ _EFFECTS: dict[type[Any], Callable[["Master", Any], Iterator[Effect]]] = {
     JobResultStored: _job_result_stored,
     JobArchiveRequested: _job_archive_requested,
     DrillStepOrdered: _drill_step_ordered,
+    WorkerRequested: _worker_requested,
+    WorkerRequestFailed: _worker_request_failed,
 }
 
 
@@ -239,8 +299,8 @@ def replies_of(events: Iterable[LogEvent]) -> list[Reply]:
     ]
 
 
-def unacknowledged(master: "Master") -> Iterator[Effect]:
-    """Yield everything that nobody has confirmed yet."""
+def _unacknowledged_tasks(master: "Master") -> Iterator[Deployment]:
+    """Yield the deployments and cancellations."""
     for allocation in master.slot_manager.allocations.values():
         if allocation.orphaned:
             continue
@@ -252,6 +312,11 @@ def unacknowledged(master: "Master") -> Iterator[Effect]:
         elif subtask.state is ExecutionState.CANCELING:
             cancellation = TaskCancellation(*attempt, reason=job.cancellation_reason)
             yield Deployment(allocation.task_manager_id, allocation.instance_id, cancellation)
+
+
+def unacknowledged(master: "Master") -> Iterator[Effect]:
+    """Yield everything that nobody has confirmed yet."""
+    yield from _unacknowledged_tasks(master)
     for request_id, upload in master.dispatcher.uploads.items():
         order = FileUploadOrder(request_id, *upload.attempt, file=upload.file)
         yield Deployment(upload.task_manager_id, upload.instance_id, order)
@@ -261,6 +326,8 @@ def unacknowledged(master: "Master") -> Iterator[Effect]:
     for job_id, pending in master.job_store.pending.items():
         if not pending.retry_at_ms:
             yield ArchiveJob(job_id)
+    if master.worker_settings is not None:
+        yield workers_wanted(master)
 
 
 def leader_changes(master: "Master", master_id: str) -> Iterator[Deployment]:

@@ -164,6 +164,29 @@ class ExpireAnswers:
     """Answers or job ids are beyond the horizon: there are too many of them, or they are too old."""
 
 
+@dataclass(slots=True)
+class RequestWorkers:
+    """Slot requests wait that workers of the resource driver could serve."""
+
+
+@dataclass(slots=True)
+class FailWorkerRequests:
+    """Workers did not register in time."""
+
+
+@dataclass(slots=True)
+class ReleaseTaskManagers:
+    """Workers have been idle for long enough."""
+
+
+@dataclass(slots=True)
+class WorkerTerminated:
+    """The resource driver could not start a worker, or its process has ended."""
+
+    worker_id: str
+    reason: str
+
+
 InternalInput = (
     UnreadableInput
     | InputTooOld
@@ -184,6 +207,10 @@ InternalInput = (
     | ArchiveFailed
     | EvictJobs
     | ExpireAnswers
+    | RequestWorkers
+    | FailWorkerRequests
+    | ReleaseTaskManagers
+    | WorkerTerminated
 )
 
 MasterInput = InternalInput | JobSubmission | Command | TaskManagerReport

@@ -53,9 +53,11 @@ from eventflink.master.slot_failures import decide_slot_request_timeout, decide_
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_matching import decide_matches
 from eventflink.master.upkeep import Upkeep
+from eventflink.master.workers import Workers, WorkerSettings
 from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause
 from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.resources import ResourceProfile, fits
 from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
     ExecutionState,
@@ -88,6 +90,8 @@ class MasterSettings:
     restart_strategy: RestartStrategy = field(default_factory=lambda: RestartStrategy(strategy_type=RestartStrategyType.NONE))
     failover_strategy: FailoverStrategy = FailoverStrategy.REGION
     exception_history_size: int = DEFAULT_HISTORY_SIZE
+    workers: WorkerSettings | None = None
+    """None: no resource driver starts TaskManagers."""
 
     @property
     def job_store(self) -> JobStoreRules:
@@ -112,6 +116,7 @@ class Master:
         "settings",
         "slot_manager",
         "upkeep",
+        "workers",
     )
 
     def __init__(self, settings: MasterSettings) -> None:
@@ -126,7 +131,8 @@ class Master:
         self.job_store = JobStore()
         self.resource_manager = ResourceManager()
         self.blocklist = Blocklist()
-        self.slot_manager = SlotManager(self.follow_ups)
+        self.workers = Workers()
+        self.slot_manager = SlotManager(self.follow_ups, workers=self.workers)
         self.blob_address = ""
         self._decide = self._decide_table()
         self._apply = self._apply_table()
@@ -142,6 +148,7 @@ class Master:
 
     def _decide_table(self) -> dict[type[Any], Callable[[Any, int], list[LogEvent]]]:
         dispatcher, resource_manager, requests = self.dispatcher, self.resource_manager, self.requests
+        workers = self.workers
         return {
             JobSubmission: self._decide_submission,
             CancelJob: self._decide_cancel_job,
@@ -151,7 +158,7 @@ class Master:
             DrillStep: lambda v, _: self._repeated(v) or self.upkeep.decide_drill_step(v, allowed=self.settings.drills_allowed),
             BlockTaskManager: self._decide_block_task_manager,
             UnblockTaskManager: self._decide_unblock_task_manager,
-            TaskManagerRegistration: lambda v, _: resource_manager.decide_registration(v, self.upkeep.feature_level),
+            TaskManagerRegistration: self._decide_registration,
             SlotReport: self._decide_slot_report,
             SlotOffer: self._decide_slot_offer,
             SlotOfferRefusal: self._decide_slot_offer_refusal,
@@ -178,6 +185,14 @@ class Master:
             i.ArchiveFailed: self.job_store.decide_archive_failed,
             i.EvictJobs: self._decide_evict_jobs,
             i.ExpireAnswers: self._decide_expire_answers,
+            i.RequestWorkers: lambda _v, now_ms: workers.decide_requests(
+                self.slot_manager, self.worker_settings, resource_manager.task_managers, now_ms
+            ),
+            i.FailWorkerRequests: lambda _v, now_ms: workers.decide_overdue(self.worker_settings, now_ms),
+            i.ReleaseTaskManagers: lambda _v, now_ms: workers.decide_releases(
+                self.slot_manager, resource_manager, self.worker_settings, now_ms
+            ),
+            i.WorkerTerminated: lambda v, now_ms: workers.decide_terminated(v, self.worker_settings, now_ms),
         }
 
     def _repeated(self, request: JobSubmission | Command) -> list[LogEvent] | None:
@@ -198,6 +213,22 @@ class Master:
             return None
         message = f"vertex '{asking[0]}' asks for resources; the feature level is {level}, and an older master could not read that"
         return [self._refuse(submission.request_id, submission.reply_partition, submission.job_id, "FeatureLevelTooLow", message)]
+
+    @property
+    def worker_settings(self) -> WorkerSettings | None:
+        """How workers are asked for; None: not at all, because there is no driver, or an older master could not read it in the log."""
+        return self.settings.workers if self.upkeep.feature_level >= ELASTIC_LEVEL else None
+
+    def may_come(self, profile: ResourceProfile | None) -> bool:
+        """Tell whether the resource driver can start what has room for a request."""
+        settings = self.worker_settings
+        return settings is not None and fits(settings.slot_profile, profile)
+
+    def _decide_registration(self, registration: TaskManagerRegistration, _now: int) -> list[LogEvent]:
+        ids = (registration.task_manager_id, registration.instance_id)
+        if (given_up := self.workers.given_up.get(registration.task_manager_id)) is not None:
+            return [e.TaskManagerRegistrationRefused(*ids, f"this worker was given up: {given_up}")]
+        return self.resource_manager.decide_registration(registration, self.upkeep.feature_level)
 
     def _decide_block_task_manager(self, command: BlockTaskManager, now_ms: int) -> list[LogEvent]:
         registered = command.task_manager_id in self.resource_manager.task_managers
@@ -378,8 +409,9 @@ class Master:
             yield i.SlotRequestTimeout()
         settings = self.settings
         is_started_up = settings.fail_unfulfillable_requests and now_ms - leading_since_ms >= settings.start_up_time_ms
-        if is_started_up and next(self.slot_manager.unfulfillable_requests(), None) is not None:
+        if is_started_up and next(self.slot_manager.unfulfillable_requests(self.may_come), None) is not None:
             yield i.FailUnfulfillableRequests()
+        yield from self.workers.due(self.slot_manager, self.worker_settings, now_ms)
         if self.blocklist.has_expired(now_ms):
             yield i.UnblockTaskManagers()
         for job_id in [j.job_id for j in self.dispatcher.restarting() if is_restart_due(j, now_ms)]:
@@ -472,6 +504,9 @@ class Master:
             e.SnapshotTaken: self.upkeep.apply_snapshot_taken,
             e.SnapshotConfirmed: self.upkeep.apply_snapshot_confirmed,
             e.DrillStepOrdered: self.upkeep.apply_drill_step_ordered,
+            e.WorkerRequested: self._apply_worker_requested,
+            e.WorkerRequestFailed: self._apply_worker_request_failed,
+            e.TaskManagerReleased: self._apply_task_manager_released,
         }
 
     def _apply_leadership_granted(self, event: e.LeadershipGranted, _at: int) -> None:
@@ -501,12 +536,29 @@ class Master:
 
     def _apply_task_manager_registered(self, event: e.TaskManagerRegistered, at_ms: int) -> None:
         self.resource_manager.apply_task_manager_registered(event, at_ms)
+        self.workers.apply_registered(event.task_manager_id)
         blocked = event.task_manager_id in self.blocklist.task_managers
         self.slot_manager.apply_task_manager_registered(event, at_ms, blocked=blocked)
 
-    def _apply_task_manager_gone(self, event: e.TaskManagerLost | e.TaskManagerDisconnected, at_ms: int) -> None:
+    def _apply_worker_requested(self, event: e.WorkerRequested, at_ms: int) -> None:
+        if event.worker_id in self.resource_manager.task_managers:
+            raise IllegalTransition(f"{event.worker_id} is a registered TaskManager")
+        self.workers.apply_worker_requested(event, at_ms)
+        self.slot_manager.reconsider()
+
+    def _apply_worker_request_failed(self, event: e.WorkerRequestFailed, at_ms: int) -> None:
+        self.workers.apply_worker_request_failed(event, at_ms)
+        self.slot_manager.reconsider()
+
+    def _apply_task_manager_released(self, event: e.TaskManagerReleased, at_ms: int) -> None:
+        self.workers.check_released(event)
+        self.slot_manager.check_released(event)
+        self._apply_task_manager_gone(event, at_ms)
+
+    def _apply_task_manager_gone(self, event: e.TaskManagerLost | e.TaskManagerDisconnected | e.TaskManagerReleased, at_ms: int) -> None:
         self.slot_manager.apply_task_manager_gone(event, at_ms)
         self.resource_manager.apply_task_manager_gone(event, at_ms)
+        self.workers.apply_gone(event.task_manager_id, f"{type(event).__name__}: {event.reason}")
         self.dispatcher.drop_uploads_of(event.instance_id)
 
     def _apply_slot_requested(self, event: e.SlotRequested, at_ms: int) -> None:
@@ -540,6 +592,7 @@ class Master:
                 self.resource_manager,
                 self.slot_manager,
                 self.blocklist,
+                self.workers,
             )
         )
 
@@ -554,6 +607,7 @@ class Master:
         self.slot_manager.validate()
         self.resource_manager.validate()
         self.blocklist.validate()
+        self.workers.validate(self.resource_manager.task_managers)
         self.dispatcher.validate()
         self.job_store.validate(self.dispatcher.ended)
         registered = {t: m.instance_id for t, m in self.resource_manager.task_managers.items()}

@@ -15,6 +15,7 @@ from eventflink.events.log_events import (
     TaskManagerLost,
     TaskManagerRegistered,
     TaskManagerRegistrationRefused,
+    TaskManagerReleased,
     TaskManagerReportReconciled,
 )
 from eventflink.master.canonical import require
@@ -118,7 +119,7 @@ class ResourceManager:
                 event.instance_id, event.host, event.process_id, event.slot_count, at_ms, event.begun_at_ms, event.slot_profile
             )
 
-    def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected, _at: int) -> None:
+    def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected | TaskManagerReleased, _at: int) -> None:
         """Forget the TaskManager; remember that this instance is over."""
         del self.task_managers[event.task_manager_id]
         self.gone_instances[event.instance_id] = f"{type(event).__name__}: {event.reason}"

@@ -34,7 +34,7 @@ def decide_unfulfillable_requests(master: "Master", now_ms: int) -> list[LogEven
     """Fail one request of each job that no slot can satisfy, a batch of jobs at a time."""
     events: list[LogEvent] = []
     slots = master.slot_manager
-    for _, allocation_id in zip(range(UNFULFILLABLE_BATCH), slots.unfulfillable_requests(), strict=False):
+    for _, allocation_id in zip(range(UNFULFILLABLE_BATCH), slots.unfulfillable_requests(master.may_come), strict=False):
         request = slots.pending[allocation_id]
         job, subtask = master.job_and_subtask(request.attempt)
         reason = f"no slot can satisfy the request: {slots.describe_wait(request.profile)}"

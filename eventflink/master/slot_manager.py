@@ -5,7 +5,7 @@ for what it asks; which request is next is in `slot_requests.py`, which slot it 
 and `slot_matching.py` decides on all of it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from eventflink.events.log_events import (
@@ -22,6 +22,7 @@ from eventflink.events.log_events import (
     TaskManagerDisconnected,
     TaskManagerLost,
     TaskManagerRegistered,
+    TaskManagerReleased,
     TaskManagerReportReconciled,
     TaskManagerUnblocked,
 )
@@ -32,6 +33,7 @@ from eventflink.master.free_slots import Levels, count_free
 from eventflink.master.slot_invariants import validate_slots
 from eventflink.master.slot_requests import Asked, RequestQueues, SlotRequest
 from eventflink.master.slots import Allocation, ProfileTotals, Slot, TaskManagerSlots, Totals
+from eventflink.master.workers import Workers
 from eventflink.model.attempts import AttemptId
 from eventflink.model.resources import ResourceProfile, fits
 from eventflink.model.statuses import (
@@ -63,6 +65,8 @@ class SlotManager:
     deferrals: Deferrals = field(default_factory=Deferrals)
     queues: RequestQueues = field(default_factory=RequestQueues, metadata=DERIVED)
     totals: Totals = field(default_factory=dict, metadata=DERIVED)
+    workers: Workers = field(default_factory=Workers, metadata=DERIVED)
+    """A part of the state of its own; here it says which slots were asked of the resource driver."""
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -84,13 +88,21 @@ class SlotManager:
             return (allocation_id, request) if now_ms - request.requested_at_ms >= timeout_ms else None
         return None
 
-    def unfulfillable_requests(self) -> Iterator[str]:
+    def pending_by_profile(self) -> Iterator[tuple[Asked, int]]:
+        """Yield how many requests wait, by what they ask for."""
+        for profile, queue in self.queues.queues.items():
+            yield profile, sum(map(len, queue.by_job.values()))
+
+    def unfulfillable_requests(self, may_come: Callable[[Asked], bool]) -> Iterator[str]:
         """Yield of each job one request, the oldest of its profile, that no registered slot can ever satisfy.
 
+        `may_come` tells whether a slot for a profile may still come: because a resource driver can start what has one.
         While no TaskManager is registered nothing is known of what the cluster has, and no request is unfulfillable.
         """
         found: set[str] = set()
         for profile in self.deferrals.profiles_deferred_for(SlotRequestDeferralReason.NO_FITTING_SLOT):
+            if may_come(profile):
+                continue
             for job_id in self.deferrals.jobs_of(profile):
                 if job_id not in found:
                     found.add(job_id)
@@ -98,8 +110,15 @@ class SlotManager:
 
     def describe_wait(self, profile: Asked) -> str:
         """Return `why_waiting` in words."""
+        reason = self._describe_reason(profile)
+        failure = self.workers.last_failure
+        return f"{reason}; the last request for a worker failed: {failure}" if failure else reason
+
+    def _describe_reason(self, profile: Asked) -> str:
         registered = self.get_number_registered_slots()
         match self.why_waiting(profile):
+            case SlotRequestDeferralReason.WORKER_REQUESTED:
+                return self.workers.describe_wait()
             case SlotRequestDeferralReason.NO_TASK_MANAGER:
                 return "no TaskManager is registered"
             case SlotRequestDeferralReason.NO_FITTING_SLOT:
@@ -114,6 +133,8 @@ class SlotManager:
     def why_waiting(self, profile: Asked) -> SlotRequestDeferralReason:
         """Return why a request for this profile waits when no free slot is given to it."""
         reasons = SlotRequestDeferralReason
+        if self.workers.is_awaited_for(profile):
+            return reasons.WORKER_REQUESTED
         if not self.task_managers:
             return reasons.NO_TASK_MANAGER
         fitting = [totals for offered, totals in self.totals.items() if fits(offered, profile)]
@@ -164,9 +185,13 @@ class SlotManager:
         """Return how many requests of a job for a profile wait."""
         return len(self.queues.waiting(job_id, profile))
 
+    def get_number_pending_task_manager_slots(self) -> int:
+        """Return how many slots were asked of the resource driver and have not registered."""
+        return self.workers.get_number_pending_task_manager_slots()
+
     # -- apply ----------------------------------------------------------------------------------------------------
 
-    def apply_task_manager_registered(self, event: TaskManagerRegistered, _at: int, *, blocked: bool) -> None:
+    def apply_task_manager_registered(self, event: TaskManagerRegistered, at_ms: int, *, blocked: bool) -> None:
         """Take the slots of a new instance; the older one was lost before. Registered again: nothing changes."""
         known = self.task_managers.get(event.task_manager_id)
         if known is not None:
@@ -175,14 +200,32 @@ class SlotManager:
             return
         indexes = range(event.slot_count)
         held = TaskManagerSlots(
-            event.instance_id, [Slot() for _ in indexes], dict.fromkeys(indexes), profile=event.slot_profile, blocked=blocked
+            event.instance_id,
+            [Slot() for _ in indexes],
+            dict.fromkeys(indexes),
+            profile=event.slot_profile,
+            blocked=blocked,
+            idle_since_ms=at_ms,
         )
         self.task_managers[event.task_manager_id] = held
         self.totals.setdefault(held.profile, ProfileTotals()).add(held)
         self._count_free(event.task_manager_id, held, 0, event.slot_count)
         self._reconsider()
 
-    def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected, _at: int) -> None:
+    def check_released(self, event: TaskManagerReleased) -> None:
+        """Raise `IllegalTransition` unless all slots of the instance are free."""
+        held = self.task_managers.get(event.task_manager_id)
+        if held is None or held.instance_id != event.instance_id:
+            raise IllegalTransition(f"{event.task_manager_id}: the instance {event.instance_id} is not registered")
+        if len(held.free) < len(held.slots):
+            taken = len(held.slots) - len(held.free)
+            raise IllegalTransition(f"{event.task_manager_id} is not idle: {taken} of its {len(held.slots)} slots are taken")
+
+    def reconsider(self) -> None:
+        """Look whether somebody waits for another reason now that other workers are asked for."""
+        self._reconsider()
+
+    def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected | TaskManagerReleased, _at: int) -> None:
         """Drop the slots of an instance; its allocations wait for their failure to be decided, one by one."""
         held = self.task_managers.get(event.task_manager_id)
         if held is None or held.instance_id != event.instance_id:
@@ -272,7 +315,7 @@ class SlotManager:
         check_transition(SLOT_TRANSITIONS, event.allocation_id, slot.state, SlotState.ALLOCATED)
         slot.state = SlotState.ALLOCATED
 
-    def apply_slot_released(self, event: SlotFreed | SlotOfferRejected, _at: int) -> None:
+    def apply_slot_released(self, event: SlotFreed | SlotOfferRejected, at_ms: int) -> None:
         """End an allocation: its slot, unless it went with its instance, is FREE again."""
         allocation = self.allocations.pop(event.allocation_id, None)
         if allocation is None:
@@ -285,6 +328,7 @@ class SlotManager:
         check_transition(SLOT_TRANSITIONS, event.allocation_id, slot.state, SlotState.FREE)
         slot.state, slot.allocation_id = SlotState.FREE, ""
         held.free[allocation.slot_index] = None
+        held.idle_since_ms = at_ms
         self.totals[held.profile].free += 1
         if held.blocked:
             self.totals[held.profile].blocked_free += 1

@@ -29,6 +29,8 @@ class TaskManagerSlots:
     profile: ResourceProfile | None = None
     """What each slot has; None: it was not said."""
     blocked: bool = False
+    idle_since_ms: int = 0
+    """Since when all slots have been free, if they are."""
 
 
 @dataclass(slots=True)

@@ -149,6 +149,7 @@ class SlotRequestDeferralReason(UpperStrEnum):
     NO_FITTING_SLOT = auto()
     NO_FREE_SLOT = auto()
     TASK_MANAGERS_BLOCKED = auto()
+    WORKER_REQUESTED = auto()
 
 
 class IllegalTransition(Exception):

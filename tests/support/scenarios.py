@@ -1,5 +1,7 @@
 """Rich states and logs: everything that a cluster can be in the middle of, made by the real leader."""
 
+from dataclasses import replace
+
 from eventflink.events.inputs import (
     ConfirmSnapshot,
     Disconnection,
@@ -12,8 +14,9 @@ from eventflink.events.inputs import (
     TaskStateReport,
 )
 from eventflink.events.topics import Topic
-from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RaiseFeatureLevel
+from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RaiseFeatureLevel, WorkerTerminated
 from eventflink.master.master import MasterSettings
+from eventflink.master.workers import WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ExtendedResource, ResourceProfile
@@ -120,6 +123,7 @@ def eventful_cluster() -> ScriptedCluster:
     [one] = deployments(cluster.submit(graph(vertex("a")), job_id="caused"))
     cluster.report(one, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", "Traceback"))
     cluster.pass_time(1)
+    _use_workers(cluster)
     return cluster
 
 
@@ -150,6 +154,23 @@ def restarting_cluster() -> ScriptedCluster:
     cluster.report(other, ExecutionState.RUNNING)
     cluster.report(one, ExecutionState.FAILED)
     return cluster
+
+
+def _use_workers(cluster: ScriptedCluster) -> None:
+    """Ask the resource driver for workers: one fails, one comes, works and is released, one is still awaited."""
+    profile = ResourceProfile(managed_bytes=1 << 30)
+    cluster.master.settings = replace(
+        cluster.master.settings, workers=WorkerSettings(slot_count=2, slot_profile=profile, max_slots=100, idle_timeout_ms=1_000)
+    )
+    effects = cluster.submit(graph(vertex("a", managed_memory="1g")), job_id="elastic")
+    cluster.pass_time(1)
+    cluster.timer(WorkerTerminated("worker-1", "exit code 1"))
+    cluster.pass_time(1)
+    effects += cluster.register("worker-2", slots=2, profile=profile)
+    cluster.run(effects)
+    cluster.pass_time(1_000)
+    cluster.submit(graph(vertex("a", managed_memory="1g")), job_id="awaiting")
+    cluster.pass_time(1)
 
 
 def _fall_at_an_input(cluster: ScriptedCluster) -> None:

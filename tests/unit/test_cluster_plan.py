@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from eventflink.cli.cluster import own_hosts
-from eventflink.cli.cluster.daemons import DaemonKind
 from eventflink.cli.cluster.host_files import MAX_LINES, read_masters, read_workers
 from eventflink.cli.cluster.plan import check_ids, plan_masters, plan_workers
 from eventflink.model.configuration import Configuration, ConfigurationError, build_configuration
+from eventflink.processes.pid_files import DaemonKind
 
 SHIPPED = Path(__file__).parents[2] / "conf"
 

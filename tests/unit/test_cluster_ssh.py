@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.cli.cluster.daemons import Action, Daemon, DaemonKind, HostReport, HostRequest
+from eventflink.cli.cluster.daemons import Action, Daemon, HostReport, HostRequest
 from eventflink.cli.cluster.ssh import HostUnreachable, ask_host, remote_command, ssh_command
 from eventflink.cli.session import Session
 from eventflink.model.configuration import ConfigurationError
+from eventflink.processes.pid_files import DaemonKind
 
 REQUEST = HostRequest(
     action=Action.STATUS, host="far", daemons=(Daemon(kind=DaemonKind.MASTER, daemon_id="master-far", host="far", query_port=8081),)

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from eventflink.cli.cluster import pid_files
-from eventflink.cli.cluster.daemons import Action, Daemon, DaemonKind, DaemonReport, DaemonState, HostRequest
+from eventflink.cli.cluster.daemons import Action, Daemon, DaemonReport, DaemonState, HostRequest
 from eventflink.cli.cluster.host_agent import HostAgent
-from eventflink.cli.cluster.pid_files import PidFile, PidFiles
-from eventflink.cli.cluster.process_identity import ProcessIdentity, identify, is_running, send_signal, up_since
-from eventflink.cli.failures import CommandFailed
-from eventflink.cli.log_files import last_lines, rotate
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import explain
 from eventflink.cli.session import Session
+from eventflink.processes import pid_files
+from eventflink.processes.identity import ProcessIdentity, identify, is_running, send_signal, up_since
+from eventflink.processes.log_files import last_lines, rotate
+from eventflink.processes.pid_files import DaemonKind, PidFile, PidFiles, PidFilesUnusable
 
 SLEEPS = "import time; print('ready', flush=True); time.sleep(60)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
@@ -165,8 +166,9 @@ def test_status_tells_what_runs_what_is_missing_and_what_is_too_much(tmp_path: P
 def test_two_starts_or_stops_exclude_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pid_files, "LOCK_TIMEOUT_S", 0.2)
     of, files = agent(tmp_path)
-    with files.locked(), pytest.raises(CommandFailed, match=r"another 'cluster start' or 'cluster stop' holds"):
+    with files.locked(), pytest.raises(PidFilesUnusable, match=r"another 'cluster start' or 'cluster stop' holds") as refused:
         stop(of)
+    assert explain(refused.value)[0] is ExitCode.ENVIRONMENT
     assert stop(of) == ()
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from eventflink.cli import broker_address
 from eventflink.cli.cluster import own_hosts
-from eventflink.cli.cluster.daemons import Action, Daemon, DaemonKind, DaemonReport, DaemonState, HostReport, HostRequest
+from eventflink.cli.cluster.daemons import Action, Daemon, DaemonReport, DaemonState, HostReport, HostRequest
 from eventflink.cli.cluster.host_agent import HostAgent
 from eventflink.cli.cluster.host_files import read_masters, read_workers
 from eventflink.cli.cluster.joining import SILENCE, ClusterLook, look
@@ -23,6 +23,7 @@ from eventflink.cli.configuration_directory import DIRECTORY_VARIABLE
 from eventflink.cli.failures import CommandFailed, explain
 from eventflink.cli.session import Session
 from eventflink.model.configuration import ConfigurationError
+from eventflink.processes.pid_files import DaemonKind
 
 HERE: Final = "localhost"
 MAX_AT_ONCE: Final = 32

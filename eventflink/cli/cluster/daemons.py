@@ -7,13 +7,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict
 
-
-class DaemonKind(StrEnum):
-    """What a daemon is; the value is its command."""
-
-    BROKER = "broker"
-    MASTER = "master"
-    TASK_EXECUTOR = "taskexecutor"
+from eventflink.processes.pid_files import DaemonKind
 
 
 class DaemonState(StrEnum):

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from eventflink.cli.cluster.daemons import Action, Daemon, DaemonKind, DaemonReport, DaemonState, HostReport, HostRequest
+from eventflink.cli.cluster.daemons import Action, Daemon, DaemonReport, DaemonState, HostReport, HostRequest
 from eventflink.cli.cluster.joining import JoinWatch
 from eventflink.cli.cluster.own_hosts import own_name
-from eventflink.cli.cluster.pid_files import PidFile, PidFiles, make_directory
-from eventflink.cli.cluster.process_identity import ProcessIdentity, identify, is_running, send_signal, up_since
-from eventflink.cli.log_files import last_lines, rotate
 from eventflink.cli.session import Session
+from eventflink.processes.identity import ProcessIdentity, identify, is_running, send_signal, up_since
+from eventflink.processes.log_files import last_lines, rotate
+from eventflink.processes.pid_files import DaemonKind, PidFile, PidFiles, make_directory
 
 _POLL_S: Final = 0.1
 _SETTLE_S: Final = 2.0
@@ -40,8 +40,8 @@ class HostAgent:
         """Do what is asked for.
 
         Raises:
-            CommandFailed: another start or stop is under way, or it is not known which Kafka is meant.
-            OSError: a pid file or a log cannot be written, or a program not be started.
+            CommandFailed: it is not known which Kafka is meant.
+            OSError: another start or stop is under way, a pid file or a log cannot be written, or a program not be started.
 
         """
         match request.action:

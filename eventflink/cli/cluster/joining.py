@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from eventflink.cli import broker_address
-from eventflink.cli.cluster.daemons import DaemonKind
-from eventflink.cli.cluster.pid_files import PidFile
 from eventflink.cli.session import Session
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.reads import ask_masters, listen_for_masters
+from eventflink.processes.pid_files import DaemonKind, PidFile
 
 SILENCE: Final = {
     DaemonKind.BROKER: "its address was not announced",

@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from eventflink.cli.cluster.daemons import Daemon, DaemonKind
+from eventflink.cli.cluster.daemons import Daemon
 from eventflink.cli.cluster.host_files import HostLine
 from eventflink.model.configuration import Configuration, ConfigurationError
 from eventflink.model.port_range import ports_of
+from eventflink.processes.pid_files import DaemonKind
 
 BROKER_ID: Final = "broker"
 _SECOND: Final = 2

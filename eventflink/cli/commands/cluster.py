@@ -9,11 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.cluster.coordinator import Coordinator, all_ended, all_up, with_look
-from eventflink.cli.cluster.daemons import DaemonKind, DaemonReport, DaemonState, HostRequest
+from eventflink.cli.cluster.daemons import DaemonReport, DaemonState, HostRequest
 from eventflink.cli.cluster.host_agent import HostAgent
 from eventflink.cli.cluster.joining import ClusterLook
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.session import Session, pass_session
+from eventflink.processes.pid_files import DaemonKind
 
 _NAMES = {DaemonKind.BROKER: "Kafka", DaemonKind.MASTER: "master", DaemonKind.TASK_EXECUTOR: "TaskExecutor"}
 _WORDS = {

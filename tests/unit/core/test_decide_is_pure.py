@@ -11,6 +11,7 @@ from eventflink.master import inputs as i
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.inputs import MasterInput
 from eventflink.master.master import Master, MasterSettings
+from eventflink.master.workers import WorkerSettings
 from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph_document import parse_job_graph
@@ -31,7 +32,9 @@ def _logs() -> dict[str, tuple[bytes, ...]]:
 
 
 def _master(state: str) -> Master:
-    return replay(_logs()[state], MasterSettings(job_store_capacity=1, request_horizon=2, slot_request_timeout_ms=1)).master
+    workers = WorkerSettings(slot_count=2, max_slots=100, idle_timeout_ms=1)
+    settings = MasterSettings(job_store_capacity=1, request_horizon=2, slot_request_timeout_ms=1, workers=workers)
+    return replay(_logs()[state], settings).master
 
 
 def _fitting() -> list[MasterInput]:
@@ -80,6 +83,10 @@ def _fitting() -> list[MasterInput]:
         i.ArchiveFailed("dirty", "no"),
         i.EvictJobs(),
         i.ExpireAnswers(),
+        i.RequestWorkers(),
+        i.FailWorkerRequests(),
+        i.ReleaseTaskManagers(),
+        i.WorkerTerminated("worker-3", "exit code 1"),
     ]
 
 

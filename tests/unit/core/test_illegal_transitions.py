@@ -167,6 +167,13 @@ MISFITS: list[LogEvent] = [
     e.SnapshotConfirmed("none", 20, "digest-20", "master-2"),
     e.SnapshotConfirmed("snapshot-1", 10, "digest-10", "master-3"),
     e.SnapshotConfirmed("snapshot-2", 20, "another digest", "master-2"),
+    *[e.WorkerRequested(name, 2) for name in ("worker-0", "worker-01", "worker-", "worker--1", "worker-²", "tm1", "")],
+    e.WorkerRequested("worker-1", 0),
+    e.WorkerRequested("worker-1", 1_025),
+    e.WorkerRequestFailed("worker-1", "reason", 0),
+    e.WorkerRequestFailed("tm1", "reason", 0),
+    e.TaskManagerReleased("tm1", "tm1-1", "reason"),
+    e.TaskManagerReleased("none", "none-1", "reason"),
 ]
 
 

@@ -10,32 +10,42 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from eventflink.cli.cluster.daemons import DaemonKind
-from eventflink.cli.cluster.process_identity import ProcessIdentity
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.processes.identity import ProcessIdentity
 
 LOCK_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.1
 _SUFFIX: Final = ".pid"
 
 
+class DaemonKind(StrEnum):
+    """What a daemon is; the value is its command."""
+
+    BROKER = "broker"
+    MASTER = "master"
+    TASK_EXECUTOR = "taskexecutor"
+
+
+class PidFilesUnusable(OSError):
+    """A directory of pid files or logs cannot be made, or somebody else holds it; the message says which."""
+
+
 def make_directory(directory: Path, key: str) -> None:
     """Make a directory that a key of the configuration names.
 
     Raises:
-        CommandFailed: it cannot be made; the message names the key.
+        PidFilesUnusable: it cannot be made; the message names the key.
 
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CommandFailed(ExitCode.ENVIRONMENT, f"{key}: {directory} cannot be made: {error.strerror or error}") from error
+        raise PidFilesUnusable(f"{key}: {directory} cannot be made: {error.strerror or error}") from error
 
 
 class PidFile(BaseModel):
@@ -106,8 +116,7 @@ class PidFiles:
         """Keep other starts and stops on this host out while the block runs.
 
         Raises:
-            CommandFailed: another one does not end, or the directory cannot be made.
-            OSError: the directory cannot be written to.
+            OSError: another one does not end, or the directory cannot be made or written to.
 
         """
         make_directory(self._directory, "env.pid.dir")
@@ -120,8 +129,8 @@ class PidFiles:
                     break
                 except BlockingIOError:
                     if time.monotonic() > deadline:
-                        raise CommandFailed(
-                            ExitCode.ENVIRONMENT, f"another 'cluster start' or 'cluster stop' holds {path}; try again when it has ended"
+                        raise PidFilesUnusable(
+                            f"another 'cluster start' or 'cluster stop' holds {path}; try again when it has ended"
                         ) from None
                     time.sleep(_POLL_S)
             yield
