@@ -262,12 +262,28 @@ def _request_hints(value: bytes | None) -> dict[str, Any]:
 
 def _parsed_json(value: bytes) -> dict[str, Any]:
     try:
-        document = json.loads(value)
+        text = value.decode(json.detect_encoding(value))
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UndecodableRecord(f"the record begins like JSON but is none: {error or 'nested too deeply'}") from error
+    if half := _find_half_of_a_pair(text, document):
+        raise InvalidRequest(f"the record holds {half}, half of a surrogate pair: no character, and nothing that could be written")
     if not isinstance(document, dict):
         raise InvalidRequest(f"a request is a JSON object, not {type(document).__name__}")
     return document
+
+
+def _find_half_of_a_pair(text: str, document: Any) -> str:
+    r"""Return the first half of a surrogate pair without its other half, as JSON escapes it (`\ud800`); empty if there is none."""
+    if "\\ud" not in text.lower():  # Only an escape can say it: in UTF-8 itself it was refused.
+        return ""
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return json.dumps(error.object[error.start]).strip('"')
+    except RecursionError as error:
+        raise UndecodableRecord("the record begins like JSON but is none: nested too deeply") from error
+    return ""
 
 
 def _submission_from_json(value: bytes) -> JobSubmission:

@@ -101,20 +101,33 @@ class EffectProducer:
         self.failed_count = 0
 
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
-        """Queue a record; a full queue first gets time to drain."""
+        """Queue a record; a full queue first gets time to drain.
+
+        A record that is not taken even then, or that is too large to be sent at all, counts as one that was not delivered: it must not end
+        the leadership, since the next leader would have to send the same.
+        """
         name = topic_name(self._cluster_id, topic)
+        try:
+            self._queue(name, key, value, partition)
+        except (BufferError, KafkaException) as error:
+            self._note_failure(name, str(error))
+        self._producer.poll(0)
+
+    def _queue(self, name: str, key: str, value: bytes, partition: int) -> None:
         try:
             self._producer.produce(name, key=key.encode(), value=value, partition=partition, on_delivery=self._delivered)
         except BufferError:
             self._producer.poll(1.0)
             self._producer.produce(name, key=key.encode(), value=value, partition=partition, on_delivery=self._delivered)
-        self._producer.poll(0)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self.failed_count += 1
-            # Nothing is lost: what the state still misses is sent again, and a client repeats its request.
-            _logger.warning("EffectNotDelivered topic=%s error=%s", message.topic(), error.str())
+            self._note_failure(str(message.topic()), error.str())
+
+    def _note_failure(self, name: str, error: str) -> None:
+        """Count it. Nothing is lost: what the state still misses is sent again, and a client repeats its request."""
+        self.failed_count += 1
+        _logger.warning("EffectNotDelivered topic=%s error=%s", name, error)
 
     def poll(self) -> None:
         """Serve delivery reports."""

@@ -126,12 +126,12 @@ def _is_refused_again(newest: RootFailure, failure: TaskFailure) -> bool:
 def _bounded(cause: FailureCause, *, with_trace: bool) -> FailureCause:
     """Return a cause that takes little room; one that does already is shared with the rest of the state."""
     trace = cause.stack_trace if with_trace else None
-    message, root_message = _clip(cause.message, MESSAGE_LIMIT), _clip(cause.root_message, MESSAGE_LIMIT)
-    bounded = FailureCause(cause.failure_type, message, trace and _clip(trace, STACK_TRACE_LIMIT), cause.root_type, root_message)
+    message, root_message = clip(cause.message, MESSAGE_LIMIT), clip(cause.root_message, MESSAGE_LIMIT)
+    bounded = FailureCause(cause.failure_type, message, trace and clip(trace, STACK_TRACE_LIMIT), cause.root_type, root_message)
     return cause if bounded == cause else bounded
 
 
-def _clip(text: str, limit: int) -> str:
+def clip(text: str, limit: int) -> str:
     """Leave out the middle: a trace begins with where the work began, and ends with what was raised."""
     if len(text) <= limit:
         return text

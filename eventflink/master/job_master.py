@@ -29,10 +29,12 @@ from eventflink.events.log_events import (
     TaskStateChanged,
 )
 from eventflink.master.canonical import DERIVED, require
+from eventflink.master.deployment_size import find_fault_of_deployment
 from eventflink.master.exception_history import MAX_NAMED_TASKS, ExceptionHistory, TaskFailure
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.failover import ENDING, GOING_ON, decide_failure, key_of, to_restart
 from eventflink.master.follow_ups import FollowUps
+from eventflink.master.report_bounds import bounded_cause, find_fault_of_outputs
 from eventflink.master.restart_strategies import RestartHistory
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.job_graph import JobGraph, RestartStrategy
@@ -93,11 +95,17 @@ class JobMaster:
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_schedule(self, allocation_ids: Iterable[str]) -> list[LogEvent]:
-        """Schedule a batch of the subtasks that are ready, and ask for their slots."""
+    def decide_schedule(self, allocation_ids: Iterable[str], now_ms: int) -> list[LogEvent]:
+        """Schedule a batch of the subtasks that are ready, and ask for their slots; one that could never be deployed fails, alone."""
         events: list[LogEvent] = []
+        weighed = ""
         for _, (vertex_id, index), allocation_id in zip(range(TASK_BATCH), self.execution_graph.ready, allocation_ids, strict=False):
-            attempt = self.execution_graph.vertices[vertex_id].subtasks[index].attempt
+            subtask = self.execution_graph.vertices[vertex_id].subtasks[index]
+            if vertex_id != weighed:
+                if fault := find_fault_of_deployment(self.execution_graph, vertex_id):
+                    return events or decide_failure(self, subtask, fault, now_ms)
+                weighed = vertex_id
+            attempt = subtask.attempt
             events.append(TaskScheduled(self.job_id, vertex_id, index, attempt))
             events.append(SlotRequested(allocation_id, self.job_id, vertex_id, index, attempt))
         return events
@@ -121,7 +129,7 @@ class JobMaster:
     def _decide_end(self, subtask: Subtask, report: TaskStateReport, now_ms: int) -> list[LogEvent]:
         """End an attempt as its TaskExecutor says, or as it was asked to."""
         if report.execution_state is ExecutionState.FAILED:
-            cause = report.cause or FailureCause("Unknown", "the TaskExecutor gave no cause")
+            cause = bounded_cause(report.cause) if report.cause else FailureCause("Unknown", "the TaskExecutor gave no cause")
             return decide_failure(self, subtask, cause, now_ms, report.lost_inputs)
         # What is to start again has no result: nobody may read what is about to be made anew.
         if subtask.state is ExecutionState.CANCELING or key_of(subtask) in self.restarts_due:
@@ -129,6 +137,8 @@ class JobMaster:
         if report.execution_state is ExecutionState.CANCELED:
             cause = FailureCause("UnexpectedCancellation", "the TaskExecutor cancelled the attempt on its own")
             return decide_failure(self, subtask, cause, now_ms)
+        if fault := find_fault_of_outputs(report.outputs):
+            return decide_failure(self, subtask, FailureCause("OutputsUnusable", fault), now_ms)
         finished = TaskFinished(self.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt, report.outputs)
         return [*self._advance(subtask, ExecutionState.RUNNING), finished]
 

@@ -301,13 +301,13 @@ class Master:
     def _decide_slot_offer(self, offer: SlotOffer, _now: int) -> list[LogEvent]:
         allocation = self.slot_manager.held_by(offer.allocation_id, offer.instance_id)
         if allocation is None or self.slot_manager.state_of(allocation) is not SlotState.PENDING:
-            return [e.InputsSkipped(1, f"SlotOffer of {offer.allocation_id}: it is not pending on that instance")]
+            return [_skipped(f"SlotOffer of {offer.allocation_id}: it is not pending on that instance")]
         return [e.SlotOffered(offer.allocation_id)]
 
     def _decide_slot_offer_refusal(self, refusal: SlotOfferRefusal, now_ms: int) -> list[LogEvent]:
         allocation = self.slot_manager.held_by(refusal.allocation_id, refusal.instance_id)
         if allocation is None:
-            return [e.InputsSkipped(1, f"SlotOfferRefusal of {refusal.allocation_id}: that instance does not hold it")]
+            return [_skipped(f"SlotOfferRefusal of {refusal.allocation_id}: that instance does not hold it")]
         job, subtask = self.job_and_subtask(allocation.attempt)
         rejected = e.SlotOfferRejected(refusal.allocation_id, refusal.reason[:MAX_MESSAGE_LENGTH])
         return [*decide_refusal(job, subtask, rejected.reason, now_ms), rejected]
@@ -321,7 +321,7 @@ class Master:
         attempt = AttemptId(report.job_id, report.vertex_id, report.subtask_index, report.attempt)
         subtask = self._live_subtask(attempt)
         if subtask is None or self.slot_manager.held_by(subtask.allocation_id, report.instance_id) is None:
-            return [e.InputsSkipped(1, f"{report.execution_state} of {attempt}: not a live attempt of that instance")]
+            return [_skipped(f"{report.execution_state} of {attempt}: not a live attempt of that instance")]
         if report.lost_inputs and self.upkeep.feature_level < SCHEDULING_LEVEL:
             report = replace(report, lost_inputs=())  # The event that restarts their writers cannot be written yet.
         return self.dispatcher.jobs[report.job_id].decide_report(report, now_ms)
@@ -329,7 +329,7 @@ class Master:
     def _decide_file_upload_completed(self, completed: FileUploadCompleted, _now: int) -> list[LogEvent]:
         upload = self.dispatcher.uploads.get(completed.request_id)
         if upload is None or upload.instance_id != completed.instance_id:
-            return [e.InputsSkipped(1, f"upload {completed.request_id}: nobody waits for it from that instance")]
+            return [_skipped(f"upload {completed.request_id}: nobody waits for it from that instance")]
         return [e.FileUploaded(completed.request_id, completed.blob_key, completed.error)]
 
     def _decide_unreadable_input(self, value: i.UnreadableInput, _now: int) -> list[LogEvent]:
@@ -368,7 +368,7 @@ class Master:
         subject = follow_up.subject
         match follow_up.follow_up_type:
             case FollowUpType.SCHEDULE_TASKS:
-                return [decided, *self.dispatcher.jobs[subject].decide_schedule(self.slot_manager.allocation_ids())]
+                return [decided, *self.dispatcher.jobs[subject].decide_schedule(self.slot_manager.allocation_ids(), now_ms)]
             case FollowUpType.MATCH_SLOTS:
                 return [decided, *decide_matches(self.slot_manager, spread=self.settings.evenly_spread_out_slots)]
             case FollowUpType.CANCEL_TASKS:
@@ -634,3 +634,7 @@ class Master:
             require(subtask.allocation_id in self.slot_manager.pending, f"{place} is SCHEDULED but waits for no slot")
         elif state not in TERMINAL_EXECUTION_STATES and state is not ExecutionState.CREATED:
             require(subtask.allocation_id in self.slot_manager.allocations, f"{place} is {state} without a slot")
+
+
+def _skipped(message: str) -> e.InputsSkipped:
+    return e.InputsSkipped(1, message[:MAX_MESSAGE_LENGTH])

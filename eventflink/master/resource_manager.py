@@ -20,12 +20,16 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.canonical import require
 from eventflink.master.inputs import HeartbeatTimeout
+from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.resources import InvalidResources, ResourceProfile, checked_profile
 from eventflink.model.statuses import IllegalTransition
 
 MAX_SLOTS = 1_024
 MAX_GONE_INSTANCES = 10_000
+MAX_HOST_LENGTH = 255
+MAX_REASON_LENGTH = 1_024
+"""Of what an instance, or its guardian, says of its end: every attempt that ends with it repeats that."""
 
 
 @dataclass(slots=True)
@@ -61,8 +65,7 @@ class ResourceManager:
         if registration.instance_id in self.gone_instances:
             reason = self.gone_instances[registration.instance_id]
             return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, reason)]
-        if not registration.task_manager_id or not registration.instance_id or not 1 <= registration.slot_count <= MAX_SLOTS:
-            reason = f"a TaskManager needs an id, an instance id and 1 to {MAX_SLOTS} slots, not {registration.slot_count}"
+        if reason := _find_fault(registration):
             return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, reason)]
         try:
             profile = checked_profile(registration.slot_profile) if feature_level >= SCHEDULING_LEVEL else None
@@ -93,11 +96,12 @@ class ResourceManager:
     def decide_departure(self, departure: Disconnection | TaskManagerDeath | HeartbeatTimeout) -> list[LogEvent]:
         """Let an instance go: in order, dead by its guardian's word, or silent for too long."""
         if not self.is_current(departure.task_manager_id, departure.instance_id):
-            return [InputsSkipped(1, f"{type(departure).__name__} of {departure.task_manager_id}: that instance is not registered")]
+            name = departure.task_manager_id[:MAX_REASON_LENGTH]
+            return [InputsSkipped(1, f"{type(departure).__name__} of {name}: that instance is not registered")]
         if isinstance(departure, Disconnection):
-            return [TaskManagerDisconnected(departure.task_manager_id, departure.instance_id, departure.reason)]
+            return [TaskManagerDisconnected(departure.task_manager_id, departure.instance_id, departure.reason[:MAX_REASON_LENGTH])]
         if isinstance(departure, TaskManagerDeath):
-            return [TaskManagerLost(departure.task_manager_id, departure.instance_id, departure.reason)]
+            return [TaskManagerLost(departure.task_manager_id, departure.instance_id, departure.reason[:MAX_REASON_LENGTH])]
         return [TaskManagerLost(departure.task_manager_id, departure.instance_id, f"no heartbeat for {departure.silence_ms} ms")]
 
     def decide_foreign_report(self, report: SlotReport) -> list[LogEvent]:
@@ -133,3 +137,19 @@ class ResourceManager:
         """Check that no registered instance is one that is gone."""
         for task_manager_id, task_manager in self.task_managers.items():
             require(task_manager.instance_id not in self.gone_instances, f"{task_manager_id} is registered under an instance that is gone")
+
+
+def _find_fault(registration: TaskManagerRegistration) -> str:
+    """Return what is wrong with a registration, or nothing.
+
+    Ids are bounded because events of the master's own repeat them, one for each slot: what those say has to fit into a decision.
+    """
+    for name, value in (("id", registration.task_manager_id), ("instance id", registration.instance_id)):
+        if not ID_PATTERN.fullmatch(value):
+            rule = "letters, digits, '.', '_' and '-', at most 128, beginning with a letter or digit"
+            return f"a TaskManager needs an {name} of {rule}, not '{value[:200]}'"
+    if len(registration.host) > MAX_HOST_LENGTH:
+        return f"its host has {len(registration.host)} characters; it may have {MAX_HOST_LENGTH}"
+    if not 1 <= registration.slot_count <= MAX_SLOTS:
+        return f"a TaskManager needs 1 to {MAX_SLOTS} slots, not {registration.slot_count}"
+    return ""

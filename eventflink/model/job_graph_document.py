@@ -102,7 +102,7 @@ class VertexDocument(BaseModel):
     def _check(self) -> Self:
         if (self.python is None) == (self.sql is None):
             raise ValueError("exactly one of 'python' and 'sql' says what the vertex runs")
-        if self.python is not None and not _CALLABLE.match(self.python):
+        if self.python is not None and not _CALLABLE.fullmatch(self.python):
             raise ValueError(f"python: '{self.python}' is not of the form module:function")
         if self.sql is not None and not self.sql.strip():
             raise ValueError("sql: the query is empty")
@@ -258,12 +258,12 @@ def _find_cycle(graph: JobGraphDocument) -> list[str]:
             missing[target] -= 1
             if missing[target] == 0:
                 ready.append(target)
-    left = [v for v, count in missing.items() if count > 0]
+    left = {v: None for v, count in missing.items() if count > 0}
     if not left:
         return []
     # Every vertex that is left has a writer that is left: walking backwards must meet itself.
     sources = {edge.target: edge.source for edge in graph.edges if edge.source in left and edge.target in left}
-    path = [left[0]]
+    path = [next(iter(left))]
     while path.count(path[-1]) == 1:
         path.append(sources[path[-1]])
     return path[path.index(path[-1]) :][::-1]

@@ -4,11 +4,15 @@ Only names are made here. The rule it keeps: no id or output name that came over
 each attempt has places of its own, so that an attempt that was given up cannot touch what its successor left.
 """
 
+import re
 from pathlib import Path
+from typing import Final
 
 from eventflink.model.attempts import AttemptId
-from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.statuses import TaskFile
+
+_DIRECTORY_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+"""Every job id, and every name that a graph may give to a vertex or an output."""
 
 
 class UnusableName(Exception):
@@ -16,10 +20,10 @@ class UnusableName(Exception):
 
 
 def _checked(kind: str, name: str) -> str:
-    if not ID_PATTERN.fullmatch(name):
+    if not _DIRECTORY_NAME.fullmatch(name):
         raise UnusableName(
             f"the {kind} {name[:200]!r} cannot name a directory: only letters, digits, '.', '_' and '-', at most 128, "
-            "beginning with a letter or digit"
+            "beginning with a letter, a digit or '_'"
         )
     return name
 

@@ -138,11 +138,61 @@ def test_a_record_of_another_topic_is_refused() -> None:
         (b'{"name": "x", "vertices": []}', "job_graph: vertices: List should have at least 1 item"),
         (b'{"name": "x", "vertices": [{"id": "a"}]}', "vertices[0]: exactly one of 'python' and 'sql'"),
         (b'{"name": "x", "vertices": [{"id": "a", "sql": "s", "parameters": {"p": NaN}}]}', "parameters must be JSON values"),
-        (b'{"name": "x", "vertices": [{"id": "a", "sql": "s", "parameters": {"p": "\\ud800"}}]}', "parameters must be JSON values"),
+        (b'{"name": "x", "vertices": [{"id": "a", "sql": "s", "parameters": {"p": "\\ud800"}}]}', "half of a surrogate pair"),
     ],
 )
 def test_a_submission_that_is_wrong_says_what_and_where(value: bytes, says: str) -> None:
     assert says in _refusal(Topic.SUBMISSIONS, value).message
+
+
+@pytest.mark.parametrize("half", ["\\ud800", "\\uDFFF", "a\\udc00b", "\\ud83d\\ud83d"])
+def test_half_of_a_surrogate_pair_is_refused_by_that_name_wherever_it_stands(half: str) -> None:
+    """Nothing could write it: as an id, in a message, or in the log."""
+    graph_text = '{"name": "x", "vertices": [{"id": "a", "sql": "s"}]}'
+    with_edge = '{"name": "x", "vertices": [{"id": "a", "sql": "s"}, {"id": "b", "sql": "s"}], "edges": [{"from": "a", "to": "b", '
+    submissions = [
+        f'{{"job_id": "{half}", "job_graph": {graph_text}}}',
+        f'{{"request_id": "{half}", "job_graph": {graph_text}}}',
+        f'{{"actor": "{half}", "job_graph": {graph_text}}}',
+        f'{{"{half}": 1, "job_graph": {graph_text}}}',
+        with_edge + f'"ship": "hash", "keys": ["{half}"]}}]}}',
+        graph_text.replace('"x"', f'"{half}"'),
+    ]
+    commands = [
+        f'{{"type": "CancelJob", "job_id": "{half}"}}',
+        f'{{"type": "CancelJob", "job_id": "j", "leader_id": "{half}"}}',
+        f'{{"type": "{half}"}}',
+        f'{{"type": "RequestFileUpload", "job_id": "j", "vertex_id": "{half}"}}',
+        f'{{"type": "BlockTaskManager", "task_manager_id": "tm", "reason": "{half}"}}',
+    ]
+    for topic, texts in ((Topic.SUBMISSIONS, submissions), (Topic.COMMANDS, commands)):
+        for text in texts:
+            refusal = _refusal(topic, text.encode())
+            assert refusal.code == "InvalidRequest"
+            assert "half of a surrogate pair" in refusal.message
+            refusal.message.encode()
+            refusal.subject.encode()
+            refusal.request_id.encode()
+
+
+@pytest.mark.parametrize("depth", [100, 400, 700, 900, 990, 1_000])
+def test_half_of_a_pair_is_found_or_its_depth_refused_however_deep_it_stands(depth: int) -> None:
+    nested = b'{"type": "CancelJob", "job_id": "j", "x": ' + b"[" * depth + b'"\\ud800"' + b"]" * depth + b"}"
+    message = _refusal(Topic.COMMANDS, nested).message
+    assert "half of a surrogate pair" in message or "begins like JSON but is none" in message
+
+
+@pytest.mark.parametrize("topic", [Topic.SUBMISSIONS, Topic.COMMANDS])
+def test_json_that_is_no_utf_8_is_refused(topic: Topic) -> None:
+    for value in (b'{"job_id": "\xed\xa0\x80"}', b'{"job_id": "\xff"}', b'{"job_id": "\xc3"}'):
+        assert "begins like JSON but is none" in _refusal(topic, value).message
+
+
+def test_a_whole_surrogate_pair_is_a_character() -> None:
+    value = b'{"name": "\\ud83e\\udd86", "vertices": [{"id": "a", "sql": "s"}]}'
+    [submission] = _decode(Topic.SUBMISSIONS, value).inputs
+    assert isinstance(submission, JobSubmission)
+    assert submission.job_graph.name == "🦆"
 
 
 def test_deeply_nested_parameters_are_refused() -> None:

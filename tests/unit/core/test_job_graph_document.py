@@ -54,6 +54,8 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(vertices=[_vertex(python="m:f")]), "f: vertices[0]: exactly one of 'python' and 'sql'"),
     (_graph(vertices=[{"id": "a", "python": "m"}]), "f: vertices[0]: python: 'm' is not of the form module:function"),
     (_graph(vertices=[{"id": "a", "python": "m:f()"}]), "f: vertices[0]: python: 'm:f()' is not of the form module:function"),
+    (_graph(vertices=[{"id": "a", "python": "m:f\n"}]), "is not of the form module:function"),
+    (_graph(vertices=[_vertex("a\n")]), "f: vertices[0].id: String should match pattern"),
     (_graph(vertices=[_vertex(sql="  ")]), "f: vertices[0]: sql: the query is empty"),
     (_graph(vertices=[_vertex(sql="x" * 65_537)]), "f: vertices[0].sql: String should have at most 65536 characters"),
     (_graph(vertices=[_vertex(parallelism=0)]), "f: vertices[0].parallelism: Input should be greater than or equal to 1"),
