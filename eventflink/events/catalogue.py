@@ -63,6 +63,8 @@ COMPONENTS: Final = {
         "JobSubmitted",
         "JobMasterStarted",
         "JobCancellationRequested",
+        "JobSuspensionRequested",
+        "JobResumptionRequested",
         "JobResultStored",
         "JobCleanedUp",
         "JobCleanupFailed",
@@ -93,6 +95,7 @@ COMPONENTS: Final = {
     ),
     "JobMaster": (
         "JobStatusChanged",
+        "JobMasterStopped",
         "TaskScheduled",
         "TaskDeployed",
         "TaskStateChanged",

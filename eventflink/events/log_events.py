@@ -490,6 +490,33 @@ class TaskManagerUnblocked:
     actor: str
 
 
+@dataclass(slots=True)
+class JobSuspensionRequested:
+    """The job is to stop without an end: its attempts end, the results of what has finished stay."""
+
+    job_id: str
+    actor: str
+    reason: str
+    resumes_with_cluster: bool
+
+
+@dataclass(slots=True)
+class JobMasterStopped:
+    """All attempts of a suspended job have ended, and it has no JobMaster any more; requests under its token are refused."""
+
+    job_id: str
+    job_master_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class JobResumptionRequested:
+    """The suspended job is to go on, under a new JobMaster, as soon as its older one has stopped."""
+
+    job_id: str
+    actor: str
+
+
 LogEvent = (
     LeadershipGranted
     | InputsBound
@@ -540,4 +567,7 @@ LogEvent = (
     | SlotRequestUnfulfillable
     | TaskManagerBlocked
     | TaskManagerUnblocked
+    | JobSuspensionRequested
+    | JobMasterStopped
+    | JobResumptionRequested
 )

@@ -25,9 +25,11 @@ from eventflink.events.inputs import (
     JobSubmission,
     ReportSnapshot,
     RequestFileUpload,
+    ResumeJob,
     SlotOffer,
     SlotOfferRefusal,
     SlotReport,
+    SuspendJob,
     TaskManagerDeath,
     TaskManagerRegistration,
     TaskStateReport,
@@ -134,6 +136,8 @@ class Master:
         return {
             JobSubmission: self._decide_submission,
             CancelJob: self._decide_cancel_job,
+            SuspendJob: self._decide_suspend_job,
+            ResumeJob: self._decide_resume_job,
             RequestFileUpload: self._decide_request_file_upload,
             ReportSnapshot: lambda v, _: self._repeated(v) or self.upkeep.decide_snapshot(v),
             ConfirmSnapshot: lambda v, _: self._repeated(v) or self.upkeep.decide_confirmation(v),
@@ -205,6 +209,14 @@ class Master:
     def _decide_cancel_job(self, command: CancelJob, _now: int) -> list[LogEvent]:
         return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_cancellation(command)
 
+    def _decide_suspend_job(self, command: SuspendJob, _now: int) -> list[LogEvent]:
+        level = self.upkeep.feature_level
+        return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_suspension(command, level)
+
+    def _decide_resume_job(self, command: ResumeJob, _now: int) -> list[LogEvent]:
+        level = self.upkeep.feature_level
+        return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_resumption(command, level)
+
     def _decide_request_file_upload(self, command: RequestFileUpload, _now: int) -> list[LogEvent]:
         return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_file_upload(command, self._holder_of(command))
 
@@ -214,7 +226,7 @@ class Master:
         One that repeats an answered request is answered as that was, and so comes before this.
         """
         subject = command.task_manager_id if isinstance(command, BlockTaskManager | UnblockTaskManager) else command.job_id
-        job = self.dispatcher.jobs.get(command.job_id) if isinstance(command, CancelJob) else None
+        job = self.dispatcher.jobs.get(command.job_id) if isinstance(command, CancelJob | SuspendJob) else None
         if not (mismatch := mismatch_of(command, self.leader_id, job)):
             return []
         return [self._refuse(command.request_id, command.reply_partition, subject, "FencingTokenMismatch", mismatch)]
@@ -412,6 +424,9 @@ class Master:
             e.JobMasterStarted: lambda event, at: dispatcher.job(event.job_id).apply_job_master_started(event, at),
             e.JobCancellationRequested: dispatcher.apply_job_cancellation_requested,
             e.JobStatusChanged: dispatcher.apply_job_status_changed,
+            e.JobSuspensionRequested: lambda event, at: dispatcher.job(event.job_id).apply_job_suspension_requested(event, at),
+            e.JobResumptionRequested: lambda event, at: dispatcher.job(event.job_id).apply_job_resumption_requested(event, at),
+            e.JobMasterStopped: lambda event, at: dispatcher.job(event.job_id).apply_job_master_stopped(event, at),
             e.JobResultStored: dispatcher.apply_job_result_stored,
             e.JobCleanedUp: dispatcher.apply_job_cleaned_up,
             e.JobCleanupFailed: dispatcher.apply_job_cleanup_failed,
