@@ -33,6 +33,8 @@ COMMANDS: Final = {
     "exceptions": "Show the failures of a job.",
     "result": "Show the rows that a job left.",
     "cancel": "End a job.",
+    "suspend": "Stop a job without ending it.",
+    "resume": "Let a suspended job go on.",
     "taskmanager": "List the TaskManagers; keep new tasks away from one.",
     "logs": "Show a file that a task wrote.",
     "events": "Show what the log holds.",

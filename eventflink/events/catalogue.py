@@ -63,6 +63,8 @@ COMPONENTS: Final = {
         "JobSubmitted",
         "JobMasterStarted",
         "JobCancellationRequested",
+        "JobSuspensionRequested",
+        "JobResumptionRequested",
         "JobResultStored",
         "JobCleanedUp",
         "JobCleanupFailed",
@@ -99,6 +101,7 @@ COMPONENTS: Final = {
     ),
     "JobMaster": (
         "JobStatusChanged",
+        "JobMasterStopped",
         "TaskScheduled",
         "TaskDeployed",
         "TaskStateChanged",

@@ -115,6 +115,30 @@ class UnblockTaskManager:
     leader_id: str = ""
 
 
+@dataclass(slots=True, kw_only=True)
+class SuspendJob:
+    """Stop a job without ending it."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    job_id: str
+    reason: str = ""
+    leader_id: str = ""
+    job_master_id: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class ResumeJob:
+    """Let a suspended job go on."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    job_id: str
+    leader_id: str = ""
+
+
 @dataclass(slots=True)
 class TaskManagerRegistration:
     """A TaskExecutor offers itself."""
@@ -221,7 +245,17 @@ class Canary:
     sequence: int
 
 
-Command = CancelJob | RequestFileUpload | ReportSnapshot | ConfirmSnapshot | DrillStep | BlockTaskManager | UnblockTaskManager
+Command = (
+    CancelJob
+    | RequestFileUpload
+    | ReportSnapshot
+    | ConfirmSnapshot
+    | DrillStep
+    | BlockTaskManager
+    | UnblockTaskManager
+    | SuspendJob
+    | ResumeJob
+)
 TaskManagerReport = (
     TaskManagerRegistration
     | SlotReport

@@ -544,6 +544,33 @@ class TaskManagerReleased:
     reason: str
 
 
+@dataclass(slots=True)
+class JobSuspensionRequested:
+    """The job is to stop without an end: its attempts end, the results of what has finished stay."""
+
+    job_id: str
+    actor: str
+    reason: str
+    resumes_with_cluster: bool
+
+
+@dataclass(slots=True)
+class JobMasterStopped:
+    """All attempts of a suspended job have ended, and it has no JobMaster any more; requests under its token are refused."""
+
+    job_id: str
+    job_master_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class JobResumptionRequested:
+    """The suspended job is to go on, under a new JobMaster, as soon as its older one has stopped."""
+
+    job_id: str
+    actor: str
+
+
 LogEvent = (
     LeadershipGranted
     | InputsBound
@@ -600,4 +627,7 @@ LogEvent = (
     | WorkerRequested
     | WorkerRequestFailed
     | TaskManagerReleased
+    | JobSuspensionRequested
+    | JobMasterStopped
+    | JobResumptionRequested
 )

@@ -12,7 +12,14 @@ from eventflink.events.inputs import JobSubmission
 from eventflink.gateways.asynchronous import MAX_UNDER_WAY, AsyncConnection, AsyncGateway
 from eventflink.gateways.blocking import DEFAULT_REQUEST_TIMEOUT_S
 from eventflink.gateways.calls import DEFAULT_JOBS, JobMasterCalls, TaskExecutorCalls
-from eventflink.gateways.dispatcher_gateway import DEFAULT_RESULT_TIMEOUT_S, cancellation, new_job_id, upload_request
+from eventflink.gateways.dispatcher_gateway import (
+    DEFAULT_RESULT_TIMEOUT_S,
+    cancellation,
+    new_job_id,
+    resumption,
+    suspension,
+    upload_request,
+)
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import DEFAULT_UPLOAD_TIMEOUT_S, block, unblock
@@ -65,6 +72,16 @@ class AsyncDispatcherGateway(AsyncGateway):
     async def tell_cancel_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> str:
         """Do as `DispatcherGateway.tell_cancel_job`."""
         return await self._run(self._calls.tell(cancellation(job_id, actor, request_id, fencing_token)))
+
+    async def suspend_job(
+        self, job_id: str, reason: str = "", *, actor: str = "", request_id: str = "", fencing_token: str = ""
+    ) -> Accepted:
+        """Do as `DispatcherGateway.suspend_job`."""
+        return await self._run(self._calls.ask(suspension(job_id, reason, actor, request_id, fencing_token)))
+
+    async def resume_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Accepted:
+        """Do as `DispatcherGateway.resume_job`."""
+        return await self._run(self._calls.ask(resumption(job_id, actor, request_id, fencing_token)))
 
     async def request_file_upload(
         self, attempt: AttemptId, file: TaskFile, *, actor: str = "", request_id: str = "", fencing_token: str = ""
@@ -230,6 +247,10 @@ class AsyncJobMasterGateway(AsyncGateway):
     async def cancel(self, *, actor: str = "", request_id: str = "") -> Accepted:
         """Do as `JobMasterGateway.cancel`."""
         return await self._run(self._job_master.cancel(actor, request_id))
+
+    async def suspend(self, reason: str = "", *, actor: str = "", request_id: str = "") -> Accepted:
+        """Do as `JobMasterGateway.suspend`."""
+        return await self._run(self._job_master.suspend(reason, actor, request_id))
 
     async def tell_cancel(self, *, actor: str = "", request_id: str = "") -> str:
         """Do as `JobMasterGateway.tell_cancel`."""

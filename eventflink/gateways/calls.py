@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from eventflink.events.effects import LeaderBeat
-from eventflink.events.inputs import CancelJob, RequestFileUpload
+from eventflink.events.inputs import CancelJob, RequestFileUpload, SuspendJob
 from eventflink.gateways import results as r
 from eventflink.gateways.backoff import Backoff
 from eventflink.gateways.errors import FileNotAvailable, JobNotTerminated, NotSupported, RequestTimedOut, UnknownJob, UnknownTaskManager
@@ -214,6 +214,13 @@ class JobMasterCalls:
     def cancel(self, actor: str, request_id: str) -> Steps[Accepted]:
         """Ask for the job's end."""
         return (yield from self.calls.ask((yield from self.cancellation(actor, request_id))))
+
+    def suspend(self, reason: str, actor: str, request_id: str) -> Steps[Accepted]:
+        """Ask this JobMaster, and no other, to stop."""
+        if not self.job_master_id:
+            yield from self.connect()
+        command = SuspendJob(job_id=self.job_id, reason=reason, request_id=request_id, actor=actor, job_master_id=self.job_master_id)
+        return (yield from self.calls.ask(command))
 
     def tell_cancel(self, actor: str, request_id: str) -> Steps[str]:
         """Ask for the job's end, and want no answer."""

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Final, NoReturn
 
 from eventflink.events.effects import LeaderBeat
-from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
+from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, ResumeJob, SuspendJob
 from eventflink.gateways.blocking import DEFAULT_REQUEST_TIMEOUT_S, BlockingConnection, BlockingGateway
 from eventflink.gateways.calls import DEFAULT_JOBS
 from eventflink.gateways.job_master_gateway import JobMasterGateway
@@ -32,6 +32,16 @@ def new_job_id() -> str:
 def cancellation(job_id: str, actor: str, request_id: str, fencing_token: str) -> CancelJob:
     """Return the command that ends a job."""
     return CancelJob(job_id=job_id, request_id=request_id, actor=actor, leader_id=fencing_token)
+
+
+def suspension(job_id: str, reason: str, actor: str, request_id: str, fencing_token: str) -> SuspendJob:
+    """Return the command that stops a job without ending it."""
+    return SuspendJob(job_id=job_id, reason=reason, request_id=request_id, actor=actor, leader_id=fencing_token)
+
+
+def resumption(job_id: str, actor: str, request_id: str, fencing_token: str) -> ResumeJob:
+    """Return the command that lets a suspended job go on."""
+    return ResumeJob(job_id=job_id, request_id=request_id, actor=actor, leader_id=fencing_token)
 
 
 def upload_request(attempt: AttemptId, file: TaskFile, actor: str, request_id: str, fencing_token: str) -> RequestFileUpload:
@@ -88,6 +98,17 @@ class DispatcherGateway(BlockingGateway):
     def tell_cancel_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> str:
         """Ask for the end of a job, and want no answer; return the request's id once Kafka has it. Whether it was refused, the log says."""
         return self._run(self._calls.tell(cancellation(job_id, actor, request_id, fencing_token)))
+
+    def suspend_job(self, job_id: str, reason: str = "", *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Accepted:
+        """Stop a job without ending it: its attempts end, what has finished stays; wait until that is in the log.
+
+        Raises `UnknownJob`, `JobTerminated`, and `JobEnding` for a job that fails or is being cancelled.
+        """
+        return self._run(self._calls.ask(suspension(job_id, reason, actor, request_id, fencing_token)))
+
+    def resume_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Accepted:
+        """Let a suspended job go on with what had not finished, under a new JobMaster; raises as `suspend_job` does."""
+        return self._run(self._calls.ask(resumption(job_id, actor, request_id, fencing_token)))
 
     def request_file_upload(
         self, attempt: AttemptId, file: TaskFile, *, actor: str = "", request_id: str = "", fencing_token: str = ""

@@ -55,6 +55,10 @@ class JobTerminated(RequestRefused):
     """The job has ended already, and not by being cancelled."""
 
 
+class JobEnding(RequestRefused):
+    """The job fails or is being cancelled: it can neither be suspended nor go on."""
+
+
 class DuplicateJobSubmission(RequestRefused):
     """The job id is taken: by another graph, or by a job that has ended."""
 
@@ -93,6 +97,7 @@ _REFUSALS: Final[dict[str, type[RequestRefused]]] = {
         UnknownJob,
         UnknownTaskManager,
         JobTerminated,
+        JobEnding,
         DuplicateJobSubmission,
         FencingTokenMismatch,
         FileNotAvailable,

@@ -44,6 +44,13 @@ class JobMasterGateway(BlockingGateway):
         """Ask for the job's end and wait until that is in the log; the end itself comes later."""
         return self._run(self._job_master.cancel(actor, request_id))
 
+    def suspend(self, reason: str = "", *, actor: str = "", request_id: str = "") -> Accepted:
+        """Ask this JobMaster to stop, and wait until that is in the log; what the job has finished stays.
+
+        It keeps its token until all its attempts have ended; a job that goes on later has another JobMaster.
+        """
+        return self._run(self._job_master.suspend(reason, actor, request_id))
+
     def tell_cancel(self, *, actor: str = "", request_id: str = "") -> str:
         """Ask for the job's end, and want no answer; return the request's id once Kafka has it."""
         return self._run(self._job_master.tell_cancel(actor, request_id))

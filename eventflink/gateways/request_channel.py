@@ -14,14 +14,22 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
-from eventflink.events.inputs import BlockTaskManager, CancelJob, JobSubmission, RequestFileUpload, UnblockTaskManager
+from eventflink.events.inputs import (
+    BlockTaskManager,
+    CancelJob,
+    JobSubmission,
+    RequestFileUpload,
+    ResumeJob,
+    SuspendJob,
+    UnblockTaskManager,
+)
 from eventflink.events.log_events import RequestAccepted
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
 from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
 from eventflink.master.requests import NO_REPLY
 
-Command = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager
+Command = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager | SuspendJob | ResumeJob
 Request = JobSubmission | Command
 
 REPEAT_AFTER_S: Final = 5.0

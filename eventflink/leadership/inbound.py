@@ -23,6 +23,8 @@ from eventflink.events.inputs import (
     JobSubmission,
     ReportSnapshot,
     RequestFileUpload,
+    ResumeJob,
+    SuspendJob,
     UnblockTaskManager,
 )
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
@@ -112,6 +114,24 @@ class UnblockTaskManagerDocument(RequestDocument):
 
     type: Literal["UnblockTaskManager"]
     task_manager_id: str
+    leader_id: str = ""
+
+
+class SuspendJobDocument(RequestDocument):
+    """A JSON record of `commands` that stops a job without ending it."""
+
+    type: Literal["SuspendJob"]
+    job_id: str
+    reason: str = ""
+    leader_id: str = ""
+    job_master_id: str = ""
+
+
+class ResumeJobDocument(RequestDocument):
+    """A JSON record of `commands` that lets a suspended job go on."""
+
+    type: Literal["ResumeJob"]
+    job_id: str
     leader_id: str = ""
 
 
@@ -314,6 +334,8 @@ def _command_from_json(value: bytes) -> Command:
         "DrillStep": DrillStepDocument,
         "BlockTaskManager": BlockTaskManagerDocument,
         "UnblockTaskManager": UnblockTaskManagerDocument,
+        "SuspendJob": SuspendJobDocument,
+        "ResumeJob": ResumeJobDocument,
     }
     kind = document.get("type")
     model = kinds.get(kind) if isinstance(kind, str) else None
@@ -324,15 +346,21 @@ def _command_from_json(value: bytes) -> Command:
     except ValidationError as error:
         raise InvalidRequest(describe_errors(error)) from error
     fields = command.model_dump(exclude={"type"})
-    if isinstance(command, CancelJobDocument):
-        return CancelJob(**fields)
     if isinstance(command, DrillStepDocument):
         return DrillStep(**{**fields, "step": DrillStepType(fields["step"])})
-    if isinstance(command, BlockTaskManagerDocument):
-        return BlockTaskManager(**fields)
-    if isinstance(command, UnblockTaskManagerDocument):
-        return UnblockTaskManager(**fields)
-    return RequestFileUpload(**{**fields, "file": TaskFile(fields["file"])})
+    if isinstance(command, RequestFileUploadDocument):
+        return RequestFileUpload(**{**fields, "file": TaskFile(fields["file"])})
+    return _COMMANDS[type(command)](**fields)
+
+
+_COMMANDS: Final[Mapping[type[RequestDocument], Callable[..., Command]]] = {
+    CancelJobDocument: CancelJob,
+    BlockTaskManagerDocument: BlockTaskManager,
+    UnblockTaskManagerDocument: UnblockTaskManager,
+    SuspendJobDocument: SuspendJob,
+    ResumeJobDocument: ResumeJob,
+}
+"""What the documents mean that say it in the same fields."""
 
 
 _SUBJECT_FIELDS: Final = ("job_id", "snapshot_id", "drill_id", "task_manager_id")

@@ -6,7 +6,7 @@ only its id and the digest of its graph are known, until the horizon, so that it
 
 from dataclasses import dataclass, field
 
-from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
+from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, ResumeJob, SuspendJob
 from eventflink.events.log_events import (
     FileUploaded,
     FileUploadRequested,
@@ -29,6 +29,7 @@ from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.job_master import JobMaster
+from eventflink.master.suspension import decide_resumption, decide_suspension
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.job_graph import NEWER_STRATEGIES, RestartStrategy, older_strategy
@@ -163,6 +164,16 @@ class Dispatcher:
         accepted = RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=job.job_id)
         return [accepted] if job.status is JobStatus.CANCELED else [accepted, *job.decide_cancellation(command.actor)]
 
+    def decide_suspension(self, command: SuspendJob, feature_level: int) -> list[LogEvent]:
+        """Begin to suspend a job."""
+        job_id = command.job_id
+        return decide_suspension(self.jobs.get(job_id), command, feature_level, self._unknown_job(command, job_id))
+
+    def decide_resumption(self, command: ResumeJob, feature_level: int) -> list[LogEvent]:
+        """Let a suspended job go on."""
+        job_id = command.job_id
+        return decide_resumption(self.jobs.get(job_id), command, feature_level, self._unknown_job(command, job_id))
+
     def decide_file_upload(self, command: RequestFileUpload, holder: tuple[str, str] | None) -> list[LogEvent]:
         """Ask the TaskManager that ran an attempt for one of its files; `holder` is (TaskManager, instance)."""
         job = self.jobs.get(command.job_id)
@@ -186,7 +197,7 @@ class Dispatcher:
         )
         return [accepted, requested]
 
-    def _unknown_job(self, command: CancelJob | RequestFileUpload, job_id: str) -> RequestRejected:
+    def _unknown_job(self, command: CancelJob | RequestFileUpload | SuspendJob | ResumeJob, job_id: str) -> RequestRejected:
         gone = " (it ended, and was evicted from memory)" if job_id in self.forgotten else ""
         return _rejected(command, job_id, "UnknownJob", f"there is no job '{job_id}'{gone}")
 
@@ -326,7 +337,9 @@ class Dispatcher:
         require(not set(self.forgotten) & set(self.jobs), "a forgotten job is in memory")
 
 
-def _rejected(request: JobSubmission | CancelJob | RequestFileUpload, subject: str, code: str, message: str) -> RequestRejected:
+def _rejected(
+    request: JobSubmission | CancelJob | RequestFileUpload | SuspendJob | ResumeJob, subject: str, code: str, message: str
+) -> RequestRejected:
     return RequestRejected(
         request_id=request.request_id,
         reply_partition=request.reply_partition,

@@ -34,7 +34,9 @@ MAX_SLOT_REFUSALS: Final = 10
 MAX_LOST_INPUTS: Final = 1_000
 """Of one report; what else is lost shows when the attempt after it reads."""
 
-ENDING: Final = (JobStatus.FAILING, JobStatus.CANCELLING)
+ENDING: Final = (JobStatus.FAILING, JobStatus.CANCELLING, JobStatus.SUSPENDED)
+"""Its attempts end, and no new ones are made; a job that is SUSPENDED goes on later."""
+
 GOING_ON: Final = (JobStatus.RUNNING, JobStatus.RESTARTING)
 
 

@@ -6,10 +6,10 @@ feature level. A command without one is for whoever leads.
 
 from typing import Final
 
-from eventflink.events.inputs import BlockTaskManager, CancelJob, RequestFileUpload, UnblockTaskManager
+from eventflink.events.inputs import BlockTaskManager, CancelJob, RequestFileUpload, ResumeJob, SuspendJob, UnblockTaskManager
 from eventflink.master.job_master import JobMaster
 
-FencedCommand = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager
+FencedCommand = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager | SuspendJob | ResumeJob
 
 _SHOWN: Final = 128
 
@@ -22,6 +22,7 @@ def mismatch_of(command: FencedCommand, leader_id: str, job: JobMaster | None) -
     """
     if command.leader_id and command.leader_id != leader_id:
         return f"the request is for the leader '{command.leader_id[:_SHOWN]}'; '{leader_id}' leads now"
-    if isinstance(command, CancelJob) and job is not None and command.job_master_id not in ("", job.job_master_id):
-        return f"the request is for the JobMaster '{command.job_master_id[:_SHOWN]}'; job '{job.job_id}' has '{job.job_master_id}' now"
+    if isinstance(command, CancelJob | SuspendJob) and job is not None and command.job_master_id not in ("", job.job_master_id):
+        present = f"'{job.job_master_id}'" if job.job_master_id else "none"
+        return f"the request is for the JobMaster '{command.job_master_id[:_SHOWN]}'; job '{job.job_id}' has {present} now"
     return ""

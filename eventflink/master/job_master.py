@@ -13,8 +13,11 @@ from eventflink.events.log_events import (
     InputsSkipped,
     JobCancellationRequested,
     JobMasterStarted,
+    JobMasterStopped,
     JobResultStored,
+    JobResumptionRequested,
     JobStatusChanged,
+    JobSuspensionRequested,
     LogEvent,
     RegionRestarted,
     RestartScheduled,
@@ -36,6 +39,7 @@ from eventflink.master.failover import ENDING, GOING_ON, decide_failure, key_of,
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.report_bounds import bounded_cause, find_fault_of_outputs
 from eventflink.master.restart_strategies import RestartHistory
+from eventflink.master.suspension import Suspension, decide_stop, to_resume
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.statuses import (
@@ -87,6 +91,7 @@ class JobMaster:
     restart_begun: bool = False
     """Some of the subtasks of a full restart have started again, and the others follow at once."""
     exceptions: ExceptionHistory = field(default_factory=ExceptionHistory)
+    suspension: Suspension = field(default_factory=Suspension)
 
     @classmethod
     def of(cls, follow_ups: FollowUps, job_id: str, actor: str, digest: str, graph: JobGraph, at_ms: int) -> "JobMaster":
@@ -178,7 +183,9 @@ class JobMaster:
         return f"the job is {self.status}" if self.status in ENDING else f"it starts again with restart {self.restarts} of its job"
 
     def decide_completion(self, now_ms: int) -> list[LogEvent]:
-        """End the job: nothing of it is alive, or everything has finished."""
+        """End the job: nothing of it is alive, or everything has finished. A suspended one only stops, and may go on."""
+        if self.status is JobStatus.SUSPENDED:
+            return decide_stop(self)
         ends = {JobStatus.FAILING: JobStatus.FAILED, JobStatus.CANCELLING: JobStatus.CANCELED}
         status = ends.get(self.status, JobStatus.FINISHED)
         cause = self.cause if status is JobStatus.FAILED else None
@@ -191,8 +198,19 @@ class JobMaster:
     # -- apply ----------------------------------------------------------------------------------------------------
 
     def apply_job_master_started(self, event: JobMasterStarted, at_ms: int) -> None:
-        """Start: INITIALIZING → CREATED."""
-        self._set_status(JobStatus.CREATED, at_ms)
+        """Start: INITIALIZING → CREATED; or, of a suspended job, anew: SUSPENDED → RECONCILING, until what runs again has new attempts."""
+        if self.status is JobStatus.SUSPENDED:
+            self.suspension.check_start(self.job_id, self.job_master_id)
+            self._set_status(JobStatus.RECONCILING, at_ms)
+            self.suspension = Suspension(job_masters=self.suspension.job_masters + 1)
+            self.restarts_due = {key_of(subtask): at_ms for subtask in to_resume(self.execution_graph)}
+            self.restart_begun = bool(self.restarts_due)
+            self.cause = None
+            self._want()
+        elif self.status is JobStatus.INITIALIZING:
+            self._set_status(JobStatus.CREATED, at_ms)
+        else:
+            raise IllegalTransition(f"{self.job_id} is {self.status}: it has a JobMaster")
         self.job_master_id = event.job_master_id
         self.restart_strategy = event.restart_strategy
         self.failover_strategy = event.failover_strategy
@@ -202,7 +220,11 @@ class JobMaster:
         """Move along the table of JobStatus."""
         if event.from_status is not self.status:
             raise IllegalTransition(f"{self.job_id} is {self.status}, not {event.from_status}")
+        if event.to_status is JobStatus.RECONCILING:
+            raise IllegalTransition(f"{self.job_id} cannot be {event.to_status} before it has a new JobMaster")
         self._set_status(event.to_status, at_ms)
+        if event.to_status is JobStatus.CANCELLING:
+            self.suspension.resumption_requested = False
         if event.to_status is JobStatus.FAILING:
             self.exceptions.note_job_failure(event.reason)
         if event.to_status in ENDING:
@@ -219,6 +241,25 @@ class JobMaster:
         self.status_since_ms = at_ms
         if status in TERMINAL_JOB_STATUSES:
             self.ended_at_ms = at_ms
+
+    def apply_job_suspension_requested(self, event: JobSuspensionRequested, _at: int) -> None:
+        """Remember why; the status changes by its own event. A job that was to go on again is not."""
+        self.suspension.note_request(self.job_id, self.status, event.reason)
+        self._want()
+
+    def apply_job_resumption_requested(self, event: JobResumptionRequested, _at: int) -> None:
+        """Remember that the job is to go on once nothing of it is alive."""
+        self.suspension.note_resumption(event.job_id, self.status)
+        self._want()
+
+    def apply_job_master_stopped(self, event: JobMasterStopped, _at: int) -> None:
+        """Be without a JobMaster: the token that it had is nobody's any more."""
+        if self.status is not JobStatus.SUSPENDED or self.execution_graph.live_attempts or event.job_master_id != self.job_master_id:
+            raise IllegalTransition(f"{event} does not fit {self.status} under '{self.job_master_id}'")
+        if not self.job_master_id:
+            raise IllegalTransition(f"{self.job_id} has no JobMaster that could stop")
+        self.job_master_id = ""
+        self._want()
 
     def apply_task_scheduled(self, event: TaskScheduled, _at: int) -> None:
         """Move CREATED → SCHEDULED."""
@@ -321,7 +362,7 @@ class JobMaster:
         """Make the next attempt: CREATED."""
         graph, key = self.execution_graph, (event.vertex_id, event.subtask_index)
         subtask = graph.subtask(*key)
-        if subtask is None or self.status not in GOING_ON:
+        if subtask is None or self.status not in (*GOING_ON, JobStatus.RECONCILING):
             raise IllegalTransition(f"{event} names no subtask of a running job")
         if subtask.state is not ExecutionState.FAILED and key not in self.restarts_due:
             raise IllegalTransition(f"{event}: the subtask is {subtask.state}, and nothing restarts it")
@@ -330,7 +371,8 @@ class JobMaster:
         if self.restarts_due.pop(key, None) is None:
             subtask.refusals += 1
             self.exceptions.note_new_slot()
-        self.restart_begun = self.failover_strategy is FailoverStrategy.FULL and bool(self.restarts_due)
+        together = self.failover_strategy is FailoverStrategy.FULL or self.status is JobStatus.RECONCILING
+        self.restart_begun = together and bool(self.restarts_due)
         self._want()
 
     def _want(self) -> None:
@@ -343,6 +385,8 @@ class JobMaster:
         follow_ups.want(FollowUpType.RESTART_TASKS, job_id, wanted=self.restart_begun)
         follow_ups.want(FollowUpType.CANCEL_TASKS, job_id, wanted=bool(self.to_cancel))
         ended = (self.status in ENDING and not graph.live_attempts) or (self.status is JobStatus.RUNNING and not graph.unfinished_vertices)
+        if self.status is JobStatus.SUSPENDED:
+            ended = ended and (bool(self.job_master_id) or self.suspension.resumption_requested)
         follow_ups.want(FollowUpType.COMPLETE_JOB, job_id, wanted=ended)
 
     def validate(self) -> None:
@@ -356,11 +400,12 @@ class JobMaster:
             lives = subtask.state not in TERMINAL_EXECUTION_STATES and subtask.state is not ExecutionState.CANCELING
             require(not lives or (vertex_id, index) in self.to_cancel, f"{place} is {subtask.state}, and nobody ends it")
         require(
-            (self.status is JobStatus.RESTARTING) == bool(self.restarts_due),
+            (self.status in (JobStatus.RESTARTING, JobStatus.RECONCILING)) == bool(self.restarts_due),
             f"{self.job_id} is {self.status}; waiting: {self.restarts_due}",
         )
         ends = self.status in ENDING or set(self.to_cancel) <= set(self.restarts_due)
         require(ends, f"{self.job_id} is {self.status}, yet attempts are to be cancelled")
+        self.suspension.validate(self.job_id, self.status, self.job_master_id)
         require(not self.restart_begun or bool(self.restarts_due), f"{self.job_id} restarts nothing")
         if self.status in TERMINAL_JOB_STATUSES:
             require(self.execution_graph.live_attempts == 0, f"{self.job_id} is {self.status} with live attempts")

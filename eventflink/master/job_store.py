@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from eventflink.events.log_events import JobArchived, JobArchiveFailed, JobArchiveRequested, JobEvicted, LogEvent
+from eventflink.events.log_events import JobArchived, JobArchiveFailed, JobArchiveRequested, JobEvicted, JobResultStored, LogEvent
 from eventflink.master.canonical import require
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten
 from eventflink.model.features import ELASTIC_LEVEL
@@ -57,9 +57,11 @@ class JobStore:
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_archive(self, job_id: str, rules: JobStoreRules, feature_level: int) -> list[LogEvent]:
-        """Have the archive of a job that ends now written, where archives are."""
-        return [JobArchiveRequested(job_id)] if rules.archives and feature_level >= ELASTIC_LEVEL else []
+    def decide_archives(self, completion: list[LogEvent], rules: JobStoreRules, feature_level: int) -> list[LogEvent]:
+        """Have the archive of a job that ends now written, where archives are. One that only stops has none."""
+        if not rules.archives or feature_level < ELASTIC_LEVEL:
+            return []
+        return [JobArchiveRequested(event.job_id) for event in completion if isinstance(event, JobResultStored)]
 
     def decide_archived(self, written: ArchivesWritten) -> list[LogEvent]:
         """Take note of archives; one that nobody waits for was written twice."""

@@ -25,9 +25,11 @@ from eventflink.events.inputs import (
     JobSubmission,
     ReportSnapshot,
     RequestFileUpload,
+    ResumeJob,
     SlotOffer,
     SlotOfferRefusal,
     SlotReport,
+    SuspendJob,
     TaskManagerDeath,
     TaskManagerRegistration,
     TaskStateReport,
@@ -152,6 +154,8 @@ class Master:
         return {
             JobSubmission: self._decide_submission,
             CancelJob: self._decide_cancel_job,
+            SuspendJob: self._decide_suspend_job,
+            ResumeJob: self._decide_resume_job,
             RequestFileUpload: self._decide_request_file_upload,
             ReportSnapshot: lambda v, _: self._repeated(v) or self.upkeep.decide_snapshot(v),
             ConfirmSnapshot: lambda v, _: self._repeated(v) or self.upkeep.decide_confirmation(v),
@@ -249,6 +253,14 @@ class Master:
     def _decide_cancel_job(self, command: CancelJob, _now: int) -> list[LogEvent]:
         return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_cancellation(command)
 
+    def _decide_suspend_job(self, command: SuspendJob, _now: int) -> list[LogEvent]:
+        level = self.upkeep.feature_level
+        return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_suspension(command, level)
+
+    def _decide_resume_job(self, command: ResumeJob, _now: int) -> list[LogEvent]:
+        level = self.upkeep.feature_level
+        return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_resumption(command, level)
+
     def _decide_request_file_upload(self, command: RequestFileUpload, _now: int) -> list[LogEvent]:
         return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_file_upload(command, self._holder_of(command))
 
@@ -258,7 +270,7 @@ class Master:
         One that repeats an answered request is answered as that was, and so comes before this.
         """
         subject = command.task_manager_id if isinstance(command, BlockTaskManager | UnblockTaskManager) else command.job_id
-        job = self.dispatcher.jobs.get(command.job_id) if isinstance(command, CancelJob) else None
+        job = self.dispatcher.jobs.get(command.job_id) if isinstance(command, CancelJob | SuspendJob) else None
         if not (mismatch := mismatch_of(command, self.leader_id, job)):
             return []
         return [self._refuse(command.request_id, command.reply_partition, subject, "FencingTokenMismatch", mismatch)]
@@ -374,8 +386,9 @@ class Master:
             case FollowUpType.CANCEL_TASKS:
                 return [decided, *self.dispatcher.jobs[subject].decide_task_cancellations()]
             case FollowUpType.COMPLETE_JOB:
-                archive = self.job_store.decide_archive(subject, self.settings.job_store, self.upkeep.feature_level)
-                return [decided, *self.dispatcher.jobs[subject].decide_completion(now_ms), *archive]
+                completion = self.dispatcher.jobs[subject].decide_completion(now_ms)
+                archives = self.job_store.decide_archives(completion, self.settings.job_store, self.upkeep.feature_level)
+                return [decided, *completion, *archives]
             case FollowUpType.FAIL_ALLOCATION:
                 return [decided, *self._decide_fail_allocation(subject, now_ms)]
             case FollowUpType.RESTART_TASKS:
@@ -465,6 +478,9 @@ class Master:
             e.JobMasterStarted: lambda event, at: dispatcher.job(event.job_id).apply_job_master_started(event, at),
             e.JobCancellationRequested: dispatcher.apply_job_cancellation_requested,
             e.JobStatusChanged: dispatcher.apply_job_status_changed,
+            e.JobSuspensionRequested: lambda event, at: dispatcher.job(event.job_id).apply_job_suspension_requested(event, at),
+            e.JobResumptionRequested: lambda event, at: dispatcher.job(event.job_id).apply_job_resumption_requested(event, at),
+            e.JobMasterStopped: lambda event, at: dispatcher.job(event.job_id).apply_job_master_stopped(event, at),
             e.JobResultStored: dispatcher.apply_job_result_stored,
             e.JobCleanedUp: dispatcher.apply_job_cleaned_up,
             e.JobCleanupFailed: dispatcher.apply_job_cleanup_failed,

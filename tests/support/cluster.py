@@ -230,6 +230,12 @@ class ScriptedCluster:
     def cancel(self, job_id: str = "job", request_id: str = "") -> list[Effect]:
         return self.command(type="CancelJob", job_id=job_id, request_id=request_id)
 
+    def suspend(self, job_id: str = "job", request_id: str = "", **more: Any) -> list[Effect]:
+        return self.command(type="SuspendJob", job_id=job_id, request_id=request_id, **more)
+
+    def resume(self, job_id: str = "job", request_id: str = "", **more: Any) -> list[Effect]:
+        return self.command(type="ResumeJob", job_id=job_id, request_id=request_id, **more)
+
     def block(self, task_manager_id: str, reason: str = "its disk is full", duration_ms: int = 0, request_id: str = "") -> list[Effect]:
         document: dict[str, Any] = {
             "task_manager_id": task_manager_id,

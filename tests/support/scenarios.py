@@ -69,6 +69,10 @@ def busy_cluster() -> ScriptedCluster:
     cluster.cancel("cancelling")
     failing = deployments(cluster.submit(graph(vertex("a", 2)), job_id="failing"))
     cluster.report(failing[0], ExecutionState.FAILED)
+    suspended = deployments(cluster.submit(graph(vertex("a", 2)), job_id="suspended"))
+    cluster.command(type="SuspendJob", job_id="suspended")
+    for deployment in suspended:
+        cluster.report(deployment, ExecutionState.CANCELED)
     cluster.submit(graph(vertex("a", 9)), job_id="waiting")
     cluster.submit(graph(vertex("a", 2), vertex("b", task_heap_memory="512m"), vertex("c", 2, managed_memory="1t")), job_id="demanding")
     cluster.command(type="RequestFileUpload", request_id="upload", job_id="running", vertex_id="a")
@@ -95,6 +99,8 @@ def eventful_cluster() -> ScriptedCluster:
     effects = cluster.submit(graph(vertex("a", 2), restart_strategy=fixed_delay(2, 0)), job_id="refused")
     for deployment in deployments(effects)[:1]:
         effects += cluster.refuse(deployment)
+    cluster.command(type="ResumeJob", job_id="suspended")
+    cluster.cancel("suspended")
     cluster.cancel("waiting")
     cluster.submit(graph(vertex("a", 20)), job_id="starved")
     cluster.pass_time(400_000)
