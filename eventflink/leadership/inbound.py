@@ -172,7 +172,7 @@ class InboundDecoder:
         return self._checked_request(record, payload, now_ms)
 
     def poisoned(self, record: InboundRecord, error: str, now_ms: int) -> Inbound:
-        """Return the refusal of an input that ended a leadership; whoever asked is answered if that can still be read from it."""
+        """Return the refusal of an input that cannot be decided; whoever asked is answered if that can still be read from it."""
         request_id, partition, subject = "", NO_REPLY, ""
         try:
             inputs = self.decode(record, now_ms).inputs

@@ -31,6 +31,9 @@ INLINE_BYTES = 32 * 1024
 
 INLINE_STEPS = 16
 
+REFUSAL_SHARE = 8
+"""An eighth of a decision is kept for the refusal of what a record says beyond the rest of it."""
+
 LAG_DIVISOR = 4
 """Nothing is decided while the oldest unconfirmed decision is older than this part of the lease."""
 
@@ -91,6 +94,8 @@ class _Draft:
     size: int = 0
     event_names: list[str] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
+    is_full: bool = False
+    """What the record says further was refused, because it does not fit into this decision any more."""
 
 
 @dataclass(slots=True)
@@ -262,6 +267,8 @@ class Leader:
             raise ApplyFailed(str(error), record) from error
         for value in inputs:
             self._step(draft, value)
+            if draft.is_full:
+                break
         steps = 0
         while draft.event_names and steps < INLINE_STEPS and draft.size < INLINE_BYTES and (head := master.follow_ups.head()) is not None:
             if draft.level < master.upkeep.feature_level:
@@ -283,7 +290,9 @@ class Leader:
         """Decide one input, check its events by encoding and decoding them, and apply them."""
         master = self.fold.master
         try:
-            block, events = self._encoded(master.decide(value, draft.at_ms), draft)
+            # Of what a record says so much fits that its refusal fits behind it.
+            room = MAX_DECISION_BYTES // REFUSAL_SHARE if draft.record is not None and not isinstance(value, FollowUp) else 0
+            block, events = self._encoded(master.decide(value, draft.at_ms), draft, room)
         except Exception as error:
             # Deciding is pure: the state is untouched, whatever went wrong. The input is refused, and everything else goes on.
             if isinstance(value, FollowUp) or draft.record is None:
@@ -312,12 +321,15 @@ class Leader:
         except ValueError as error:  # Not even that fits any more: the whole record is refused next time.
             raise ApplyFailed(f"{record.topic}@{record.offset} cannot be answered in one decision: {cause!r}", record) from error
 
-    def _encoded(self, events: list[LogEvent], draft: _Draft) -> tuple[bytes, tuple[LogEvent, ...]]:
+    def _encoded(self, events: list[LogEvent], draft: _Draft, room: int = 0) -> tuple[bytes, tuple[LogEvent, ...]]:
+        """Encode events that leave `room` for others behind them."""
         if not events:
             return b"", ()
         block = self.fold.codec.encode_events(events, draft.level)
-        if draft.size + len(block) > MAX_DECISION_BYTES:
-            raise ValueError(f"the decision has {draft.size + len(block)} bytes; at most {MAX_DECISION_BYTES} are allowed")
+        most = MAX_DECISION_BYTES - room
+        if draft.size + len(block) > most:
+            draft.is_full = True
+            raise ValueError(f"the decision has {draft.size + len(block)} bytes; at most {most} are allowed")
         return block, self.fold.codec.decode_events(block, draft.level)
 
     def _seal(self, draft: _Draft, causes: tuple[Cause, ...], actor: str, monotonic_ms: int) -> bytes:

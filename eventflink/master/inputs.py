@@ -32,7 +32,7 @@ class InputTooOld:
 
 @dataclass(slots=True)
 class PoisonedInput:
-    """An input that ended a leadership: it is refused, so that it cannot end the next one (P10)."""
+    """An input that cannot be decided, or that ended a leadership: it is refused, so that it cannot end the next one (P10)."""
 
     topic: str
     offset: int

@@ -358,7 +358,7 @@ class Master:
 
     def _decide_poisoned_input(self, value: i.PoisonedInput, _now: int) -> list[LogEvent]:
         """Refuse it; one that repeats a request is answered as that was, which the state knows without deciding it."""
-        message = f"the input {value.topic}@{value.offset} ended a leadership: {value.error}"
+        message = f"the input {value.topic}@{value.offset} could not be decided: {value.error}"
         return self.requests.decide_repeated(value.request_id, value.reply_partition) or [
             self._refuse(value.request_id, value.reply_partition, value.subject, "InternalError", message, dead_letter=True)
         ]

@@ -23,6 +23,7 @@ from eventflink.model.statuses import IllegalTransition
 
 MAX_SNAPSHOTS = 16
 MAX_FREEZE_MS = 600_000
+MAX_DIGEST_LENGTH = 128
 
 
 @dataclass(slots=True)
@@ -56,6 +57,8 @@ class Upkeep:
         """Take note of a snapshot, unless a newer one is known."""
         if refusal := self._too_early(report, report.snapshot_id):
             return [refusal]
+        if fault := _find_fault(report):
+            return [_rejected(report, report.snapshot_id, "InvalidRequest", fault)]
         newest = max((s.log_offset for s in self.snapshots.values()), default=-1)
         if report.snapshot_id in self.snapshots or report.log_offset <= newest:
             message = f"a snapshot at offset {newest} is known; the one at {report.log_offset} is no news"
@@ -142,6 +145,15 @@ class Upkeep:
         offsets = [s.log_offset for s in self.snapshots.values()]
         require(offsets == sorted(offsets), "snapshots are not in the order of their offsets")
         require(len(self.snapshots) <= MAX_SNAPSHOTS, f"{len(self.snapshots)} snapshots are remembered")
+
+
+def _find_fault(report: ReportSnapshot) -> str:
+    """Return why there can be no such snapshot, or nothing."""
+    if report.chunk_count < 1 or report.byte_count < 0:
+        return f"a snapshot of {report.byte_count} bytes in {report.chunk_count} chunks cannot be"
+    if not 1 <= len(report.digest) <= MAX_DIGEST_LENGTH:
+        return f"the digest has {len(report.digest)} characters; it may have 1 to {MAX_DIGEST_LENGTH}"
+    return ""
 
 
 def _accepted(request: ReportSnapshot | ConfirmSnapshot | DrillStep, subject: str) -> RequestAccepted:

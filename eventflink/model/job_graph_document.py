@@ -356,8 +356,9 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
     for vertex in graph.vertices:
         try:
             parameters = json.loads(vertex.parameters_json)
-        except ValueError as error:
-            raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': parameters_json is not JSON: {error}") from error
+        except (ValueError, RecursionError) as error:
+            reason = "nested too deeply" if isinstance(error, RecursionError) else error
+            raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': parameters_json is not JSON: {reason}") from error
         written = {
             "id": vertex.vertex_id,
             "sql" if vertex.task_type is TaskType.SQL else "python": vertex.task,

@@ -30,7 +30,8 @@ _POLL_S: Final = 0.1
 _METADATA_TIMEOUT_S: Final = 5.0
 _RETRY_S: Final = 0.5
 _REPORT_TIMEOUT_MS: Final = 10_000
-_RECORD_LIMIT_BYTES: Final = 200 * 1024
+_RECORD_LIMIT_BYTES: Final = 64 * 1024
+"""One decision answers one record, and repeats its ids in several events for each report: it has room for a few times as much."""
 _TROUBLE_INTERVAL_S: Final = 10.0
 
 

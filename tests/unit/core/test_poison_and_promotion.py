@@ -7,7 +7,7 @@ import pytest
 
 from eventflink.events.effects import FileUploadOrder, LeaderChanged, TaskCancellation
 from eventflink.events.inputs import SlotReport
-from eventflink.events.log_events import InputsBound, InputsLost, LogEvent, RequestRejected
+from eventflink.events.log_events import InputsBound, InputsLost, LogEvent, RequestRejected, TaskManagerRegistrationRefused
 from eventflink.events.topics import Topic
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
@@ -65,7 +65,7 @@ class TestPoison:
         document = graph({**vertex("a"), "parameters": {"p": "x" * 1_000}})
         cluster.submit(document)
         [rejected] = cluster.events(RequestRejected)
-        assert "at most 500 are allowed" in rejected.message
+        assert "at most 438 are allowed" in rejected.message, "an eighth is kept for the refusal"
 
     def test_an_input_that_cannot_be_applied_ends_the_leadership_and_is_refused_by_the_next(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
@@ -95,14 +95,34 @@ class TestPoison:
         cluster.submit(graph(vertex("a")))
         assert cluster.job("job").status is JobStatus.RUNNING
 
-    def test_a_record_that_not_even_its_refusals_fit_is_refused_as_a_whole(
+    def test_of_a_record_that_says_more_than_one_decision_can_answer_the_rest_is_refused(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A TaskManager can say more than one decision can answer."""
-        monkeypatch.setattr("eventflink.leadership.leader.MAX_DECISION_BYTES", 2_000)
+        """What fits is decided, the record is buried, and the leader leads on: else a stream of such records would leave nobody time."""
+        monkeypatch.setattr("eventflink.leadership.leader.MAX_DECISION_BYTES", 4_000)
+        count = len(cluster.log)
         cluster.put(Topic.TASKMANAGERS, REPORTS.encode([SlotReport(f"tm{n}", "i", (), ()) for n in range(200)]))
-        with pytest.raises(ApplyFailed, match="taskmanagers@0 cannot be answered in one decision") as caught:
-            cluster.settle()
+        effects = cluster.settle()
+        assert len(cluster.log) == count + 1
+        assert len(cluster.log[-1]) < 4_200
+        *told, rejected = cluster.last_events()
+        assert 50 < len(told) < 150
+        assert all(isinstance(event, TaskManagerRegistrationRefused) for event in told)
+        assert isinstance(rejected, RequestRejected)
+        assert rejected.code == "InternalError"
+        assert "taskmanagers@0 could not be decided: ValueError('the decision has" in rejected.message
+        assert len(dead_letters(effects)) == 1
+        cluster.register()
+        assert cluster.master.slot_manager.get_number_registered_slots() == 4
+
+    def test_a_record_that_not_even_its_refusal_fits_is_refused_by_the_next_leader(
+        self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr("eventflink.leadership.leader.MAX_DECISION_BYTES", 20)
+            cluster.put(Topic.TASKMANAGERS, REPORTS.encode([SlotReport("tm", "i", (), ())]))
+            with pytest.raises(ApplyFailed, match="taskmanagers@0 cannot be answered in one decision") as caught:
+                cluster.settle()
         assert caught.value.record is not None
         cluster.poisoned["taskmanagers", 0] = str(caught.value)
         cluster.role.fall()
