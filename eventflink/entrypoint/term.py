@@ -14,7 +14,9 @@ from typing import Any
 from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.drill_orders import obey
+from eventflink.entrypoint.resource_drivers import ResourceDriver
 from eventflink.entrypoint.tail import Tail, TailFailed
+from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
 from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.election import Election
@@ -25,7 +27,7 @@ from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import Participant, ParticipantSettings
 from eventflink.leadership.wires import AppendFailed
 from eventflink.log.producers import EffectProducer, LogAppender
-from eventflink.master.effects import CleanUp, DrillOrder
+from eventflink.master.effects import CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.inputs import MasterInput
 from eventflink.model.configuration import Configuration
 from eventflink.model.statuses import DrillStepType, Role
@@ -60,11 +62,17 @@ class KafkaWires:
         self.resume = tail.resume
         self.fall = on_fall
         self.on_clean_up: Callable[[CleanUp], None] | None = None
+        self.on_worker_order: Callable[[WorkerOrder, int], None] | None = None
 
     def clean_up(self, order: CleanUp) -> None:
         """Queue a clean-up."""
         if self.on_clean_up is not None:
             self.on_clean_up(order)
+
+    def order_worker(self, order: WorkerOrder, epoch: int) -> None:
+        """Hand an order to the resource driver, if there is one."""
+        if self.on_worker_order is not None:
+            self.on_worker_order(order, epoch)
 
 
 class Term:
@@ -82,6 +90,7 @@ class Term:
         decoder: InboundDecoder,
         poisoned: dict[tuple[str, int], str],
         observer: Observer,
+        driver: ResourceDriver | None,
     ) -> None:
         """Prepare a term that starts from `fold`; the tail reads already."""
         self._configuration = configuration
@@ -96,6 +105,9 @@ class Term:
         self._cleaner = cleaner(configuration.working_path, self._later)
         wires = KafkaWires(self._appender, effects, tail, self._fall)
         wires.on_clean_up = self._cleaner.submit
+        self._supervisor = WorkerSupervisor(driver, self._later) if driver is not None else None
+        if self._supervisor is not None:
+            wires.on_worker_order = self._supervisor.submit
         self.participant = Participant(
             settings=_settings(configuration, identity),
             fold=fold,
@@ -133,6 +145,8 @@ class Term:
         try:
             await asyncio.to_thread(self._appender.connect)
             tasks = [asyncio.create_task(self._tick_forever()), asyncio.create_task(self._cleaner.run())]
+            if self._supervisor is not None:
+                tasks.append(asyncio.create_task(self._supervisor.run()))
             stopping = asyncio.create_task(stop.wait())
             waiting: set[asyncio.Future[Any]] = {stopping, self._ended, *tasks}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -146,12 +160,18 @@ class Term:
             await self._leave()
         finally:
             tail.participant = None
+            self._end_supervision()
             for task in tasks:
                 task.cancel()
             participant.fall("the term is over")
             self._observer.ended("TermEnded")
             self._election.end()
             await asyncio.to_thread(self._appender.close, self._configuration.lease_timeout_ms / 1000 if orderly else 0.0)
+
+    def _end_supervision(self) -> None:
+        """Have no worker started or stopped any more: whoever leads now sees to them."""
+        if self._supervisor is not None:
+            self._supervisor.close()
 
     async def _leave(self) -> None:
         """Leave in order: what was decided is read back and released first, for at most a lease."""
@@ -214,6 +234,7 @@ class Term:
 
     def _end(self, error: Exception) -> None:
         fold = self.participant.fold
+        self._end_supervision()
         self.participant.fall(str(error))
         if not isinstance(error, _ENDS):
             # A defect of ours. The state is doubtful, and a loop that went on without its turns would lead without deciding.

@@ -22,7 +22,7 @@ from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
-from eventflink.master.effects import CleanUp, DrillOrder
+from eventflink.master.effects import CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.master import Master, MasterSettings
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import Role
@@ -69,6 +69,7 @@ class ListWires:
     """Its appends reach nobody."""
     clean_ups: list[CleanUp] = field(default_factory=list)
     falls: list[DrillOrder] = field(default_factory=list)
+    worker_orders: list[tuple[WorkerOrder, int]] = field(default_factory=list)
     calls: list[tuple[str, str]] = field(default_factory=list)
 
     def append(self, value: bytes) -> None:
@@ -84,6 +85,9 @@ class ListWires:
 
     def clean_up(self, order: CleanUp) -> None:
         self.clean_ups.append(order)
+
+    def order_worker(self, order: WorkerOrder, epoch: int) -> None:
+        self.worker_orders.append((order, epoch))
 
     def fall(self, order: DrillOrder) -> None:
         self.falls.append(order)
