@@ -23,6 +23,7 @@ from eventflink.gateways.errors import ClusterNotFound, NoLeader
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.leader import find_leader
 from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.processes.worker_processes import WorkerProcesses
 
 START_TIMEOUT_S: Final = 90.0
 _POLL_S: Final = 1.0
@@ -123,7 +124,15 @@ class LocalCluster:
         """Stop the TaskExecutors, then the master, then the broker. Does nothing the second time."""
         self._children.stop([child.name for child in self._children.children if child.name != "master"])
         self._children.stop()
+        self._stop_workers()  # No master is there any more that would have others started.
         self._exit.close()
+
+    def _stop_workers(self) -> None:
+        """Stop the workers of the resource driver `process`: they outlive their master, and not the cluster."""
+        configuration = self._session.configuration
+        processes = WorkerProcesses(configuration.pid_path, configuration.log_path)
+        for file in processes.stop_all(configuration.stop_timeout_ms / 1000):
+            self._say(f"worker {file.daemon_id} is stopped")
 
 
 @contextlib.contextmanager

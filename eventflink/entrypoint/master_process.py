@@ -9,7 +9,7 @@ import gc
 import logging
 import signal
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from confluent_kafka import KafkaException
 
@@ -26,6 +26,7 @@ from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
 from eventflink.entrypoint.master_collectors import MasterView
 from eventflink.entrypoint.master_metrics import master_registry
 from eventflink.entrypoint.query_server import QueryServer
+from eventflink.entrypoint.resource_drivers import ResourceDriver, create_driver
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.entrypoint.snapshots import ClusterView, SnapshotKeeper, starter
 from eventflink.entrypoint.tail import Tail, TailFailed, TopicReplaced
@@ -42,6 +43,7 @@ from eventflink.log.producers import EffectProducer
 from eventflink.log.replay import ReplayStalled, replay
 from eventflink.log.snapshots import load_fold
 from eventflink.master.master import MasterSettings
+from eventflink.master.workers import WorkerSettings
 from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
@@ -87,6 +89,22 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         restart_strategy=configuration.default_restart_strategy,
         failover_strategy=configuration.failover_strategy,
         exception_history_size=configuration.exception_history_size,
+        workers=_worker_settings(configuration),
+    )
+
+
+def _worker_settings(configuration: Configuration) -> WorkerSettings | None:
+    """Return how workers are asked for; None where no driver starts any, or a log is only rehearsed."""
+    if configuration.resource_driver == "standalone" or configuration.drills_rehearsal:
+        return None
+    return WorkerSettings(
+        slot_count=configuration.slots,
+        slot_profile=configuration.slot_profile,
+        max_slots=configuration.max_slots,
+        registration_timeout_ms=configuration.worker_registration_timeout_ms,
+        idle_timeout_ms=configuration.worker_idle_timeout_ms,
+        max_failure_rate=configuration.max_worker_failures,
+        retry_interval_ms=configuration.worker_retry_interval_ms,
     )
 
 
@@ -102,8 +120,10 @@ class MasterProcess:
         rebound: Collection[str],
         observer: Observer,
         archives: JobArchives | None,
+        driver: ResourceDriver | None = None,
     ) -> None:
         """Put the parts together; nothing is read yet."""
+        self.driver = driver
         self._configuration = configuration
         self._bootstrap = bootstrap
         self._election = election
@@ -171,6 +191,7 @@ class MasterProcess:
             self._poisoned,
             self._observer,
             self._archives,
+            self.driver,
         ).run(stop)
 
     def _rebuild(self) -> Fold:
@@ -258,7 +279,7 @@ def _open_archives(configuration: Configuration) -> JobArchives | None:
     return JobArchives(storage, configuration.job_store_cache_size)
 
 
-async def _run(configuration: Configuration, bootstrap: str, rebound: Collection[str]) -> None:
+async def _run(configuration: Configuration, bootstrap: str, rebound: Collection[str], driver: ResourceDriver | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -278,7 +299,7 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
             raise MasterFailed(f"high-availability.type {configuration.high_availability}: {error}") from error
         identity = Identity(incarnation, f"{configuration.rpc_address}:{port}")
         work = LeadershipMetrics() if configuration.metrics_ports else None
-        process = MasterProcess(configuration, bootstrap, identity, election, rebound, work or Observer(), archives)
+        process = MasterProcess(configuration, bootstrap, identity, election, rebound, work or Observer(), archives, driver)
         query_server = QueryServer(
             bootstrap,
             configuration.cluster_id,
@@ -308,14 +329,16 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
         await server.stop()
 
 
-def run_master(configuration: Configuration, bootstrap: str, rebound: Collection[str] = ()) -> int:
+def run_master(configuration: Configuration, bootstrap: str, rebound: Collection[str] = (), program: Sequence[str] = ()) -> int:
     """Run a master until SIGTERM or SIGINT; return the exit code.
 
     `rebound` names inbound topics that an operator knows to have been created again: their cursors are bound to what is there now.
+    `program` is the command line of an `eventflink` with the same configuration, for the resource driver.
 
     Raises:
         MasterFailed: it cannot run; the message says why.
         AdministrationError: the topics are not as they must be.
+        ConfigurationError: there is no such resource driver.
 
     """
     configuration = configuration.with_ids()
@@ -327,5 +350,10 @@ def run_master(configuration: Configuration, bootstrap: str, rebound: Collection
     ensure_topics(bootstrap, configuration.cluster_id, configuration.replication_factor)
     for warning in check_durability(bootstrap, configuration.cluster_id, configuration.replication_factor):
         _logger.warning("NotDurable %s", warning)
-    asyncio.run(_run(configuration, bootstrap, rebound))
+    driver = create_driver(configuration, program)
+    try:
+        asyncio.run(_run(configuration, bootstrap, rebound, driver))
+    finally:
+        if driver is not None:
+            driver.close()
     return 0

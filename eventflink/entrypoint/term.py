@@ -16,7 +16,9 @@ from eventflink.entrypoint.archiving import Archiver, NotingArchiver
 from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.drill_orders import obey
+from eventflink.entrypoint.resource_drivers import ResourceDriver
 from eventflink.entrypoint.tail import Tail, TailFailed
+from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
 from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.election import Election
@@ -28,7 +30,7 @@ from eventflink.leadership.participant import Participant, ParticipantSettings
 from eventflink.leadership.reads import Read
 from eventflink.leadership.wires import AppendFailed
 from eventflink.log.producers import EffectProducer, LogAppender
-from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.inputs import MasterInput
 from eventflink.model.configuration import Configuration
 from eventflink.model.statuses import DrillStepType, Role
@@ -64,6 +66,7 @@ class KafkaWires:
         self.fall = on_fall
         self.on_clean_up: Callable[[CleanUp], None] | None = None
         self.on_archive: Callable[[ArchiveJob], None] | None = None
+        self.on_worker_order: Callable[[WorkerOrder, int], None] | None = None
 
     def clean_up(self, order: CleanUp) -> None:
         """Queue a clean-up."""
@@ -74,6 +77,11 @@ class KafkaWires:
         """Queue an archive."""
         if self.on_archive is not None:
             self.on_archive(order)
+
+    def order_worker(self, order: WorkerOrder, epoch: int) -> None:
+        """Hand an order to the resource driver, if there is one."""
+        if self.on_worker_order is not None:
+            self.on_worker_order(order, epoch)
 
 
 class Term:
@@ -92,6 +100,7 @@ class Term:
         poisoned: dict[tuple[str, int], str],
         observer: Observer,
         archives: JobArchives | None = None,
+        driver: ResourceDriver | None = None,
     ) -> None:
         """Prepare a term that starts from `fold`; the tail reads already."""
         self._configuration = configuration
@@ -109,6 +118,9 @@ class Term:
         archiver = NotingArchiver if configuration.drills_rehearsal else Archiver
         self._archiver = archiver(archives, self._ask, self._later)
         wires.on_archive = self._archiver.submit
+        self._supervisor = WorkerSupervisor(driver, self._later) if driver is not None else None
+        if self._supervisor is not None:
+            wires.on_worker_order = self._supervisor.submit
         self.participant = Participant(
             settings=_settings(configuration, identity),
             fold=fold,
@@ -145,6 +157,8 @@ class Term:
         try:
             await asyncio.to_thread(self._appender.connect)
             tasks = [asyncio.create_task(work) for work in (self._tick_forever(), self._cleaner.run(), self._archiver.run())]
+            if self._supervisor is not None:
+                tasks.append(asyncio.create_task(self._supervisor.run()))
             stopping = asyncio.create_task(stop.wait())
             waiting: set[asyncio.Future[Any]] = {stopping, self._ended, *tasks}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -158,12 +172,18 @@ class Term:
             await self._leave()
         finally:
             tail.participant = None
+            self._end_supervision()
             for task in tasks:
                 task.cancel()
             participant.fall("the term is over")
             self._observer.ended("TermEnded")
             self._election.end()
             await asyncio.to_thread(self._appender.close, self._configuration.lease_timeout_ms / 1000 if orderly else 0.0)
+
+    def _end_supervision(self) -> None:
+        """Have no worker started or stopped any more: whoever leads now sees to them."""
+        if self._supervisor is not None:
+            self._supervisor.close()
 
     async def _leave(self) -> None:
         """Leave in order: what was decided is read back and released first, for at most a lease."""
@@ -229,6 +249,7 @@ class Term:
 
     def _end(self, error: Exception) -> None:
         fold = self.participant.fold
+        self._end_supervision()
         self.participant.fall(str(error))
         if not isinstance(error, _ENDS):
             # A defect of ours. The state is doubtful, and a loop that went on without its turns would lead without deciding.

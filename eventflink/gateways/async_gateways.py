@@ -213,6 +213,10 @@ class AsyncResourceManagerGateway(AsyncGateway):
         """Do as `ResourceManagerGateway.get_number_pending_slot_requests`."""
         return await self._run(self._calls.get_number_pending_slot_requests())
 
+    async def get_number_pending_task_manager_slots(self) -> int:
+        """Do as `ResourceManagerGateway.get_number_pending_task_manager_slots`."""
+        return await self._run(self._calls.get_number_pending_task_manager_slots())
+
 
 class AsyncJobMasterGateway(AsyncGateway):
     """`JobMasterGateway` for an event loop."""

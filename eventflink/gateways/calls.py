@@ -165,6 +165,10 @@ class Calls:
         """Ask how many attempts wait for a slot."""
         return (yield from self.request_resource_overview()).slot_requests
 
+    def get_number_pending_task_manager_slots(self) -> Steps[int]:
+        """Ask how many slots were asked of the resource driver and have not registered."""
+        return (yield from self.request_resource_overview()).slots_pending
+
     def get_number_registered_slots_of(self, task_manager_id: str) -> Steps[int]:
         """Ask how many slots a TaskManager has."""
         return (yield from self.request_task_manager_details(task_manager_id)).slots

@@ -104,3 +104,7 @@ class ResourceManagerGateway(BlockingGateway):
     def get_number_pending_slot_requests(self) -> int:
         """Return how many attempts wait for a slot."""
         return self._run(self._calls.get_number_pending_slot_requests())
+
+    def get_number_pending_task_manager_slots(self) -> int:
+        """Return how many slots were asked of the resource driver and have not registered."""
+        return self._run(self._calls.get_number_pending_task_manager_slots())

@@ -67,6 +67,8 @@ class ResourceOverview:
     slots_free: int
     slot_requests: int
     log_offset: int
+    slots_pending: int = 0
+    """Asked of the resource driver, and not registered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ def overview(fold: Fold) -> View:
         "task_managers": len(master.resource_manager.task_managers),
         "slots": master.slot_manager.get_number_registered_slots(),
         "slots_free": master.slot_manager.get_number_free_slots(),
+        "slots_pending": master.slot_manager.get_number_pending_task_manager_slots(),
         "slot_requests": master.slot_manager.get_number_pending_slot_requests(),
         "jobs": dict(statuses),
         "jobs_live": sum(count for status, count in statuses.items() if status not in TERMINAL_JOB_STATUSES),

@@ -13,7 +13,17 @@ from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.leader import Released
 from eventflink.leadership.wires import Wires
-from eventflink.master.effects import ArchiveJob, CleanUp, DeadLetterOrder, Deployment, DrillOrder, Reply
+from eventflink.master.effects import (
+    ArchiveJob,
+    CleanUp,
+    DeadLetterOrder,
+    Deployment,
+    DrillOrder,
+    Reply,
+    RequestWorker,
+    StopWorker,
+    WorkersWanted,
+)
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 
 if TYPE_CHECKING:
@@ -55,6 +65,8 @@ class Releaser:
                     self._wires.archive(effect)
                 case DrillOrder():
                     self._wires.fall(effect)
+                case RequestWorker() | StopWorker() | WorkersWanted():
+                    self._wires.order_worker(effect, epoch)
 
     def _deploy(self, effect: Deployment, epoch: int) -> None:
         value = self._deployments.encode(

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from eventflink.events.topics import Topic
-from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 
 
 class AppendFailed(Exception):
@@ -29,6 +29,9 @@ class Wires(Protocol):
 
     def archive(self, order: ArchiveJob) -> None:
         """Write the archive of an ended job; the outcome comes back as an input."""
+
+    def order_worker(self, order: WorkerOrder, epoch: int) -> None:
+        """Have the resource driver do what an accepted decision of this epoch wants; what becomes of it comes back as an input."""
 
     def fall(self, order: DrillOrder) -> None:
         """Stop, freeze or die, as a drill asked."""

@@ -289,6 +289,45 @@ class Configuration(BaseModel):
         ge=-1,
         description="For so long after a master became the leader TaskManagers may still come. -1: as slot.request.timeout.",
     )
+    resource_driver: str = Field(
+        "standalone",
+        alias="resourcemanager.driver",
+        description="Who starts TaskManagers: standalone (people do), process (the leader starts some on its host when slots are missing), "
+        "or module:Factory.",
+    )
+    max_slots: int = Field(
+        64,
+        alias="slotmanager.number-of-slots.max",
+        ge=1,
+        le=1_000_000,
+        description="No worker is asked of the resource driver beyond so many slots of the whole cluster.",
+    )
+    worker_idle_timeout_ms: int = Field(
+        30_000,
+        alias="resourcemanager.taskmanager-timeout",
+        ge=0,
+        description="A TaskManager that the resource driver started is released after it was idle for so long.",
+    )
+    worker_registration_timeout_ms: int = Field(
+        300_000,
+        alias="resourcemanager.taskmanager-registration.timeout",
+        ge=1000,
+        description="A worker that was asked of the resource driver and does not register for so long is given up, and replaced.",
+    )
+    max_worker_failures: int = Field(
+        10,
+        alias="resourcemanager.start-worker.max-failure-rate",
+        ge=1,
+        le=1000,
+        description="After so many workers in a minute that did not come there is a wait before the next is asked for.",
+    )
+    worker_retry_interval_ms: int = Field(
+        3000,
+        alias="resourcemanager.start-worker.retry-interval",
+        ge=1,
+        le=300_000,
+        description="That wait; it doubles with each further failure, up to five minutes, until a worker registers.",
+    )
     restart_strategy: RestartStrategyType = Field(
         RestartStrategyType.NONE,
         alias="restart-strategy.type",
@@ -465,6 +504,13 @@ class Configuration(BaseModel):
     def _check_high_availability(cls, value: str) -> str:
         if value not in ("kafka", "none", "zookeeper") and not FACTORY_PATTERN.fullmatch(value):
             raise ValueError(f"'{value}' is no election: kafka, none, zookeeper, or package.module:Factory")
+        return value
+
+    @field_validator("resource_driver")
+    @classmethod
+    def _check_resource_driver(cls, value: str) -> str:
+        if value not in ("standalone", "process") and not FACTORY_PATTERN.fullmatch(value):
+            raise ValueError(f"'{value}' is no resource driver: standalone, process, or package.module:Factory")
         return value
 
     @field_validator("metrics_ports", mode="before")

@@ -29,6 +29,8 @@ class DaemonKind(StrEnum):
     BROKER = "broker"
     MASTER = "master"
     TASK_EXECUTOR = "taskexecutor"
+    WORKER = "worker"
+    """A TaskExecutor that the resource driver `process` started; no configuration names it."""
 
 
 class PidFilesUnusable(OSError):

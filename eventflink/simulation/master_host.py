@@ -18,7 +18,7 @@ from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
 from eventflink.leadership.participant import Participant, ParticipantSettings
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.leadership.wires import AppendFailed
-from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupFailed, CleanupsCompleted, MasterInput, WrittenArchive
 from eventflink.master.master import MasterSettings
 from eventflink.model.statuses import Role
@@ -361,6 +361,9 @@ class MasterHost:
                 self.schedule()
 
         self.process.after(5 + self._rng.random() * 60, done)
+
+    def order_worker(self, order: WorkerOrder, epoch: int) -> None:
+        """Nothing: the clusters of a simulation have no resource driver."""
 
     def fall(self, order: DrillOrder) -> None:
         """Do what a drill asks."""

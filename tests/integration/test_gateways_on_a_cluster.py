@@ -329,8 +329,9 @@ def test_every_method_answers_in_an_event_loop_as_it_does_in_a_thread(
                 waiting.get_number_free_slots(),
                 waiting.get_number_free_slots_of("tm"),
                 waiting.get_number_pending_slot_requests(),
+                waiting.get_number_pending_task_manager_slots(),
             )
-            assert list(await asyncio.gather(*counts)) == [2, 2, 0, 0, 2]
+            assert list(await asyncio.gather(*counts)) == [2, 2, 0, 0, 2, 0]
         async with AsyncJobMasterGateway(*at, "running") as job_master:
             assert await job_master.connect() == (await job_master.request_job()).job_master_id
             assert await job_master.request_job_status() is JobStatus.RUNNING

@@ -8,7 +8,7 @@ from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
-from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from tests.support.cluster import HORIZON_MS, START_MS, graph, new_fold, vertex
 
 NOWHERE = "127.0.0.1:9"
@@ -31,6 +31,9 @@ class ListWires:
 
     def archive(self, order: ArchiveJob) -> None:
         """There is nothing to archive."""
+
+    def order_worker(self, order: WorkerOrder, epoch: int) -> None:
+        """No driver is there."""
 
     def fall(self, order: DrillOrder) -> None:
         """Nobody drills."""

@@ -22,7 +22,7 @@ from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
-from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.master import Master, MasterSettings
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import Role
@@ -70,6 +70,7 @@ class ListWires:
     clean_ups: list[CleanUp] = field(default_factory=list)
     archives: list[ArchiveJob] = field(default_factory=list)
     falls: list[DrillOrder] = field(default_factory=list)
+    worker_orders: list[tuple[WorkerOrder, int]] = field(default_factory=list)
     calls: list[tuple[str, str]] = field(default_factory=list)
 
     def append(self, value: bytes) -> None:
@@ -88,6 +89,9 @@ class ListWires:
 
     def archive(self, order: ArchiveJob) -> None:
         self.archives.append(order)
+
+    def order_worker(self, order: WorkerOrder, epoch: int) -> None:
+        self.worker_orders.append((order, epoch))
 
     def fall(self, order: DrillOrder) -> None:
         self.falls.append(order)

@@ -136,6 +136,7 @@ class Coordinator:
         if leader:
             self._stop([DaemonKind.MASTER], spared=(leader,))
         self._stop([DaemonKind.MASTER])
+        self._stop([DaemonKind.WORKER])  # Only now: a master would have others started in their place.
         self._stop([DaemonKind.BROKER])
         return self.outcome
 

@@ -20,6 +20,7 @@ from eventflink.cli.session import Session
 from eventflink.processes.identity import ProcessIdentity, identify, is_running, send_signal, up_since
 from eventflink.processes.log_files import last_lines, rotate
 from eventflink.processes.pid_files import DaemonKind, PidFile, PidFiles, make_directory
+from eventflink.processes.worker_processes import FOLDER
 
 _POLL_S: Final = 0.1
 _SETTLE_S: Final = 2.0
@@ -34,6 +35,7 @@ class HostAgent:
         self._session = session
         self._configuration = session.configuration
         self._pid_files = PidFiles(self._configuration.pid_path)
+        self._worker_files = PidFiles(self._configuration.pid_path / FOLDER)
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def serve(self, request: HostRequest) -> HostReport:
@@ -160,10 +162,11 @@ class HostAgent:
 
     def _stop(self, request: HostRequest) -> list[DaemonReport]:
         """Ask all that are meant to end, wait for all together, kill what is left."""
+        files = self._worker_files if DaemonKind.WORKER in request.kinds else self._pid_files
         reports: list[DaemonReport] = []
         going: list[PidFile] = []
-        with self._pid_files.locked():
-            for file in self._pid_files.all():
+        with files.locked():
+            for file in files.all():
                 if file.kind not in request.kinds or file.daemon_id in request.spared:
                     continue
                 try:
@@ -175,22 +178,22 @@ class HostAgent:
                     going.append(file)
                 else:
                     reports.append(self._report(file, DaemonState.DOWN, "it was not running any more"))
-                    self._pid_files.remove(file)
+                    files.remove(file)
             self._wait(going, self._configuration.stop_timeout_ms / 1000)
-            reports += [self._end(file) for file in going]
+            reports += [self._end(file, files) for file in going]
         return reports
 
-    def _end(self, file: PidFile) -> DaemonReport:
+    def _end(self, file: PidFile, files: PidFiles) -> DaemonReport:
         """Say that it has ended; if it has not, see to it."""
         if not is_running(file.identity):
-            self._pid_files.remove(file)
+            files.remove(file)
             return self._report(file, DaemonState.STOPPED)
         send_signal(file.identity, signal.SIGKILL)
         self._wait([file], _KILL_TIMEOUT_S)
         waited = f"{self._configuration.stop_timeout_ms / 1000:g} s"
         if is_running(file.identity):
             return self._report(file, DaemonState.RUNNING, f"it did not end within {waited}, nor when it was killed")
-        self._pid_files.remove(file)
+        files.remove(file)
         return self._report(file, DaemonState.KILLED, f"it did not end within {waited} and was killed")
 
     @staticmethod

@@ -27,6 +27,6 @@ def master(session: Session, rebind: tuple[str, ...]) -> int:
     session.log_to_stderr(configuration.master_id)
     try:
         with ending_in_order():
-            return run_master(configuration, session.bootstrap, rebind)
+            return run_master(configuration, session.bootstrap, rebind, session.child_arguments(session.bootstrap, {}))
     except MasterFailed as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

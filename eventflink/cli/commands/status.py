@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.asking import ask_job, ask_state
-from eventflink.cli.commands.taskmanager import task_manager_table
+from eventflink.cli.commands.taskmanager import print_pending_workers, task_manager_table
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
@@ -73,7 +73,9 @@ def _print_cluster(session: Session, view: View) -> None:
     session.out.print(
         f"cluster '{session.cluster_id}': epoch {view['epoch']}, log offset {view['log_offset']}, "
         f"last decision {view['last_decision_at']}\n"
-        f"jobs: {jobs}\nslots: {view['slots_free']} free of {view['slots']}, {view['slot_requests']} requests wait",
+        f"jobs: {jobs}\nslots: {view['slots_free']} free of {view['slots']}, {view['slots_pending']} pending, "
+        f"{view['slot_requests']} requests wait",
         markup=False,
     )
     session.out.print(task_manager_table(view))
+    print_pending_workers(session, view["workers"])

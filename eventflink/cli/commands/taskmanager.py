@@ -27,11 +27,15 @@ def taskmanager() -> None:
 def list_task_managers(session: Session, *, as_json: bool) -> int:
     """List the registered TaskManagers with their slots, and those that are blocked."""
     view = ask_state(session, "/cluster", {}, lambda fold: {"cluster": cluster_view(fold)})["cluster"]
-    shown = {name: view[name] for name in ("task_managers", "blocked", "slots", "slots_free", "slot_requests", "log_offset")}
+    shown = {
+        name: view[name]
+        for name in ("task_managers", "workers", "blocked", "slots", "slots_free", "slots_pending", "slot_requests", "log_offset")
+    }
     if as_json:
         session.print_json(shown)
         return ExitCode.OK
     session.out.print(task_manager_table(view))
+    print_pending_workers(session, view["workers"])
     registered = {row["task_manager_id"] for row in view["task_managers"]}
     for blocked in view["blocked"]:
         if blocked["task_manager_id"] not in registered:
@@ -57,6 +61,17 @@ def task_manager_table(view: View) -> Table:
             Text(say_blocked(blocked[name]), style="yellow") if name in blocked else "yes",
         )
     return table
+
+
+def print_pending_workers(session: Session, workers: View) -> None:
+    """Print which workers the resource driver was asked for, and how the last one failed; nothing where there is none of it."""
+    for worker in workers["pending"]:
+        profile = f" of {worker['slot_profile']}" if worker["slot_profile"] else ""
+        text = f"{worker['worker_id']} with {worker['slots']} slots{profile} was asked of the resource driver at {worker['requested_at']}"
+        session.out.print(Text(f"{text}, and has not registered", style="yellow"))
+    if workers["last_failure"]:
+        text = f"the last request for a worker failed: {workers['last_failure']}"
+        session.out.print(Text(f"{text}; no other is asked for before {workers['retry_at']}", style="yellow"))
 
 
 def say_blocked(blocked: View) -> str:
