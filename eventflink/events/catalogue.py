@@ -90,9 +90,11 @@ COMPONENTS: Final = {
         "SlotRequestDeferred",
         "SlotRequestUnfulfillable",
         "SlotFreed",
+        "SlotShareReturned",
     ),
     "JobMaster": (
         "JobStatusChanged",
+        "SlotShared",
         "TaskScheduled",
         "TaskDeployed",
         "TaskStateChanged",
