@@ -7,7 +7,7 @@ slot, until it ends.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from eventflink.audit.filters import ends_attempt
+from eventflink.audit.filters import attempt_of, ends_attempt
 from eventflink.audit.subjects import Subject, SubjectType
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import (
@@ -25,6 +25,8 @@ from eventflink.events.log_events import (
     SlotOfferRejected,
     SlotRequestDeferred,
     SlotRequested,
+    SlotShared,
+    SlotShareReturned,
     TaskFailed,
     TaskFinished,
     TaskManagerDisconnected,
@@ -33,7 +35,9 @@ from eventflink.events.log_events import (
     TaskManagerReportReconciled,
     TaskScheduled,
 )
+from eventflink.master.execution_graph import group_profiles_of
 from eventflink.model.attempts import AttemptId
+from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import JobStatus
 
 if TYPE_CHECKING:
@@ -103,6 +107,8 @@ class _OfSubtask:
         self._allocations: set[str] = set()
         self._instance_id = ""
         """Of the TaskManager that holds the current attempt's slot."""
+        self._instances: dict[str, str] = {}
+        """Of the TaskManagers that hold slots of the job, by allocation: it may join others there."""
         self._asked: ResourceProfile | None = None
         """What it asks of a slot."""
         self._over = False
@@ -112,6 +118,7 @@ class _OfSubtask:
         relevant: list[LogEvent] = []
         enabling: list[LogEvent] = []
         for event in decision.events:
+            self._note_slot(event)
             if self._is_relevant(event):
                 relevant += [each for each in enabling if self._enables(each, event, relevant)]
                 relevant.append(event)
@@ -126,7 +133,8 @@ class _OfSubtask:
         if (getattr(event, "job_id", None), getattr(event, "vertex_id", None), getattr(event, "subtask_index", None)) == self._task:
             return self._is_of_attempt(event)
         allocation_id = getattr(event, "allocation_id", None)
-        if allocation_id in self._allocations:
+        # What others do who share the slot is theirs.
+        if allocation_id in self._allocations and attempt_of(event) is None:
             if isinstance(event, SlotAllocated):
                 self._instance_id = event.instance_id
             if isinstance(event, SlotFreed | SlotOfferRejected):
@@ -140,11 +148,19 @@ class _OfSubtask:
             waits = bool(self._allocations) and not self._instance_id
             return waits and event.job_id == self._job_id and event.resource_profile == self._asked
         if isinstance(event, JobSubmitted) and event.job_id == self._job_id:
-            self._asked = next((v.resources for v in event.job_graph.vertices if v.vertex_id == self._task[1]), None)
+            self._asked = _slot_profile(event.job_graph, self._task[1])
         of_job = self._with_job and getattr(event, "job_id", None) == self._job_id
         # A restart of many subtasks may begin this one anew although it has ended.
         is_over = self._over and (self._wanted != 0 or not isinstance(event, RestartScheduled))
         return of_job and not is_over and self._is_of_job(event)
+
+    def _note_slot(self, event: LogEvent) -> None:
+        if isinstance(event, SlotRequested) and event.job_id == self._job_id:
+            self._instances[event.allocation_id] = ""
+        elif isinstance(event, SlotAllocated) and event.allocation_id in self._instances:
+            self._instances[event.allocation_id] = event.instance_id
+        elif isinstance(event, SlotFreed | SlotOfferRejected):
+            self._instances.pop(event.allocation_id, None)
 
     def _enables(self, earlier: LogEvent, event: LogEvent, relevant: list[LogEvent]) -> bool:
         """Tell whether an event of somebody else, earlier in the same decision, made this one possible."""
@@ -175,6 +191,11 @@ class _OfSubtask:
             return False
         if isinstance(event, SlotRequested):
             self._allocations = {event.allocation_id}
+        if isinstance(event, SlotShared):
+            self._allocations = {event.allocation_id}
+            self._instance_id = self._instances.get(event.allocation_id, "")
+        if isinstance(event, SlotShareReturned):
+            self._allocations, self._instance_id = set(), ""
         return True
 
     @staticmethod
@@ -184,6 +205,14 @@ class _OfSubtask:
         if isinstance(event, RestartScheduled):  # Of another subtask, with which this one may have to start again.
             return event.task_count > 1
         return isinstance(event, JobSubmitted | JobCancellationRequested)
+
+
+def _slot_profile(graph: JobGraph, vertex_id: str) -> "ResourceProfile | None":
+    """Return what a slot has to have that is asked for in the name of a vertex."""
+    vertex = next((v for v in graph.vertices if v.vertex_id == vertex_id), None)
+    if vertex is None or vertex.slot_sharing_group is None:
+        return vertex.resources if vertex is not None else None
+    return group_profiles_of(graph)[vertex.slot_sharing_group]
 
 
 class _OfTaskManager:

@@ -124,6 +124,12 @@ def _of_subtask(subject: Subject, master: Master) -> Standing:
         return _of_ended_attempt(subject, attempt, facts)
     failed = subtask.last_failure if subtask.state is ExecutionState.FAILED else None
     facts |= {"allocation_id": subtask.allocation_id or None, "outputs": {o.output: o.location for o in subtask.outputs}}
+    group = job.execution_graph.vertices[subtask.vertex_id].vertex.slot_sharing_group
+    if group is not None:
+        allocation = master.slot_manager.allocations.get(subtask.allocation_id)
+        this = AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
+        together = [str(a) for a in allocation.attempts if a != this] if allocation is not None else []
+        facts |= {"slot_sharing_group": group, "shares_its_slot_with": ", ".join(together) or None}
     wait = wait_of(job, subtask, master)
     return Standing(str(subtask.state), facts, [wait] if wait is not None else [], failed)
 
@@ -141,7 +147,7 @@ def _of_allocation(subject: Subject, master: Master) -> Standing:
     allocation = slots.allocations.get(subject.allocation_id)
     if allocation is not None:
         facts = {
-            "attempt": attempt,
+            "attempt": ", ".join(map(str, allocation.attempts)),
             "task_manager_id": allocation.task_manager_id,
             "instance_id": allocation.instance_id,
             "slot_index": allocation.slot_index,
@@ -176,7 +182,7 @@ def _of_task_manager(subject: Subject, master: Master) -> Standing:
         "slots": manager.slot_count,
         "slots_free": slots.get_number_free_slots_of(subject.task_manager_id),
         "slot_profile": str(manager.slot_profile) if manager.slot_profile is not None else None,
-        "attempts": {allocation_id: str(allocation.attempt) for allocation_id, allocation in held},
+        "attempts": {allocation_id: ", ".join(map(str, allocation.attempts)) for allocation_id, allocation in held},
     }
     blocked = master.blocklist.task_managers.get(subject.task_manager_id)
     if blocked is not None:
@@ -222,7 +228,8 @@ def wait_of(job: JobMaster, subtask: Subtask, master: Master) -> Wait | None:  #
     allocation = slots.allocations.get(subtask.allocation_id)
     if allocation is not None and allocation.orphaned:
         return Wait(what, f"it is lost ({allocation.orphaned}), and its failure is the next decision")
-    if allocation is not None and slots.state_of(allocation) is SlotState.PENDING:
+    # Of an attempt that joined others in a confirmed slot the first state that is reported is the confirmation.
+    if allocation is not None and (slots.state_of(allocation) is SlotState.PENDING or subtask.state is ExecutionState.DEPLOYING):
         return _unconfirmed(what, allocation.task_manager_id)
     return None
 
@@ -255,6 +262,9 @@ def _why_no_slot(allocation_id: str, master: Master) -> str:
     queue = slots.queues.queues[request.profile]
     place = next(n for n, known in enumerate(queue.in_turn(), 1) if known == allocation_id)
     turn = f"its turn is {place} of {sum(map(len, queue.by_job.values()))}"
+    group = slots.sharing.groups.get(request.group_key)
+    if group is not None and request.attempt.vertex_id in group.servable:
+        return "its job holds a slot that it can join, and joining it is one of the next decisions"
     if slots.has_free_slot_for(request.profile):
         return f"a slot is free for it, and matching is one of the next decisions; {turn}"
     return f"no slot: {slots.describe_wait(request.profile)}; {turn}"

@@ -20,6 +20,8 @@ from eventflink.events.log_events import (
     SlotFreed,
     SlotOffered,
     SlotRequested,
+    SlotShared,
+    SlotShareReturned,
     TaskFailed,
     TaskFinished,
     TaskStateChanged,
@@ -120,6 +122,8 @@ def _describe(event: LogEvent) -> str:
             said = where + "".join(f" → {o.output}" for o in event.outputs)
         case SlotAllocated():
             said = f"{event.allocation_id} → {event.task_manager_id}[{event.slot_index}]"
+        case SlotShared() | SlotShareReturned():
+            said = f"{where} {event.allocation_id}"
         case SlotOffered() | SlotFreed():
             said = event.allocation_id
         case _:

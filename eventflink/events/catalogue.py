@@ -98,10 +98,12 @@ COMPONENTS: Final = {
         "SlotRequestDeferred",
         "SlotRequestUnfulfillable",
         "SlotFreed",
+        "SlotShareReturned",
     ),
     "JobMaster": (
         "JobStatusChanged",
         "JobMasterStopped",
+        "SlotShared",
         "TaskScheduled",
         "TaskDeployed",
         "TaskStateChanged",

@@ -150,6 +150,7 @@ class TaskManagerRegistration:
     slot_count: int
     begun_at_ms: int = 0
     slot_profile: ResourceProfile | None = None
+    feature_level: int = 0
 
 
 @dataclass(slots=True)
@@ -173,12 +174,15 @@ class SlotOffer:
 
 @dataclass(slots=True)
 class SlotOfferRefusal:
-    """The slot cannot be given."""
+    """The slot cannot be given, or not to this attempt."""
 
     task_manager_id: str
     instance_id: str
     allocation_id: str
     reason: str
+    vertex_id: str = ""
+    subtask_index: int = -1
+    attempt: int = 0
 
 
 @dataclass(slots=True)

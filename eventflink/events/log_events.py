@@ -218,6 +218,7 @@ class TaskManagerRegistered:
     slot_count: int
     begun_at_ms: int = 0
     slot_profile: ResourceProfile | None = None
+    feature_level: int = 0
 
 
 @dataclass(slots=True)
@@ -313,6 +314,28 @@ class SlotFreed:
     """The slot is FREE again."""
 
     allocation_id: str
+
+
+@dataclass(slots=True)
+class SlotShared:
+    """An attempt gets a place in a slot that its job holds already for the same slot sharing group."""
+
+    allocation_id: str
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+
+
+@dataclass(slots=True)
+class SlotShareReturned:
+    """An attempt gives its place in a slot back in which other attempts go on."""
+
+    allocation_id: str
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
 
 
 @dataclass(slots=True)
@@ -630,4 +653,6 @@ LogEvent = (
     | JobSuspensionRequested
     | JobMasterStopped
     | JobResumptionRequested
+    | SlotShared
+    | SlotShareReturned
 )

@@ -150,6 +150,7 @@ class VertexInfo:
     max_parallelism: int
     states: Mapping[ExecutionState, int]
     subtasks: tuple[SubtaskInfo, ...]
+    slot_sharing_group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,21 @@ class RestartStrategyInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotRequirement:
+    """How many slots the scheduled tasks of a job require, hold and wait for, of one kind."""
+
+    slot_sharing_group: str | None
+    """None: those of vertices that share none."""
+    resources: str | None
+    """What such a slot has to have; None: any will do."""
+    required: int
+    """Of a group: as many as its widest vertex has scheduled subtasks."""
+    held: int
+    requested: int
+    """Attempts that wait for a slot, or for a place in one that their job holds."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutionGraphInfo:
     """A whole job; of one that has ended, its archived form."""
 
@@ -200,6 +216,7 @@ class ExecutionGraphInfo:
     vertices: tuple[VertexInfo, ...]
     edges: tuple[EdgeInfo, ...]
     log_offset: int
+    slot_requirements: tuple[SlotRequirement, ...] = ()
 
     @property
     def is_archived(self) -> bool:
@@ -224,12 +241,14 @@ class TaskManagerInfo:
 
 @dataclass(frozen=True, slots=True)
 class SlotInfo:
-    """One slot, and the attempt that has it."""
+    """One slot, and the attempt that has it, or has it for longest of those that share it."""
 
     slot_index: int
     state: SlotState
     allocation_id: str | None
     attempt: AttemptId | None
+    attempts: tuple[AttemptId, ...] = ()
+    """All that are in it, of one slot sharing group."""
 
 
 @dataclass(frozen=True, slots=True)

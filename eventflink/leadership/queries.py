@@ -108,8 +108,16 @@ def task_manager(fold: Fold, task_manager_id: str) -> View:
     slots = []
     for index, slot in enumerate(held.slots):
         allocation = allocations.get(slot.allocation_id)
-        attempt = None if allocation is None else allocation.attempt._asdict()
-        slots.append({"slot_index": index, "state": slot.state, "allocation_id": slot.allocation_id or None, "attempt": attempt})
+        attempts = [] if allocation is None else [attempt._asdict() for attempt in allocation.attempts]
+        slots.append(
+            {
+                "slot_index": index,
+                "state": slot.state,
+                "allocation_id": slot.allocation_id or None,
+                "attempt": next(iter(attempts), None),
+                "attempts": attempts,
+            }
+        )
     return {**_task_manager_row(fold, task_manager_id), "slot_states": slots}
 
 

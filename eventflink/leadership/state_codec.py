@@ -15,12 +15,16 @@ from eventflink.leadership.fold import Fold
 from eventflink.leadership.state_columns import Column, StateUnreadable
 from eventflink.leadership.state_records import Columns, Derivation, Records
 from eventflink.master.dispatcher import Dispatcher
-from eventflink.master.execution_graph import ExecutionGraph, edges_by_source, edges_by_target
+from eventflink.master.execution_graph import ExecutionGraph, edges_by_source, edges_by_target, group_profiles_of
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master, MasterSettings
+from eventflink.master.shared_slots import SharedSlots
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import RequestQueues
 from eventflink.master.slots import totals_of
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.resources import ResourceProfile
+from eventflink.model.statuses import IllegalTransition
 
 FORMAT_VERSION: Final = 1
 """Of the document; another one is refused."""
@@ -37,6 +41,13 @@ def part_names() -> tuple[str, ...]:
     return tuple(name for name in Master.__slots__ if not name.startswith("_") and name not in _NOT_STATE)
 
 
+def _group_profiles_of(graph: JobGraph) -> dict[str, ResourceProfile | None]:
+    try:
+        return group_profiles_of(graph)
+    except IllegalTransition as error:
+        raise StateUnreadable(str(error)) from error
+
+
 def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
     """Return what computes the derived fields of the records of this master's state."""
 
@@ -49,9 +60,13 @@ def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
         (SlotManager, "workers"): lambda _columns, count: [master.workers] * count,
         (SlotManager, "queues"): lambda columns, _: list(map(RequestQueues.of, columns["pending"])),
         (SlotManager, "totals"): lambda columns, _: list(map(totals_of, columns["task_managers"])),
+        (SlotManager, "sharing"): lambda columns, _: list(
+            map(SharedSlots.of, columns["pending"], columns["allocations"], columns["task_managers"])
+        ),
         (JobMaster, "follow_ups"): follow_ups,
         (ExecutionGraph, "edges_from"): lambda columns, _: list(map(edges_by_source, columns["graph"])),
         (ExecutionGraph, "edges_to"): lambda columns, _: list(map(edges_by_target, columns["graph"])),
+        (ExecutionGraph, "group_profiles"): lambda columns, _: list(map(_group_profiles_of, columns["graph"])),
     }
 
 

@@ -193,9 +193,14 @@ class Mappings:
         fields = as_fields(plain, {"lengths", "keys", "values"}, "mapping")
         lengths = _read_lengths(fields["lengths"], count)
         total = sum(lengths)
-        keys = iter(self.keys.read(fields["keys"], total))
-        values = iter(self.values.read(fields["values"], total))
-        made = [dict(zip(islice(keys, length), islice(values, length), strict=True)) for length in lengths]
+        if isinstance(self.keys, Optionals):  # None takes no bytes: the values say whether there are as many as the lengths claim.
+            values = self.values.read(fields["values"], total)
+            keys = self.keys.read(fields["keys"], total)
+        else:
+            keys = self.keys.read(fields["keys"], total)
+            values = self.values.read(fields["values"], total)
+        left, right = iter(keys), iter(values)
+        made = [dict(zip(islice(left, length), islice(right, length), strict=True)) for length in lengths]
         require(sum(map(len, made)) == total, "a mapping has a key twice")
         return made
 

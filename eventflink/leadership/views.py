@@ -12,6 +12,7 @@ from typing import Final
 from eventflink.leadership.exceptions_view import exceptions_view
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.plain import View, iso_time
+from eventflink.leadership.slot_requirements import slot_requirements_view
 from eventflink.master.execution_graph import ExecutionVertex, Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.slot_manager import SlotManager
@@ -90,6 +91,7 @@ def job_view(fold: Fold, job_id: str) -> View:
     job = find_job(fold, job_id)
     view = job_row(job, fold.last_decided_at_ms)
     view["slot_requests"] = _slot_requests_view(fold.master.slot_manager, job.job_id)
+    view["slot_requirements"] = slot_requirements_view(fold.master.slot_manager, job)
     view["cause"] = dataclasses.asdict(job.cause) if job.cause else None
     view["job_master_id"] = job.job_master_id
     view["graph_digest"] = job.graph_digest
@@ -121,6 +123,7 @@ def _vertex_view(vertex: ExecutionVertex, job: JobMaster) -> View:
         "type": vertex.vertex.task_type,
         "parallelism": vertex.vertex.parallelism,
         "max_parallelism": vertex.vertex.max_parallelism,
+        "slot_sharing_group": vertex.vertex.slot_sharing_group,
         "states": dict(Counter(s.state for s in vertex.subtasks)),
         "subtasks": [_subtask_view(subtask, job) for subtask in vertex.subtasks],
     }

@@ -304,14 +304,13 @@ def _unacknowledged_tasks(master: "Master") -> Iterator[Deployment]:
     for allocation in master.slot_manager.allocations.values():
         if allocation.orphaned:
             continue
-        attempt = allocation.attempt
-        job = master.dispatcher.jobs[attempt.job_id]
-        subtask = job.execution_graph.vertices[attempt.vertex_id].subtasks[attempt.subtask_index]
-        if subtask.state is ExecutionState.DEPLOYING and (attempt.vertex_id, attempt.subtask_index) not in job.to_cancel:
-            yield Deployment(allocation.task_manager_id, allocation.instance_id, task_deployment(master, attempt))
-        elif subtask.state is ExecutionState.CANCELING:
-            cancellation = TaskCancellation(*attempt, reason=job.cancellation_reason)
-            yield Deployment(allocation.task_manager_id, allocation.instance_id, cancellation)
+        for attempt in allocation.attempts:
+            job, subtask = master.job_and_subtask(attempt)
+            if subtask.state is ExecutionState.DEPLOYING and (attempt.vertex_id, attempt.subtask_index) not in job.to_cancel:
+                yield Deployment(allocation.task_manager_id, allocation.instance_id, task_deployment(master, attempt))
+            elif subtask.state is ExecutionState.CANCELING:
+                cancellation = TaskCancellation(*attempt, reason=job.cancellation_reason)
+                yield Deployment(allocation.task_manager_id, allocation.instance_id, cancellation)
 
 
 def unacknowledged(master: "Master") -> Iterator[Effect]:

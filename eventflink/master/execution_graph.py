@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from eventflink.master.canonical import DERIVED, require
 from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
+from eventflink.model.resources import ResourceProfile
+from eventflink.model.slot_sharing import GroupMember, InvalidSlotSharing, profiles_of_groups
 from eventflink.model.statuses import (
     EXECUTION_TRANSITIONS,
     TERMINAL_EXECUTION_STATES,
@@ -63,6 +65,19 @@ def edges_by_target(graph: JobGraph) -> dict[str, list[JobEdge]]:
     return edges
 
 
+def group_profiles_of(graph: JobGraph) -> dict[str, ResourceProfile | None]:
+    """Return what a slot of each slot sharing group of a graph has to have.
+
+    Raises:
+        IllegalTransition: a group cannot be; no graph that was checked before it came into the log has such a group.
+
+    """
+    try:
+        return profiles_of_groups(GroupMember(v.vertex_id, v.slot_sharing_group, v.resources) for v in graph.vertices)
+    except InvalidSlotSharing as error:
+        raise IllegalTransition(f"the graph '{graph.name}' cannot run: {error}") from error
+
+
 SubtaskKey = tuple[str, int]
 """(vertex id, subtask index) within a job."""
 
@@ -78,6 +93,8 @@ class ExecutionGraph:
     unfinished_vertices: int
     edges_from: dict[str, list[JobEdge]] = field(metadata=DERIVED)
     edges_to: dict[str, list[JobEdge]] = field(metadata=DERIVED)
+    group_profiles: dict[str, ResourceProfile | None] = field(metadata=DERIVED)
+    """What a slot of each slot sharing group has to have."""
 
     @classmethod
     def of(cls, graph: JobGraph) -> "ExecutionGraph":
@@ -96,7 +113,19 @@ class ExecutionGraph:
             if not inputs:
                 for index in range(parallelism):
                     ready[vertex.vertex_id, index] = None
-        return cls(graph, vertices, ready, live, len(vertices), edges_by_source(graph), edges_to)
+        return cls(graph, vertices, ready, live, len(vertices), edges_by_source(graph), edges_to, group_profiles_of(graph))
+
+    def group_of(self, subtask: Subtask) -> str:
+        """Return the slot sharing group that a subtask's slot is asked for in; empty: the slot is to be its own.
+
+        So it is for an attempt whose predecessor was refused its slot: a place beside others that was refused once is not asked for again.
+        """
+        return "" if subtask.refusals else self.vertices[subtask.vertex_id].vertex.slot_sharing_group or ""
+
+    def slot_profile_of(self, vertex_id: str) -> ResourceProfile | None:
+        """Return what a slot has to have that is asked for in the name of a vertex; None: any slot will do."""
+        vertex = self.vertices[vertex_id].vertex
+        return vertex.resources if vertex.slot_sharing_group is None else self.group_profiles[vertex.slot_sharing_group]
 
     def subtask(self, vertex_id: str, subtask_index: int) -> Subtask | None:
         """Return a subtask, or None where the graph has none such."""

@@ -4,7 +4,7 @@ Attempts are deployed when their inputs are complete. What follows from a failur
 subtasks that start again are remembered, the results of those that had finished are taken back, those that live are cancelled.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -21,9 +21,9 @@ from eventflink.events.log_events import (
     LogEvent,
     RegionRestarted,
     RestartScheduled,
-    SlotFreed,
     SlotRequestCancelled,
     SlotRequested,
+    SlotShared,
     TaskCancellationRequested,
     TaskDeployed,
     TaskFailed,
@@ -39,6 +39,7 @@ from eventflink.master.failover import ENDING, GOING_ON, decide_failure, key_of,
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.report_bounds import bounded_cause, find_fault_of_outputs
 from eventflink.master.restart_strategies import RestartHistory
+from eventflink.master.shared_slots import SharePicker
 from eventflink.master.suspension import Suspension, decide_stop, to_resume
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.job_graph import JobGraph, RestartStrategy
@@ -100,23 +101,31 @@ class JobMaster:
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_schedule(self, allocation_ids: Iterable[str], now_ms: int) -> list[LogEvent]:
-        """Schedule a batch of the subtasks that are ready, and ask for their slots; one that could never be deployed fails, alone."""
+    def decide_schedule(self, allocation_ids: Iterator[str], shares: SharePicker, now_ms: int) -> list[LogEvent]:
+        """Schedule a batch of the subtasks that are ready: they join others in slots that the job holds, or ask for slots.
+
+        One that could never be deployed fails, alone.
+        """
         events: list[LogEvent] = []
         weighed = ""
-        for _, (vertex_id, index), allocation_id in zip(range(TASK_BATCH), self.execution_graph.ready, allocation_ids, strict=False):
+        for _, (vertex_id, index) in zip(range(TASK_BATCH), self.execution_graph.ready, strict=False):
             subtask = self.execution_graph.vertices[vertex_id].subtasks[index]
             if vertex_id != weighed:
                 if fault := find_fault_of_deployment(self.execution_graph, vertex_id):
                     return events or decide_failure(self, subtask, fault, now_ms)
                 weighed = vertex_id
-            attempt = subtask.attempt
-            events.append(TaskScheduled(self.job_id, vertex_id, index, attempt))
-            events.append(SlotRequested(allocation_id, self.job_id, vertex_id, index, attempt))
+            attempt = (self.job_id, vertex_id, index, subtask.attempt)
+            events.append(TaskScheduled(*attempt))
+            group = self.execution_graph.group_of(subtask)
+            joined = shares.pick((self.job_id, group), vertex_id, index) if group else None
+            if joined is None:
+                events.append(SlotRequested(next(allocation_ids), *attempt))
+            else:
+                events += [SlotShared(joined, *attempt), TaskDeployed(*attempt, joined)]
         return events
 
-    def decide_report(self, report: TaskStateReport, now_ms: int) -> list[LogEvent]:
-        """Answer what a TaskExecutor says of an attempt; the slot of a terminal one is freed."""
+    def decide_report(self, report: TaskStateReport, returned: LogEvent, now_ms: int) -> list[LogEvent]:
+        """Answer what a TaskExecutor says of an attempt; `returned` says what becomes of the slot of a terminal one."""
         subtask = self.execution_graph.current(AttemptId(report.job_id, report.vertex_id, report.subtask_index, report.attempt))
         if subtask is None or not subtask.allocation_id or subtask.state in TERMINAL_EXECUTION_STATES:
             return [
@@ -128,7 +137,7 @@ class JobMaster:
         if said in (ExecutionState.INITIALIZING, ExecutionState.RUNNING):
             return self._advance(subtask, said) or [InputsSkipped(1, f"{said}: the attempt is {subtask.state} already")]
         if said in _ENDS:
-            return [*self._decide_end(subtask, report, now_ms), SlotFreed(subtask.allocation_id)]
+            return [*self._decide_end(subtask, report, now_ms), returned]
         return [InputsSkipped(1, f"{said} is nothing that a TaskExecutor reports")]
 
     def _decide_end(self, subtask: Subtask, report: TaskStateReport, now_ms: int) -> list[LogEvent]:
@@ -266,6 +275,18 @@ class JobMaster:
         graph = self.execution_graph
         graph.transition(graph.require_current(event.vertex_id, event.subtask_index, event.attempt), ExecutionState.SCHEDULED)
         self._want()
+
+    def with_request(self, event: SlotShared) -> Subtask:
+        """Return the subtask whose attempt is to join others in a slot.
+
+        Raises:
+            IllegalTransition: it is not SCHEDULED, or is of no slot sharing group.
+
+        """
+        subtask = self.execution_graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
+        if subtask.state is not ExecutionState.SCHEDULED or not self.execution_graph.group_of(subtask):
+            raise IllegalTransition(f"{event} does not fit: the attempt is {subtask.state}, or shares no slot")
+        return subtask
 
     def without_request(self, event: SlotRequested) -> Subtask:
         """Return the subtask whose attempt is to wait for a slot from now on.

@@ -8,7 +8,7 @@ State is the fold of `apply` over the accepted decisions of the log, and nothing
 and ids come with the input and are written into the events.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -51,9 +51,11 @@ from eventflink.master.job_master import JobMaster
 from eventflink.master.job_store import JobStore, JobStoreRules
 from eventflink.master.requests import ALL_REPLY_PARTITIONS, NO_REPLY, Requests
 from eventflink.master.resource_manager import ResourceManager
+from eventflink.master.shared_slots import SharePicker
 from eventflink.master.slot_failures import decide_slot_request_timeout, decide_unfulfillable_requests
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_matching import decide_matches
+from eventflink.master.slots import Allocation
 from eventflink.master.upkeep import Upkeep
 from eventflink.master.workers import Workers, WorkerSettings
 from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause
@@ -212,10 +214,13 @@ class Master:
     def _too_early(self, submission: JobSubmission) -> list[LogEvent] | None:
         """Refuse a graph that says what a master of an older version could not read in the log."""
         level = self.upkeep.feature_level
-        asking = [v.vertex_id for v in submission.job_graph.vertices if v.resources is not None]
-        if level >= SCHEDULING_LEVEL or not asking:
+        vertices = submission.job_graph.vertices
+        asking = [f"'{v.vertex_id}' asks for resources" for v in vertices if v.resources is not None and level < SCHEDULING_LEVEL]
+        sharing = [f"'{v.vertex_id}' shares slots" for v in vertices if v.slot_sharing_group is not None and level < ELASTIC_LEVEL]
+        newer = next(iter(asking + sharing), None)
+        if newer is None:
             return None
-        message = f"vertex '{asking[0]}' asks for resources; the feature level is {level}, and an older master could not read that"
+        message = f"vertex {newer}; the feature level is {level}, and an older master could not read that"
         return [self._refuse(submission.request_id, submission.reply_partition, submission.job_id, "FeatureLevelTooLow", message)]
 
     @property
@@ -292,18 +297,30 @@ class Master:
             for slot in self.slot_manager.task_managers[report.task_manager_id].slots
             if slot.state is SlotState.ALLOCATED and self._is_missing(slot.allocation_id, report.instance_id, present)
         ]
-        unknown = tuple([a for a in report.attempts if not self._expects(a, report.instance_id)])
+        # Who shares a slot with one that is missing fails with it, and so is to end there.
+        unknown = tuple([a for a in report.attempts if not self._expects(a, report.instance_id, missing)])
         return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown)]
 
     def _is_missing(self, allocation_id: str, instance_id: str, present: set[AttemptId]) -> bool:
-        """Tell whether an allocation that is not given up already has lost its attempt."""
+        """Tell whether an allocation that is not given up already has lost an attempt."""
         allocation = self.slot_manager.held_by(allocation_id, instance_id)
-        return allocation is not None and allocation.attempt not in present
+        return allocation is not None and any(a not in present and self._is_acknowledged(allocation, a) for a in allocation.attempts)
 
-    def _expects(self, status: AttemptStatus, instance_id: str) -> bool:
+    def _is_acknowledged(self, allocation: Allocation, attempt: AttemptId) -> bool:
+        """Tell whether the TaskExecutor has said of an attempt that it has it.
+
+        Who has a slot for itself is acknowledged with the slot; of one that shares it the first state that is reported says so.
+        """
+        if not allocation.slot_sharing_group:
+            return True
+        return self.job_and_subtask(attempt)[1].state in (ExecutionState.INITIALIZING, ExecutionState.RUNNING)
+
+    def _expects(self, status: AttemptStatus, instance_id: str, missing: Collection[str] = ()) -> bool:
         attempt = AttemptId(status.job_id, status.vertex_id, status.subtask_index, status.attempt)
         subtask = self._live_subtask(attempt)
-        return subtask is not None and self.slot_manager.held_by(subtask.allocation_id, instance_id) is not None
+        if subtask is None or subtask.allocation_id in missing:
+            return False
+        return self.slot_manager.held_by(subtask.allocation_id, instance_id) is not None
 
     def _live_subtask(self, attempt: AttemptId) -> Subtask | None:
         job = self.dispatcher.jobs.get(attempt.job_id)
@@ -320,9 +337,15 @@ class Master:
         allocation = self.slot_manager.held_by(refusal.allocation_id, refusal.instance_id)
         if allocation is None:
             return [_skipped(f"SlotOfferRefusal of {refusal.allocation_id}: that instance does not hold it")]
-        job, subtask = self.job_and_subtask(allocation.attempt)
-        rejected = e.SlotOfferRejected(refusal.allocation_id, refusal.reason[:MAX_MESSAGE_LENGTH])
-        return [*decide_refusal(job, subtask, rejected.reason, now_ms), rejected]
+        reason = refusal.reason[:MAX_MESSAGE_LENGTH]
+        named = AttemptId(allocation.attempt.job_id, refusal.vertex_id, refusal.subtask_index, refusal.attempt)
+        if not refusal.vertex_id and not allocation.others:
+            named = allocation.attempt  # A TaskExecutor that knows no sharing names none.
+        if named not in allocation.attempts:
+            return [_skipped(f"SlotOfferRefusal of {refusal.allocation_id}: {named} does not hold it")]
+        job, subtask = self.job_and_subtask(named)
+        returned = e.SlotShareReturned(refusal.allocation_id, *named) if allocation.others else None
+        return [*decide_refusal(job, subtask, reason, now_ms), returned or e.SlotOfferRejected(refusal.allocation_id, reason)]
 
     def job_and_subtask(self, attempt: AttemptId) -> tuple[JobMaster, Subtask]:
         """Return the job and the subtask of an attempt that waits for a slot, or has one."""
@@ -336,7 +359,8 @@ class Master:
             return [_skipped(f"{report.execution_state} of {attempt}: not a live attempt of that instance")]
         if report.lost_inputs and self.upkeep.feature_level < SCHEDULING_LEVEL:
             report = replace(report, lost_inputs=())  # The event that restarts their writers cannot be written yet.
-        return self.dispatcher.jobs[report.job_id].decide_report(report, now_ms)
+        returned = self.slot_manager.decide_return(attempt, subtask.allocation_id)
+        return self.dispatcher.jobs[report.job_id].decide_report(report, returned, now_ms)
 
     def _decide_file_upload_completed(self, completed: FileUploadCompleted, _now: int) -> list[LogEvent]:
         upload = self.dispatcher.uploads.get(completed.request_id)
@@ -380,7 +404,9 @@ class Master:
         subject = follow_up.subject
         match follow_up.follow_up_type:
             case FollowUpType.SCHEDULE_TASKS:
-                return [decided, *self.dispatcher.jobs[subject].decide_schedule(self.slot_manager.allocation_ids(), now_ms)]
+                slots = self.slot_manager
+                shares = SharePicker(slots.sharing)
+                return [decided, *self.dispatcher.jobs[subject].decide_schedule(slots.allocation_ids(), shares, now_ms)]
             case FollowUpType.MATCH_SLOTS:
                 return [decided, *decide_matches(self.slot_manager, spread=self.settings.evenly_spread_out_slots)]
             case FollowUpType.CANCEL_TASKS:
@@ -399,7 +425,8 @@ class Master:
         job, subtask = self.job_and_subtask(allocation.attempt)
         kind = allocation.orphaned.partition(":")[0]
         cause = FailureCause(kind, f"{allocation.task_manager_id} no longer has {allocation.attempt} ({allocation.orphaned})")
-        return [*decide_failure(job, subtask, cause, now_ms), e.SlotFreed(allocation_id)]
+        # Of several that shared the slot the next one's failure is decided by the state that this one's leads to.
+        return [*decide_failure(job, subtask, cause, now_ms), self.slot_manager.decide_return(allocation.attempt, allocation_id)]
 
     def _decide_restarts_due(self, due: i.RestartsDue, now_ms: int) -> list[LogEvent]:
         job = self.dispatcher.jobs.get(due.job_id)
@@ -505,6 +532,8 @@ class Master:
             e.SlotRequestUnfulfillable: slot_manager.apply_slot_request_ended,
             e.SlotRequestDeferred: slot_manager.apply_slot_request_deferred,
             e.SlotFreed: slot_manager.apply_slot_released,
+            e.SlotShared: self._apply_slot_shared,
+            e.SlotShareReturned: slot_manager.apply_slot_share_returned,
             e.TaskScheduled: lambda event, at: dispatcher.job(event.job_id).apply_task_scheduled(event, at),
             e.TaskDeployed: self._apply_task_deployed,
             e.TaskStateChanged: lambda event, at: dispatcher.job(event.job_id).apply_task_state_changed(event, at),
@@ -580,15 +609,23 @@ class Master:
     def _apply_slot_requested(self, event: e.SlotRequested, at_ms: int) -> None:
         job = self.dispatcher.job(event.job_id)
         subtask = job.without_request(event)
-        profile = job.execution_graph.vertices[event.vertex_id].vertex.resources
+        profile, group = job.execution_graph.slot_profile_of(event.vertex_id), job.execution_graph.group_of(subtask)
         in_turns = self.upkeep.feature_level >= SCHEDULING_LEVEL
-        self.slot_manager.apply_slot_requested(event, at_ms, profile, in_turns=in_turns)
+        self.slot_manager.apply_slot_requested(event, at_ms, profile, in_turns=in_turns, group=group)
+        subtask.allocation_id = event.allocation_id
+
+    def _apply_slot_shared(self, event: e.SlotShared, at_ms: int) -> None:
+        job = self.dispatcher.job(event.job_id)
+        subtask = job.with_request(event)
+        if subtask.allocation_id in self.slot_manager.pending or subtask.allocation_id in self.slot_manager.allocations:
+            raise IllegalTransition(f"{event} does not fit: the attempt has {subtask.allocation_id}")
+        self.slot_manager.apply_slot_shared(event, at_ms, job.execution_graph.group_of(subtask))
         subtask.allocation_id = event.allocation_id
 
     def _apply_task_deployed(self, event: e.TaskDeployed, at_ms: int) -> None:
         allocation = self.slot_manager.allocations.get(event.allocation_id)
         attempt = (event.job_id, event.vertex_id, event.subtask_index, event.attempt)
-        if allocation is None or allocation.attempt != attempt:
+        if allocation is None or attempt not in allocation.attempts:
             raise IllegalTransition(f"{event.allocation_id} holds no slot for {event.vertex_id}[{event.subtask_index}]#{event.attempt}")
         place = (allocation.task_manager_id, allocation.instance_id)
         self.dispatcher.job(event.job_id).apply_task_deployed(event, at_ms, place)
@@ -633,8 +670,9 @@ class Master:
             blocked = task_manager_id in self.blocklist.task_managers
             require(held.blocked == blocked, f"{task_manager_id} is blocked: {held.blocked}; on the blocklist: {blocked}")
         for allocation_id, allocation in self.slot_manager.allocations.items():
-            subtask = self._live_subtask(allocation.attempt)
-            require(subtask is not None and subtask.allocation_id == allocation_id, f"{allocation_id} is held by no live attempt")
+            for attempt in allocation.attempts:
+                holder = self._live_subtask(attempt)
+                require(holder is not None and holder.allocation_id == allocation_id, f"{allocation_id} is not held by a live {attempt}")
         for allocation_id, request in self.slot_manager.pending.items():
             subtask = self._live_subtask(request.attempt)
             waits = subtask is not None and subtask.allocation_id == allocation_id and subtask.state is ExecutionState.SCHEDULED

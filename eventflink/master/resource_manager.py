@@ -21,7 +21,7 @@ from eventflink.events.log_events import (
 from eventflink.master.canonical import require
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.configuration import ID_PATTERN
-from eventflink.model.features import SCHEDULING_LEVEL
+from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.resources import InvalidResources, ResourceProfile, checked_profile
 from eventflink.model.statuses import IllegalTransition
 
@@ -45,6 +45,8 @@ class TaskManager:
     """By the clock of its host; 0 where it was not said."""
     slot_profile: ResourceProfile | None = None
     """What each of its slots has; None: it was not said."""
+    feature_level: int = 0
+    """The newest that it knows; 0: it was not said."""
 
 
 @dataclass(slots=True)
@@ -80,6 +82,7 @@ class ResourceManager:
             reason = f"replaced by its new instance {registration.instance_id}"
             events.append(TaskManagerLost(registration.task_manager_id, older.instance_id, reason))
         same = older if older is not None and older.instance_id == registration.instance_id else None
+        level = registration.feature_level if feature_level >= ELASTIC_LEVEL else 0
         events.append(
             TaskManagerRegistered(
                 registration.task_manager_id,
@@ -89,6 +92,7 @@ class ResourceManager:
                 registration.slot_count if same is None else same.slot_count,
                 registration.begun_at_ms if same is None else same.begun_at_ms,
                 profile if same is None else same.slot_profile,
+                level if same is None else same.feature_level,
             )
         )
         return events
@@ -120,7 +124,14 @@ class ResourceManager:
             raise IllegalTransition(f"{event.task_manager_id} cannot have {event.slot_count} slots")
         if not self.is_current(event.task_manager_id, event.instance_id):
             self.task_managers[event.task_manager_id] = TaskManager(
-                event.instance_id, event.host, event.process_id, event.slot_count, at_ms, event.begun_at_ms, event.slot_profile
+                event.instance_id,
+                event.host,
+                event.process_id,
+                event.slot_count,
+                at_ms,
+                event.begun_at_ms,
+                event.slot_profile,
+                event.feature_level,
             )
 
     def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected | TaskManagerReleased, _at: int) -> None:

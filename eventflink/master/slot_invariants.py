@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from eventflink.master.canonical import require
-from eventflink.master.slots import totals_of
+from eventflink.master.slots import Allocation, totals_of
 from eventflink.model.statuses import SlotState
 
 if TYPE_CHECKING:
@@ -35,8 +35,19 @@ def validate_slots(manager: "SlotManager") -> None:
     for allocation_id, allocation in manager.allocations.items():
         place_held = (allocation.task_manager_id, allocation.instance_id, allocation.slot_index)
         require(allocation.orphaned != "" or occupied.get(allocation_id) == place_held, f"{allocation_id} does not hold {place_held}")
-        require(allocation.attempt not in attempts, f"{allocation.attempt} has two allocations")
-        attempts.add(allocation.attempt)
+        for attempt in allocation.attempts:
+            require(attempt not in attempts, f"{attempt} has two allocations")
+            attempts.add(attempt)
+        _validate_sharing(allocation_id, allocation)
     require(set(occupied) <= set(manager.allocations), "a slot is held by an allocation that is not there")
     for request in manager.pending.values():
         require(request.attempt not in attempts, f"{request.attempt} waits for a slot and has one")
+    manager.sharing.validate(manager.pending, manager.allocations, manager.task_managers)
+
+
+def _validate_sharing(allocation_id: str, allocation: Allocation) -> None:
+    """Check that those who are in one slot are of one group of one job, and of different vertices."""
+    together = allocation.attempts
+    require(len(together) == 1 or bool(allocation.slot_sharing_group), f"{allocation_id} is of no group, and {len(together)} share it")
+    require(len({a.vertex_id for a in together}) == len(together), f"{allocation_id} holds two attempts of one vertex")
+    require(len({a.job_id for a in together}) == 1, f"{allocation_id} holds attempts of two jobs")

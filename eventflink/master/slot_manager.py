@@ -1,8 +1,8 @@
 """The SlotManager: every slot of the cluster, the requests that wait for one, and the allocations that hold one.
 
 A slot goes FREE → PENDING (SlotAllocated) → ALLOCATED (SlotOffered) → FREE (SlotFreed). A request gets a slot whose profile has room
-for what it asks; which request is next is in `slot_requests.py`, which slot it gets in `free_slots.py`, why others wait in `deferrals.py`,
-and `slot_matching.py` decides on all of it.
+for what it asks; which request is next is in `slot_requests.py`, which slot it gets in `free_slots.py`, which slot of its own job it joins
+in `shared_slots.py`, why others wait in `deferrals.py`, and `slot_matching.py` decides on all of it.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,6 +18,8 @@ from eventflink.events.log_events import (
     SlotRequested,
     SlotRequestTimedOut,
     SlotRequestUnfulfillable,
+    SlotShared,
+    SlotShareReturned,
     TaskManagerBlocked,
     TaskManagerDisconnected,
     TaskManagerLost,
@@ -30,6 +32,7 @@ from eventflink.master.canonical import DERIVED
 from eventflink.master.deferrals import Deferrals
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.free_slots import Levels, count_free
+from eventflink.master.shared_slots import SharedSlots, is_open
 from eventflink.master.slot_invariants import validate_slots
 from eventflink.master.slot_requests import Asked, RequestQueues, SlotRequest
 from eventflink.master.slots import Allocation, ProfileTotals, Slot, TaskManagerSlots, Totals
@@ -67,6 +70,7 @@ class SlotManager:
     totals: Totals = field(default_factory=dict, metadata=DERIVED)
     workers: Workers = field(default_factory=Workers, metadata=DERIVED)
     """A part of the state of its own; here it says which slots were asked of the resource driver."""
+    sharing: SharedSlots = field(default_factory=SharedSlots, metadata=DERIVED)
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -157,6 +161,11 @@ class SlotManager:
         """Return where the slot of an allocation stands."""
         return self.task_managers[allocation.task_manager_id].slots[allocation.slot_index].state
 
+    def decide_return(self, attempt: AttemptId, allocation_id: str) -> SlotFreed | SlotShareReturned:
+        """Return what becomes of the slot of an attempt that ends: it is free with the last one."""
+        shared = self.allocations[allocation_id].others
+        return SlotShareReturned(allocation_id, *attempt) if shared else SlotFreed(allocation_id)
+
     # -- queries --------------------------------------------------------------------------------------------------
 
     def get_number_registered_slots(self) -> int:
@@ -206,6 +215,7 @@ class SlotManager:
             profile=event.slot_profile,
             blocked=blocked,
             idle_since_ms=at_ms,
+            feature_level=event.feature_level,
         )
         self.task_managers[event.task_manager_id] = held
         self.totals.setdefault(held.profile, ProfileTotals()).add(held)
@@ -231,14 +241,14 @@ class SlotManager:
         if held is None or held.instance_id != event.instance_id:
             raise IllegalTransition(f"{event.task_manager_id}: the instance {event.instance_id} is not registered")
         self._count_free(event.task_manager_id, held, len(held.free), 0)
+        for slot in held.slots:
+            if slot.allocation_id:
+                self._orphan(slot.allocation_id, f"{type(event).__name__}: {event.reason}")
         del self.task_managers[event.task_manager_id]
         totals = self.totals[held.profile]
         totals.subtract(held)
         if not totals.task_managers:
             del self.totals[held.profile]
-        for slot in held.slots:
-            if slot.allocation_id:
-                self._orphan(slot.allocation_id, f"{type(event).__name__}: {event.reason}")
         self._reconsider()
 
     def apply_blocked(self, event: TaskManagerBlocked | TaskManagerUnblocked, _at: int) -> None:
@@ -250,7 +260,9 @@ class SlotManager:
         totals = self.totals[held.profile]
         self._count_free(event.task_manager_id, held, len(held.free), 0)
         totals.subtract(held)
+        self._open_slots(held, opened=False)
         held.blocked = blocked
+        self._open_slots(held, opened=True)
         totals.add(held)
         self._count_free(event.task_manager_id, held, 0, len(held.free))
         self._reconsider()
@@ -263,14 +275,18 @@ class SlotManager:
         for allocation_id in event.missing:
             self._orphan(allocation_id, "AttemptMissing: its TaskExecutor does not report it")
 
-    def apply_slot_requested(self, event: SlotRequested, at_ms: int, profile: Asked, *, in_turns: bool) -> None:
-        """Put a request into its queue; `in_turns` once the cluster's feature level knows rounds, before that all are in one."""
+    def apply_slot_requested(self, event: SlotRequested, at_ms: int, profile: Asked, *, in_turns: bool, group: str = "") -> None:
+        """Put a request into its queue; `in_turns` once the cluster's feature level knows rounds, before that all are in one.
+
+        `group` is the slot sharing group whose vertices may share the slot; empty: it is to be the attempt's own.
+        """
         if event.allocation_id in self.pending or event.allocation_id in self.allocations:
             raise IllegalTransition(f"{event.allocation_id} was requested already")
         attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
         number = self.queues.next_round(event.job_id, profile, self.served_round, self.pending) if in_turns else 0
-        request = self.pending[event.allocation_id] = SlotRequest(attempt, at_ms, profile, number)
+        request = self.pending[event.allocation_id] = SlotRequest(attempt, at_ms, profile, number, group)
         self.queues.add(event.allocation_id, request)
+        self.sharing.add_request(event.allocation_id, request)
         self.next_allocation += 1
         if in_turns:
             self.deferrals.add(event.job_id, profile)
@@ -303,7 +319,40 @@ class SlotManager:
         del held.free[event.slot_index]
         self.totals[held.profile].free -= 1
         self._count_free(event.task_manager_id, held, len(held.free) + 1, len(held.free))
-        self.allocations[event.allocation_id] = Allocation(request.attempt, event.task_manager_id, event.instance_id, event.slot_index)
+        place = (event.task_manager_id, event.instance_id, event.slot_index)
+        allocation = Allocation(request.attempt, *place, slot_sharing_group=request.slot_sharing_group)
+        self.allocations[event.allocation_id] = allocation
+        if is_open(allocation, self.task_managers):
+            self.sharing.add_slot(event.allocation_id, allocation)
+        self._want_matching()
+
+    def apply_slot_shared(self, event: SlotShared, _at: int, group: str) -> None:
+        """Let an attempt of `group` join those in a slot that its job holds."""
+        allocation = self.allocations.get(event.allocation_id)
+        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+        if allocation is None or not is_open(allocation, self.task_managers) or allocation.group_key != (event.job_id, group):
+            raise IllegalTransition(f"{event.allocation_id} holds no slot that {attempt} of the group '{group}' could join")
+        if any(other.vertex_id == event.vertex_id for other in allocation.attempts):
+            raise IllegalTransition(f"{event.allocation_id} holds an attempt of the vertex of {attempt} already")
+        allocation.others[attempt] = None
+        self.sharing.join(event.allocation_id, allocation, attempt)
+        self._want_matching()
+
+    def apply_slot_share_returned(self, event: SlotShareReturned, _at: int) -> None:
+        """Let an attempt leave a slot in which others go on."""
+        allocation = self.allocations.get(event.allocation_id)
+        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+        if allocation is None or not allocation.others or attempt not in allocation.attempts:
+            raise IllegalTransition(f"{event.allocation_id} holds no slot that {attempt} shares with others")
+        if attempt in allocation.others:
+            del allocation.others[attempt]
+        else:
+            allocation.attempt = next(iter(allocation.others))
+            del allocation.others[allocation.attempt]
+        if allocation.orphaned:
+            self.follow_ups.want(FollowUpType.FAIL_ALLOCATION, event.allocation_id, wanted=True)
+        elif is_open(allocation, self.task_managers):
+            self.sharing.leave(event.allocation_id, allocation, attempt)
         self._want_matching()
 
     def apply_slot_offered(self, event: SlotOffered, _at: int) -> None:
@@ -317,9 +366,13 @@ class SlotManager:
 
     def apply_slot_released(self, event: SlotFreed | SlotOfferRejected, at_ms: int) -> None:
         """End an allocation: its slot, unless it went with its instance, is FREE again."""
-        allocation = self.allocations.pop(event.allocation_id, None)
-        if allocation is None:
-            raise IllegalTransition(f"{event.allocation_id} holds no slot")
+        allocation = self.allocations.get(event.allocation_id)
+        if allocation is None or allocation.others:
+            what = "holds no slot" if allocation is None else f"holds a slot for {len(allocation.attempts)} attempts"
+            raise IllegalTransition(f"{event.allocation_id} {what}")
+        del self.allocations[event.allocation_id]
+        if is_open(allocation, self.task_managers):
+            self.sharing.remove_slot(event.allocation_id, allocation)
         self.follow_ups.want(FollowUpType.FAIL_ALLOCATION, event.allocation_id, wanted=False)
         held = self.task_managers.get(allocation.task_manager_id)
         if held is None or held.instance_id != allocation.instance_id:
@@ -355,12 +408,23 @@ class SlotManager:
 
     def _end_request(self, allocation_id: str, request: SlotRequest) -> None:
         del self.pending[allocation_id]
+        self.sharing.remove_request(allocation_id, request)
         if self.queues.remove(allocation_id, request):
             self.deferrals.forget(request.attempt.job_id, request.profile)
 
     def _orphan(self, allocation_id: str, reason: str) -> None:
-        self.allocations[allocation_id].orphaned = reason
+        allocation = self.allocations[allocation_id]
+        if is_open(allocation, self.task_managers):
+            self.sharing.remove_slot(allocation_id, allocation)
+        allocation.orphaned = reason
         self.follow_ups.want(FollowUpType.FAIL_ALLOCATION, allocation_id, wanted=True)
+
+    def _open_slots(self, held: TaskManagerSlots, *, opened: bool) -> None:
+        """Put the slots that attempts may join into the index of those, or take them out."""
+        for slot in held.slots:
+            allocation = self.allocations.get(slot.allocation_id)
+            if allocation is not None and is_open(allocation, self.task_managers):
+                (self.sharing.add_slot if opened else self.sharing.remove_slot)(slot.allocation_id, allocation)
 
     def _count_free(self, task_manager_id: str, held: TaskManagerSlots, before: int, after: int) -> None:
         if held.blocked:
@@ -380,7 +444,7 @@ class SlotManager:
 
     def _want_matching(self) -> None:
         has_free = bool(self.by_free_count) or bool(self.by_profile)
-        wanted = (bool(self.pending) and has_free) or bool(self.deferrals.untold)
+        wanted = (bool(self.pending) and has_free) or bool(self.deferrals.untold) or bool(self.sharing.servable)
         self.follow_ups.want(FollowUpType.MATCH_SLOTS, "", wanted=wanted)
 
     def validate(self) -> None:

@@ -1,16 +1,20 @@
 """One decision of MATCH_SLOTS: a batch of requests gets slots, and of those that are left over it is said why they wait.
 
-It reads the SlotManager's state and changes nothing; both what it costs and what it says are bounded by the batch (P10a).
+A request whose attempt can join others of its slot sharing group, in a slot that its job holds, needs no slot: its attempt joins them, and
+the request is cancelled. Nothing of the state is changed here; both what a decision costs and what it says are bounded by the batch (P10a).
 """
 
 import heapq
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
-from eventflink.events.log_events import LogEvent, SlotAllocated, SlotRequestDeferred, TaskDeployed
+from eventflink.events.log_events import LogEvent, SlotAllocated, SlotRequestCancelled, SlotRequestDeferred, SlotShared, TaskDeployed
 from eventflink.master.free_slots import Place, SlotPicker
+from eventflink.master.shared_slots import SharePicker
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import Asked, Turn, turn_of
+from eventflink.model.features import ELASTIC_LEVEL
 
 MATCH_BATCH: Final = 256
 """How many requests one decision matches or defers at most; the rest follows in the next (P10a)."""
@@ -20,13 +24,17 @@ def decide_matches(slots: SlotManager, *, spread: bool) -> list[LogEvent]:
     """Match a batch of pending requests to free slots, and say of others why they wait."""
     events: list[LogEvent] = []
     picker = SlotPicker(slots.offered(), slots.task_managers, spread=spread)
+    shares = SharePicker(slots.sharing)
     served: dict[tuple[str, Asked], int] = {}
     count = 0
-    for allocation_id, place in _matches(slots, picker):
+    # Whoever can join others goes first, and whoever can join those that get a slot now goes last.
+    for allocation_id, given in chain(shares.serve(), _matches(slots, picker, shares), shares.serve()):
         request = slots.pending[allocation_id]
         attempt = request.attempt
-        events.append(SlotAllocated(allocation_id, *place))
-        events.append(TaskDeployed(attempt.job_id, attempt.vertex_id, attempt.subtask_index, attempt.attempt, allocation_id))
+        if isinstance(given, str):
+            events += [SlotRequestCancelled(allocation_id), SlotShared(given, *attempt), TaskDeployed(*attempt, given)]
+        else:
+            events += [SlotAllocated(allocation_id, *given), TaskDeployed(*attempt, allocation_id)]
         key = (attempt.job_id, request.profile)
         served[key] = served.get(key, 0) + 1
         count += 1
@@ -37,8 +45,11 @@ def decide_matches(slots: SlotManager, *, spread: bool) -> list[LogEvent]:
     return events
 
 
-def _matches(slots: SlotManager, picker: SlotPicker) -> Iterator[tuple[str, Place]]:
-    """Yield requests with their slots, in the order in which they are served; a queue ends when nothing fits it any more."""
+def _matches(slots: SlotManager, picker: SlotPicker, shares: SharePicker) -> Iterator[tuple[str, Place | str]]:
+    """Yield requests with their slots, in the order in which they are served; a queue ends when nothing fits it any more.
+
+    One whose attempt joins those who got a slot before it comes with the allocation of that.
+    """
     heads: list[tuple[Turn, Iterator[str]]] = []
     for profile, queue in slots.queues.queues.items():
         if picker.has_room(profile):
@@ -49,16 +60,29 @@ def _matches(slots: SlotManager, picker: SlotPicker) -> Iterator[tuple[str, Plac
     while heads:
         turn, following = heads[0]
         allocation_id = turn[-1]
-        place = picker.pick(slots.pending[allocation_id].profile)
-        if place is None:
-            heapq.heappop(heads)
-            continue
-        yield allocation_id, place
+        if not shares.is_served(allocation_id):
+            given = _give(slots, allocation_id, picker, shares)
+            if given is None:
+                heapq.heappop(heads)
+                continue
+            yield allocation_id, given
         after = next(following, None)
         if after is None:
             heapq.heappop(heads)
         else:
             heapq.heapreplace(heads, (turn_of(after, slots.pending[after]), following))
+
+
+def _give(slots: SlotManager, allocation_id: str, picker: SlotPicker, shares: SharePicker) -> Place | str | None:
+    """Choose what a request gets: the allocation of others whom its attempt joins, or a free slot; None: nothing that is left fits."""
+    request = slots.pending[allocation_id]
+    joined = shares.serve_one(allocation_id, request.group_key, request.attempt) if request.slot_sharing_group else None
+    if joined is not None:
+        return joined
+    place = picker.pick(request.profile)
+    if place is not None:
+        shares.add(allocation_id, request, shared=slots.task_managers[place[0]].feature_level >= ELASTIC_LEVEL)
+    return place
 
 
 def _decide_deferrals(slots: SlotManager, served: dict[tuple[str, Asked], int], most: int) -> Iterator[LogEvent]:

@@ -31,6 +31,13 @@ class SlotRequest:
     profile: ResourceProfile | None = None
     round_number: int = 0
     """0 for all that came before the cluster knew rounds."""
+    slot_sharing_group: str = ""
+    """Whose vertices may share the slot; empty: it is to be the attempt's own."""
+
+    @property
+    def group_key(self) -> tuple[str, str]:
+        """The job, and the group within it."""
+        return self.attempt.job_id, self.slot_sharing_group
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ Records alone: who changes them, and when, is the SlotManager's part.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eventflink.model.attempts import AttemptId
 from eventflink.model.resources import ResourceProfile
@@ -31,17 +31,34 @@ class TaskManagerSlots:
     blocked: bool = False
     idle_since_ms: int = 0
     """Since when all slots have been free, if they are."""
+    feature_level: int = 0
+    """The newest that its TaskExecutor knows; 0: it was not said."""
 
 
 @dataclass(slots=True)
 class Allocation:
-    """An attempt that has a slot, or had one on an instance that is lost until its failure is decided."""
+    """Attempts that have a slot together, or had one on an instance that is lost until their failures are decided."""
 
     attempt: AttemptId
+    """The one that has been there for longest."""
     task_manager_id: str
     instance_id: str
     slot_index: int
     orphaned: str = ""
+    slot_sharing_group: str = ""
+    """Whose vertices may share the slot; empty: it is the attempt's own."""
+    others: dict[AttemptId, None] = field(default_factory=dict)
+    """Who has joined it since, of other vertices of the group."""
+
+    @property
+    def attempts(self) -> tuple[AttemptId, ...]:
+        """All that are in the slot, in the order in which they came."""
+        return self.attempt, *self.others
+
+    @property
+    def group_key(self) -> tuple[str, str]:
+        """The job, and the group within it."""
+        return self.attempt.job_id, self.slot_sharing_group
 
 
 @dataclass(slots=True)

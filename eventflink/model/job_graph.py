@@ -67,6 +67,8 @@ class JobVertex:
     parameters_json: str = "{}"
     resources: ResourceProfile | None = None
     """What each subtask asks of its slot; None: any slot will do."""
+    slot_sharing_group: str | None = None
+    """Subtasks of the vertices of one group may run in one slot, at most one of each vertex; None: each has a slot of its own."""
 
 
 @dataclass(slots=True, kw_only=True)

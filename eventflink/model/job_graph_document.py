@@ -33,6 +33,7 @@ from eventflink.model.job_graph import (
     RestartStrategy,
 )
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
+from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
 from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
 
 MAX_VERTICES: Final = 1_000
@@ -97,6 +98,7 @@ class VertexDocument(BaseModel):
     max_parallelism: int = Field(128, ge=1, le=32_768)
     parameters: dict[str, Any] = Field(default_factory=dict)
     resources: ResourcesDocument | None = None
+    slot_sharing_group: Name | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -120,6 +122,7 @@ class VertexDocument(BaseModel):
             max_parallelism=self.max_parallelism,
             parameters_json=canonical_json(self.parameters),
             resources=self.resources.to_record() if self.resources is not None else None,
+            slot_sharing_group=self.slot_sharing_group,
         )
 
 
@@ -240,7 +243,8 @@ def _check_bounds(graph: JobGraphDocument) -> None:
     subtasks = sum(v.parallelism for v in graph.vertices)
     if subtasks > MAX_SUBTASKS:
         raise ValueError(f"{subtasks} subtasks are more than the {MAX_SUBTASKS} that one job may have")
-    profiles = {v.resources.to_record() for v in graph.vertices if v.resources is not None}
+    asking = [GroupMember(v.id, v.slot_sharing_group, v.resources.to_record() if v.resources is not None else None) for v in graph.vertices]
+    profiles = {*profiles_of_groups(asking).values(), *(v.resources for v in asking if v.slot_sharing_group is None)} - {None}
     if len(profiles) > MAX_PROFILES:
         raise ValueError(f"the vertices ask for {len(profiles)} different resources; at most {MAX_PROFILES} may be different in one job")
 
@@ -281,8 +285,9 @@ def graph_digest(graph: JobGraph) -> str:
     document = dataclasses.asdict(graph)
     # What the first release did not have is left out where it says nothing: a graph keeps the digest that it has in older logs.
     for vertex in document["vertices"]:
-        if vertex["resources"] is None:
-            del vertex["resources"]
+        for name in ("resources", "slot_sharing_group"):
+            if vertex[name] is None:
+                del vertex[name]
     strategy = document["restart_strategy"]
     for field in dataclasses.fields(RestartStrategy):
         if field.name not in _FIRST_STRATEGY_FIELDS and strategy[field.name] == field.default:
@@ -368,6 +373,8 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         }
         if vertex.resources is not None:
             written["resources"] = resources_document(vertex.resources, f"vertex '{vertex.vertex_id}'")
+        if vertex.slot_sharing_group is not None:
+            written["slot_sharing_group"] = vertex.slot_sharing_group
         vertices.append(written)
     strategy = graph.restart_strategy
     strategy_type = strategy.strategy_type.lower().replace("_", "-")

@@ -139,6 +139,27 @@ def profile_of(
     return ResourceProfile(cpu_millicores, task_heap_bytes, task_off_heap_bytes, managed_bytes, extended)
 
 
+def sum_of(profiles: Iterable[ResourceProfile | None]) -> ResourceProfile | None:
+    """Return what there has to be for all of these at once; None if none of them asks for anything.
+
+    Raises:
+        InvalidResources: the sum of an amount, or how many extended resources there are in all, is out of bounds.
+
+    """
+    asked = [profile for profile in profiles if profile is not None]
+    extended: dict[str, int] = {}
+    for profile in asked:
+        for each in profile.extended_resources:
+            extended[each.name] = extended.get(each.name, 0) + each.amount
+    return profile_of(
+        cpu_millicores=sum(p.cpu_millicores for p in asked),
+        task_heap_bytes=sum(p.task_heap_bytes for p in asked),
+        task_off_heap_bytes=sum(p.task_off_heap_bytes for p in asked),
+        managed_bytes=sum(p.managed_bytes for p in asked),
+        extended_resources=extended.items(),
+    )
+
+
 def checked_profile(profile: ResourceProfile | None) -> ResourceProfile | None:
     """Return the one spelling of a profile that came from outside.
 

@@ -21,6 +21,7 @@ from eventflink.simulation.producer import SimulatedProducer
 from eventflink.simulation.resources import Resources
 from eventflink.simulation.scheduler import LocalClock
 from eventflink.simulation.settings import SimulationSettings
+from eventflink.simulation.slot_sharing import SlotSharing
 from eventflink.simulation.transcript import Transcript
 from eventflink.simulation.violations import Invariant, ViolationFound
 
@@ -65,6 +66,7 @@ class Clients:
         self._graphs: dict[str, dict[str, object]] = {}
         self._number = 0
         self._strategies = Random(f"restart strategies of {settings.seed}")  # noqa: S311 - a run has to be repeatable, not secret
+        self._sharing = SlotSharing(settings.seed)
         self.link = Link()
         self.process = Process("clients", broker.scheduler, clock)
         wires = (broker, self.process, self.link, rng)
@@ -114,7 +116,7 @@ class Clients:
     def _submit(self) -> None:
         job_id = f"job-{len(self._jobs) + 1}"
         drawn = job_documents.make_graph(self._rng, self._strategies, len(self._jobs) + 1)
-        graph = self._graphs[job_id] = self._resources.ask(drawn)
+        graph = self._graphs[job_id] = self._sharing.group(self._resources.ask(drawn))
         self._jobs.append(job_id)
         self._send_submission(job_id, graph)
 

@@ -12,7 +12,7 @@ from eventflink.events.decision import Decision, InputCause
 from eventflink.leadership.acceptance import is_grant
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 from eventflink.model.attempts import AttemptId, SubtaskId
-from eventflink.model.resources import ResourceProfile, fits
+from eventflink.model.resources import ResourceProfile, fits, sum_of
 from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, ExecutionState, JobStatus
 from eventflink.simulation.violations import Invariant, ViolationFound
 
@@ -57,9 +57,13 @@ class Ledger:
     slot_profiles: dict[tuple[str, str], ResourceProfile | None] = field(default_factory=dict)
     """What the slots of an instance have."""
     asked: dict[tuple[str, str], ResourceProfile | None] = field(default_factory=dict)
-    """What a vertex of a job asks for."""
-    requested: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """For which vertex of which job an allocation was asked for."""
+    """What a slot has to have that is asked for in the name of a vertex of a job."""
+    groups: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    """The slot sharing group of a vertex of a job."""
+    requested: dict[str, AttemptId] = field(default_factory=dict)
+    """For which attempt an allocation was asked for."""
+    members: dict[str, dict[str, AttemptId]] = field(default_factory=dict)
+    """Who has the slot of an allocation now, by vertex."""
     blocked: set[str] = field(default_factory=set)
     slots_of_attempts: dict[AttemptId, str] = field(default_factory=dict)
     cancelled: set[AttemptId] = field(default_factory=set)
@@ -89,14 +93,16 @@ class Ledger:
             e.TaskManagerRegistered: self._task_manager_registered,
             e.TaskManagerBlocked: lambda event, _: self.blocked.add(event.task_manager_id),
             e.TaskManagerUnblocked: lambda event, _: self.blocked.remove(event.task_manager_id),
-            e.SlotRequested: lambda event, _: self.requested.update({event.allocation_id: (event.job_id, event.vertex_id)}),
+            e.SlotRequested: lambda event, _: self.requested.update({event.allocation_id: _attempt_of(event)}),
             e.TaskManagerRegistrationRefused: lambda event, _: self.forgotten.add((event.task_manager_id, event.instance_id)),
             e.TaskManagerLost: self._instance_gone,
             e.TaskManagerDisconnected: self._instance_gone,
             e.TaskManagerReportReconciled: self._report_reconciled,
             e.SlotAllocated: self._slot_allocated,
-            e.SlotFreed: lambda event, _: self._release(event.allocation_id),
-            e.SlotOfferRejected: lambda event, _: self._release(event.allocation_id),
+            e.SlotShared: self._slot_shared,
+            e.SlotShareReturned: self._slot_share_returned,
+            e.SlotFreed: lambda event, offset: self._release(event.allocation_id, offset),
+            e.SlotOfferRejected: lambda event, offset: self._release(event.allocation_id, offset),
             e.TaskScheduled: lambda event, _: self._move(event, ExecutionState.SCHEDULED),
             e.TaskDeployed: self._task_deployed,
             e.TaskStateChanged: lambda event, _: self._move(event, event.to_state),
@@ -167,7 +173,12 @@ class Ledger:
             message = f"log@{offset} submits {event.job_id}, which log@{self.submitted[event.job_id]} has submitted"
             raise ViolationFound(Invariant.JOB_ONCE, message)
         self.submitted[event.job_id] = offset
-        self.asked.update({(event.job_id, vertex.vertex_id): vertex.resources for vertex in event.job_graph.vertices})
+        vertices = event.job_graph.vertices
+        for vertex in vertices:
+            group = vertex.slot_sharing_group
+            together = [v.resources for v in vertices if v.slot_sharing_group == group]
+            self.groups[event.job_id, vertex.vertex_id] = group
+            self.asked[event.job_id, vertex.vertex_id] = vertex.resources if group is None else sum_of(together)
         self.job_statuses[event.job_id] = JobStatus.INITIALIZING
 
     def _job_status_changed(self, event: e.JobStatusChanged, _offset: int) -> None:
@@ -219,7 +230,8 @@ class Ledger:
         self.slot_profiles.setdefault(instance, event.slot_profile)
 
     def _slot_allocated(self, event: e.SlotAllocated, offset: int) -> None:
-        asked = self.asked[self.requested[event.allocation_id]]
+        attempt = self.requested[event.allocation_id]
+        asked = self.asked[attempt.job_id, attempt.vertex_id]
         offered = self.slot_profiles[event.task_manager_id, event.instance_id]
         if event.task_manager_id in self.blocked or not fits(offered, asked):
             message = f"log@{offset} gives {event.allocation_id}, which asks for {asked}, a slot of {event.task_manager_id} with {offered}"
@@ -231,16 +243,40 @@ class Ledger:
             raise ViolationFound(Invariant.ONE_ALLOCATION, message)
         self.allocated[event.allocation_id] = place
         self.holders[place] = event.allocation_id
+        self.members[event.allocation_id] = {attempt.vertex_id: attempt}
+
+    def _slot_shared(self, event: e.SlotShared, offset: int) -> None:
+        attempt, place = _attempt_of(event), self.allocated.get(event.allocation_id, ("", "", -1))
+        if self.holders.get(place) != event.allocation_id or place[0] in self.blocked:
+            raise ViolationFound(Invariant.SHARED_SLOT, f"log@{offset} lets {attempt} join {event.allocation_id}, which cannot be joined")
+        members = self.members[event.allocation_id]
+        groups = {(a.job_id, self.groups[a.job_id, a.vertex_id]) for a in (attempt, *members.values())}
+        if len(groups) > 1 or (attempt.job_id, None) in groups or attempt.vertex_id in members:
+            together = ", ".join(map(str, members.values()))
+            raise ViolationFound(Invariant.SHARED_SLOT, f"log@{offset} lets {attempt} join {together} in {event.allocation_id}")
+        members[attempt.vertex_id] = attempt
+
+    def _slot_share_returned(self, event: e.SlotShareReturned, offset: int) -> None:
+        attempt, members = _attempt_of(event), self.members.get(event.allocation_id, {})
+        if members.get(attempt.vertex_id) != attempt or len(members) == 1:
+            message = f"log@{offset} has {attempt} leave others in {event.allocation_id}, which holds {list(map(str, members.values()))}"
+            raise ViolationFound(Invariant.SHARED_SLOT, message)
+        del members[attempt.vertex_id]
 
     def _task_deployed(self, event: e.TaskDeployed, offset: int) -> None:
         self._move(event, ExecutionState.DEPLOYING)
-        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+        attempt = _attempt_of(event)
+        if self.members.get(event.allocation_id, {}).get(attempt.vertex_id) != attempt:
+            raise ViolationFound(Invariant.ONE_ALLOCATION, f"log@{offset} deploys {attempt} into {event.allocation_id}, which others hold")
         if attempt in self.slots_of_attempts:
             raise ViolationFound(Invariant.ONE_ALLOCATION, f"log@{offset} deploys {attempt} into a second slot")
         self.slots_of_attempts[attempt] = event.allocation_id
 
-    def _release(self, allocation_id: str) -> None:
-        place = self.allocated[allocation_id]
+    def _release(self, allocation_id: str, offset: int) -> None:
+        place, members = self.allocated[allocation_id], self.members.pop(allocation_id)
+        if len(members) > 1:
+            message = f"log@{offset} frees the slot of {allocation_id}, in which {', '.join(map(str, members.values()))} are"
+            raise ViolationFound(Invariant.SHARED_SLOT, message)
         if self.holders.get(place) == allocation_id:
             del self.holders[place]
 
@@ -252,3 +288,7 @@ class Ledger:
 
     def _report_reconciled(self, event: e.TaskManagerReportReconciled, _offset: int) -> None:
         self.cancelled.update(AttemptId(a.job_id, a.vertex_id, a.subtask_index, a.attempt) for a in event.unknown)
+
+
+def _attempt_of(event: Any) -> AttemptId:
+    return AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)

@@ -15,6 +15,7 @@ class Invariant(StrEnum):
     JOB_ONCE = "a job id is submitted at most once"
     STATE_TABLES = "jobs and attempts move along their tables only"
     ONE_ALLOCATION = "a slot has at most one allocation and an attempt at most one slot"
+    SHARED_SLOT = "who shares a slot is of one slot sharing group of one job, and at most one of each vertex"
     SLOT_FITS = "a slot is given only to a request that it has room for, and not while its TaskManager is blocked"
     ONE_RESULT = "at most one attempt of a subtask has an accepted result"
     ONE_LIVE_ATTEMPT = "at most one attempt of a subtask is alive, unless its TaskExecutor was frozen past its fence"

@@ -210,8 +210,12 @@ class ScriptedCluster:
         """Let the cluster write whatever this version can."""
         self.timer(RaiseFeatureLevel(FEATURE_LEVEL))
 
-    def register(self, name: str = "tm", slots: int = 4, instance: str = "1", profile: ResourceProfile | None = None) -> list[Effect]:
-        return self.say(TaskManagerRegistration(name, f"{name}-{instance}", f"host-of-{name}", 1, slots, slot_profile=profile))
+    def register(
+        self, name: str = "tm", slots: int = 4, instance: str = "1", profile: ResourceProfile | None = None, level: int = FEATURE_LEVEL
+    ) -> list[Effect]:
+        """Register an instance whose TaskExecutor knows this feature level."""
+        place = (name, f"{name}-{instance}", f"host-of-{name}", 1, slots)
+        return self.say(TaskManagerRegistration(*place, slot_profile=profile, feature_level=level))
 
     def submit(self, graph: Mapping[str, Any], job_id: str = "job", request_id: str = "", partition: int = 0) -> list[Effect]:
         document = {"job_graph": graph, "job_id": job_id, "request_id": request_id, "reply_partition": partition, "actor": "test"}
@@ -274,7 +278,8 @@ class ScriptedCluster:
     def refuse(self, deployment: Deployment, reason: str = "no memory") -> list[Effect]:
         payload = deployment.payload
         assert isinstance(payload, TaskDeployment)
-        return self.say(SlotOfferRefusal(deployment.task_manager_id, deployment.instance_id, payload.allocation_id, reason))
+        refused = (payload.vertex_id, payload.subtask_index, payload.attempt)
+        return self.say(SlotOfferRefusal(deployment.task_manager_id, deployment.instance_id, payload.allocation_id, reason, *refused))
 
     def run(
         self, effects: list[Effect], end: Callable[[TaskDeployment], ExecutionState] = lambda _: ExecutionState.FINISHED
@@ -374,6 +379,11 @@ def vertex(name: str, parallelism: int = 1, **resources: Any) -> dict[str, Any]:
     """Return a vertex of a document, and what each subtask asks for."""
     made = {"id": name, "python": f"jobs:{name}", "parallelism": parallelism, "max_parallelism": 4096}
     return made | ({"resources": resources} if resources else {})
+
+
+def sharing(name: str, parallelism: int = 1, group: str = "shared", **resources: Any) -> dict[str, Any]:
+    """Return a vertex of a document that is in a slot sharing group."""
+    return vertex(name, parallelism, **resources) | {"slot_sharing_group": group}
 
 
 def graph(*vertices: dict[str, Any], edges: Iterable[tuple[str, str, str]] = (), **more: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.statuses import DrillStepType, ExecutionState, FailoverStrategy
-from tests.support.cluster import ScriptedCluster, archives_written, deployments, fixed_delay, graph, reports_of, vertex
+from tests.support.cluster import ScriptedCluster, archives_written, deployments, fixed_delay, graph, reports_of, sharing, vertex
 
 
 def snapshot(number: int, log_offset: int) -> ReportSnapshot:
@@ -73,6 +73,11 @@ def busy_cluster() -> ScriptedCluster:
     cluster.command(type="SuspendJob", job_id="suspended")
     for deployment in suspended:
         cluster.report(deployment, ExecutionState.CANCELED)
+    cluster.register("tm4", slots=1, profile=ResourceProfile(extended_resources=(ExtendedResource("tpu", 3),)))
+    documents = [sharing(name, 2, extended_resources={"tpu": 1}) for name in ("a", "b", "c")]
+    together = deployments(cluster.submit(graph(*documents), job_id="sharing"))  # One of each vertex has a slot, the others wait.
+    cluster.report(together[0], ExecutionState.RUNNING)
+    cluster.report(together[1], ExecutionState.FINISHED)
     cluster.submit(graph(vertex("a", 9)), job_id="waiting")
     cluster.submit(graph(vertex("a", 2), vertex("b", task_heap_memory="512m"), vertex("c", 2, managed_memory="1t")), job_id="demanding")
     cluster.command(type="RequestFileUpload", request_id="upload", job_id="running", vertex_id="a")

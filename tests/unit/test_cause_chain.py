@@ -7,12 +7,13 @@ from eventflink.audit.cause_chain import Step
 from eventflink.audit.errors import NothingKnown
 from eventflink.audit.explanation import Explanation, explain_why
 from eventflink.audit.subjects import SubjectType
+from eventflink.events.inputs import TaskManagerDeath
 from eventflink.log.replay import new_fold
 from eventflink.model.attempts import FailureCause
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
 from tests.support.asked_log import ScriptedLog, storied_cluster, why
-from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
+from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, sharing, tasks, vertex
 from tests.support.scenarios import busy_cluster, restarting_cluster
 
 
@@ -75,10 +76,10 @@ def test_a_cancelled_job_names_who_asked(busy: ScriptedCluster) -> None:
 def test_a_task_without_a_slot_says_why_since_when_and_its_place(busy: ScriptedCluster) -> None:
     explanation = why(busy, "waiting/a[8]")
     [wait] = explanation.standing.waits
-    assert wait.why == "no slot: all 8 registered slots are taken; its turn is 7 of 7"
+    assert wait.why == "no slot: all 9 registered slots are taken; its turn is 7 of 7"
     assert START_MS <= wait.since_ms <= START_MS + 1
     events = ["RequestAccepted", "JobSubmitted", "TaskScheduled", "SlotRequested", "SlotRequestDeferred"]
-    assert told(explanation) == [("submissions@9 by test", events)]
+    assert told(explanation) == [("submissions@10 by test", events)]
     allocation_id = explanation.standing.facts["allocation_id"]
     requested = why(busy, allocation_id)
     assert (requested.standing.state, requested.standing.waits) == ("REQUESTED", explanation.standing.waits)
@@ -95,7 +96,7 @@ def test_a_job_that_waits_says_in_its_chain_why_for_each_profile(busy: ScriptedC
     of_task = [line for step in why(busy, "demanding/c[1]").chain.steps for line in step.events if "Deferred" in line]
     assert of_task == deferred[2:]
     waits = [wait.why for wait in explanation.standing.waits]
-    assert "no slot: none of the 8 registered slots has room for managed 1t; its turn is 2 of 2" in waits
+    assert "no slot: none of the 9 registered slots has room for managed 1t; its turn is 2 of 2" in waits
 
 
 def test_a_blocked_task_manager_says_by_whom_and_why() -> None:
@@ -289,3 +290,29 @@ def test_a_long_chain_is_cut_in_the_middle_and_counted(monkeypatch: pytest.Monke
 def test_a_log_whose_beginning_is_gone_cannot_say_why(busy: ScriptedCluster) -> None:
     with pytest.raises(NothingKnown, match="begins at offset 4"):
         explain_why(ScriptedLog(busy, 4), "running", new_fold())
+
+
+def test_a_task_that_joined_others_in_a_slot_names_whose_loss_ended_it_and_tells_nothing_of_the_others() -> None:
+    cluster = ScriptedCluster()
+    cluster.raise_feature_level()
+    cluster.register("tm", slots=1)
+    cluster.submit(graph(sharing("a"), sharing("b"), restart_strategy=fixed_delay(5, 60_000)))
+    standing = why(cluster, "job/b[0]").standing
+    assert (standing.facts["slot_sharing_group"], standing.facts["shares_its_slot_with"]) == ("shared", "job/a[0]#1")
+    assert [wait.why for wait in standing.waits] == ["tm has not confirmed the slot yet"]
+    cluster.say(TaskManagerDeath("tm", "tm-1", "killed"))
+    chain = why(cluster, "job/b[0]#1").chain
+    said = [event for step in chain.steps for event in step.events]
+    assert "SlotShared job/b[0]#1 allocation_id=allocation-1" in said
+    assert "TaskManagerLost tm instance_id=tm-1 reason=killed" in said
+    assert not [event for event in said if event.startswith(("TaskFailed job/a", "SlotShareReturned job/a", "TaskDeployed job/a"))]
+
+
+def test_a_task_that_waits_beside_others_of_its_group_says_why() -> None:
+    cluster = ScriptedCluster()
+    cluster.raise_feature_level()
+    cluster.register("tm", slots=1)
+    cluster.submit(graph(sharing("a", 2), sharing("b")))
+    [wait] = why(cluster, "job/a[1]").standing.waits
+    assert wait.why == "no slot: all 1 registered slots are taken; its turn is 1 of 1"
+    assert why(cluster, "tm").standing.facts["attempts"] == {"allocation-1": "job/a[0]#1, job/b[0]#1"}

@@ -27,6 +27,7 @@ from eventflink.events.inputs import (
     TaskStateReport,
 )
 from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
+from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, TaskFile, TaskType
 from eventflink.taskexecutor.process_events import (
     EndTask,
@@ -182,7 +183,7 @@ def beats(actions: list[Action]) -> list[SendHeartbeat]:
 def test_start_registers_at_once_and_starts_the_fork_server() -> None:
     harness = Harness()
     assert StartForkServer() in harness.actions
-    assert reports(harness.actions) == [TaskManagerRegistration("tm", "i1", "host", 77, 2, WALL_CLOCK_MS)]
+    assert reports(harness.actions) == [TaskManagerRegistration("tm", "i1", "host", 77, 2, WALL_CLOCK_MS, feature_level=FEATURE_LEVEL)]
 
 
 def test_registration_is_repeated_with_growing_jittered_bounded_delays() -> None:
@@ -409,6 +410,119 @@ def test_spark_session_ids_differ_by_attempt_and_instance() -> None:
     assert len(found) == 3
 
 
+# ---- slots that several attempts share ----
+
+
+def shared(attempt: AttemptId, slot_index: int = 0) -> TaskDeployment:
+    return replace(deployment(attempt, slot_index), allocation_id="allocation-shared")
+
+
+def free_slots(harness: Harness) -> int:
+    return harness.machine.free_slots
+
+
+OTHER = AttemptId("job", "w", 0, 1)
+THIRD = AttemptId("job", "x", 1, 1)
+
+
+def test_attempts_of_one_allocation_run_in_one_slot_which_is_free_when_the_last_has_ended() -> None:
+    harness = registered()
+    for attempt in (A, OTHER, THIRD):
+        [order] = orders(harness.effect(shared(attempt)))
+        assert isinstance(order, LaunchTask)
+        harness.event(TaskLaunched(attempt, 4711))
+    assert free_slots(harness) == 1
+    for attempt in (OTHER, A):
+        assert said(harness.end(Finished(OUTPUTS), attempt))[-1] == "FINISHED"
+        assert free_slots(harness) == 1
+    harness.end(Killed(9), THIRD)
+    assert free_slots(harness) == 2
+
+
+def test_who_shares_a_slot_has_a_process_and_a_spark_session_of_its_own() -> None:
+    harness = registered()
+    launched = [order for attempt in (A, OTHER) for order in orders(harness.effect(shared(attempt)))]
+    assert len({order.spark_session_id for order in launched if isinstance(order, LaunchTask)}) == 2
+
+
+def test_a_report_names_the_allocation_of_a_shared_slot_once_and_all_attempts_in_it() -> None:
+    harness = registered()
+    for attempt in (A, OTHER):
+        harness.effect(shared(attempt, 1))
+    [report] = [r for r in reports(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)) if isinstance(r, SlotReport)]
+    assert report.slots == (SlotStatus(0), SlotStatus(1, "allocation-shared"))
+    assert [(a.vertex_id, a.execution_state) for a in report.attempts] == [("v", ExecutionState.DEPLOYING), ("w", ExecutionState.DEPLOYING)]
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        (shared(B), "at most one attempt of a vertex"),
+        (deployment(OTHER), f"slot 0 is taken by {A} (allocation allocation-shared)"),
+        (shared(OTHER, 2), "there is no slot 2"),
+    ],
+    ids=["of the same vertex", "of another allocation", "in no slot"],
+)
+def test_who_cannot_share_a_slot_is_refused_by_name_and_the_others_go_on(second: TaskDeployment, reason: str) -> None:
+    harness = registered()
+    harness.effect(shared(A))
+    [refusal] = reports(harness.effect(second))
+    assert isinstance(refusal, SlotOfferRefusal)
+    assert reason in refusal.reason
+    assert (refusal.vertex_id, refusal.subtask_index, refusal.attempt) == (second.vertex_id, second.subtask_index, second.attempt)
+    harness.event(TaskLaunched(A, 4711))
+    assert said(harness.end(Finished(OUTPUTS), A))[-1] == "FINISHED"
+
+
+def test_the_next_attempt_of_a_vertex_may_have_the_place_of_the_one_before() -> None:
+    harness = registered()
+    for attempt in (A, OTHER):
+        harness.effect(shared(attempt))
+    harness.end(Failed(CAUSE), A)
+    [order] = orders(harness.effect(shared(B)))
+    assert isinstance(order, LaunchTask)
+
+
+def test_a_cancellation_ends_one_of_those_that_share_a_slot() -> None:
+    harness = registered()
+    for attempt in (A, OTHER):
+        harness.effect(shared(attempt))
+        harness.event(TaskLaunched(attempt, 4711))
+    assert orders(harness.effect(cancellation(OTHER))) == [EndTask(OTHER, SETTINGS.kill_timeout_ms)]
+    assert said(harness.end(Killed(9), OTHER)) == ["CANCELED"]
+    assert [known.attempt for known in harness.machine.live_attempts()] == [A]
+
+
+def test_the_death_of_the_fork_server_fails_everything_in_a_slot() -> None:
+    harness = registered()
+    for attempt in (A, OTHER):
+        harness.effect(shared(attempt))
+        harness.event(TaskLaunched(attempt, 4711))
+    assert said(harness.event(ForkServerDied("killed"))) == ["FAILED", "FAILED"]
+    assert free_slots(harness) == 2
+
+
+def test_a_fence_ends_everything_in_a_slot_before_a_new_instance_begins() -> None:
+    harness = registered()
+    for attempt in (A, OTHER):
+        harness.effect(shared(attempt))
+        harness.event(TaskLaunched(attempt, 4711))
+    assert orders(harness.effect(InstanceForgotten("lost"))) == [EndTask(a, SETTINGS.kill_timeout_ms) for a in (A, OTHER)]
+    assert not [a for a in harness.end(Killed(9), A) if isinstance(a, NewInstanceNeeded)]
+    assert [a for a in harness.end(Killed(9), OTHER) if isinstance(a, NewInstanceNeeded)]
+
+
+def test_offers_and_refusals_of_a_shared_slot_that_kafka_did_not_take_are_said_again() -> None:
+    harness = registered()
+    for attempt in (A, OTHER):
+        harness.effect(shared(attempt))
+        harness.event(TaskLaunched(attempt, 4711))
+    [refusal] = reports(harness.effect(shared(B)))
+    harness.machine.on_reports_failed([SlotOffer("tm", "i1", "allocation-shared"), refusal], harness.now_ms)
+    again = said(harness.wait(600))
+    assert (again.count("SlotOffer"), again.count("INITIALIZING"), again.count("SlotOfferRefusal")) == (2, 2, 1)
+
+
 # ---- refusals ----
 
 
@@ -418,6 +532,7 @@ def test_a_busy_slot_is_refused_and_stays_refused() -> None:
     (refusal,) = reports(harness.effect(deployment(B, 0)))
     assert isinstance(refusal, SlotOfferRefusal)
     assert refusal.allocation_id == f"allocation-{B}"
+    assert (refusal.vertex_id, refusal.subtask_index, refusal.attempt) == B[1:]
     assert str(A) in refusal.reason
     harness.end(Finished(()))
     assert harness.effect(deployment(B, 0)) == [SendReports((refusal,), harness.now_ms)]

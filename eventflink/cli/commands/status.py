@@ -40,6 +40,8 @@ def _print_job(session: Session, view: View) -> None:
     )
     if view["cause"]:
         session.out.print(Text(f"{view['cause']['failure_type']}: {view['cause']['message']}", style="red"))
+    for kind in view["slot_requirements"]:
+        session.out.print(Text(_describe_requirement(kind)))
     for waiting in view["slot_requests"]:
         asks = f" that ask for {waiting['resources']}" if waiting["resources"] else ""
         session.out.print(Text(f"{waiting['requests']} slot requests{asks} wait: {waiting['why']}", style="yellow"))
@@ -51,14 +53,16 @@ def _print_job(session: Session, view: View) -> None:
         )
     if more := view["exceptions_total"] - len(view["exceptions"]):
         session.out.print(Text(f"{more} older failures: 'eventflink exceptions {view['job_id']}'", style="dim"))
+    has_groups = any(vertex["slot_sharing_group"] for vertex in view["vertices"])
     table = Table()
-    for heading in ("vertex", "subtask", "attempt", "state", "TaskManager", "last failure"):
+    for heading in ("vertex", *(["group"] if has_groups else []), "subtask", "attempt", "state", "TaskManager", "last failure"):
         table.add_column(heading, justify="right" if heading in ("subtask", "attempt") else "left")
     for vertex in view["vertices"]:
         for subtask in vertex["subtasks"]:
             failure = subtask["last_failure"]
             table.add_row(
                 Text(vertex["vertex_id"]),
+                *([Text(vertex["slot_sharing_group"] or "")] if has_groups else []),
                 str(subtask["subtask_index"]),
                 str(subtask["attempt"]),
                 styled(subtask["state"]),
@@ -66,6 +70,13 @@ def _print_job(session: Session, view: View) -> None:
                 Text(f"{failure['failure_type']}: {failure['message'].splitlines()[0] if failure['message'] else ''}" if failure else ""),
             )
     session.out.print(table)
+
+
+def _describe_requirement(kind: View) -> str:
+    of_group = f" of the slot sharing group '{kind['slot_sharing_group']}'" if kind["slot_sharing_group"] else ""
+    with_room = f" with room for {kind['resources']}" if kind["resources"] else ""
+    waiting = f", {kind['requested']} tasks wait" if kind["requested"] else ""
+    return f"slots{of_group}{with_room}: {kind['required']} required, {kind['held']} held{waiting}"
 
 
 def _print_cluster(session: Session, view: View) -> None:

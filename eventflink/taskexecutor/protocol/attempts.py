@@ -1,8 +1,9 @@
 """The attempts and slots of one instance of a TaskExecutor.
 
-An attempt that this instance has heard of is known until the instance ends: it is never started twice, and whoever asks again gets the
-whole path of its states again. What ended stays in a bounded memory, cancellations that overtook their deployment (tombstones) and
-refusals among it. An attempt is terminal only when its process is reaped and its Spark session released (P15).
+A slot belongs to one allocation at a time, and is free when the last attempt of that has ended. An attempt that this instance has heard
+of is known until the instance ends: it is never started twice, and whoever asks again gets the whole path of its states again. What
+ended stays in a bounded memory, cancellations that overtook their deployment (tombstones) and refusals among it. An attempt is terminal
+only when its process is reaped and its Spark session released (P15).
 """
 
 import signal
@@ -109,7 +110,8 @@ class AttemptTable:
         self._outbox = outbox
         self._live: dict[AttemptId, KnownAttempt] = {}
         self._ended: dict[AttemptId, KnownAttempt] = {}
-        self._slots: list[KnownAttempt | None] = [None] * settings.slot_count
+        self._slots: list[dict[AttemptId, KnownAttempt]] = [{} for _ in range(settings.slot_count)]
+        """Who is in each slot: of one allocation, and at most one attempt of each vertex."""
         self._ending_all = False
         self._silent = False
 
@@ -121,7 +123,7 @@ class AttemptTable:
     @property
     def free_slots(self) -> int:
         """How many slots nobody has."""
-        return self._slots.count(None)
+        return self._slots.count({})
 
     @property
     def running_tasks(self) -> int:
@@ -140,7 +142,7 @@ class AttemptTable:
             self._outbox.report(self._present(known))
             return
         known = KnownAttempt(attempt, deployment.allocation_id, deployment.slot_index, job_name=deployment.job_name, deployed_at_ms=now_ms)
-        known.refusal = refusal or self._find_refusal(deployment.slot_index)
+        known.refusal = refusal or self._find_refusal(deployment)
         if known.refusal:
             self._tally.tasks_refused += 1
             self._remember(known)
@@ -150,7 +152,7 @@ class AttemptTable:
         known.spark_session_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self._instance_id}/{attempt}"))
         known.deadline_ms = now_ms + self._settings.launch_timeout_ms
         self._live[attempt] = known
-        self._slots[known.slot_index] = known
+        self._slots[known.slot_index][attempt] = known
         self._outbox.order(LaunchTask(deployment, known.spark_session_id, blob_address))
 
     def cancel(self, cancellation: TaskCancellation, now_ms: int) -> None:
@@ -228,7 +230,7 @@ class AttemptTable:
         for known in self._ended.values():
             if not known.delivered and known.allocation_id:
                 self._outbox.report(self._present(known))
-        slots = tuple(SlotStatus(i, None if s is None else s.allocation_id) for i, s in enumerate(self._slots))
+        slots = tuple(SlotStatus(i, next((k.allocation_id for k in s.values()), None)) for i, s in enumerate(self._slots))
         attempts = tuple(AttemptStatus(*k.attempt, k.state) for k in self._live.values())
         self._outbox.report([SlotReport(self._settings.task_manager_id, self._instance_id, slots, attempts)])
 
@@ -252,13 +254,19 @@ class AttemptTable:
         for memory in (self._live, self._ended):
             yield from (known.attempt for known in memory.values() if known.allocation_id in allocation_ids)
 
-    def _find_refusal(self, slot_index: int) -> str:
+    def _find_refusal(self, deployment: TaskDeployment) -> str:
+        """Return why an attempt cannot have its slot; empty: it can. Beside others it can be if they have the same allocation."""
+        slot_index = deployment.slot_index
         if self._ending_all:
             return "the TaskExecutor ends"
         if not 0 <= slot_index < len(self._slots):
             return f"there is no slot {slot_index}: the slots are 0 to {len(self._slots) - 1}"
-        holder = self._slots[slot_index]
-        return "" if holder is None else f"slot {slot_index} is taken by {holder.attempt} (allocation {holder.allocation_id})"
+        for holder in self._slots[slot_index].values():
+            if holder.allocation_id != deployment.allocation_id:
+                return f"slot {slot_index} is taken by {holder.attempt} (allocation {holder.allocation_id})"
+            if holder.attempt[:2] == (deployment.job_id, deployment.vertex_id):
+                return f"slot {slot_index} holds {holder.attempt}, and at most one attempt of a vertex"
+        return ""
 
     def _end(self, known: KnownAttempt, now_ms: int) -> None:
         if known.outcome is not None:
@@ -301,7 +309,7 @@ class AttemptTable:
         known.deadline_ms = None
         self._tally.tasks_ended[known.state] += 1
         del self._live[known.attempt]
-        self._slots[known.slot_index] = None
+        del self._slots[known.slot_index][known.attempt]
         self._remember(known)
         if not self._ending_all or known.state is not ExecutionState.FAILED:
             self._say(known)  # Else nobody asked for this end and it is no failure of the task: the instance's end says it.
@@ -331,7 +339,8 @@ class AttemptTable:
         if self._silent:
             return []
         if known.refusal:
-            return [SlotOfferRefusal(self._settings.task_manager_id, self._instance_id, known.allocation_id, known.refusal)]
+            place = (self._settings.task_manager_id, self._instance_id, known.allocation_id)
+            return [SlotOfferRefusal(*place, known.refusal, *known.attempt[1:])]
         if known.said == 0:
             return []
         return self._reports_of(known, known.path[: known.said], with_offer=bool(known.allocation_id))

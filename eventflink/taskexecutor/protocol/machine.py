@@ -331,7 +331,12 @@ class TaskExecutorProtocol:
         settings = self._settings
         place = (settings.host, settings.process_id, settings.slot_count)
         registration = TaskManagerRegistration(
-            settings.task_manager_id, self.instance_id, *place, begun_at_ms=self._begun_at_ms, slot_profile=settings.slot_profile
+            settings.task_manager_id,
+            self.instance_id,
+            *place,
+            begun_at_ms=self._begun_at_ms,
+            slot_profile=settings.slot_profile,
+            feature_level=settings.feature_level,
         )
         self._outbox.report([registration])
         self._registrations = (self._registrations or [now_ms])[:1]

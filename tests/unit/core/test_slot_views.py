@@ -2,9 +2,11 @@
 
 import json
 
+from eventflink.leadership.queries import task_manager
 from eventflink.leadership.views import cluster_view, job_view
 from eventflink.model.resources import ResourceProfile
-from tests.support.cluster import START_MS, ScriptedCluster, graph, vertex
+from eventflink.model.statuses import ExecutionState
+from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph, sharing, vertex
 
 
 def test_a_job_shows_for_what_it_waits_and_why() -> None:
@@ -40,3 +42,34 @@ def test_the_cluster_shows_profiles_and_who_is_blocked() -> None:
     assert START_MS == 1_800_000_000_000
     assert (view["slots"], view["slots_free"]) == (3, 3)
     assert json.loads(json.dumps(view)) == view
+
+
+def test_a_job_shows_what_slots_it_requires_and_holds_for_each_group_and_profile() -> None:
+    cluster = ScriptedCluster()
+    cluster.raise_feature_level()
+    cluster.register("tm", 3, profile=ResourceProfile(2_000))
+    vertices = [sharing("a", 3, cpu_cores=0.5), sharing("b", 2, cpu_cores=1), vertex("c", 2, cpu_cores=1), vertex("later")]
+    running = cluster.submit(graph(*vertices, edges=[("c", "later", "rebalance")]))
+    view = job_view(cluster.role.fold, "job")
+    requirements = {
+        (r["slot_sharing_group"], r["resources"]): (r["required"], r["held"], r["requested"]) for r in view["slot_requirements"]
+    }
+    assert requirements == {(None, "cpu 1"): (2, 1, 1), ("shared", "cpu 1.5"): (3, 2, 1)}
+    assert [v["slot_sharing_group"] for v in view["vertices"]] == ["shared", "shared", None, None]
+    assert json.loads(json.dumps(view["slot_requirements"])) == view["slot_requirements"]
+    cluster.run(running)
+    assert job_view(cluster.role.fold, "job")["slot_requirements"] == []
+
+
+def test_a_task_manager_shows_all_attempts_that_are_in_a_slot() -> None:
+    cluster = ScriptedCluster()
+    cluster.raise_feature_level()
+    cluster.register("tm", 2)
+    a, _ = deployments(cluster.submit(graph(sharing("a"), sharing("b"))))
+    shared, free = task_manager(cluster.role.fold, "tm")["slot_states"]
+    assert [attempt["vertex_id"] for attempt in shared["attempts"]] == ["a", "b"]
+    assert shared["attempt"]["vertex_id"] == "a"
+    assert (free["attempt"], free["attempts"]) == (None, [])
+    cluster.report(a, ExecutionState.FINISHED)
+    shared, _ = task_manager(cluster.role.fold, "tm")["slot_states"]
+    assert [attempt["vertex_id"] for attempt in shared["attempts"]] == ["b"]
