@@ -9,12 +9,14 @@ offsets, at the start and after each rebalance, it is told the offset after the 
 import asyncio
 import logging
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from functools import partial
 from typing import Any
 
 import faust
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
+from mode.services import WaitResults
 
 from eventflink.entrypoint.fetch_pace import FetchPace
 from eventflink.events.topics import Topic, topic_name
@@ -53,6 +55,30 @@ class _ReadCommittedThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         FetchPace(self._ensure_consumer()._fetcher, self.app.gathered_topic)  # noqa: SLF001
 
 
+async def _go_on(begun: Any, awaited: Any) -> Any:
+    """Run a coroutine to its end that was begun elsewhere, and awaits something."""
+    return await _Rest(begun, awaited)
+
+
+class _Rest:
+    def __init__(self, begun: Any, awaited: Any) -> None:
+        self._begun = begun
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        awaited = self._awaited
+        while True:
+            step: Callable[[], Any]
+            try:
+                step = partial(self._begun.send, (yield awaited))
+            except BaseException as error:  # noqa: BLE001 - a cancellation as well is for the coroutine
+                step = partial(self._begun.throw, error)
+            try:
+                awaited = step()
+            except StopIteration as finished:
+                return finished.value
+
+
 class _ReadCommittedConsumer(driver.Consumer):  # type: ignore[misc]
     def _new_consumer_thread(self) -> Any:
         return _ReadCommittedThread(self, loop=self.loop, beacon=self.beacon)
@@ -64,6 +90,22 @@ class _ReadCommittedConsumer(driver.Consumer):  # type: ignore[misc]
         """
         records, _ = await super()._wait_next_records(timeout)
         return records, None
+
+    async def wait_first(self, *waits: Any, timeout: Any = None) -> Any:  # noqa: ASYNC109 - the signature of Faust
+        """Wait for the first of several ends, as Faust does with each record: that it is handed on, or that a rebalance begins.
+
+        Faust makes a task of each, and of two ends of its own. A record that is handed on without waiting needs none of the four.
+        """
+        first, *others = waits
+        if not others or not asyncio.iscoroutine(first) or self.should_stop:
+            return await super().wait_first(*waits, timeout=timeout)
+        try:
+            awaited = first.send(None)
+        except StopIteration as finished:
+            for other in filter(asyncio.iscoroutine, others):
+                other.close()
+            return WaitResults([first], [finished.value], stopped=False)
+        return await super().wait_first(_go_on(first, awaited), *others, timeout=timeout)
 
 
 class _ReadCommittedTransport(driver.Transport):  # type: ignore[misc]

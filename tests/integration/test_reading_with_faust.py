@@ -7,7 +7,7 @@ from typing import Any
 from aiokafka.protocol.fetch import FetchRequest
 from confluent_kafka import Producer
 
-from eventflink.entrypoint.faust_application import FaustApplication
+from eventflink.entrypoint.faust_application import BUFFER_RECORDS, FaustApplication
 from eventflink.entrypoint.fetch_pace import GATHERING_MS, PATIENT_WAIT_MS
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.administration import ensure_topics
@@ -88,6 +88,45 @@ def test_a_paused_topic_is_not_read_on_until_it_is_resumed(bootstrap: str, clust
         assert reading.read == list(range(20))
 
     asyncio.run(scenario())
+
+
+def test_what_does_not_fit_into_the_buffer_of_an_agent_waits_and_comes_in_order(bootstrap: str, cluster_id: str) -> None:
+    """An agent that waits fills its buffer; the record that finds it full has begun to be handed on, and is so when there is room."""
+    ensure_topics(bootstrap, cluster_id)
+    count = BUFFER_RECORDS + 2_000
+    _produce(bootstrap, cluster_id, 0, count)
+    read: list[int] = []
+
+    async def scenario() -> tuple[int, int]:
+        opened = asyncio.Event()
+
+        def on_record(_topic: Topic, message: Any) -> Any:
+            read.append(int(message.value))
+            return None if opened.is_set() else opened.wait()
+
+        offsets = {Topic.TASKMANAGERS: 0, Topic.LOG: 0}
+        application = FaustApplication(bootstrap, cluster_id, f"{cluster_id}-reader", offsets, on_record)
+        await application.start()
+        try:
+            await asyncio.sleep(2 * QUIET_S)
+            while_closed, buffered = len(read), _buffered(application)
+            opened.set()
+            async with asyncio.timeout(TIMEOUT_S):
+                while len(read) < count:  # noqa: ASYNC110 - Faust signals nothing
+                    await asyncio.sleep(0.01)
+        finally:
+            await application.stop()
+        return while_closed, buffered
+
+    while_closed, buffered = asyncio.run(scenario())
+    assert (while_closed, buffered) == (1, BUFFER_RECORDS)
+    assert read == list(range(count))
+
+
+def _buffered(application: FaustApplication) -> int:
+    """Return how many records wait before the agents."""
+    channels_of_partitions = application._app.topics._tp_index.values()  # Faust hands the queues out nowhere else.
+    return sum(channel.queue.qsize() for channels in channels_of_partitions for channel in channels)
 
 
 class _CountedReading:
