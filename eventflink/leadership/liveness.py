@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.inputs import Canary, Heartbeat
+from eventflink.leadership.log_lines import one_line
 from eventflink.leadership.release import Releaser
 from eventflink.master.heartbeats import HeartbeatMonitor
 from eventflink.master.inputs import HeartbeatTimeout
@@ -16,6 +17,7 @@ from eventflink.master.master import Master
 _logger = logging.getLogger(__name__)
 
 MAX_OUTSTANDING_CANARIES = 1_000
+WARNING_INTERVAL_MS = 10_000
 
 SEARCHES_PER_INTERVAL = 10
 """How often those that were silent for too long are looked for: with 10,000 TaskManagers each search costs milliseconds."""
@@ -35,24 +37,37 @@ class Liveness:
         self._next_canary_ms = 0
         self._next_search_ms = 0
         self._leader_id = ""
+        self._unreadable = 0
+        self._next_warning_ms = 0
 
     def promoted(self, now_ms: int) -> None:
         """Begin all deadlines anew."""
         self._monitor.promoted_at_ms = now_ms
 
-    def on_heartbeat(self, value: bytes | None, now_ms: int) -> None:
-        """Take a record of `heartbeats`; one that cannot be read is nobody's beat."""
+    def on_heartbeat(self, value: bytes | None, master: Master, now_ms: int) -> None:
+        """Take a record of `heartbeats`; one that cannot be read is nobody's beat, nor is one of an instance that is not registered.
+
+        An instance beats only when it was told that it is registered, and that follows from a decision that this state has.
+        """
         try:
             payload, _ = self._codec.decode(value or b"")
         except UndecodableRecord as error:
-            _logger.warning("HeartbeatUnreadable error=%s", error)
+            self._note_unreadable(str(error), now_ms)
             return
         if isinstance(payload, Heartbeat):
-            self._monitor.heard(payload.instance_id, now_ms)
+            if master.resource_manager.is_current(payload.task_manager_id, payload.instance_id):
+                self._monitor.heard(payload.instance_id, now_ms)
         elif isinstance(payload, Canary) and payload.leader_id == self._leader_id:
             sent_at_ms = self._canaries.pop(payload.sequence, None)
             if sent_at_ms is not None:
                 self._monitor.canary_read(sent_at_ms)
+
+    def _note_unreadable(self, error: str, now_ms: int) -> None:
+        """Say it at most once an interval, with how many there were."""
+        self._unreadable += 1
+        if now_ms >= self._next_warning_ms:
+            _logger.warning("HeartbeatsUnreadable count=%d error=%s", self._unreadable, one_line(error))
+            self._unreadable, self._next_warning_ms = 0, now_ms + WARNING_INTERVAL_MS
 
     def on_registered(self, instances: list[str], now_ms: int) -> None:
         """Take note of decided registrations, and empty the list."""

@@ -181,7 +181,7 @@ class Participant:
     def on_heartbeat(self, value: bytes | None, now_ms: int) -> None:
         """Take a record of `heartbeats`; who does not lead needs none, for at promotion all deadlines begin anew."""
         if self.leader is not None:
-            self._liveness.on_heartbeat(value, now_ms)
+            self._liveness.on_heartbeat(value, self.fold.master, now_ms)
 
     def on_leadership(self, value: bytes | None, now_ms: int) -> str:
         """Take a record of `leadership`; return why it cannot be read, or nothing."""

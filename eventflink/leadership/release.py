@@ -12,6 +12,7 @@ from eventflink.events.inputs import Canary
 from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.leader import Released
+from eventflink.leadership.log_lines import one_line
 from eventflink.leadership.wires import Wires
 from eventflink.master.effects import (
     ArchiveJob,
@@ -86,7 +87,7 @@ class Releaser:
         if effect.reply_partition == ALL_REPLY_PARTITIONS:
             partitions = range(REPLY_PARTITIONS)
         elif effect.reply_partition >= REPLY_PARTITIONS:
-            _logger.warning("ReplyUndeliverable request=%s partition=%d", effect.request_id, effect.reply_partition)
+            _logger.warning("ReplyUndeliverable request=%s partition=%d", one_line(effect.request_id), effect.reply_partition)
             return
         for partition in partitions:
             self._wires.produce(Topic.REPLIES, effect.request_id, value, partition)
@@ -107,7 +108,7 @@ class Releaser:
             refused_by=self._master_id,
         )
         self._wires.produce(Topic.DEAD_LETTERS, record.topic, self._dead_letters.encode(letter))
-        _logger.warning("DeadLetter topic=%s offset=%d reason=%s", record.topic, record.offset, effect.reason)
+        _logger.warning("DeadLetter topic=%s offset=%d reason=%s", record.topic, record.offset, one_line(effect.reason))
 
     def beat(self, beat: LeaderBeat) -> None:
         """Say that the leader lives."""

@@ -4,14 +4,19 @@ import json
 
 import pytest
 
+from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.events.inputs import Heartbeat, TaskManagerRegistration
 from eventflink.events.log_events import InputsBound, InputsLost
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.participant import InboundTopic
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import Role
+from tests.support.cluster import REPORTS
 from tests.support.participants import LEASE_MS, Node, World
+
+HEARTBEATS = PayloadCodec("HeartbeatEnvelope")
 
 
 class TestBounds:
@@ -103,6 +108,35 @@ class TestBounds:
         for number in range(100):
             node.participant.on_heartbeat(b"garbage %d" % number, world.now_ms)
         assert node.participant._liveness._monitor.last_heard_ms == {}
+
+    def test_beats_of_task_managers_that_nobody_registered_cost_a_leader_nothing(self, world: World) -> None:
+        """However many there are, and whatever they are called: not even until the next search for those that are silent."""
+        leader = world.start("a", election=SingleMaster())
+        world.run(100)
+        world.put(Topic.TASKMANAGERS, REPORTS.encode([TaskManagerRegistration("tm", "tm-1", "h", 1, 1)]))
+        world.run(100)
+        log, digest = len(world.log), leader.master.digest()
+        for number in range(10_000):
+            value = HEARTBEATS.encode(Heartbeat(f"unknown-{number}", f"unknown-{number}-1", 0, 1, 0))
+            leader.participant.on_heartbeat(value, world.now_ms)
+        for instance in ("tm-0", "", "tm-1" * 1_000):
+            leader.participant.on_heartbeat(HEARTBEATS.encode(Heartbeat("tm", instance, 0, 1, 0)), world.now_ms)
+        monitor = leader.participant._liveness._monitor
+        assert set(monitor.last_heard_ms) == {"tm-1"}
+        leader.participant.on_heartbeat(HEARTBEATS.encode(Heartbeat("tm", "tm-1", 0, 1, 0)), world.now_ms + 7)
+        assert monitor.last_heard_ms["tm-1"] == world.now_ms + 7
+        world.run(100)
+        assert (len(world.log), leader.master.digest()) == (log, digest)
+
+    def test_beats_that_nobody_can_read_are_noted_in_one_line(self, world: World, caplog: pytest.LogCaptureFixture) -> None:
+        leader = world.start("a", election=SingleMaster())
+        world.run(100)
+        with caplog.at_level("WARNING", "eventflink.leadership.liveness"):
+            for number in range(20_000):
+                leader.participant.on_heartbeat(b"garbage %d" % number, world.now_ms)
+            assert len(caplog.messages) == 1
+            leader.participant.on_heartbeat(b"garbage", world.now_ms + 60_000)
+        assert caplog.messages[1].startswith("HeartbeatsUnreadable count=20000 error=the record does not start with the marker")
 
 
 class TestLeaving:
