@@ -16,6 +16,7 @@ class Invariant(StrEnum):
     STATE_TABLES = "jobs and attempts move along their tables only"
     ONE_ALLOCATION = "a slot has at most one allocation and an attempt at most one slot"
     SLOT_FITS = "a slot is given only to a request that it has room for, and not while its TaskManager is blocked"
+    RELEASED_WAS_IDLE = "a TaskManager is released only if the resource driver was asked for it, and while none of its slots is taken"
     ONE_RESULT = "at most one attempt of a subtask has an accepted result"
     ONE_LIVE_ATTEMPT = "at most one attempt of a subtask is alive, unless its TaskExecutor was frozen past its fence"
     LOST_WAS_SILENT = "an instance is held for lost by silence only if none of its beats arrived for the loss timeout"
