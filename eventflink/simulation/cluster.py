@@ -1,12 +1,13 @@
 """A whole cluster in one process: broker, masters, TaskExecutors and clients, put together from a seed."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Final
 
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.master.master import MasterSettings
+from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import FailoverStrategy
 from eventflink.simulation.attempts_check import AttemptsCheck
 from eventflink.simulation.beats_check import BeatsCheck
@@ -15,6 +16,7 @@ from eventflink.simulation.clients import Clients
 from eventflink.simulation.effects_check import EffectsCheck
 from eventflink.simulation.master_host import MasterHost
 from eventflink.simulation.observer import Observer
+from eventflink.simulation.resource_driver import SimulatedDriver
 from eventflink.simulation.resources import Resources
 from eventflink.simulation.scheduler import MILLISECOND, Call, LocalClock, Scheduler
 from eventflink.simulation.settings import SimulationSettings
@@ -61,6 +63,10 @@ class Cluster:
             failover_strategy=FailoverStrategy.FULL if settings.seed % 3 == 1 else FailoverStrategy.REGION,
             exception_history_size=3,
         )
+        self.task_executors: list[TaskExecutorHost] = []
+        """All of them, also the workers that there are."""
+        self.driver = SimulatedDriver(self.scheduler, settings, self._worker, self.task_executors, self.transcript)
+        self.master_settings = replace(self.master_settings, workers=self.driver.settings)
         beats = BeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm)
         self.observer = Observer(self.master_settings, beats, self.transcript)
         self.broker = Broker(self.scheduler, rng)
@@ -70,7 +76,7 @@ class Cluster:
         self.attempts_check = AttemptsCheck(self.observer, self.transcript)
         self.clients = Clients(self.broker, self._clock(), rng, settings, resources, self.observer, self.transcript)
         self.seats = [Seat(f"master-{n + 1}", Link(), self._clock()) for n in range(settings.masters)]
-        self.task_executors = [self._task_executor(n) for n in range(settings.task_executors)]
+        self.task_executors += [self._task_executor(n) for n in range(settings.task_executors)]
         for seat in self.seats:
             self._later(rng.random() * 500, partial(self.start, seat))
         for host in self.task_executors:
@@ -85,9 +91,14 @@ class Cluster:
         return LocalClock(self.scheduler, int((2 * rng.random() - 1) * drift_ppm), int(rng.random() * _MOST_UPTIME_US), wall_offset_ms)
 
     def _task_executor(self, number: int) -> TaskExecutorHost:
-        profile = self.resources.profile_of(number)
+        return self._machine(f"tm-{number + 1}", self.resources.profile_of(number))
+
+    def _worker(self, worker_id: str) -> TaskExecutorHost:
+        return self._machine(worker_id, self.driver.slot_profile)
+
+    def _machine(self, name: str, profile: ResourceProfile | None) -> TaskExecutorHost:
         wires = (self.broker, self._clock(), self.rng, self.settings)
-        return TaskExecutorHost(f"tm-{number + 1}", *wires, profile, self.attempts_check, self.transcript)
+        return TaskExecutorHost(name, *wires, profile, self.attempts_check, self.transcript)
 
     # -- masters ---------------------------------------------------------------------------------------------------
 
@@ -105,6 +116,7 @@ class Cluster:
             self.master_settings,
             self.observer,
             self.effects_check,
+            self.driver,
             self.transcript,
         )
 
@@ -138,6 +150,9 @@ class Cluster:
             *(f"the data of {job_id} are there" for job_id in master.dispatcher.dirty),
             *(f"the consequence {entry} waits" for entry in master.follow_ups.entries),
             *(f"{host.name} is not registered" for host in self.task_executors if not self._is_registered(host)),
+            *(f"the worker {worker_id} has not come" for worker_id in master.workers.pending),
+            *(f"the worker {worker_id} is not released" for worker_id in master.workers.registered),
+            *self.driver.unrest({*master.workers.pending, *master.workers.registered}),
         ]
         return waits[0] if waits else self._unrest_of_masters(lasting)
 

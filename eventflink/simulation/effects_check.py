@@ -15,7 +15,7 @@ from eventflink.events.effects import (
 )
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.events.topics import Topic
-from eventflink.master.effects import ArchiveJob, CleanUp
+from eventflink.master.effects import ArchiveJob, CleanUp, RequestWorker, StopWorker, WorkerOrder, WorkersWanted
 from eventflink.model.attempts import AttemptId
 from eventflink.simulation.ledger import AcceptedAnswer
 from eventflink.simulation.observer import Observer
@@ -56,6 +56,20 @@ class EffectsCheck:
         """Judge the order to write the archive of a job."""
         if order.job_id not in self._observer.ledger.ended_jobs:
             raise ViolationFound(Invariant.EFFECT_OF_ACCEPTED, f"{who} writes the archive of {order.job_id}, which has not ended")
+
+    def on_worker_order(self, who: str, order: WorkerOrder) -> None:
+        """Judge what a resource driver is told."""
+        ledger = self._observer.ledger
+        match order:
+            case RequestWorker():
+                allowed = order.worker_id in ledger.workers
+            case StopWorker():
+                allowed = order.worker_id in ledger.workers & ledger.workers_gone
+            case WorkersWanted():
+                allowed = {*order.registered, *(request.worker_id for request in order.pending)} <= ledger.workers
+        self._transcript.note(who, f"has the driver do {order}")
+        if not allowed:
+            raise ViolationFound(Invariant.EFFECT_OF_ACCEPTED, f"{who} orders {order}; no accepted decision says so")
 
     def _check_deployment(self, who: str, payload: DeploymentPayload, epoch: int, receiver: tuple[str, str]) -> None:
         self._transcript.note(who, f"releases {_name(payload)} to {'/'.join(receiver)} epoch={epoch}")

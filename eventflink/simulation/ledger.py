@@ -74,6 +74,9 @@ class Ledger:
     outputs: set[str] = field(default_factory=set)
     uploads: set[str] = field(default_factory=set)
     ended_jobs: set[str] = field(default_factory=set)
+    workers: set[str] = field(default_factory=set)
+    """Every worker that the resource driver was asked for."""
+    workers_gone: set[str] = field(default_factory=set)
     decided_at_ms: int = 0
     _requests: list[str] = field(default_factory=list)
     _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
@@ -97,6 +100,9 @@ class Ledger:
             e.TaskManagerRegistrationRefused: lambda event, _: self.forgotten.add((event.task_manager_id, event.instance_id)),
             e.TaskManagerLost: self._instance_gone,
             e.TaskManagerDisconnected: self._instance_gone,
+            e.TaskManagerReleased: self._task_manager_released,
+            e.WorkerRequested: lambda event, _: self.workers.add(event.worker_id),
+            e.WorkerRequestFailed: lambda event, _: self.workers_gone.add(event.worker_id),
             e.TaskManagerReportReconciled: self._report_reconciled,
             e.SlotAllocated: self._slot_allocated,
             e.SlotShared: self._slot_shared,
@@ -280,9 +286,17 @@ class Ledger:
         if self.holders.get(place) == allocation_id:
             del self.holders[place]
 
-    def _instance_gone(self, event: e.TaskManagerLost | e.TaskManagerDisconnected, _offset: int) -> None:
+    def _task_manager_released(self, event: e.TaskManagerReleased, offset: int) -> None:
+        held = [allocation_id for place, allocation_id in self.holders.items() if place[:2] == (event.task_manager_id, event.instance_id)]
+        if held or event.task_manager_id not in self.workers:
+            what = f"it holds {held[0]}" if held else "no driver was asked for it"
+            raise ViolationFound(Invariant.RELEASED_WAS_IDLE, f"log@{offset} releases {event.task_manager_id}; {what}")
+        self._instance_gone(event, offset)
+
+    def _instance_gone(self, event: e.TaskManagerLost | e.TaskManagerDisconnected | e.TaskManagerReleased, _offset: int) -> None:
         instance = (event.task_manager_id, event.instance_id)
         self.forgotten.add(instance)
+        self.workers_gone.add(event.task_manager_id)
         for place in [p for p in self.holders if p[:2] == instance]:
             del self.holders[place]
 

@@ -6,6 +6,7 @@ What it reads outlives a term that ended because somebody else leads; after any 
 
 import traceback
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -18,6 +19,7 @@ from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
 from eventflink.leadership.participant import Participant, ParticipantSettings
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.leadership.wires import AppendFailed
+from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupFailed, CleanupsCompleted, MasterInput, WrittenArchive
 from eventflink.master.master import MasterSettings
@@ -27,6 +29,7 @@ from eventflink.simulation.effects_check import EffectsCheck
 from eventflink.simulation.observer import Observer, summary_of
 from eventflink.simulation.process import Process
 from eventflink.simulation.producer import SimulatedProducer
+from eventflink.simulation.resource_driver import SimulatedDriver
 from eventflink.simulation.scheduler import MILLISECOND, LocalClock
 from eventflink.simulation.settings import SimulationSettings
 from eventflink.simulation.snapshots import Snapshotter, load_fold, replay
@@ -61,9 +64,12 @@ class MasterHost:
         master_settings: MasterSettings,
         observer: Observer,
         check: EffectsCheck,
+        driver: SimulatedDriver,
         transcript: Transcript,
     ) -> None:
         """Start the process."""
+        self._driver = driver
+        self._reconciler: tuple[Participant | None, WorkerReconciler] | None = None
         self.master_id = master_id
         self.name = incarnation
         self.link = link
@@ -362,8 +368,32 @@ class MasterHost:
 
         self.process.after(5 + self._rng.random() * 60, done)
 
-    def order_worker(self, order: WorkerOrder, epoch: int) -> None:
-        """Nothing: the clusters of a simulation have no resource driver."""
+    def order_worker(self, order: WorkerOrder, epoch: int) -> None:  # noqa: ARG002 - this driver fences nobody
+        """Have the driver do it: as the supervisor of a term does."""
+        self._check.on_worker_order(self.name, order)
+        if self._reconciler is None or self._reconciler[0] is not self.participant:
+            self._reconciler = (self.participant, WorkerReconciler())
+            self._reconcile_again(self._reconciler[1])
+        self._reconciler[1].take(order)
+
+    def _reconcile_again(self, reconciler: WorkerReconciler) -> None:
+        """Compare what is wanted with what there is, now and then, until the term is over."""
+
+        def reconcile() -> None:
+            known, participant = self._reconciler, self.participant
+            if known is None or known[1] is not reconciler or participant is None or known[0] is not participant:
+                return
+            steps = reconciler.compare(self._driver.list_workers())
+            for terminated in steps.terminated:
+                participant.later(terminated)
+            calls = [partial(self._driver.stop_worker, worker_id) for worker_id in steps.stops]
+            calls += [partial(self._driver.request_worker, request) for request in steps.requests]
+            for call in calls:  # On its way it is, whatever becomes of this process.
+                self._broker.scheduler.after(int(self._rng.random() * 60 * MILLISECOND), call)
+            self.schedule()
+            self._reconcile_again(reconciler)
+
+        self.process.after(20 + self._rng.random() * 300, reconcile)
 
     def fall(self, order: DrillOrder) -> None:
         """Do what a drill asks."""

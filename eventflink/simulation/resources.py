@@ -30,6 +30,11 @@ _LATE_SHARE: Final = 0.75
 _RAISED_BY_MS: Final = 4_500
 
 
+def draw_profile(rng: Random) -> ResourceProfile | None:
+    """Return what each slot of some machine has."""
+    return rng.choice(_PROFILES)
+
+
 class Resources:
     """What a run has of all this."""
 

@@ -74,6 +74,8 @@ class TaskExecutorHost:
         self._was_frozen = False
         self._alive_ms: int | None = None
         self.is_up = False
+        self.on_end: Callable[[], None] = self.start
+        """What follows when a life is over and its time to start again has come: another one, unless somebody else is to see to it."""
         self.process = Process(name, broker.scheduler, clock)
         self.others = Process(name, broker.scheduler, clock)
         self.processes = TaskProcesses(self.others, rng, self._losses, check, self, self._tell)
@@ -156,7 +158,7 @@ class TaskExecutorHost:
                 value = _REPORTS.encode([TaskManagerDeath(self.name, instance_id, reason)])
                 guardian = SimulatedProducer(self._broker, self.others, self.link, self._rng, _REPORT_TIMEOUT_MS)
                 guardian.produce(Topic.TASKMANAGERS, self.name.encode(), value)
-            self.others.after(restart_ms, self.start)
+            self.others.after(restart_ms, self.on_end)
 
         self.processes.orphaned(settled)
 
@@ -168,7 +170,7 @@ class TaskExecutorHost:
         self._close()
         self.processes.vanish()
         self.others.kill()
-        self._broker.scheduler.after(self.clock.delay_us(restart_ms), self.start)
+        self._broker.scheduler.after(self.clock.delay_us(restart_ms), self.on_end)
 
     def _close(self) -> None:
         self.is_up = False
@@ -318,7 +320,7 @@ class TaskExecutorHost:
         def exit_process() -> None:
             self._close()
             self.processes.vanish()
-            self._broker.scheduler.after(self.clock.delay_us(self._restart_ms), self.start)
+            self._broker.scheduler.after(self.clock.delay_us(self._restart_ms), self.on_end)
 
         process.after(200, exit_process)
 
