@@ -17,6 +17,7 @@ from eventflink.model.statuses import (
     JobStatus,
     SlotRequestDeferralReason,
     TaskFile,
+    TaskManagerFile,
 )
 
 
@@ -218,6 +219,7 @@ class TaskManagerRegistered:
     slot_count: int
     begun_at_ms: int = 0
     slot_profile: ResourceProfile | None = None
+    metrics_address: str = ""
 
 
 @dataclass(slots=True)
@@ -571,6 +573,17 @@ class JobResumptionRequested:
     actor: str
 
 
+@dataclass(slots=True)
+class TaskManagerFileUploadRequested:
+    """Somebody wants something of a TaskExecutor itself; FileUploaded ends it."""
+
+    request_id: str
+    task_manager_id: str
+    instance_id: str
+    file: TaskManagerFile
+    name: str = ""
+
+
 LogEvent = (
     LeadershipGranted
     | InputsBound
@@ -630,4 +643,5 @@ LogEvent = (
     | JobSuspensionRequested
     | JobMasterStopped
     | JobResumptionRequested
+    | TaskManagerFileUploadRequested
 )

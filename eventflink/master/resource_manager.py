@@ -21,7 +21,7 @@ from eventflink.events.log_events import (
 from eventflink.master.canonical import require
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.configuration import ID_PATTERN
-from eventflink.model.features import SCHEDULING_LEVEL
+from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.resources import InvalidResources, ResourceProfile, checked_profile
 from eventflink.model.statuses import IllegalTransition
 
@@ -30,6 +30,7 @@ MAX_GONE_INSTANCES = 10_000
 MAX_HOST_LENGTH = 255
 MAX_REASON_LENGTH = 1_024
 """Of what an instance, or its guardian, says of its end: every attempt that ends with it repeats that."""
+MAX_ADDRESS_LENGTH = 300
 
 
 @dataclass(slots=True)
@@ -45,6 +46,8 @@ class TaskManager:
     """By the clock of its host; 0 where it was not said."""
     slot_profile: ResourceProfile | None = None
     """What each of its slots has; None: it was not said."""
+    metrics_address: str = ""
+    """Where it serves its metrics; empty: nowhere, or it was not said."""
 
 
 @dataclass(slots=True)
@@ -71,6 +74,7 @@ class ResourceManager:
             profile = checked_profile(registration.slot_profile) if feature_level >= SCHEDULING_LEVEL else None
         except InvalidResources as error:
             return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, f"its slot profile: {error}")]
+        metrics_address = registration.metrics_address[:MAX_ADDRESS_LENGTH] if feature_level >= ELASTIC_LEVEL else ""
         events: list[LogEvent] = []
         older = self.task_managers.get(registration.task_manager_id)
         if older is not None and 0 < registration.begun_at_ms < older.begun_at_ms:
@@ -89,6 +93,7 @@ class ResourceManager:
                 registration.slot_count if same is None else same.slot_count,
                 registration.begun_at_ms if same is None else same.begun_at_ms,
                 profile if same is None else same.slot_profile,
+                metrics_address if same is None else same.metrics_address,
             )
         )
         return events
@@ -120,7 +125,14 @@ class ResourceManager:
             raise IllegalTransition(f"{event.task_manager_id} cannot have {event.slot_count} slots")
         if not self.is_current(event.task_manager_id, event.instance_id):
             self.task_managers[event.task_manager_id] = TaskManager(
-                event.instance_id, event.host, event.process_id, event.slot_count, at_ms, event.begun_at_ms, event.slot_profile
+                event.instance_id,
+                event.host,
+                event.process_id,
+                event.slot_count,
+                at_ms,
+                event.begun_at_ms,
+                event.slot_profile,
+                event.metrics_address,
             )
 
     def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected | TaskManagerReleased, _at: int) -> None:
