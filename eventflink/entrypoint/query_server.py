@@ -24,6 +24,7 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import signal
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,7 @@ from confluent_kafka import KafkaException
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.entrypoint.archive_reads import ArchiveReads
+from eventflink.entrypoint.bounded_connections import DESCRIPTORS_SHARE, MAX_CONNECTIONS, ConnectionBounds
 from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
 from eventflink.entrypoint.query_parameters import DEFAULT_TIMEOUT_MS, Refusal, Wish, whole_number, wish_of
 from eventflink.leadership import queries
@@ -55,6 +57,8 @@ DEFAULT_JOBS: Final = 100
 MAX_UNDER_WAY: Final = 200
 MAX_WAITING_FOR_RESULTS: Final = 2_000
 SHUTDOWN_TIMEOUT_S: Final = 1.0
+REQUEST_TIMEOUT_S: Final = 40.0
+"""A connection that sends no whole request for so long is closed: longer than one without any is kept."""
 _FIRST_LOOK_S: Final = 0.01
 _LONGEST_LOOK_S: Final = 0.5
 """How often a job that is waited for is looked at: after ever longer pauses, so that long jobs cost little."""
@@ -115,6 +119,8 @@ class QueryServer:
         """Where this master serves its metrics; empty: nowhere."""
         self._end_offset = EndOffset(bootstrap, cluster_id)
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
+        self._connections: ConnectionBounds | None = None
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="query")
         self._kafka_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="query-kafka")
         self._digest_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="query-digest")
@@ -151,21 +157,27 @@ class QueryServer:
         )
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S, keepalive_timeout=30.0)
         await runner.setup()
+        if runner.server is None:
+            raise RuntimeError("aiohttp has set up no server")
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = min(MAX_CONNECTIONS, descriptors // DESCRIPTORS_SHARE) if descriptors != resource.RLIM_INFINITY else MAX_CONNECTIONS
+        self._connections = ConnectionBounds(runner.server, most, REQUEST_TIMEOUT_S)
         try:
-            await web.TCPSite(runner, self._host, self._port).start()
+            self._listener = await asyncio.get_running_loop().create_server(self._connections, self._host, self._port)
         except OSError:
             await runner.cleanup()
             raise
         self._runner = runner
-        port = int(runner.addresses[0][1])
+        port = int(self._listener.sockets[0].getsockname()[1])
         _logger.info("QueryServerStarted host=%s port=%d", self._host, port)
         return port
 
     async def stop(self) -> None:
         """Stop listening; answers under way have a second to end."""
-        if self._runner is not None:
+        if self._runner is not None and self._listener is not None:
+            self._listener.close()
             await self._runner.cleanup()
-            self._runner = None
+            self._runner = self._listener = None
         if self._child is not None and not self._child[1].done():
             with suppress(ProcessLookupError):
                 os.kill(self._child[0].process_id, signal.SIGKILL)
@@ -181,6 +193,9 @@ class QueryServer:
         """Bound what is under way, and answer whatever is wrong with a status and one sentence."""
         if self._under_way >= MAX_UNDER_WAY:
             return self._error(503, f"{MAX_UNDER_WAY} requests are under way already: ask again later")
+        connections = self._connections
+        if connections is not None:
+            connections.answering(request.protocol)
         self._under_way += 1
         try:
             return await handler(request)
@@ -193,6 +208,8 @@ class QueryServer:
             return self._error(500, f"{request.path}: {type(error).__name__}: {error}")
         finally:
             self._under_way -= 1
+            if connections is not None:
+                connections.answered(request.protocol)
 
     def _error(self, status: int, message: str, **more: Any) -> web.Response:
         headers = {"Retry-After": "1"} if status == 503 else None  # noqa: PLR2004 - HTTP's own number

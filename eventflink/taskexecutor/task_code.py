@@ -69,7 +69,7 @@ def resolve_function(task: str) -> Callable[[Any], Any]:
 
     """
     module_name, colon, function_name = task.partition(":")
-    if not colon or not module_name or not function_name:
+    if not colon or not module_name or module_name.startswith(".") or not function_name:
         raise UnknownFunction(f"'{task}' names no function: module:function is expected")
     try:
         module = importlib.import_module(module_name)

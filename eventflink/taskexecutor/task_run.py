@@ -6,8 +6,9 @@ to the TaskExecutor only when all of them are whole; whether they count is decid
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.events.effects import TaskDeployment, TaskInput
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULT_OUTPUT: Final = "default"
+MAX_OUTPUT_NAMES_BYTES: Final = 128 * 1024
+"""What a report says of its outputs: with all the rest it has to be half of what a master reads of one record at most."""
 
 Tell = Callable[[TaskInitialized | SparkOpened], None]
 
@@ -147,8 +150,25 @@ def _check_output(name: object, rows: object) -> None:
         raise OutputUnusable(f"output '{name}' has no columns, so it cannot be stored")
 
 
+def find_places(names: Iterable[str], attempt: AttemptId, working_path: Path) -> dict[str, Path]:
+    """Return where each output goes.
+
+    Raises:
+        OutputUnusable: there are more than one report can name: the master would never hear that the task has finished.
+        UnusableName: an id or the name of an output cannot be part of a path.
+
+    """
+    places = {name: output_path(working_path, attempt, name) for name in names}
+    size = sum(len(name) + len(str(place).encode()) for name, place in places.items())
+    if size > MAX_OUTPUT_NAMES_BYTES:
+        raise OutputUnusable(
+            f"it returned {len(places)} outputs, whose names and places have {size} bytes; at most {MAX_OUTPUT_NAMES_BYTES} can be reported"
+        )
+    return places
+
+
 def _publish(outputs: Mapping[str, "DataFrame"], attempt: AttemptId, settings: ForkServerSettings) -> tuple[OutputLocation, ...]:
-    places = {name: output_path(settings.working_path, attempt, name) for name in outputs}
+    places = find_places(outputs, attempt, settings.working_path)
     for name, rows in outputs.items():
         rows.write.mode("error").parquet(str(places[name]))
         try:
