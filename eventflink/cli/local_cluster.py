@@ -114,6 +114,11 @@ class LocalCluster:
                             missing.discard(event.task_manager_id)
                             self._say(f"TaskExecutor {event.task_manager_id} is registered ({event.slot_count} slots)")
 
+    @property
+    def master_process_id(self) -> int:
+        """The id of the master's process."""
+        return next(child.process.pid for child in self._children.children if child.name == "master")
+
     def check(self) -> None:
         """Raise `ChildDied` or `CommandFailed` if a part of the cluster has ended."""
         self._children.check()

@@ -31,7 +31,9 @@ from eventflink.benchmarks.heartbeats import BeatsDisturbed, measure_heartbeats
 from eventflink.benchmarks.replay import measure_replay
 from eventflink.benchmarks.report import Distribution, as_row, machine
 from eventflink.benchmarks.slots import measure_slots
+from eventflink.benchmarks.state_memory import MemoryNotMeasured
 from eventflink.benchmarks.submit import measure_submit
+from eventflink.benchmarks.subtask_memory import MemoryDisturbed, measure_state, measure_tasks
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.local_cluster import LocalCluster
@@ -146,6 +148,48 @@ def bench_replay(session: Session, events: int, rounds: int, *, as_json: bool) -
             f"{memory.after_bytes / 2**20:,.0f} MiB ({memory.before_bytes / 2**20:,.0f} MiB before), {memory.seconds:.2f} s"
         )
     return ExitCode.OK
+
+
+@bench.command("memory")
+@click.option("--tasks", type=click.IntRange(1, 1024), default=8, show_default=True, help="Real task processes that run at once.")
+@click.option("--running-jobs", type=click.IntRange(1, 1000), default=1000, show_default=True, help="In the state that is weighed.")
+@click.option("--rounds", type=click.IntRange(1, 100), default=5, show_default=True, help="How often the state is read.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@pass_session
+def bench_memory(session: Session, tasks: int, running_jobs: int, rounds: int, *, as_json: bool) -> int:
+    """Measure what a running subtask weighs: its process on a TaskExecutor, and its part of a master's state."""
+    say = _say(session)
+    slots = Session(session.config, {**session.overrides, "taskmanager.numberOfTaskSlots": str(tasks)}, session.verbose)
+    with contextlib.ExitStack() as stack:
+        used = stack.enter_context(_scratch(slots))
+        cluster = stack.enter_context(LocalCluster(used, 1, say))
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eventflink-bench-tasks-")))
+        say(f"{tasks} tasks run on a TaskExecutor")
+        try:
+            weighed = measure_tasks(cluster.bootstrap, used.cluster_id, cluster.master_process_id, directory, tasks=tasks)
+            say(f"the state of {running_jobs:,} running jobs is read")
+            state = measure_state(cluster.bootstrap, used.cluster_id, running_jobs=running_jobs, rounds=rounds, say=say)
+        except (MemoryDisturbed, MemoryNotMeasured) as error:
+            raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
+    rows = [
+        as_row("task process, resident", "MiB", _mebibytes(weighed.resident)),
+        as_row("task process, its share of what is shared", "MiB", _mebibytes(weighed.proportional)),
+        as_row("task process, alone its own", "MiB", _mebibytes(weighed.unique)),
+        as_row("state of a master, per running subtask", "bytes", state.bytes_per_running_subtask),
+    ]
+    _print(session, rows, {"benchmark": "memory", "task_processes": asdict(weighed), "state": asdict(state)}, as_json=as_json)
+    idle, running, master_idle, master_running = (
+        f"{size / 2**20:,.0f} MiB"
+        for size in (weighed.idle_host_bytes, weighed.running_host_bytes, weighed.master_idle_bytes, weighed.master_running_bytes)
+    )
+    session.err.print(
+        f"TaskExecutor with all its processes: {idle} idle, {running} with {tasks} tasks; master: {master_idle}, {master_running}"
+    )
+    return ExitCode.OK
+
+
+def _mebibytes(size: Distribution) -> Distribution:
+    return Distribution(size.count, *(round(value / 2**20, 1) for value in (size.min, size.median, size.p99, size.max)))
 
 
 @bench.command("slots")
