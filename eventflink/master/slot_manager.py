@@ -92,10 +92,21 @@ class SlotManager:
             return (allocation_id, request) if now_ms - request.requested_at_ms >= timeout_ms else None
         return None
 
-    def pending_by_profile(self) -> Iterator[tuple[Asked, int]]:
-        """Yield how many requests wait, by what they ask for."""
-        for profile, queue in self.queues.queues.items():
-            yield profile, sum(map(len, queue.by_job.values()))
+    def slots_wanted(self) -> dict[Asked, int]:
+        """Return how many slots would serve all requests that wait, by what they ask for.
+
+        Attempts of a slot sharing group go into one slot, one of each vertex: as many are wanted as its widest vertex waits for.
+        """
+        wanted = {profile: sum(map(len, queue.by_job.values())) for profile, queue in self.queues.queues.items()}
+        for group in self.sharing.groups.values():
+            widest: dict[Asked, int] = {}
+            for requests in group.waiting.values():
+                profile = self.pending[next(iter(requests))].profile
+                wanted[profile] -= len(requests)
+                widest[profile] = max(widest.get(profile, 0), len(requests))
+            for profile, count in widest.items():
+                wanted[profile] += count
+        return wanted
 
     def unfulfillable_requests(self, may_come: Callable[[Asked], bool]) -> Iterator[str]:
         """Yield of each job one request, the oldest of its profile, that no registered slot can ever satisfy.

@@ -111,7 +111,7 @@ class Workers:
 
     def missing(self, slots: "SlotManager", settings: WorkerSettings) -> int:
         """Return how many workers are to be asked for: for requests that neither free nor pending slots have room for, and workers have."""
-        waiting = [(profile, count) for profile, count in slots.pending_by_profile() if not slots.has_free_slot_for(profile)]
+        waiting = [(profile, count) for profile, count in slots.slots_wanted().items() if not slots.has_free_slot_for(profile)]
         if not any(fits(settings.slot_profile, profile) for profile, _ in waiting):
             return 0
         awaited: dict[ResourceProfile | None, int] = {}
@@ -200,7 +200,7 @@ class Workers:
             if len(held.free) < len(held.slots) or now_ms - held.idle_since_ms < settings.idle_timeout_ms:
                 continue
             # A request that fits is about to be matched with it.
-            if held.blocked or not any(fits(held.profile, profile) for profile, _ in slots.pending_by_profile()):
+            if held.blocked or not any(fits(held.profile, profile) for profile in slots.queues.queues):
                 yield worker_id
 
     # -- apply ----------------------------------------------------------------------------------------------------

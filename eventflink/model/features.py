@@ -18,7 +18,7 @@ TaskManagerBlocked, TaskManagerUnblocked; slot requests in turns between jobs; n
 why a job fails."""
 
 ELASTIC_LEVEL: Final = 4
-"""What makes a cluster elastic, and what ends it in order."""
+"""What makes a cluster elastic, and what ends it in order: WorkerRequested, WorkerRequestFailed, TaskManagerReleased."""
 
 FEATURE_LEVEL: Final = ELASTIC_LEVEL
 """The newest level that this version can read and write."""

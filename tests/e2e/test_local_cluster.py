@@ -20,9 +20,9 @@ PROGRAM = [sys.executable, "-m", "eventflink.cli"]
 class LocalCluster:
     """A running `eventflink up`, and a way to call other commands on it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *options: str) -> None:
         self.directory = directory
-        self.options = ["-D", f"data.directory={directory / 'data'}", "-D", "broker.port=0"]
+        self.options = ["-D", f"data.directory={directory / 'data'}", "-D", "broker.port=0", *options]
         self.output = directory / "up.txt"
         with self.output.open("w") as output:
             self.process = subprocess.Popen([*PROGRAM, *self.options, "up", "--taskexecutors", "0"], stdout=output, stderr=output)
@@ -139,3 +139,19 @@ def test_the_death_of_the_master_ends_up_with_an_error_that_shows_its_log(tmp_pa
     master.kill()
     assert running.process.wait(60) == 4
     assert "master ended by itself (signal 9)" in running.output.read_text()
+
+
+def test_the_workers_that_the_master_started_end_with_the_cluster(tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path, "-D", "resourcemanager.driver=process", "-D", "taskmanager.numberOfTaskSlots=1")
+    (tmp_path / "code.py").write_text("import time\n\n\ndef run(context):\n    time.sleep(600)\n")
+    graph = {"name": "sleeps", "vertices": [{"id": "only", "python": "code:run"}]}
+    cluster.json("submit", "-", "--detach", "--code", str(tmp_path / "code.py"), stdin=json.dumps(graph))
+    wait_until(lambda: any(row["slots_free"] == 0 for row in cluster.json("taskmanager", "list")["task_managers"]), 60)
+    [row] = cluster.json("taskmanager", "list")["task_managers"]
+    assert row["task_manager_id"] == "worker-1"
+    worker = psutil.Process(row["process_id"])
+    assert worker.ppid() in {child.pid for child in cluster.children()}
+    cluster.process.send_signal(signal.SIGINT)
+    assert cluster.process.wait(60) == 0
+    assert "worker worker-1 is stopped" in cluster.output.read_text()
+    assert not worker.is_running()

@@ -20,6 +20,7 @@ from eventflink.processes import pid_files
 from eventflink.processes.identity import ProcessIdentity, identify, is_running, send_signal, up_since
 from eventflink.processes.log_files import last_lines, rotate
 from eventflink.processes.pid_files import DaemonKind, PidFile, PidFiles, PidFilesUnusable
+from eventflink.processes.worker_processes import FOLDER
 
 SLEEPS = "import time; print('ready', flush=True); time.sleep(60)"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPS
@@ -129,6 +130,19 @@ def test_only_the_kinds_that_are_meant_are_stopped_and_not_the_spared(tmp_path: 
         files.write(file_of(processes[daemon_id].pid, daemon_id, kind=kind))
     assert [r.daemon_id for r in stop(of, DaemonKind.MASTER, spared=("m-2",))] == ["m-1"]
     assert [file.daemon_id for file in of.running()] == ["m-2", "t-1"]
+
+
+def test_workers_of_a_resource_driver_are_stopped_when_they_are_meant(tmp_path: Path, run: Run) -> None:
+    of, files = agent(tmp_path)
+    daemon, worker = run(SLEEPS), run(SLEEPS)
+    workers = PidFiles(files.path("x").parent / FOLDER)
+    files.write(file_of(daemon.pid, "master-a", kind=DaemonKind.MASTER))
+    workers.write(file_of(worker.pid, "worker-1", kind=DaemonKind.WORKER))
+    assert stop(of, DaemonKind.TASK_EXECUTOR) == ()
+    [report] = stop(of, DaemonKind.WORKER)
+    assert (report.daemon_id, report.kind, report.state) == ("worker-1", DaemonKind.WORKER, DaemonState.STOPPED)
+    assert worker.wait(10) == -signal.SIGTERM
+    assert (workers.all(), [file.daemon_id for file in files.all()]) == ([], ["master-a"])
 
 
 def test_the_files_of_another_host_and_garbage_are_left_alone(tmp_path: Path, run: Run) -> None:

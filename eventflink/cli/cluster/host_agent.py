@@ -161,8 +161,14 @@ class HostAgent:
     # -- stop ------------------------------------------------------------------------------------------------------
 
     def _stop(self, request: HostRequest) -> list[DaemonReport]:
+        """Stop what is meant among the daemons, and then among the workers that a resource driver started."""
+        reports = self._stop_in(self._pid_files, request)
+        if DaemonKind.WORKER in request.kinds and self._worker_files.all():
+            reports += self._stop_in(self._worker_files, request)
+        return reports
+
+    def _stop_in(self, files: PidFiles, request: HostRequest) -> list[DaemonReport]:
         """Ask all that are meant to end, wait for all together, kill what is left."""
-        files = self._worker_files if DaemonKind.WORKER in request.kinds else self._pid_files
         reports: list[DaemonReport] = []
         going: list[PidFile] = []
         with files.locked():

@@ -157,7 +157,7 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.JobSubmission | c.Command], st
     ),
     (lambda _: submission(restart_strategy=strategy(RATE, interval_ms=0)), INVALID, "restart_strategy.interval_ms"),
     (lambda _: c.CancelJob(job_id="none"), "UnknownJob", "there is no job 'none'"),
-    (lambda _: c.CancelJob(job_id="evicted"), "UnknownJob", "it ended, and was evicted from memory"),
+    (lambda _: c.CancelJob(job_id="evicted"), "JobTerminated", "job 'evicted' is FINISHED already"),
     (lambda _: c.CancelJob(job_id="done"), "JobTerminated", "job 'done' is FINISHED already"),
     (lambda _: c.CancelJob(job_id="running", leader_id="leader-0"), FENCED, "the request is for the leader 'leader-0'"),
     (lambda _: c.CancelJob(job_id="running", leader_id="\0" * 10_000), FENCED, "'leader-1' leads now"),

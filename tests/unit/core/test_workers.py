@@ -70,6 +70,12 @@ class TestRequests:
         assert cluster.master.slot_manager.get_number_pending_task_manager_slots() == 6
         assert not _asked(cluster.pass_time(100)), "what was asked for is not asked for again"
 
+    def test_attempts_that_share_slots_are_not_counted_twice(self, cluster: ScriptedCluster) -> None:
+        """Four slots for the wider vertex have room for the other one; whoever has a group of its own needs two more."""
+        shared = [vertex("a", 4), vertex("b", 3)]
+        cluster.submit(graph(*(v | {"slot_sharing_group": "both"} for v in shared), vertex("c", 2) | {"slot_sharing_group": "alone"}))
+        assert _asked(cluster.pass_time(100)) == ["worker-1", "worker-2", "worker-3"]
+
     def test_a_registration_under_the_worker_s_id_makes_its_slots_real(self, cluster: ScriptedCluster) -> None:
         cluster.submit(graph(vertex("a", 3)))
         cluster.pass_time(100)
