@@ -30,6 +30,7 @@ from eventflink.events.log_events import (
     TaskFailed,
     TaskFinished,
     TaskManagerDisconnected,
+    TaskManagerFileUploadRequested,
     TaskManagerLost,
     TaskManagerRegistered,
     TaskManagerReportReconciled,
@@ -226,7 +227,8 @@ class _OfTaskManager:
         return [event for event in decision.events if self._is_relevant(event)]
 
     def _is_relevant(self, event: LogEvent) -> bool:
-        if isinstance(event, SlotAllocated | FileUploadRequested) or getattr(event, "task_manager_id", None) != self._task_manager_id:
+        is_no_matter = isinstance(event, SlotAllocated | FileUploadRequested | TaskManagerFileUploadRequested)
+        if is_no_matter or getattr(event, "task_manager_id", None) != self._task_manager_id:
             return False
         if self._instance_id and getattr(event, "instance_id", None) != self._instance_id:
             return False

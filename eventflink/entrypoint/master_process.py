@@ -313,6 +313,8 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
         metrics = None
         if work is not None:
             metrics = await asyncio.to_thread(serve_metrics, master_registry(configuration, work, loop, process.measure), configuration)
+            if metrics is not None:
+                query_server.metrics_address = f"{configuration.rpc_address}:{metrics.port}"
         keeper = asyncio.create_task(SnapshotKeeper(configuration, starter(configuration, bootstrap)).run(process.look))
         cleaner = BlobCleaner(configuration, store, lambda: process.participant)
         tasks = [keeper] if configuration.drills_rehearsal else [keeper, asyncio.create_task(cleaner.run())]

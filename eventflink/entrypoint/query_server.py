@@ -10,6 +10,7 @@
     GET /job-statuses        the ids of all jobs, and where each stands
     GET /taskmanagers        every TaskManager
     GET /taskmanagers/{id}   one with its slots
+    GET /metrics-address     where this very master serves its metrics
     GET /digest              the digest of the state, equal at masters that stand at the same offset
 
 Every answer names the master, its role and epoch, and the offset of the last record of the log that it reflects (P4).
@@ -60,7 +61,7 @@ _LONGEST_LOOK_S: Final = 0.5
 
 _PATHS: Final = (
     "/cluster, /jobs, /jobs/{id}, /jobs/{id}/exceptions, /jobs/{id}/status, /jobs/{id}/result, "
-    "/job-statuses, /overview, /taskmanagers, /taskmanagers/{id}, /digest"
+    "/job-statuses, /overview, /taskmanagers, /taskmanagers/{id}, /metrics-address, /digest"
 )
 _logger = logging.getLogger(__name__)
 
@@ -110,6 +111,8 @@ class QueryServer:
         self._port = port
         self._present = present
         self._archives = ArchiveReads(archives)
+        self.metrics_address = ""
+        """Where this master serves its metrics; empty: nowhere."""
         self._end_offset = EndOffset(bootstrap, cluster_id)
         self._runner: web.AppRunner | None = None
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="query")
@@ -142,6 +145,7 @@ class QueryServer:
                 web.get("/job-statuses", self._job_statuses),
                 web.get("/taskmanagers", self._task_managers),
                 web.get("/taskmanagers/{task_manager_id}", self._task_manager),
+                web.get("/metrics-address", self._metrics_address),
                 web.get("/digest", self._digest),
             ]
         )
@@ -275,6 +279,11 @@ class QueryServer:
         name = request.match_info["task_manager_id"]
         reading = await self._read(wish_of(request), partial(queries.task_manager, task_manager_id=name))
         return await self._respond(reading, task_manager=reading.value)
+
+    async def _metrics_address(self, request: web.Request) -> web.Response:
+        """Answer for this process alone, whatever its state."""
+        wish_of(request)
+        return web.json_response({"master_id": self._master_id, "metrics_address": self.metrics_address})
 
     async def _digest(self, request: web.Request) -> web.Response:
         wish = wish_of(request)

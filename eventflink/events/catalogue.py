@@ -87,6 +87,7 @@ COMPONENTS: Final = {
         "WorkerRequested",
         "WorkerRequestFailed",
         "TaskManagerReleased",
+        "TaskManagerFileUploadRequested",
     ),
     "SlotManager": (
         "SlotRequested",

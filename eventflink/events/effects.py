@@ -6,7 +6,7 @@ These classes mirror the schemas of the same names; a test holds the two togethe
 from dataclasses import dataclass
 
 from eventflink.events.log_events import RequestAccepted, RequestRejected
-from eventflink.model.statuses import Role, ShipStrategy, TaskFile, TaskType
+from eventflink.model.statuses import Role, ShipStrategy, TaskFile, TaskManagerFile, TaskType
 
 
 @dataclass(slots=True)
@@ -86,6 +86,15 @@ class FileUploadOrder:
 
 
 @dataclass(slots=True)
+class TaskManagerFileUploadOrder:
+    """Upload this of yourself."""
+
+    request_id: str
+    file: TaskManagerFile
+    name: str = ""
+
+
+@dataclass(slots=True)
 class LeaderBeat:
     """The leader is alive; from its decide loop (L1)."""
 
@@ -132,7 +141,15 @@ class DeadLetter:
     refused_by: str
 
 
-DeploymentPayload = RegistrationAccepted | LeaderChanged | InstanceForgotten | TaskDeployment | TaskCancellation | FileUploadOrder
+DeploymentPayload = (
+    RegistrationAccepted
+    | LeaderChanged
+    | InstanceForgotten
+    | TaskDeployment
+    | TaskCancellation
+    | FileUploadOrder
+    | TaskManagerFileUploadOrder
+)
 
 
 @dataclass(slots=True, kw_only=True)

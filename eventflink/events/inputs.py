@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from eventflink.model.attempts import AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
+from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile, TaskManagerFile
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,6 +139,19 @@ class ResumeJob:
     leader_id: str = ""
 
 
+@dataclass(slots=True, kw_only=True)
+class RequestTaskManagerFileUpload:
+    """Upload something of a TaskExecutor itself to the blob store."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    task_manager_id: str
+    file: TaskManagerFile
+    name: str = ""
+    leader_id: str = ""
+
+
 @dataclass(slots=True)
 class TaskManagerRegistration:
     """A TaskExecutor offers itself."""
@@ -151,6 +164,7 @@ class TaskManagerRegistration:
     begun_at_ms: int = 0
     slot_profile: ResourceProfile | None = None
     feature_level: int = 0
+    metrics_address: str = ""
 
 
 @dataclass(slots=True)
@@ -259,6 +273,7 @@ Command = (
     | UnblockTaskManager
     | SuspendJob
     | ResumeJob
+    | RequestTaskManagerFileUpload
 )
 TaskManagerReport = (
     TaskManagerRegistration

@@ -17,6 +17,7 @@ from eventflink.model.statuses import (
     JobStatus,
     SlotRequestDeferralReason,
     TaskFile,
+    TaskManagerFile,
 )
 
 
@@ -219,6 +220,7 @@ class TaskManagerRegistered:
     begun_at_ms: int = 0
     slot_profile: ResourceProfile | None = None
     feature_level: int = 0
+    metrics_address: str = ""
 
 
 @dataclass(slots=True)
@@ -594,6 +596,17 @@ class JobResumptionRequested:
     actor: str
 
 
+@dataclass(slots=True)
+class TaskManagerFileUploadRequested:
+    """Somebody wants something of a TaskExecutor itself; FileUploaded ends it."""
+
+    request_id: str
+    task_manager_id: str
+    instance_id: str
+    file: TaskManagerFile
+    name: str = ""
+
+
 LogEvent = (
     LeadershipGranted
     | InputsBound
@@ -655,4 +668,5 @@ LogEvent = (
     | JobResumptionRequested
     | SlotShared
     | SlotShareReturned
+    | TaskManagerFileUploadRequested
 )

@@ -22,7 +22,7 @@ from eventflink.gateways.dispatcher_gateway import (
 )
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
-from eventflink.gateways.resource_manager_gateway import DEFAULT_UPLOAD_TIMEOUT_S, block, unblock
+from eventflink.gateways.resource_manager_gateway import DEFAULT_UPLOAD_TIMEOUT_S, block, own_file_request, unblock
 from eventflink.gateways.results import (
     ClusterOverview,
     ExecutionGraphInfo,
@@ -34,7 +34,7 @@ from eventflink.gateways.results import (
 )
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.statuses import JobStatus, TaskFile
+from eventflink.model.statuses import JobStatus, TaskFile, TaskManagerFile
 
 
 class AsyncDispatcherGateway(AsyncGateway):
@@ -117,6 +117,14 @@ class AsyncDispatcherGateway(AsyncGateway):
         """Do as `DispatcherGateway.get_blob_server_port`."""
         return await self._run(self._calls.get_blob_server_port())
 
+    async def request_metric_query_service_addresses(self) -> dict[str, str]:
+        """Do as `DispatcherGateway.request_metric_query_service_addresses`."""
+        return await self._run(self._calls.request_metric_query_service_addresses())
+
+    async def request_task_manager_metric_query_service_addresses(self) -> dict[str, str]:
+        """Do as `DispatcherGateway.request_task_manager_metric_query_service_addresses`."""
+        return await self._run(self._calls.request_task_manager_metric_query_service_addresses())
+
     async def trigger_savepoint(self, job_id: str, target_directory: str) -> NoReturn:
         """Raise `NotSupported`."""
         raise self._calls.not_supported(f"trigger_savepoint({job_id!r}, {target_directory!r})")
@@ -192,6 +200,64 @@ class AsyncResourceManagerGateway(AsyncGateway):
         """Do as `ResourceManagerGateway.request_task_manager_file_upload`."""
         request = upload_request(attempt, file, actor, request_id, fencing_token)
         return await self._run(self._calls.request_file(request, timeout_s))
+
+    async def request_task_manager_file_upload_by_type(
+        self,
+        task_manager_id: str,
+        file: TaskManagerFile,
+        *,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
+        timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+    ) -> str:
+        """Do as `ResourceManagerGateway.request_task_manager_file_upload_by_type`."""
+        request = own_file_request(task_manager_id, file, "", actor, request_id, fencing_token)
+        return await self._run(self._calls.request_file(request, timeout_s))
+
+    async def request_task_manager_file_upload_by_name(
+        self,
+        task_manager_id: str,
+        name: str,
+        *,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
+        timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+    ) -> str:
+        """Do as `ResourceManagerGateway.request_task_manager_file_upload_by_name`."""
+        request = own_file_request(task_manager_id, TaskManagerFile.NAMED, name, actor, request_id, fencing_token)
+        return await self._run(self._calls.request_file(request, timeout_s))
+
+    async def request_task_manager_log_list(
+        self,
+        task_manager_id: str,
+        *,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
+        timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+    ) -> str:
+        """Do as `ResourceManagerGateway.request_task_manager_log_list`."""
+        request = own_file_request(task_manager_id, TaskManagerFile.LOG_LIST, "", actor, request_id, fencing_token)
+        return await self._run(self._calls.request_file(request, timeout_s))
+
+    async def request_thread_dump(
+        self,
+        task_manager_id: str,
+        *,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
+        timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+    ) -> str:
+        """Do as `ResourceManagerGateway.request_thread_dump`."""
+        request = own_file_request(task_manager_id, TaskManagerFile.THREAD_DUMP, "", actor, request_id, fencing_token)
+        return await self._run(self._calls.request_file(request, timeout_s))
+
+    async def request_task_manager_metric_query_service_addresses(self) -> dict[str, str]:
+        """Do as `ResourceManagerGateway.request_task_manager_metric_query_service_addresses`."""
+        return await self._run(self._calls.request_task_manager_metric_query_service_addresses())
 
     async def get_number_registered_slots(self) -> int:
         """Do as `ResourceManagerGateway.get_number_registered_slots`."""

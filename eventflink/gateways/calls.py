@@ -16,9 +16,9 @@ from eventflink.gateways.backoff import Backoff
 from eventflink.gateways.errors import FileNotAvailable, JobNotTerminated, NotSupported, RequestTimedOut, UnknownJob, UnknownTaskManager
 from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.master_reads import MasterReads
-from eventflink.gateways.reads import NothingThere, address_of
+from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, MAX_MASTERS, KnownMaster, MasterSilent, NothingThere, address_of
 from eventflink.gateways.request_channel import Accepted, Command, Request
-from eventflink.gateways.steps import Ask, AwaitUpload, Parameters, Steps, Tell
+from eventflink.gateways.steps import Ask, AwaitUpload, FindMasters, Get, Parameters, Steps, Tell
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph_document import is_valid_job_id
 from eventflink.model.statuses import JobStatus
@@ -30,6 +30,7 @@ _GRACE_S: Final = 1.0
 """What a master that waits gets beyond that for its answer."""
 
 DEFAULT_JOBS: Final = 1_000
+FIND_TIMEOUT_S: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -176,6 +177,28 @@ class Calls:
     def get_number_free_slots_of(self, task_manager_id: str) -> Steps[int]:
         """Ask how many slots of a TaskManager are free."""
         return (yield from self.request_task_manager_details(task_manager_id)).slots_free
+
+    def request_metric_query_service_addresses(self) -> Steps[dict[str, str]]:
+        """Ask every master that was heard of lately where it serves its metrics."""
+        deadline = self.clock() + self.request_timeout_s
+        masters: list[KnownMaster] = yield FindMasters(min(FIND_TIMEOUT_S, self.request_timeout_s))
+        addresses: dict[str, str] = {}
+        for master in [m for m in masters if m.presence.query_address][:MAX_MASTERS]:
+            left_s = deadline - self.clock()
+            if left_s <= 0:
+                break
+            try:
+                answer = yield Get(master.presence.query_address, "/metrics-address", {}, min(DEFAULT_MASTER_TIMEOUT_S, left_s))
+            except (MasterSilent, NothingThere):
+                continue  # It is gone, or of a version that does not tell.
+            if answer["metrics_address"]:
+                addresses[master.master_id] = answer["metrics_address"]
+        return addresses
+
+    def request_task_manager_metric_query_service_addresses(self) -> Steps[dict[str, str]]:
+        """Ask where every TaskManager serves its metrics."""
+        rows = (yield from self._read("/taskmanagers"))["task_managers"]
+        return {row["task_manager_id"]: row["metrics_address"] for row in rows if row.get("metrics_address")}
 
     def request_file(self, request: Request, timeout_s: float) -> Steps[str]:
         """Have a file uploaded; wait for its blob key."""

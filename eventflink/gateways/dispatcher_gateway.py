@@ -146,6 +146,14 @@ class DispatcherGateway(BlockingGateway):
         """Return the port of the leader's blob server; its host is in `find_leader().blob_address`."""
         return self._run(self._calls.get_blob_server_port())
 
+    def request_metric_query_service_addresses(self) -> dict[str, str]:
+        """Return where each master that answers serves its metrics, host:port by id; one that serves none is not in it."""
+        return self._run(self._calls.request_metric_query_service_addresses())
+
+    def request_task_manager_metric_query_service_addresses(self) -> dict[str, str]:
+        """Return where each TaskManager serves its metrics, host:port by id; one that serves none is not in it."""
+        return self._run(self._calls.request_task_manager_metric_query_service_addresses())
+
     # -- what Flink's has, and this one has not ----------------------------------------------------------------------
 
     def trigger_savepoint(self, job_id: str, target_directory: str) -> NoReturn:

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from eventflink.events.inputs import BlockTaskManager, UnblockTaskManager
+from eventflink.events.inputs import BlockTaskManager, RequestTaskManagerFileUpload, UnblockTaskManager
 from eventflink.gateways.blocking import DEFAULT_REQUEST_TIMEOUT_S, BlockingConnection, BlockingGateway
 from eventflink.gateways.dispatcher_gateway import upload_request
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.results import ResourceOverview, TaskManagerDetails, TaskManagerInfo
 from eventflink.model.attempts import AttemptId
-from eventflink.model.statuses import TaskFile
+from eventflink.model.statuses import TaskFile, TaskManagerFile
 
 DEFAULT_UPLOAD_TIMEOUT_S: Final = 30.0
 
@@ -28,6 +28,15 @@ def block(task_manager_id: str, reason: str, duration_ms: int, actor: str, reque
 def unblock(task_manager_id: str, actor: str, request_id: str, fencing_token: str) -> UnblockTaskManager:
     """Return the command that lets new tasks go to a TaskManager again."""
     return UnblockTaskManager(request_id=request_id, actor=actor, task_manager_id=task_manager_id, leader_id=fencing_token)
+
+
+def own_file_request(
+    task_manager_id: str, file: TaskManagerFile, name: str, actor: str, request_id: str, fencing_token: str
+) -> RequestTaskManagerFileUpload:
+    """Return the command that asks for something of a TaskExecutor itself."""
+    return RequestTaskManagerFileUpload(
+        request_id=request_id, actor=actor, task_manager_id=task_manager_id, file=file, name=name, leader_id=fencing_token
+    )
 
 
 class ResourceManagerGateway(BlockingGateway):
@@ -82,6 +91,67 @@ class ResourceManagerGateway(BlockingGateway):
         """
         request = upload_request(attempt, file, actor, request_id, fencing_token)
         return self._run(self._calls.request_file(request, timeout_s))
+
+    def request_task_manager_file_upload_by_type(
+        self,
+        task_manager_id: str,
+        file: TaskManagerFile,
+        *,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
+        timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+    ) -> str:
+        """Have a TaskExecutor upload its log (LOG) or what it prints (STDOUT); return the blob key.
+
+        Raises `UnknownTaskManager`, `FileNotAvailable`, `TooManyUploads`, and `RequestTimedOut` after `timeout_s`.
+        """
+        request = own_file_request(task_manager_id, file, "", actor, request_id, fencing_token)
+        return self._run(self._calls.request_file(request, timeout_s))
+
+    def request_task_manager_file_upload_by_name(
+        self,
+        task_manager_id: str,
+        name: str,
+        *,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
+        timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+    ) -> str:
+        """Have a TaskExecutor upload one of the logs of its list; return the blob key. Raises as the method before."""
+        request = own_file_request(task_manager_id, TaskManagerFile.NAMED, name, actor, request_id, fencing_token)
+        return self._run(self._calls.request_file(request, timeout_s))
+
+    def request_task_manager_log_list(
+        self,
+        task_manager_id: str,
+        *,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
+        timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+    ) -> str:
+        """Have a TaskExecutor upload the list of its logs; return the key of a JSON document `{"logs": [{"name", "size_bytes", …}]}`."""
+        request = own_file_request(task_manager_id, TaskManagerFile.LOG_LIST, "", actor, request_id, fencing_token)
+        return self._run(self._calls.request_file(request, timeout_s))
+
+    def request_thread_dump(
+        self,
+        task_manager_id: str,
+        *,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
+        timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+    ) -> str:
+        """Have a TaskExecutor upload the stacks of its own threads; return the key of a text."""
+        request = own_file_request(task_manager_id, TaskManagerFile.THREAD_DUMP, "", actor, request_id, fencing_token)
+        return self._run(self._calls.request_file(request, timeout_s))
+
+    def request_task_manager_metric_query_service_addresses(self) -> dict[str, str]:
+        """Return where each TaskManager serves its metrics, host:port by id; one that serves none is not in it."""
+        return self._run(self._calls.request_task_manager_metric_query_service_addresses())
 
     # -- SlotManager -----------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from eventflink.events.log_events import FileUploaded, FileUploadRequested
+from eventflink.events.log_events import FileUploaded, FileUploadRequested, TaskManagerFileUploadRequested
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.request_channel import Accepted
 
@@ -27,7 +27,9 @@ def await_upload(
     request_id = accepted.request_id
     with LogFollower(bootstrap, cluster_id, accepted.log_offset) as follower:
         first = follower.poll(min(_FIRST_TIMEOUT_S, timeout_s))
-        is_here = any(isinstance(e, FileUploadRequested) and e.request_id == request_id for logged in first for e in logged.decision.events)
+        events = [event for logged in first for event in logged.decision.events]
+        requests = (event for event in events if isinstance(event, FileUploadRequested | TaskManagerFileUploadRequested))
+        is_here = any(event.request_id == request_id for event in requests)
     with LogFollower(bootstrap, cluster_id, accepted.log_offset if is_here else 0) as follower:
         while (left_s := deadline - time.monotonic()) > 0 and not stop():
             for logged in follower.poll(min(left_s, _POLL_S)):

@@ -23,6 +23,7 @@ from eventflink.events.inputs import (
     JobSubmission,
     ReportSnapshot,
     RequestFileUpload,
+    RequestTaskManagerFileUpload,
     ResumeJob,
     SuspendJob,
     UnblockTaskManager,
@@ -33,7 +34,7 @@ from eventflink.master.inputs import InputTooOld, MasterInput, PoisonedInput, Un
 from eventflink.master.requests import NO_REPLY
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph_document import InvalidJobGraph, describe_errors, is_valid_job_id, parse_job_graph, to_document
-from eventflink.model.statuses import DrillStepType, TaskFile
+from eventflink.model.statuses import DrillStepType, TaskFile, TaskManagerFile
 
 CONFLUENT_MAGIC: Final = 0
 CONFLUENT_HEADER_LENGTH: Final = 5
@@ -132,6 +133,16 @@ class ResumeJobDocument(RequestDocument):
 
     type: Literal["ResumeJob"]
     job_id: str
+    leader_id: str = ""
+
+
+class RequestTaskManagerFileUploadDocument(RequestDocument):
+    """A JSON record of `commands` that asks for something of a TaskExecutor itself."""
+
+    type: Literal["RequestTaskManagerFileUpload"]
+    task_manager_id: str
+    file: Literal["LOG", "STDOUT", "NAMED", "LOG_LIST", "THREAD_DUMP"] = "LOG"
+    name: str = ""
     leader_id: str = ""
 
 
@@ -336,6 +347,7 @@ def _command_from_json(value: bytes) -> Command:
         "UnblockTaskManager": UnblockTaskManagerDocument,
         "SuspendJob": SuspendJobDocument,
         "ResumeJob": ResumeJobDocument,
+        "RequestTaskManagerFileUpload": RequestTaskManagerFileUploadDocument,
     }
     kind = document.get("type")
     model = kinds.get(kind) if isinstance(kind, str) else None
@@ -350,6 +362,8 @@ def _command_from_json(value: bytes) -> Command:
         return DrillStep(**{**fields, "step": DrillStepType(fields["step"])})
     if isinstance(command, RequestFileUploadDocument):
         return RequestFileUpload(**{**fields, "file": TaskFile(fields["file"])})
+    if isinstance(command, RequestTaskManagerFileUploadDocument):
+        return RequestTaskManagerFileUpload(**{**fields, "file": TaskManagerFile(fields["file"])})
     return _COMMANDS[type(command)](**fields)
 
 
@@ -370,7 +384,7 @@ def _subject_of(payload: JobSubmission | Command) -> str:
     """Return the id of what a request is about."""
     if isinstance(payload, DrillStep):
         return payload.drill_id
-    if isinstance(payload, BlockTaskManager | UnblockTaskManager):
+    if isinstance(payload, BlockTaskManager | UnblockTaskManager | RequestTaskManagerFileUpload):
         return payload.task_manager_id
     return payload.snapshot_id if isinstance(payload, ReportSnapshot | ConfirmSnapshot) else payload.job_id
 

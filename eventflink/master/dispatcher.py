@@ -174,8 +174,11 @@ class Dispatcher:
         job_id = command.job_id
         return decide_resumption(self.jobs.get(job_id), command, feature_level, self._unknown_job(command, job_id))
 
-    def decide_file_upload(self, command: RequestFileUpload, holder: tuple[str, str] | None) -> list[LogEvent]:
-        """Ask the TaskManager that ran an attempt for one of its files; `holder` is (TaskManager, instance)."""
+    def decide_file_upload(self, command: RequestFileUpload, holder: tuple[str, str] | None, others: int) -> list[LogEvent]:
+        """Ask the TaskManager that ran an attempt for one of its files; `holder` is (TaskManager, instance).
+
+        `others` more uploads are under way: of what TaskExecutors have themselves.
+        """
         job = self.jobs.get(command.job_id)
         if job is None:
             return [self._unknown_job(command, command.job_id)]
@@ -183,7 +186,7 @@ class Dispatcher:
         if holder is None:
             message = f"attempt {attempt} was never deployed, or its TaskManager is gone"
             return [_rejected(command, job.job_id, "FileNotAvailable", message)]
-        if len(self.uploads) >= MAX_PENDING_UPLOADS:
+        if len(self.uploads) + others >= MAX_PENDING_UPLOADS:
             return [_rejected(command, job.job_id, "TooManyUploads", f"{MAX_PENDING_UPLOADS} uploads are pending already")]
         accepted = RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=job.job_id)
         requested = FileUploadRequested(

@@ -17,6 +17,7 @@ from eventflink.events.effects import (
     TaskCancellation,
     TaskDeployment,
     TaskInput,
+    TaskManagerFileUploadOrder,
 )
 from eventflink.events.log_events import (
     DrillStepOrdered,
@@ -30,6 +31,7 @@ from eventflink.events.log_events import (
     TaskCancellationRequested,
     TaskDeployed,
     TaskManagerDisconnected,
+    TaskManagerFileUploadRequested,
     TaskManagerLost,
     TaskManagerRegistered,
     TaskManagerRegistrationRefused,
@@ -222,6 +224,10 @@ def _file_upload_requested(_master: "Master", event: FileUploadRequested) -> Ite
     yield Deployment(event.task_manager_id, event.instance_id, FileUploadOrder(event.request_id, *attempt, file=event.file))
 
 
+def _task_manager_file_upload_requested(_master: "Master", event: TaskManagerFileUploadRequested) -> Iterator[Effect]:
+    yield Deployment(event.task_manager_id, event.instance_id, TaskManagerFileUploadOrder(event.request_id, event.file, event.name))
+
+
 def _job_result_stored(master: "Master", event: JobResultStored) -> Iterator[Effect]:
     yield clean_up(master, event.job_id)
 
@@ -272,6 +278,7 @@ _EFFECTS: dict[type[Any], Callable[["Master", Any], Iterator[Effect]]] = {
     RequestRejected: _request_answered,
     RequestRepeated: _request_repeated,
     FileUploadRequested: _file_upload_requested,
+    TaskManagerFileUploadRequested: _task_manager_file_upload_requested,
     JobResultStored: _job_result_stored,
     JobArchiveRequested: _job_archive_requested,
     DrillStepOrdered: _drill_step_ordered,
@@ -316,9 +323,7 @@ def _unacknowledged_tasks(master: "Master") -> Iterator[Deployment]:
 def unacknowledged(master: "Master") -> Iterator[Effect]:
     """Yield everything that nobody has confirmed yet."""
     yield from _unacknowledged_tasks(master)
-    for request_id, upload in master.dispatcher.uploads.items():
-        order = FileUploadOrder(request_id, *upload.attempt, file=upload.file)
-        yield Deployment(upload.task_manager_id, upload.instance_id, order)
+    yield from _uploads_under_way(master)
     for job_id, dirty in master.dispatcher.dirty.items():
         if not dirty.retry_at_ms:
             yield clean_up(master, job_id)
@@ -327,6 +332,15 @@ def unacknowledged(master: "Master") -> Iterator[Effect]:
             yield ArchiveJob(job_id)
     if master.worker_settings is not None:
         yield workers_wanted(master)
+
+
+def _uploads_under_way(master: "Master") -> Iterator[Effect]:
+    for request_id, upload in master.dispatcher.uploads.items():
+        order = FileUploadOrder(request_id, *upload.attempt, file=upload.file)
+        yield Deployment(upload.task_manager_id, upload.instance_id, order)
+    for request_id, wanted in master.task_manager_files.uploads.items():
+        of_itself = TaskManagerFileUploadOrder(request_id, wanted.file, wanted.name)
+        yield Deployment(wanted.task_manager_id, wanted.instance_id, of_itself)
 
 
 def leader_changes(master: "Master", master_id: str) -> Iterator[Deployment]:

@@ -6,10 +6,20 @@ feature level. A command without one is for whoever leads.
 
 from typing import Final
 
-from eventflink.events.inputs import BlockTaskManager, CancelJob, RequestFileUpload, ResumeJob, SuspendJob, UnblockTaskManager
+from eventflink.events.inputs import (
+    BlockTaskManager,
+    CancelJob,
+    RequestFileUpload,
+    RequestTaskManagerFileUpload,
+    ResumeJob,
+    SuspendJob,
+    UnblockTaskManager,
+)
 from eventflink.master.job_master import JobMaster
 
-FencedCommand = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager | SuspendJob | ResumeJob
+FencedCommand = (
+    CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager | RequestTaskManagerFileUpload | SuspendJob | ResumeJob
+)
 
 _SHOWN: Final = 128
 

@@ -108,6 +108,11 @@ class UnblockTaskManagers:
 
 
 @dataclass(slots=True)
+class UploadsOverdue:
+    """TaskExecutors were asked for something of themselves, and have not answered for too long."""
+
+
+@dataclass(slots=True)
 class RestartsDue:
     """Failed subtasks of a job have waited long enough."""
 
@@ -200,6 +205,7 @@ InternalInput = (
     | SlotRequestTimeout
     | FailUnfulfillableRequests
     | UnblockTaskManagers
+    | UploadsOverdue
     | RestartsDue
     | CleanupsCompleted
     | CleanupFailed

@@ -25,6 +25,7 @@ from eventflink.events.inputs import (
     JobSubmission,
     ReportSnapshot,
     RequestFileUpload,
+    RequestTaskManagerFileUpload,
     ResumeJob,
     SlotOffer,
     SlotOfferRefusal,
@@ -56,6 +57,7 @@ from eventflink.master.slot_failures import decide_slot_request_timeout, decide_
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_matching import decide_matches
 from eventflink.master.slots import Allocation
+from eventflink.master.task_manager_files import TaskManagerFiles
 from eventflink.master.upkeep import Upkeep
 from eventflink.master.workers import Workers, WorkerSettings
 from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause
@@ -119,6 +121,7 @@ class Master:
         "resource_manager",
         "settings",
         "slot_manager",
+        "task_manager_files",
         "upkeep",
         "workers",
     )
@@ -134,6 +137,7 @@ class Master:
         self.dispatcher = Dispatcher(self.follow_ups)
         self.job_store = JobStore()
         self.resource_manager = ResourceManager()
+        self.task_manager_files = TaskManagerFiles()
         self.blocklist = Blocklist()
         self.workers = Workers()
         self.slot_manager = SlotManager(self.follow_ups, workers=self.workers)
@@ -165,6 +169,7 @@ class Master:
             BlockTaskManager: self._decide_block_task_manager,
             UnblockTaskManager: self._decide_unblock_task_manager,
             TaskManagerRegistration: self._decide_registration,
+            RequestTaskManagerFileUpload: self._decide_task_manager_file,
             SlotReport: self._decide_slot_report,
             SlotOffer: self._decide_slot_offer,
             SlotOfferRefusal: self._decide_slot_offer_refusal,
@@ -184,6 +189,7 @@ class Master:
             i.SlotRequestTimeout: lambda _v, now_ms: decide_slot_request_timeout(self, now_ms),
             i.FailUnfulfillableRequests: lambda _v, now_ms: decide_unfulfillable_requests(self, now_ms),
             i.UnblockTaskManagers: lambda _v, now_ms: self.blocklist.decide_expiry(now_ms),
+            i.UploadsOverdue: lambda _v, now_ms: self.task_manager_files.decide_overdue(now_ms),
             i.RestartsDue: self._decide_restarts_due,
             i.CleanupsCompleted: lambda v, _: dispatcher.decide_cleaned_up(v),
             i.CleanupFailed: dispatcher.decide_cleanup_failed,
@@ -255,6 +261,16 @@ class Master:
             or self.blocklist.decide_unblock(command, registered=registered, feature_level=self.upkeep.feature_level)
         )
 
+    def _decide_task_manager_file(self, command: RequestTaskManagerFileUpload, _now: int) -> list[LogEvent]:
+        known = self.resource_manager.task_managers.get(command.task_manager_id)
+        return (
+            self._repeated(command)
+            or self._fenced(command)
+            or self.task_manager_files.decide_upload(
+                command, known.instance_id if known is not None else None, len(self.dispatcher.uploads), self.upkeep.feature_level
+            )
+        )
+
     def _decide_cancel_job(self, command: CancelJob, _now: int) -> list[LogEvent]:
         return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_cancellation(command)
 
@@ -267,14 +283,17 @@ class Master:
         return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_resumption(command, level)
 
     def _decide_request_file_upload(self, command: RequestFileUpload, _now: int) -> list[LogEvent]:
-        return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_file_upload(command, self._holder_of(command))
+        refused = self._repeated(command) or self._fenced(command)
+        others = len(self.task_manager_files.uploads)
+        return refused or self.dispatcher.decide_file_upload(command, self._holder_of(command), others)
 
     def _fenced(self, command: FencedCommand) -> list[LogEvent]:
         """Refuse a command that is for somebody else.
 
         One that repeats an answered request is answered as that was, and so comes before this.
         """
-        subject = command.task_manager_id if isinstance(command, BlockTaskManager | UnblockTaskManager) else command.job_id
+        of_task_manager = BlockTaskManager | UnblockTaskManager | RequestTaskManagerFileUpload
+        subject = command.task_manager_id if isinstance(command, of_task_manager) else command.job_id
         job = self.dispatcher.jobs.get(command.job_id) if isinstance(command, CancelJob | SuspendJob) else None
         if not (mismatch := mismatch_of(command, self.leader_id, job)):
             return []
@@ -363,7 +382,8 @@ class Master:
         return self.dispatcher.jobs[report.job_id].decide_report(report, returned, now_ms)
 
     def _decide_file_upload_completed(self, completed: FileUploadCompleted, _now: int) -> list[LogEvent]:
-        upload = self.dispatcher.uploads.get(completed.request_id)
+        request_id = completed.request_id
+        upload = self.dispatcher.uploads.get(request_id) or self.task_manager_files.uploads.get(request_id)
         if upload is None or upload.instance_id != completed.instance_id:
             return [_skipped(f"upload {completed.request_id}: nobody waits for it from that instance")]
         return [e.FileUploaded(completed.request_id, completed.blob_key, completed.error)]
@@ -454,6 +474,8 @@ class Master:
         yield from self.workers.due(self.slot_manager, self.worker_settings, now_ms)
         if self.blocklist.has_expired(now_ms):
             yield i.UnblockTaskManagers()
+        if self.task_manager_files.has_overdue(now_ms):
+            yield i.UploadsOverdue()
         for job_id in [j.job_id for j in self.dispatcher.restarting() if is_restart_due(j, now_ms)]:
             yield i.RestartsDue(job_id)
         if self.job_store.is_eviction_due(self.dispatcher, settings.job_store, self.upkeep.feature_level, now_ms):
@@ -543,7 +565,8 @@ class Master:
             e.RestartScheduled: lambda event, at: dispatcher.job(event.job_id).apply_restart_scheduled(event, at),
             e.RegionRestarted: lambda event, at: dispatcher.job(event.job_id).apply_region_restarted(event, at),
             e.FileUploadRequested: dispatcher.apply_file_upload_requested,
-            e.FileUploaded: dispatcher.apply_file_uploaded,
+            e.FileUploaded: self._apply_file_uploaded,
+            e.TaskManagerFileUploadRequested: self._apply_task_manager_file_upload_requested,
             e.InputsAttempted: requests.apply_inputs_attempted,
             e.FeatureLevelRaised: self._apply_feature_level_raised,
             e.SnapshotTaken: self.upkeep.apply_snapshot_taken,
@@ -570,6 +593,18 @@ class Master:
     def _apply_task_manager_unblocked(self, event: e.TaskManagerUnblocked, at_ms: int) -> None:
         self.blocklist.apply_task_manager_unblocked(event, at_ms)
         self.slot_manager.apply_blocked(event, at_ms)
+
+    def _apply_file_uploaded(self, event: e.FileUploaded, at_ms: int) -> None:
+        if event.request_id in self.task_manager_files.uploads:
+            self.task_manager_files.apply_file_uploaded(event)
+        else:
+            self.dispatcher.apply_file_uploaded(event, at_ms)
+
+    def _apply_task_manager_file_upload_requested(self, event: e.TaskManagerFileUploadRequested, at_ms: int) -> None:
+        if event.request_id in self.dispatcher.uploads:
+            raise IllegalTransition(f"the upload {event.request_id} was requested already")
+        is_current = self.resource_manager.is_current(event.task_manager_id, event.instance_id)
+        self.task_manager_files.apply_upload_requested(event, at_ms, is_current=is_current)
 
     def _apply_job_evicted(self, event: e.JobEvicted, at_ms: int) -> None:
         digest = self.job_store.archive_of_leaving(event.job_id)
@@ -605,6 +640,7 @@ class Master:
         self.resource_manager.apply_task_manager_gone(event, at_ms)
         self.workers.apply_gone(event.task_manager_id, f"{type(event).__name__}: {event.reason}")
         self.dispatcher.drop_uploads_of(event.instance_id)
+        self.task_manager_files.drop_uploads_of(event.instance_id)
 
     def _apply_slot_requested(self, event: e.SlotRequested, at_ms: int) -> None:
         job = self.dispatcher.job(event.job_id)
@@ -646,6 +682,7 @@ class Master:
                 self.slot_manager,
                 self.blocklist,
                 self.workers,
+                self.task_manager_files,
             )
         )
 
@@ -664,6 +701,7 @@ class Master:
         self.dispatcher.validate()
         self.job_store.validate(self.dispatcher.ended)
         registered = {t: m.instance_id for t, m in self.resource_manager.task_managers.items()}
+        self.task_manager_files.validate(registered, dict(self.dispatcher.uploads))
         with_slots = {t: s.instance_id for t, s in self.slot_manager.task_managers.items()}
         require(registered == with_slots, "ResourceManager and SlotManager know different TaskManagers")
         for task_manager_id, held in self.slot_manager.task_managers.items():

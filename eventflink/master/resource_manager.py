@@ -30,6 +30,7 @@ MAX_GONE_INSTANCES = 10_000
 MAX_HOST_LENGTH = 255
 MAX_REASON_LENGTH = 1_024
 """Of what an instance, or its guardian, says of its end: every attempt that ends with it repeats that."""
+MAX_ADDRESS_LENGTH = 300
 
 
 @dataclass(slots=True)
@@ -47,6 +48,8 @@ class TaskManager:
     """What each of its slots has; None: it was not said."""
     feature_level: int = 0
     """The newest that it knows; 0: it was not said."""
+    metrics_address: str = ""
+    """Where it serves its metrics; empty: nowhere, or it was not said."""
 
 
 @dataclass(slots=True)
@@ -73,6 +76,7 @@ class ResourceManager:
             profile = checked_profile(registration.slot_profile) if feature_level >= SCHEDULING_LEVEL else None
         except InvalidResources as error:
             return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, f"its slot profile: {error}")]
+        metrics_address = registration.metrics_address[:MAX_ADDRESS_LENGTH] if feature_level >= ELASTIC_LEVEL else ""
         events: list[LogEvent] = []
         older = self.task_managers.get(registration.task_manager_id)
         if older is not None and 0 < registration.begun_at_ms < older.begun_at_ms:
@@ -93,6 +97,7 @@ class ResourceManager:
                 registration.begun_at_ms if same is None else same.begun_at_ms,
                 profile if same is None else same.slot_profile,
                 level if same is None else same.feature_level,
+                metrics_address if same is None else same.metrics_address,
             )
         )
         return events
@@ -132,6 +137,7 @@ class ResourceManager:
                 event.begun_at_ms,
                 event.slot_profile,
                 event.feature_level,
+                event.metrics_address,
             )
 
     def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected | TaskManagerReleased, _at: int) -> None:

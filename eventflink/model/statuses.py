@@ -123,6 +123,16 @@ class TaskFile(UpperStrEnum):
     STDERR = auto()
 
 
+class TaskManagerFile(UpperStrEnum):
+    """What a TaskExecutor can be asked to upload of itself."""
+
+    LOG = auto()
+    STDOUT = auto()
+    NAMED = auto()
+    LOG_LIST = auto()
+    THREAD_DUMP = auto()
+
+
 class DrillStepType(UpperStrEnum):
     """What a drill asks of a master: to leave in order, to freeze for a while, to die."""
 

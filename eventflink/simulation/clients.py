@@ -155,10 +155,13 @@ class Clients:
             self._send(_Request(request_id, Topic.COMMANDS, value, job_id, is_submission=False))
 
     def operate(self, task_managers: list[str]) -> None:
-        """Block a TaskManager, or unblock it, as an operator does."""
+        """Block a TaskManager, or unblock it, and look at its log, as an operator does."""
         name, duration_ms = self._resources.next_order(task_managers)
         request_id, partition = self._new_request()
         value = job_documents.task_manager_order(name, duration_ms, request_id, partition)
+        self._send(_Request(request_id, Topic.COMMANDS, value, name, is_submission=False))
+        request_id, partition = self._new_request()
+        value = job_documents.own_file_request(name, request_id, partition)
         self._send(_Request(request_id, Topic.COMMANDS, value, name, is_submission=False))
 
     def _new_request(self) -> tuple[str, int]:

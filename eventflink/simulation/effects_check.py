@@ -12,6 +12,7 @@ from eventflink.events.effects import (
     RegistrationAccepted,
     TaskCancellation,
     TaskDeployment,
+    TaskManagerFileUploadOrder,
 )
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.events.topics import Topic
@@ -95,7 +96,7 @@ class EffectsCheck:
                 return _attempt_of(payload) in ledger.cancelled
             case InstanceForgotten():
                 return receiver in ledger.forgotten
-            case FileUploadOrder():
+            case FileUploadOrder() | TaskManagerFileUploadOrder():
                 return payload.request_id in ledger.uploads
             case RegistrationAccepted() | LeaderChanged():
                 return receiver in ledger.registered

@@ -97,6 +97,12 @@ def task_manager_order(task_manager_id: str, duration_ms: int | None, request_id
     return _COMMANDS.encode(command, sent_at_ms=0)
 
 
+def own_file_request(task_manager_id: str, request_id: str, reply_partition: int) -> bytes:
+    """Return a record of `commands` that asks a TaskExecutor for its log."""
+    request = {"request_id": request_id, "reply_partition": reply_partition, "task_manager_id": task_manager_id}
+    return json.dumps({"type": "RequestTaskManagerFileUpload", **request}).encode()
+
+
 def garbage(rng: Random, number: int) -> tuple[Topic, bytes | None]:
     """Return a record that nobody can take, and where it goes."""
     topic = rng.choice((Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS))

@@ -117,6 +117,7 @@ class Ledger:
             e.TaskFailed: lambda event, _: self._move(event, ExecutionState.FAILED),
             e.RegionRestarted: self._region_restarted,
             e.FileUploadRequested: lambda event, _: self.uploads.add(event.request_id),
+            e.TaskManagerFileUploadRequested: lambda event, _: self.uploads.add(event.request_id),
         }
 
     def take(self, offset: int, decision: Decision) -> None:

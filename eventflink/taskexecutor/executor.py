@@ -168,6 +168,7 @@ class TaskExecutor:
             server = serve_metrics(registry, configuration)
             if server is not None:
                 self._stop_metrics = server.stop
+                self._protocol.metrics_address = f"{configuration.host}:{server.port}"
 
     def _look(self, now_ms: int) -> TaskExecutorView:
         """Return what metrics are read from; called in this loop only."""

@@ -1,6 +1,7 @@
-"""Uploads the files that task attempts write on this host: the end of a log, within bounds, to the blob server, as a transient blob.
+"""Uploads files of task attempts and of the TaskExecutor itself: the end of a log, within bounds, to the blob server, as a transient blob.
 
-One worker thread, one file after the other; the protocol bounds how many wait. Where an attempt's files are is in `task_files.py`.
+One worker thread, one file after the other; the protocol bounds how many wait. Where an attempt's files are is in
+`task_files.py`, where the TaskExecutor's own are in `own_files.py`.
 """
 
 import logging
@@ -14,8 +15,9 @@ from eventflink.blob.client import put_blob
 from eventflink.blob.errors import BlobError
 from eventflink.blob.keys import BlobKind
 from eventflink.blob.tls import TlsFiles
-from eventflink.events.effects import FileUploadOrder
+from eventflink.events.effects import FileUploadOrder, TaskManagerFileUploadOrder
 from eventflink.model.attempts import AttemptId
+from eventflink.taskexecutor.own_files import FileUnavailable, OwnFiles
 from eventflink.taskexecutor.task_files import UnusableName, task_file_path
 
 _LOGGER = logging.getLogger(__name__)
@@ -25,6 +27,8 @@ TAIL_LIMIT_BYTES: Final = 8 * 1024 * 1024
 
 _UPLOAD_TIMEOUT_S: Final = 10.0
 _UPLOAD_ATTEMPTS: Final = 3
+
+UploadOrder = FileUploadOrder | TaskManagerFileUploadOrder
 
 
 def read_tail(path: Path, limit_bytes: int = TAIL_LIMIT_BYTES) -> bytes:
@@ -44,10 +48,11 @@ class FileUploader:
         """Start the thread; at most `capacity` uploads wait."""
         self._log_directory = log_directory
         self._tls = tls
-        self._queue: queue.Queue[tuple[FileUploadOrder, str, Callable[[str | None, str | None], None]]] = queue.Queue(capacity)
+        self._own_files = OwnFiles(log_directory)
+        self._queue: queue.Queue[tuple[UploadOrder, str, Callable[[str | None, str | None], None]]] = queue.Queue(capacity)
         threading.Thread(target=self._run, name="file-uploader", daemon=True).start()
 
-    def submit(self, order: FileUploadOrder, blob_address: str, on_end: Callable[[str | None, str | None], None]) -> None:
+    def submit(self, order: UploadOrder, blob_address: str, on_end: Callable[[str | None, str | None], None]) -> None:
         """Upload the file; `on_end(blob_key, error)` is called in any case."""
         try:
             self._queue.put_nowait((order, blob_address, on_end))
@@ -59,17 +64,23 @@ class FileUploader:
             order, blob_address, on_end = self._queue.get()
             try:
                 key = self._upload(order, blob_address)
-            except (UnusableName, OSError, BlobError) as error:
+            except (UnusableName, FileUnavailable, OSError, BlobError) as error:
                 _LOGGER.warning("UploadFailed request=%s reason=%s", order.request_id, error)
                 on_end(None, str(error))
             else:
                 on_end(key, None)
 
-    def _upload(self, order: FileUploadOrder, blob_address: str) -> str:
+    def _upload(self, order: UploadOrder, blob_address: str) -> str:
+        data = self._read_of_task(order) if isinstance(order, FileUploadOrder) else self._read_own(order)
+        return put_blob(blob_address, data, kind=BlobKind.TRANSIENT, tls=self._tls, timeout_s=_UPLOAD_TIMEOUT_S, attempts=_UPLOAD_ATTEMPTS)
+
+    def _read_of_task(self, order: FileUploadOrder) -> bytes:
         attempt = AttemptId(order.job_id, order.vertex_id, order.subtask_index, order.attempt)
-        path = task_file_path(self._log_directory, attempt, order.file)
         try:
-            data = read_tail(path)
+            return read_tail(task_file_path(self._log_directory, attempt, order.file))
         except FileNotFoundError as error:
             raise FileNotFoundError(f"{attempt} has no {order.file} on this host") from error
-        return put_blob(blob_address, data, kind=BlobKind.TRANSIENT, tls=self._tls, timeout_s=_UPLOAD_TIMEOUT_S, attempts=_UPLOAD_ATTEMPTS)
+
+    def _read_own(self, order: TaskManagerFileUploadOrder) -> bytes:
+        found = self._own_files.find(order)
+        return found if isinstance(found, bytes) else read_tail(found)

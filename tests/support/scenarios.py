@@ -81,6 +81,8 @@ def busy_cluster() -> ScriptedCluster:
     cluster.submit(graph(vertex("a", 9)), job_id="waiting")
     cluster.submit(graph(vertex("a", 2), vertex("b", task_heap_memory="512m"), vertex("c", 2, managed_memory="1t")), job_id="demanding")
     cluster.command(type="RequestFileUpload", request_id="upload", job_id="running", vertex_id="a")
+    cluster.command(type="RequestTaskManagerFileUpload", request_id="own log", task_manager_id="tm1")
+    cluster.command(type="RequestTaskManagerFileUpload", request_id="own named", task_manager_id="tm2", file="NAMED", name="guardian.log")
     cluster.send(snapshot(1, 10))
     cluster.send(confirmation(snapshot(1, 10)))
     cluster.send(snapshot(2, 20))

@@ -1,24 +1,35 @@
-"""`eventflink taskmanager`: the registered TaskManagers, and which of them get no new tasks."""
+"""`eventflink taskmanager`: the registered TaskManagers, which of them get no new tasks, and what they have of themselves to read.
+
+Files travel as those of tasks do: an order to the TaskExecutor, an upload to the blob store, an event with the key.
+"""
+
+import json
+from datetime import UTC, datetime
 
 import click
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.blob.client import get_blob
+from eventflink.blob.tls import tls_files
 from eventflink.cli.asking import ask_state
 from eventflink.cli.commands.submit import actor_name
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.session import Session, pass_session
+from eventflink.gateways.leader import find_leader
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.leadership.plain import View
 from eventflink.leadership.views import cluster_view
+from eventflink.model.statuses import TaskManagerFile
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_TIMEOUT = click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds to wait.")
 
 
 @click.group()
 def taskmanager() -> None:
-    """Show the TaskManagers; keep new tasks away from one, or let them go there again."""
+    """Show the TaskManagers and their logs; keep new tasks away from one, or let them go there again."""
 
 
 @taskmanager.command("list")
@@ -104,6 +115,70 @@ def unblock(session: Session, task_manager_id: str, *, as_json: bool) -> int:
     with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.unblock_task_manager(task_manager_id, actor=actor_name())
     return _say(session, accepted, "gets new tasks", as_json=as_json)
+
+
+@taskmanager.command("logs")
+@click.argument("task_manager_id")
+@click.option("--file", "name", default="", metavar="NAME", help="One of the logs that --list shows. Default: the TaskExecutor's own log.")
+@click.option("--stdout", "wants_stdout", is_flag=True, help="What it prints on standard output.")
+@click.option("--list", "wants_list", is_flag=True, help="List its logs instead.")
+@_TIMEOUT
+@_AS_JSON
+@pass_session
+def logs(
+    session: Session, task_manager_id: str, name: str, timeout_s: float, *, wants_stdout: bool, wants_list: bool, as_json: bool
+) -> int:
+    """Show a log of the TaskExecutor TASK_MANAGER_ID itself, on standard output, or the list of its logs."""
+    if sum((bool(name), wants_stdout, wants_list)) > 1:
+        raise click.UsageError("--file, --stdout and --list are each for something else: give one of them")
+    if as_json and not wants_list:
+        raise click.UsageError("--json is for --list; a log is shown as it is")
+    with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+        if wants_list:
+            key = gateway.request_task_manager_log_list(task_manager_id, actor=actor_name(), timeout_s=timeout_s)
+        elif name:
+            key = gateway.request_task_manager_file_upload_by_name(task_manager_id, name, actor=actor_name(), timeout_s=timeout_s)
+        else:
+            file = TaskManagerFile.STDOUT if wants_stdout else TaskManagerFile.LOG
+            key = gateway.request_task_manager_file_upload_by_type(task_manager_id, file, actor=actor_name(), timeout_s=timeout_s)
+    data = _fetch(session, key)
+    if not wants_list:
+        click.get_binary_stream("stdout").write(data)
+        return ExitCode.OK
+    listed = json.loads(data)
+    if as_json:
+        session.print_json({"task_manager_id": task_manager_id, **listed})
+    else:
+        session.out.print(draw_logs(listed["logs"]))
+    return ExitCode.OK
+
+
+def draw_logs(listed: list[View]) -> Table:
+    """Return a list of logs as a table."""
+    table = Table()
+    for heading in ("log", "bytes", "last written"):
+        table.add_column(heading, justify="right" if heading == "bytes" else "left")
+    for log in listed:
+        written = datetime.fromtimestamp(log["modified_at_ms"] / 1000, UTC).isoformat(timespec="seconds")
+        table.add_row(Text(log["name"]), str(log["size_bytes"]), written)
+    return table
+
+
+@taskmanager.command("thread-dump")
+@click.argument("task_manager_id")
+@_TIMEOUT
+@pass_session
+def thread_dump(session: Session, task_manager_id: str, timeout_s: float) -> int:
+    """Show the stacks of all threads of the TaskExecutor TASK_MANAGER_ID, on standard output."""
+    with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+        key = gateway.request_thread_dump(task_manager_id, actor=actor_name(), timeout_s=timeout_s)
+    click.get_binary_stream("stdout").write(_fetch(session, key))
+    return ExitCode.OK
+
+
+def _fetch(session: Session, key: str) -> bytes:
+    blob_address = find_leader(session.bootstrap, session.cluster_id).blob_address
+    return get_blob(blob_address, key, tls=tls_files(session.configuration))
 
 
 def _say(session: Session, accepted: Accepted, what: str, *, as_json: bool) -> int:

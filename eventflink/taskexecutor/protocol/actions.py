@@ -7,7 +7,7 @@ an input (`on_reports_failed`, `on_upload_completed`, `ForkServerDied`).
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from eventflink.events.effects import FileUploadOrder
+from eventflink.events.effects import FileUploadOrder, TaskManagerFileUploadOrder
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ResourceProfile
@@ -68,7 +68,7 @@ class SubmitOrder:
 class UploadFile:
     """Upload the file to the blob server, and tell how it ended."""
 
-    order: FileUploadOrder
+    order: FileUploadOrder | TaskManagerFileUploadOrder
     blob_address: str
 
 

@@ -17,6 +17,7 @@ from eventflink.events.effects import (
     RegistrationAccepted,
     TaskCancellation,
     TaskDeployment,
+    TaskManagerFileUploadOrder,
 )
 from eventflink.events.inputs import (
     Disconnection,
@@ -69,6 +70,8 @@ class TaskExecutorProtocol:
         self.newest_epoch = _EPOCH_OF_NO_LEADER
         self._reported_epoch = _EPOCH_OF_NO_LEADER
         self._blob_address = ""
+        self.metrics_address = ""
+        """Where this process serves its metrics; it goes into each registration."""
         self._end_reason = ""
         self._failed = False
         self._stop_deadline_ms = 0
@@ -255,7 +258,7 @@ class TaskExecutorProtocol:
                 self._table.deploy(payload, self._blob_address, refusal, now_ms)
             case TaskCancellation():
                 self._table.cancel(payload, now_ms)
-            case FileUploadOrder():
+            case FileUploadOrder() | TaskManagerFileUploadOrder():
                 self._upload(payload)
             case _:
                 pass
@@ -286,7 +289,7 @@ class TaskExecutorProtocol:
         self._next_beat_ms = now_ms
         return True
 
-    def _upload(self, order: FileUploadOrder) -> None:
+    def _upload(self, order: FileUploadOrder | TaskManagerFileUploadOrder) -> None:
         if order.request_id in self._uploads:
             return
         if len(self._uploads) >= self._settings.upload_limit:
@@ -337,6 +340,7 @@ class TaskExecutorProtocol:
             begun_at_ms=self._begun_at_ms,
             slot_profile=settings.slot_profile,
             feature_level=settings.feature_level,
+            metrics_address=self.metrics_address,
         )
         self._outbox.report([registration])
         self._registrations = (self._registrations or [now_ms])[:1]

@@ -23,6 +23,7 @@ from eventflink.model.statuses import (
     RestartStrategyType,
     SlotRequestDeferralReason,
     TaskFile,
+    TaskManagerFile,
 )
 from tests.support.cluster import new_fold, replay
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
@@ -85,6 +86,10 @@ MISFITS: list[LogEvent] = [
     e.JobCleanedUp("running"),
     e.JobCleanedUp("done3"),
     e.JobCleanupFailed("none", 1, 1_000, "message"),
+    e.TaskManagerFileUploadRequested("own log", "tm1", "tm1-1", TaskManagerFile.LOG),
+    e.TaskManagerFileUploadRequested("upload", "tm1", "tm1-1", TaskManagerFile.LOG),
+    e.TaskManagerFileUploadRequested("another", "tm1", "none", TaskManagerFile.LOG),
+    e.TaskManagerFileUploadRequested("another", "none", "none", TaskManagerFile.LOG),
     e.JobArchiveRequested("none"),
     e.JobArchiveRequested("running"),
     e.JobArchiveRequested("dirty"),
