@@ -29,6 +29,7 @@ from eventflink.model.statuses import (
     RestartStrategyType,
     ShipStrategy,
     TaskFile,
+    TaskManagerFile,
     TaskType,
 )
 from tests.support.cluster import REPORTS, ScriptedCluster, deployments, fixed_delay, graph, reports_of, vertex
@@ -79,6 +80,10 @@ def allocation_of(cluster: ScriptedCluster, index: int) -> str:
 
 def state_report(attempt: tuple[str, str, int, int], state: ExecutionState, instance: str = "tm1-1") -> c.TaskStateReport:
     return c.TaskStateReport(instance.rpartition("-")[0], instance, *attempt, execution_state=state)
+
+
+def own_file(task_manager_id: str = "tm1", file: TaskManagerFile = TaskManagerFile.LOG, **more: Any) -> c.RequestTaskManagerFileUpload:
+    return c.RequestTaskManagerFileUpload(task_manager_id=task_manager_id, file=file, **more)
 
 
 def upload(job_id: str = "running", vertex_id: str = "a", subtask_index: int = 0, attempt: int = 1, **more: Any) -> c.RequestFileUpload:
@@ -168,6 +173,11 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.JobSubmission | c.Command], st
     *((lambda _, n=n: upload(attempt=n), "FileNotAvailable", f"running/a[0]#{n}") for n in (-1, 0, 2, INT_MAX)),
     *((lambda _, name=name: upload(vertex_id=name), "FileNotAvailable", "attempt running/") for name in ODD_TEXTS),
     (lambda _: upload(leader_id="leader-0"), FENCED, "the request is for the leader 'leader-0'"),
+    (lambda _: own_file("none"), "UnknownTaskManager", "no TaskManager 'none' is registered"),
+    (lambda _: own_file("gone"), "UnknownTaskManager", "no TaskManager 'gone' is registered"),
+    (lambda _: own_file(name="x"), INVALID, "name 'x': only NAMED has a name"),
+    (lambda _: own_file(leader_id="x"), FENCED, "the request is for the leader 'x'"),
+    *((lambda _, n=n: own_file(file=TaskManagerFile.NAMED, name=n), INVALID, "is no name of a log") for n in ("", "..", "a/b", "x" * 256)),
     (lambda _: c.BlockTaskManager(task_manager_id="none"), "UnknownTaskManager", "no TaskManager 'none' is registered"),
     (lambda _: c.BlockTaskManager(task_manager_id="gone"), "UnknownTaskManager", "no TaskManager 'gone' is registered"),
     (lambda _: c.BlockTaskManager(task_manager_id="tm1", duration_ms=-1), INVALID, "duration_ms is -1; it must be between"),
