@@ -41,11 +41,6 @@ def _discard(ages: list[Age], age: Age) -> None:
     del ages[bisect_left(ages, age)]
 
 
-def _holds(ages: list[Age], age: Age) -> bool:
-    at = bisect_left(ages, age)
-    return at < len(ages) and ages[at] == age
-
-
 @dataclass(slots=True)
 class SharingGroup:
     """The open slots of one group of one job, and the requests of its attempts that wait."""
@@ -79,6 +74,12 @@ class SharingGroup:
             del counts[age]
             if not counts:
                 del self.by_index[attempt.subtask_index]
+
+    def holds(self, vertex_id: str, age: Age) -> bool:
+        """Tell whether a live attempt of the vertex is in an open slot."""
+        ages = self.by_vertex.get(vertex_id, [])
+        at = bisect_left(ages, age)
+        return at < len(ages) and ages[at] == age
 
     def is_open_to(self, vertex_id: str) -> bool:
         """Tell whether there is a slot that a subtask of the vertex may join."""
@@ -271,4 +272,4 @@ class SharePicker:
 
     @staticmethod
     def _is_open_to(group: SharingGroup, choices: _Choices, vertex_id: str, age: Age) -> bool:
-        return age not in choices.taken.get(vertex_id, ()) and not _holds(group.by_vertex.get(vertex_id, []), age)
+        return age not in choices.taken.get(vertex_id, ()) and not group.holds(vertex_id, age)

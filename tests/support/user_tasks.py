@@ -71,3 +71,16 @@ def total_once_let(context: Any) -> Any:
     if context.attempt == 1 and context.parameters.get("fails"):
         raise LookupError("as the test wanted")
     return context.inputs["numbers"].selectExpr("count(*) AS n", "sum(id) AS total")
+
+
+def meet(context: Any) -> None:
+    """Write this process's id to `{path}.{vertex}.{attempt}`, wait for a living process of the vertex `other`, then for `{path}.go`."""
+    path, other = context.parameters["path"], context.parameters["other"]
+    Path(f"{path}.{context.vertex_id}.{context.attempt}").write_text(str(os.getpid()))
+    theirs = Path(f"{path}.{other}.{context.attempt}")
+    while not theirs.exists() or not theirs.read_text():
+        time.sleep(0.02)
+    os.kill(int(theirs.read_text()), 0)
+    Path(f"{path}.{context.vertex_id}.{context.attempt}.met").touch()
+    while not Path(f"{path}.go").exists():
+        time.sleep(0.02)

@@ -38,6 +38,8 @@ from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.requests import Requests
+from eventflink.master.shared_slots import SharingGroup
+from eventflink.master.slot_manager import SlotManager
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
 from eventflink.simulation.run import simulate
@@ -430,6 +432,19 @@ def profiles_are_not_compared(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "fits", lambda _offered, _asked: True)
 
 
+@breaks("slots", "an attempt joins a slot in which another one of its vertex is")
+def vertices_are_not_compared(patch: pytest.MonkeyPatch) -> None:
+    def share(self: SlotManager, event: e.SlotShared, _at_ms: int, _group: str) -> None:
+        allocation = self.allocations[event.allocation_id]
+        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+        allocation.others[attempt] = None
+        self.sharing.join(event.allocation_id, allocation, attempt)
+
+    patch.setattr(SharingGroup, "holds", lambda *_: False)
+    patch.setattr(SharingGroup, "first_open", lambda *_: 0)
+    patch.setattr(SlotManager, "apply_slot_shared", share)
+
+
 # -- counting ------------------------------------------------------------------------------------------------------
 
 FOUND_BY = {
@@ -454,6 +469,7 @@ FOUND_BY = {
     "snapshots_are_not_whole": 54,
     "stuck_inputs_do_not_matter": 8,
     "profiles_are_not_compared": 0,
+    "vertices_are_not_compared": 7,
 }
 """A seed from which on a search for each is short."""
 

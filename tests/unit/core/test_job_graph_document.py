@@ -225,3 +225,62 @@ def test_the_digest_of_a_graph_is_that_of_older_logs_where_it_says_nothing_newer
 def test_every_restart_strategy_passes_through_its_record_unchanged(strategy_type: str) -> None:
     parsed = parse_job_graph({"name": "j", "vertices": [{"id": "a", "sql": "SELECT 1"}], "restart_strategy": {"type": strategy_type}}, "f")
     assert parse_job_graph(to_document(parsed), "f") == parsed
+
+
+def _in_groups(*members: tuple[str, str | None, dict[str, Any] | None]) -> dict[str, Any]:
+    vertices = []
+    for vertex_id, group, resources in members:
+        vertex: dict[str, Any] = {"id": vertex_id, "python": "m:f"}
+        vertices.append(vertex | ({"slot_sharing_group": group} if group else {}) | ({"resources": resources} if resources else {}))
+    return {"name": "j", "vertices": vertices}
+
+
+def test_a_slot_sharing_group_passes_through_its_record_unchanged_and_is_part_of_the_digest() -> None:
+    parsed = parse_job_graph(_in_groups(("a", "g", None), ("b", "g", None), ("c", None, None)), "f")
+    assert [vertex.slot_sharing_group for vertex in parsed.vertices] == ["g", "g", None]
+    assert parse_job_graph(to_document(parsed), "f") == parsed
+    apart = parse_job_graph(_in_groups(("a", "g", None), ("b", "h", None), ("c", None, None)), "f")
+    alone = parse_job_graph(_in_groups(("a", None, None), ("b", None, None), ("c", None, None)), "f")
+    assert len({graph_digest(each) for each in (parsed, apart, alone)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        ("", "vertices[0].slot_sharing_group: String should match pattern"),
+        ("no group", "vertices[0].slot_sharing_group: String should match pattern"),
+        (7, "vertices[0].slot_sharing_group: Input should be a valid string"),
+        (["g"], "vertices[0].slot_sharing_group: Input should be a valid string"),
+        ("g" * 65, "vertices[0].slot_sharing_group: String should match pattern"),
+    ],
+)
+def test_what_names_no_slot_sharing_group_is_refused(group: Any, said: str) -> None:
+    document = {"name": "j", "vertices": [{"id": "a", "python": "m:f", "slot_sharing_group": group}]}
+    with pytest.raises(InvalidJobGraph, match=re.escape(said)):
+        parse_job_graph(document, "f")
+
+
+def test_in_a_slot_sharing_group_either_all_vertices_name_resources_or_none_does() -> None:
+    document = _in_groups(("a", "g", {"cpu_cores": 1}), ("x", "other", None), ("b", "g", None))
+    said = "slot_sharing_group 'g': vertex 'a' names resources and vertex 'b' names none"
+    with pytest.raises(InvalidJobGraph, match=said):
+        parse_job_graph(document, "f")
+    nothing = _in_groups(("a", "g", {"cpu_cores": 1}), ("b", "g", {"cpu_cores": 0}))
+    with pytest.raises(InvalidJobGraph, match=said):
+        parse_job_graph(nothing, "f")
+
+
+def test_a_slot_sharing_group_that_asks_for_more_than_can_be_written_down_is_refused() -> None:
+    most = 2**62
+    with pytest.raises(InvalidJobGraph, match="slot_sharing_group 'g': what its vertices ask for together cannot be: managed"):
+        parse_job_graph(_in_groups(("a", "g", {"managed_memory": most}), ("b", "g", {"managed_memory": 1})), "f")
+    named = [{"extended_resources": {f"r{n}": 1 for n in range(first, first + 10)}} for first in (0, 10)]
+    with pytest.raises(InvalidJobGraph, match="20 extended resources are more than the 16"):
+        parse_job_graph(_in_groups(("a", "g", named[0]), ("b", "g", named[1])), "f")
+
+
+def test_a_slot_sharing_group_counts_as_one_of_the_different_resources_of_a_job() -> None:
+    together = [(f"v{n}", "g", {"cpu_cores": n + 1}) for n in range(40)]
+    parse_job_graph(_in_groups(*together), "f")
+    with pytest.raises(InvalidJobGraph, match="ask for 17 different resources"):
+        parse_job_graph(_in_groups(*together, *[(f"w{n}", None, {"managed_memory": n + 1}) for n in range(16)]), "f")

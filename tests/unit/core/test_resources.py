@@ -20,6 +20,7 @@ from eventflink.model.resources import (
     parse_cpu_cores,
     parse_extended_resources,
     parse_memory_size,
+    sum_of,
 )
 from tests.support.cluster import graph, vertex
 
@@ -159,3 +160,15 @@ def test_a_job_asks_for_so_many_different_resources_and_no_more() -> None:
     assert parse_job_graph(graph(*many[1:], vertex("same", cpu_cores=2)), "test")
     with pytest.raises(InvalidJobGraph, match=f"{MAX_PROFILES + 1} different resources; at most {MAX_PROFILES}"):
         parse_job_graph(graph(*many), "test")
+
+
+def test_the_sum_of_profiles_has_everything_of_each() -> None:
+    one = ResourceProfile(500, 1 << 20, extended_resources=(ExtendedResource("gpu", 1),))
+    other = ResourceProfile(250, 0, 7, 9, extended_resources=(ExtendedResource("fpga", 2), ExtendedResource("gpu", 3)))
+    both = sum_of([one, None, other])
+    assert both == ResourceProfile(750, 1 << 20, 7, 9, (ExtendedResource("fpga", 2), ExtendedResource("gpu", 4)))
+    assert both.contains(one)
+    assert both.contains(other)
+    assert sum_of([one]) == one
+    assert sum_of([]) is None
+    assert sum_of([None, None]) is None
