@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "cancel": "End a job.",
     "suspend": "Stop a job without ending it.",
     "resume": "Let a suspended job go on.",
+    "shutdown": "End the whole cluster in order.",
     "taskmanager": "List the TaskManagers; keep new tasks away from one.",
     "logs": "Show a file that a task wrote.",
     "events": "Show what the log holds.",

@@ -86,6 +86,13 @@ class FileUploadOrder:
 
 
 @dataclass(slots=True)
+class StopTaskManager:
+    """End all tasks, say goodbye, and end the process."""
+
+    reason: str
+
+
+@dataclass(slots=True)
 class LeaderBeat:
     """The leader is alive; from its decide loop (L1)."""
 
@@ -132,7 +139,9 @@ class DeadLetter:
     refused_by: str
 
 
-DeploymentPayload = RegistrationAccepted | LeaderChanged | InstanceForgotten | TaskDeployment | TaskCancellation | FileUploadOrder
+DeploymentPayload = (
+    RegistrationAccepted | LeaderChanged | InstanceForgotten | TaskDeployment | TaskCancellation | FileUploadOrder | StopTaskManager
+)
 
 
 @dataclass(slots=True, kw_only=True)

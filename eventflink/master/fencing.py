@@ -6,12 +6,32 @@ feature level. A command without one is for whoever leads.
 
 from typing import Final
 
-from eventflink.events.inputs import BlockTaskManager, CancelJob, RequestFileUpload, ResumeJob, SuspendJob, UnblockTaskManager
+from eventflink.events.inputs import (
+    BlockTaskManager,
+    CancelJob,
+    RequestFileUpload,
+    ResumeJob,
+    ShutDownCluster,
+    SuspendJob,
+    UnblockTaskManager,
+)
+from eventflink.master.cluster_shutdown import SUBJECT
 from eventflink.master.job_master import JobMaster
 
-FencedCommand = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager | SuspendJob | ResumeJob
+FencedCommand = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager | SuspendJob | ResumeJob | ShutDownCluster
 
 _SHOWN: Final = 128
+
+
+def subject_of(command: FencedCommand) -> str:
+    """Return what a command is about."""
+    match command:
+        case BlockTaskManager() | UnblockTaskManager():
+            return command.task_manager_id
+        case ShutDownCluster():
+            return SUBJECT
+        case _:
+            return command.job_id
 
 
 def mismatch_of(command: FencedCommand, leader_id: str, job: JobMaster | None) -> str:

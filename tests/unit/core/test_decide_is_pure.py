@@ -15,7 +15,7 @@ from eventflink.master.workers import WorkerSettings
 from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph_document import parse_job_graph
-from eventflink.model.statuses import DrillStepType, ExecutionState, FollowUpType, TaskFile
+from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, FollowUpType, TaskFile
 from tests.support.cluster import graph, replay, vertex
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 from tests.support.values import ValueMaker
@@ -74,6 +74,9 @@ def _fitting() -> list[MasterInput]:
             c.ResumeJob(request_id="new", job_id=job)
             for job in ("running", "restarting", "suspended", "failing", "cancelling", "done3", "x")
         ],
+        *[c.ShutDownCluster(request_id="new", application_status=s, cancel_jobs=s is ApplicationStatus.FAILED) for s in ApplicationStatus],
+        i.ContinueShutdown(),
+        i.StartCluster(),
         i.FailUnfulfillableRequests(),
         i.UnblockTaskManagers(),
         i.AttemptInputs("submissions", 10**6, 10**6),
