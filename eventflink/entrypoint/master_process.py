@@ -19,6 +19,8 @@ from eventflink.blob.server import BlobServer, BlobServerSettings
 from eventflink.blob.storage import open_storage
 from eventflink.blob.store import BlobStore
 from eventflink.blob.tls import tls_files
+from eventflink.entrypoint.application_main import Application
+from eventflink.entrypoint.application_runner import ApplicationRunner
 from eventflink.entrypoint.blob_cleaning import BlobCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.elections import ElectionService, create_election
@@ -291,7 +293,11 @@ def _open_archives(configuration: Configuration) -> JobArchives | None:
 
 
 async def _run(
-    configuration: Configuration, bootstrap: str, rebound: Collection[str], driver: ResourceDriver | None
+    configuration: Configuration,
+    bootstrap: str,
+    rebound: Collection[str],
+    driver: ResourceDriver | None,
+    application: Application | None,
 ) -> ApplicationStatus | None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -329,6 +335,9 @@ async def _run(
         keeper = asyncio.create_task(SnapshotKeeper(configuration, starter(configuration, bootstrap)).run(process.look))
         cleaner = BlobCleaner(configuration, store, lambda: process.participant)
         tasks = [keeper] if configuration.drills_rehearsal else [keeper, asyncio.create_task(cleaner.run())]
+        if application is not None:
+            runner = ApplicationRunner(application, bootstrap, configuration.cluster_id, lambda: process.participant)
+            tasks.append(asyncio.create_task(runner.run()))
         try:
             return await process.run(stop)
         finally:
@@ -342,9 +351,17 @@ async def _run(
         await server.stop()
 
 
-def run_master(configuration: Configuration, bootstrap: str, rebound: Collection[str] = (), program: Sequence[str] = ()) -> int:
+def run_master(
+    configuration: Configuration,
+    bootstrap: str,
+    rebound: Collection[str] = (),
+    program: Sequence[str] = (),
+    *,
+    application: Application | None = None,
+) -> int:
     """Run a master until SIGTERM or SIGINT, or until the cluster ends; return the exit code: 0, or that of how the cluster ended.
 
+    An `application` is run while this master leads, and ends the cluster.
     `rebound` names inbound topics that an operator knows to have been created again: their cursors are bound to what is there now.
     `program` is the command line of an `eventflink` with the same configuration, for the resource driver.
 
@@ -365,7 +382,7 @@ def run_master(configuration: Configuration, bootstrap: str, rebound: Collection
         _logger.warning("NotDurable %s", warning)
     driver = create_driver(configuration, program)
     try:
-        outcome = asyncio.run(_run(configuration, bootstrap, rebound, driver))
+        outcome = asyncio.run(_run(configuration, bootstrap, rebound, driver, application))
     finally:
         if driver is not None:
             driver.close()
