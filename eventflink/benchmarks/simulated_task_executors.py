@@ -66,6 +66,11 @@ class SimulatedTaskExecutor:
         self._writer = ReportsWriter(*ids, settings.self_fence_timeout_ms, self._inbox, self._protocol)
         self._end: Stopped | None = None
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it has ended in order."""
+        return self._end is not None
+
     def run(self) -> None:
         """Run until the end."""
         self._reader.start()
@@ -193,7 +198,7 @@ def run_host(settings: HostSettings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     journal = Journal(settings.journal)
-    threads = []
+    executors: list[tuple[SimulatedTaskExecutor, threading.Thread]] = []
     for task_manager_id in settings.task_manager_ids:
         protocol_settings = ProtocolSettings(
             task_manager_id=task_manager_id,
@@ -205,13 +210,17 @@ def run_host(settings: HostSettings) -> int:
             kill_timeout_ms=settings.kill_timeout_ms,
         )
         executor = SimulatedTaskExecutor(protocol_settings, settings.bootstrap, settings.cluster_id, journal, stopping)
-        threads.append(threading.Thread(target=executor.run, name=task_manager_id, daemon=True))
+        executors.append((executor, threading.Thread(target=executor.run, name=task_manager_id, daemon=True)))
+    threads = [thread for _, thread in executors]
     for thread in threads:
         thread.start()
     while not stopping.wait(_TICK_S * 10):
-        if not all(thread.is_alive() for thread in threads):
+        ended = [executor for executor, thread in executors if not thread.is_alive()]
+        if not all(executor.is_stopped for executor in ended):
             _LOGGER.error("SimulatedTaskExecutorEnded host=%s", settings.name)
             return 1
+        if ended:
+            break  # The cluster is shut down: the others end as well.
     deadline_s = time.monotonic() + _JOIN_TIMEOUT_S
     for thread in threads:
         thread.join(max(0.0, deadline_s - time.monotonic()))

@@ -6,13 +6,14 @@ the master, and the master at Kafka. `up` and `demo` are this with different thi
 
 import contextlib
 import fcntl
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Self
 
 from eventflink.cli import broker_address
-from eventflink.cli.child_processes import ChildProcesses
+from eventflink.cli.child_processes import ChildDied, ChildProcesses
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session
@@ -27,6 +28,16 @@ from eventflink.processes.worker_processes import WorkerProcesses
 
 START_TIMEOUT_S: Final = 90.0
 _POLL_S: Final = 1.0
+_GRACE_S: Final = 15.0
+
+
+class ClusterEnded(Exception):
+    """The cluster was shut down, and has ended with this exit code."""
+
+    def __init__(self, exit_code: int) -> None:
+        """Keep the exit code of its master."""
+        super().__init__(f"the cluster was shut down: exit code {exit_code}")
+        self.exit_code = exit_code
 
 
 class LocalCluster:
@@ -120,10 +131,26 @@ class LocalCluster:
         return next(child.process.pid for child in self._children.children if child.name == "master")
 
     def check(self) -> None:
-        """Raise `ChildDied` or `CommandFailed` if a part of the cluster has ended."""
-        self._children.check()
+        """Raise `ChildDied` or `CommandFailed` if a part of the cluster has ended, `ClusterEnded` if all of it was shut down."""
+        try:
+            self._children.check()
+        except ChildDied:
+            if self.leader is not None and read_fold(self.bootstrap, self._session.cluster_id).master.shutdown.is_under_way:
+                raise ClusterEnded(self._await_master()) from None
+            raise
         if self._broker is not None and not self._broker.is_running:
             raise CommandFailed(ExitCode.ENVIRONMENT, f"the embedded broker ended by itself; its log is {self._broker.log_path}")
+
+    def _await_master(self) -> int:
+        """Wait for the end of the master of a cluster that is shut down; return its exit code."""
+        [master] = [child for child in self._children.children if child.name == "master"]
+        # Twice: for the ends of the tasks, and for the ends of the TaskExecutors.
+        timeout_s = 2 * self._session.configuration.shutdown_timeout_ms / 1000 + _GRACE_S
+        try:
+            return master.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            message = f"the cluster is shut down, and its master has not ended within {timeout_s:g} s; its log is {master.log_path}"
+            raise CommandFailed(ExitCode.UNREACHABLE, message) from None
 
     def stop(self) -> None:
         """Stop the TaskExecutors, then the master, then the broker. Does nothing the second time."""

@@ -26,6 +26,8 @@ COMMANDS: Final = {
     "cluster": "Start, stop and show the daemons that the configuration names.",
     "broker": "Start only the embedded Kafka broker.",
     "master": "Start a master.",
+    "application": "Start a master that runs an author's main.",
+    "standalone-job": "Start a master that runs one job.",
     "taskexecutor": "Start a TaskExecutor.",
     "submit": "Submit a job and wait for its end.",
     "list": "List the jobs.",
@@ -35,6 +37,7 @@ COMMANDS: Final = {
     "cancel": "End a job.",
     "suspend": "Stop a job without ending it.",
     "resume": "Let a suspended job go on.",
+    "shutdown": "End the whole cluster in order.",
     "taskmanager": "List the TaskManagers, read their logs; keep new tasks away from one.",
     "logs": "Show a file that a task wrote.",
     "metrics": "Show where masters and TaskManagers serve their metrics.",
@@ -62,7 +65,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"eventflink.cli.commands.{cmd_name}")
+        module = importlib.import_module(f"eventflink.cli.commands.{cmd_name.replace('-', '_')}")
         return next(value for value in vars(module).values() if isinstance(value, click.Command) and value.name == cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature

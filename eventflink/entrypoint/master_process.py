@@ -19,6 +19,8 @@ from eventflink.blob.server import BlobServer, BlobServerSettings
 from eventflink.blob.storage import open_storage
 from eventflink.blob.store import BlobStore
 from eventflink.blob.tls import tls_files
+from eventflink.entrypoint.application_main import Application
+from eventflink.entrypoint.application_runner import ApplicationRunner
 from eventflink.entrypoint.blob_cleaning import BlobCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.elections import ElectionService, create_election
@@ -47,7 +49,7 @@ from eventflink.master.workers import WorkerSettings
 from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
-from eventflink.model.statuses import JobStoreType
+from eventflink.model.statuses import ApplicationStatus, JobStoreType
 
 _logger = logging.getLogger(__name__)
 
@@ -89,6 +91,7 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         restart_strategy=configuration.default_restart_strategy,
         failover_strategy=configuration.failover_strategy,
         exception_history_size=configuration.exception_history_size,
+        shutdown_timeout_ms=configuration.shutdown_timeout_ms,
         workers=_worker_settings(configuration),
     )
 
@@ -136,14 +139,16 @@ class MasterProcess:
         self._poisoned: dict[tuple[str, int], str] = {}
         self._effects = EffectProducer(bootstrap, configuration.cluster_id)
         self._tail: Tail | None = None
+        self._known_shutdowns: int | None = None
+        """How often the cluster had ended when this process first folded its log."""
 
     @property
     def participant(self) -> Participant | None:
         """The participant of the present term; None between two terms."""
         return None if self._tail is None else self._tail.participant
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Take part in one term after the other until `stop` is set.
+    async def run(self, stop: asyncio.Event) -> ApplicationStatus | None:
+        """Take part in one term after the other until `stop` is set or the cluster ends; return as what it has ended.
 
         Raises:
             MasterFailed: the log or a topic is not usable.
@@ -154,7 +159,8 @@ class MasterProcess:
             while not stop.is_set():
                 started = asyncio.get_running_loop().time()
                 try:
-                    await self._run_term(stop)
+                    if (outcome := await self._run_term(stop)) is not None:
+                        return outcome
                 except (LogUnusable, LogDiverged, TopicReplaced) as error:
                     raise MasterFailed(str(error)) from error
                 except Deposed as error:
@@ -168,18 +174,24 @@ class MasterProcess:
         finally:
             await self._drop_tail()
             await asyncio.to_thread(self._effects.close, EFFECTS_CLOSE_TIMEOUT_S)
+        return None
 
-    async def _run_term(self, stop: asyncio.Event) -> None:
+    async def _run_term(self, stop: asyncio.Event) -> ApplicationStatus | None:
         gc.unfreeze()  # The state of the last term is garbage now.
         gc.collect()
         fold = await asyncio.to_thread(self._rebuild)
         gc.freeze()  # A large state would be walked through by every full collection, and decisions would wait for that.
+        shutdown = fold.master.shutdown
+        if self._known_shutdowns is None:
+            self._known_shutdowns = shutdown.count
+        if shutdown.request is not None and shutdown.count > self._known_shutdowns:
+            return shutdown.request.application_status  # It ended while this master was between two terms.
         tail = self._tail
         if tail is None:
             tail = self._tail = Tail(self._configuration, self._bootstrap, self._registry, self._rebound)
             await tail.start(fold)
         tail.check()
-        await Term(
+        return await Term(
             self._configuration,
             self._bootstrap,
             self._identity,
@@ -192,6 +204,7 @@ class MasterProcess:
             self._observer,
             self._archives,
             self.driver,
+            known_shutdowns=self._known_shutdowns,
         ).run(stop)
 
     def _rebuild(self) -> Fold:
@@ -279,7 +292,13 @@ def _open_archives(configuration: Configuration) -> JobArchives | None:
     return JobArchives(storage, configuration.job_store_cache_size)
 
 
-async def _run(configuration: Configuration, bootstrap: str, rebound: Collection[str], driver: ResourceDriver | None) -> None:
+async def _run(
+    configuration: Configuration,
+    bootstrap: str,
+    rebound: Collection[str],
+    driver: ResourceDriver | None,
+    application: Application | None,
+) -> ApplicationStatus | None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -318,8 +337,11 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
         keeper = asyncio.create_task(SnapshotKeeper(configuration, starter(configuration, bootstrap)).run(process.look))
         cleaner = BlobCleaner(configuration, store, lambda: process.participant)
         tasks = [keeper] if configuration.drills_rehearsal else [keeper, asyncio.create_task(cleaner.run())]
+        if application is not None:
+            runner = ApplicationRunner(application, bootstrap, configuration.cluster_id, lambda: process.participant)
+            tasks.append(asyncio.create_task(runner.run()))
         try:
-            await process.run(stop)
+            return await process.run(stop)
         finally:
             for task in tasks:
                 await _end(task)
@@ -331,9 +353,17 @@ async def _run(configuration: Configuration, bootstrap: str, rebound: Collection
         await server.stop()
 
 
-def run_master(configuration: Configuration, bootstrap: str, rebound: Collection[str] = (), program: Sequence[str] = ()) -> int:
-    """Run a master until SIGTERM or SIGINT; return the exit code.
+def run_master(
+    configuration: Configuration,
+    bootstrap: str,
+    rebound: Collection[str] = (),
+    program: Sequence[str] = (),
+    *,
+    application: Application | None = None,
+) -> int:
+    """Run a master until SIGTERM or SIGINT, or until the cluster ends; return the exit code: 0, or that of how the cluster ended.
 
+    An `application` is run while this master leads, and ends the cluster.
     `rebound` names inbound topics that an operator knows to have been created again: their cursors are bound to what is there now.
     `program` is the command line of an `eventflink` with the same configuration, for the resource driver.
 
@@ -354,8 +384,8 @@ def run_master(configuration: Configuration, bootstrap: str, rebound: Collection
         _logger.warning("NotDurable %s", warning)
     driver = create_driver(configuration, program)
     try:
-        asyncio.run(_run(configuration, bootstrap, rebound, driver))
+        outcome = asyncio.run(_run(configuration, bootstrap, rebound, driver, application))
     finally:
         if driver is not None:
             driver.close()
-    return 0
+    return 0 if outcome is None else outcome.exit_code

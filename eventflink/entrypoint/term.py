@@ -33,7 +33,7 @@ from eventflink.log.producers import EffectProducer, LogAppender
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.inputs import MasterInput
 from eventflink.model.configuration import Configuration
-from eventflink.model.statuses import DrillStepType, Role
+from eventflink.model.statuses import ApplicationStatus, DrillStepType, Role
 
 _logger = logging.getLogger(__name__)
 
@@ -101,8 +101,13 @@ class Term:
         observer: Observer,
         archives: JobArchives | None = None,
         driver: ResourceDriver | None = None,
+        *,
+        known_shutdowns: int = 0,
     ) -> None:
-        """Prepare a term that starts from `fold`; the tail reads already."""
+        """Prepare a term that starts from `fold`; the tail reads already.
+
+        `known_shutdowns` is how often the cluster had ended before this process was started.
+        """
         self._configuration = configuration
         self._tail = tail
         self._election = election
@@ -133,6 +138,7 @@ class Term:
             poisoned=poisoned,
             log=tail.log,
             observer=observer,
+            known_shutdowns=known_shutdowns,
         )
         now = monotonic_ms()
         self.participant.heard_itself_ms = now
@@ -140,9 +146,13 @@ class Term:
         self._role = self.participant.role.role
         self._scheduled = False
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._cluster_ended: asyncio.Future[ApplicationStatus] = asyncio.get_running_loop().create_future()
+        self._is_status_told = False
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Take part until `stop` is set, or until the leadership or the candidacy ends.
+    async def run(self, stop: asyncio.Event) -> ApplicationStatus | None:
+        """Take part until `stop` is set, until the cluster ends, or until the leadership or the candidacy ends.
+
+        Return as what the cluster has ended; None: it has not.
 
         Raises:
             LeadershipEnded, AppendFailed, TailFailed: the term is over; another one may follow.
@@ -160,7 +170,7 @@ class Term:
             if self._supervisor is not None:
                 tasks.append(asyncio.create_task(self._supervisor.run()))
             stopping = asyncio.create_task(stop.wait())
-            waiting: set[asyncio.Future[Any]] = {stopping, self._ended, *tasks}
+            waiting: set[asyncio.Future[Any]] = {stopping, self._ended, self._cluster_ended, *tasks}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             for task in tasks:
@@ -170,6 +180,7 @@ class Term:
                 self._ended.result()
             orderly = True
             await self._leave()
+            return self._cluster_ended.result() if self._cluster_ended.done() else None
         finally:
             tail.participant = None
             self._end_supervision()
@@ -261,7 +272,20 @@ class Term:
         if not self._ended.done():
             self._ended.set_exception(error)
 
+    def _note_shutdown(self) -> None:
+        """Tell once that the status is recorded, and end the term when the cluster has stopped, by the accepted log."""
+        participant, request = self.participant, self.participant.fold.master.shutdown.request
+        if request is None or not participant.is_drained:
+            return
+        if request.recorded_at_ms and participant.leader is not None and not self._is_status_told:
+            self._is_status_told = True
+            _logger.info("ApplicationStatusRecorded status=%s diagnostics=%s", request.application_status, request.diagnostics)
+        if participant.outcome is not None and not self._cluster_ended.done():
+            _logger.info("ClusterStopped status=%s offset=%d", request.application_status, participant.fold.last_offset)
+            self._cluster_ended.set_result(participant.outcome)
+
     def _note_role(self) -> None:
+        self._note_shutdown()
         role, acceptance = self.participant.role.role, self.participant.fold.acceptance
         if role is self._role:
             return

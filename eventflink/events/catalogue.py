@@ -58,6 +58,10 @@ COMPONENTS: Final = {
         "SnapshotTaken",
         "SnapshotConfirmed",
         "DrillStepOrdered",
+        "ClusterShutdownRequested",
+        "ApplicationStatusRecorded",
+        "ClusterStopped",
+        "ClusterStarted",
     ),
     "Dispatcher": (
         "JobSubmitted",

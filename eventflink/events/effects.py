@@ -95,6 +95,13 @@ class TaskManagerFileUploadOrder:
 
 
 @dataclass(slots=True)
+class StopTaskManager:
+    """End all tasks, say goodbye, and end the process."""
+
+    reason: str
+
+
+@dataclass(slots=True)
 class LeaderBeat:
     """The leader is alive; from its decide loop (L1)."""
 
@@ -149,6 +156,7 @@ DeploymentPayload = (
     | TaskCancellation
     | FileUploadOrder
     | TaskManagerFileUploadOrder
+    | StopTaskManager
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from eventflink.model.attempts import AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile, TaskManagerFile
+from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, TaskFile, TaskManagerFile
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,6 +152,19 @@ class RequestTaskManagerFileUpload:
     leader_id: str = ""
 
 
+@dataclass(slots=True, kw_only=True)
+class ShutDownCluster:
+    """End the whole cluster in order."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    application_status: ApplicationStatus
+    diagnostics: str = ""
+    cancel_jobs: bool = False
+    leader_id: str = ""
+
+
 @dataclass(slots=True)
 class TaskManagerRegistration:
     """A TaskExecutor offers itself."""
@@ -274,6 +287,7 @@ Command = (
     | SuspendJob
     | ResumeJob
     | RequestTaskManagerFileUpload
+    | ShutDownCluster
 )
 TaskManagerReport = (
     TaskManagerRegistration

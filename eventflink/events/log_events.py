@@ -10,6 +10,7 @@ from eventflink.model.attempts import AttemptStatus, FailureCause, OutputLocatio
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import (
+    ApplicationStatus,
     DrillStepType,
     ExecutionState,
     FailoverStrategy,
@@ -607,6 +608,39 @@ class TaskManagerFileUploadRequested:
     name: str = ""
 
 
+@dataclass(slots=True)
+class ClusterShutdownRequested:
+    """The cluster is to end: it takes no new jobs, and those that it has are suspended or cancelled."""
+
+    application_status: ApplicationStatus
+    diagnostics: str
+    cancel_jobs: bool
+    actor: str
+
+
+@dataclass(slots=True)
+class ApplicationStatusRecorded:
+    """No job runs any more: this is how it came out. The TaskManagers are stopped."""
+
+    application_status: ApplicationStatus
+    diagnostics: str
+
+
+@dataclass(slots=True)
+class ClusterStopped:
+    """No TaskManager is there any more: every master that reads this ends, with the exit code of the status."""
+
+    application_status: ApplicationStatus
+
+
+@dataclass(slots=True)
+class ClusterStarted:
+    """A master was started on the log of a cluster that had ended: it begins anew, and what was suspended for its end goes on."""
+
+    after_status: ApplicationStatus
+    jobs: int
+
+
 LogEvent = (
     LeadershipGranted
     | InputsBound
@@ -669,4 +703,8 @@ LogEvent = (
     | SlotShared
     | SlotShareReturned
     | TaskManagerFileUploadRequested
+    | ClusterShutdownRequested
+    | ApplicationStatusRecorded
+    | ClusterStopped
+    | ClusterStarted
 )

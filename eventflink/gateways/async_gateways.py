@@ -17,6 +17,7 @@ from eventflink.gateways.dispatcher_gateway import (
     cancellation,
     new_job_id,
     resumption,
+    shutdown,
     suspension,
     upload_request,
 )
@@ -34,7 +35,7 @@ from eventflink.gateways.results import (
 )
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.statuses import JobStatus, TaskFile, TaskManagerFile
+from eventflink.model.statuses import ApplicationStatus, JobStatus, TaskFile, TaskManagerFile
 
 
 class AsyncDispatcherGateway(AsyncGateway):
@@ -82,6 +83,22 @@ class AsyncDispatcherGateway(AsyncGateway):
     async def resume_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Accepted:
         """Do as `DispatcherGateway.resume_job`."""
         return await self._run(self._calls.ask(resumption(job_id, actor, request_id, fencing_token)))
+
+    async def shut_down_cluster(
+        self,
+        application_status: ApplicationStatus = ApplicationStatus.SUCCEEDED,
+        diagnostics: str = "",
+        *,
+        cancel_jobs: bool = False,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
+    ) -> Accepted:
+        """Do as `DispatcherGateway.shut_down_cluster`."""
+        command = shutdown(
+            application_status, diagnostics, cancel_jobs=cancel_jobs, actor=actor, request_id=request_id, fencing_token=fencing_token
+        )
+        return await self._run(self._calls.ask(command))
 
     async def request_file_upload(
         self, attempt: AttemptId, file: TaskFile, *, actor: str = "", request_id: str = "", fencing_token: str = ""

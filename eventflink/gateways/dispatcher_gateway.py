@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Final, NoReturn
 
 from eventflink.events.effects import LeaderBeat
-from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, ResumeJob, SuspendJob
+from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, ResumeJob, ShutDownCluster, SuspendJob
 from eventflink.gateways.blocking import DEFAULT_REQUEST_TIMEOUT_S, BlockingConnection, BlockingGateway
 from eventflink.gateways.calls import DEFAULT_JOBS
 from eventflink.gateways.job_master_gateway import JobMasterGateway
@@ -19,7 +19,7 @@ from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.results import ClusterOverview, ExecutionGraphInfo, JobResult, MultipleJobsDetails
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.statuses import JobStatus, TaskFile
+from eventflink.model.statuses import ApplicationStatus, JobStatus, TaskFile
 
 DEFAULT_RESULT_TIMEOUT_S: Final = 600.0
 
@@ -42,6 +42,20 @@ def suspension(job_id: str, reason: str, actor: str, request_id: str, fencing_to
 def resumption(job_id: str, actor: str, request_id: str, fencing_token: str) -> ResumeJob:
     """Return the command that lets a suspended job go on."""
     return ResumeJob(job_id=job_id, request_id=request_id, actor=actor, leader_id=fencing_token)
+
+
+def shutdown(
+    application_status: ApplicationStatus, diagnostics: str, *, cancel_jobs: bool, actor: str, request_id: str, fencing_token: str
+) -> ShutDownCluster:
+    """Return the command that ends the whole cluster."""
+    return ShutDownCluster(
+        application_status=application_status,
+        diagnostics=diagnostics,
+        cancel_jobs=cancel_jobs,
+        request_id=request_id,
+        actor=actor,
+        leader_id=fencing_token,
+    )
 
 
 def upload_request(attempt: AttemptId, file: TaskFile, actor: str, request_id: str, fencing_token: str) -> RequestFileUpload:
@@ -109,6 +123,26 @@ class DispatcherGateway(BlockingGateway):
     def resume_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Accepted:
         """Let a suspended job go on with what had not finished, under a new JobMaster; raises as `suspend_job` does."""
         return self._run(self._calls.ask(resumption(job_id, actor, request_id, fencing_token)))
+
+    def shut_down_cluster(
+        self,
+        application_status: ApplicationStatus = ApplicationStatus.SUCCEEDED,
+        diagnostics: str = "",
+        *,
+        cancel_jobs: bool = False,
+        actor: str = "",
+        request_id: str = "",
+        fencing_token: str = "",
+    ) -> Accepted:
+        """End the whole cluster in order and wait until that is in the log; the end itself comes later (`ClusterStopped` in the log).
+
+        Jobs are suspended, and go on when masters are started again; with `cancel_jobs` they are cancelled. `ClusterShuttingDown`: the
+        cluster is to end in another way already.
+        """
+        command = shutdown(
+            application_status, diagnostics, cancel_jobs=cancel_jobs, actor=actor, request_id=request_id, fencing_token=fencing_token
+        )
+        return self._run(self._calls.ask(command))
 
     def request_file_upload(
         self, attempt: AttemptId, file: TaskFile, *, actor: str = "", request_id: str = "", fencing_token: str = ""

@@ -59,6 +59,10 @@ class JobEnding(RequestRefused):
     """The job fails or is being cancelled: it can neither be suspended nor go on."""
 
 
+class ClusterShuttingDown(RequestRefused):
+    """The cluster is shut down, and runs no more jobs; or it is to end in another way than was asked."""
+
+
 class DuplicateJobSubmission(RequestRefused):
     """The job id is taken: by another graph, or by a job that has ended."""
 
@@ -98,6 +102,7 @@ _REFUSALS: Final[dict[str, type[RequestRefused]]] = {
         UnknownTaskManager,
         JobTerminated,
         JobEnding,
+        ClusterShuttingDown,
         DuplicateJobSubmission,
         FencingTokenMismatch,
         FileNotAvailable,

@@ -21,6 +21,7 @@ from eventflink.events.inputs import (
     RequestFileUpload,
     RequestTaskManagerFileUpload,
     ResumeJob,
+    ShutDownCluster,
     SuspendJob,
     UnblockTaskManager,
 )
@@ -28,11 +29,20 @@ from eventflink.events.log_events import RequestAccepted
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
 from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
+from eventflink.master.fencing import subject_of
 from eventflink.master.requests import NO_REPLY
 
-Command = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager | SuspendJob | ResumeJob | RequestTaskManagerFileUpload
+Command = (
+    CancelJob
+    | RequestFileUpload
+    | BlockTaskManager
+    | UnblockTaskManager
+    | SuspendJob
+    | ResumeJob
+    | RequestTaskManagerFileUpload
+    | ShutDownCluster
+)
 Request = JobSubmission | Command
-OfTaskManager = BlockTaskManager | UnblockTaskManager | RequestTaskManagerFileUpload
 
 REPEAT_AFTER_S: Final = 5.0
 """A request without an answer is sent again after this long, under the same request id; then after twice as long, and so on."""
@@ -134,7 +144,7 @@ class RequestChannel:
         value = codec.encode(request, sent_at_ms=time.time_ns() // 1_000_000)
         if len(value) > MAX_INBOUND_BYTES:
             raise RequestRefused("RequestTooLarge", f"the request has {len(value)} bytes, and masters take at most {MAX_INBOUND_BYTES}")
-        subject = request.task_manager_id if isinstance(request, OfTaskManager) else request.job_id
+        subject = request.job_id if isinstance(request, JobSubmission) else subject_of(request)
         return EncodedRequest(request.request_id, topic_name(self.cluster_id, topic), subject.encode(), value)
 
     def send(self, request: EncodedRequest) -> None:

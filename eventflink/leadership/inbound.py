@@ -25,16 +25,18 @@ from eventflink.events.inputs import (
     RequestFileUpload,
     RequestTaskManagerFileUpload,
     ResumeJob,
+    ShutDownCluster,
     SuspendJob,
     UnblockTaskManager,
 )
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbox import InboundRecord
+from eventflink.master.cluster_shutdown import SUBJECT
 from eventflink.master.inputs import InputTooOld, MasterInput, PoisonedInput, UnreadableInput
 from eventflink.master.requests import NO_REPLY
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph_document import InvalidJobGraph, describe_errors, is_valid_job_id, parse_job_graph, to_document
-from eventflink.model.statuses import DrillStepType, TaskFile, TaskManagerFile
+from eventflink.model.statuses import ApplicationStatus, DrillStepType, TaskFile, TaskManagerFile
 
 CONFLUENT_MAGIC: Final = 0
 CONFLUENT_HEADER_LENGTH: Final = 5
@@ -143,6 +145,16 @@ class RequestTaskManagerFileUploadDocument(RequestDocument):
     task_manager_id: str
     file: Literal["LOG", "STDOUT", "NAMED", "LOG_LIST", "THREAD_DUMP"] = "LOG"
     name: str = ""
+    leader_id: str = ""
+
+
+class ShutDownClusterDocument(RequestDocument):
+    """A JSON record of `commands` that ends the whole cluster."""
+
+    type: Literal["ShutDownCluster"]
+    application_status: Literal["SUCCEEDED", "FAILED", "CANCELED", "UNKNOWN"] = "SUCCEEDED"
+    diagnostics: str = ""
+    cancel_jobs: bool = False
     leader_id: str = ""
 
 
@@ -348,6 +360,7 @@ def _command_from_json(value: bytes) -> Command:
         "SuspendJob": SuspendJobDocument,
         "ResumeJob": ResumeJobDocument,
         "RequestTaskManagerFileUpload": RequestTaskManagerFileUploadDocument,
+        "ShutDownCluster": ShutDownClusterDocument,
     }
     kind = document.get("type")
     model = kinds.get(kind) if isinstance(kind, str) else None
@@ -364,6 +377,8 @@ def _command_from_json(value: bytes) -> Command:
         return RequestFileUpload(**{**fields, "file": TaskFile(fields["file"])})
     if isinstance(command, RequestTaskManagerFileUploadDocument):
         return RequestTaskManagerFileUpload(**{**fields, "file": TaskManagerFile(fields["file"])})
+    if isinstance(command, ShutDownClusterDocument):
+        return ShutDownCluster(**{**fields, "application_status": ApplicationStatus(fields["application_status"])})
     return _COMMANDS[type(command)](**fields)
 
 
@@ -386,6 +401,8 @@ def _subject_of(payload: JobSubmission | Command) -> str:
         return payload.drill_id
     if isinstance(payload, BlockTaskManager | UnblockTaskManager | RequestTaskManagerFileUpload):
         return payload.task_manager_id
+    if isinstance(payload, ShutDownCluster):
+        return SUBJECT
     return payload.snapshot_id if isinstance(payload, ReportSnapshot | ConfirmSnapshot) else payload.job_id
 
 

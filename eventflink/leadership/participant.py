@@ -28,9 +28,9 @@ from eventflink.leadership.repetition import Repetition
 from eventflink.leadership.role import MasterRole, RoleSettings
 from eventflink.leadership.wires import Wires
 from eventflink.master.effects import unacknowledged
-from eventflink.master.inputs import ArchiveFailed, BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel
+from eventflink.master.inputs import ArchiveFailed, BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel, StartCluster
 from eventflink.model.features import FEATURE_LEVEL
-from eventflink.model.statuses import Role
+from eventflink.model.statuses import ApplicationStatus, Role
 
 RECORDS_PER_TURN: Final = 512
 DECISIONS_PER_TURN: Final = 256
@@ -105,6 +105,8 @@ class Participant:
     presence_sequence: int = 0
     is_draining: bool = False
     """Nothing more is decided: the master is about to leave in order."""
+    known_shutdowns: int = 0
+    """How often the cluster had ended before this process was started: those ends are not this master's."""
     heard_itself_ms: int = 0
     """When a presence of this master was last read: whoever no longer hears itself hears nobody."""
     _releaser: Releaser = field(init=False)
@@ -251,7 +253,7 @@ class Participant:
 
     def _decide(self, monotonic: Callable[[], int], wall_ms: int) -> bool:
         leader, clock = self.leader, self.role.clock
-        if leader is None or clock is None or self.is_draining:
+        if leader is None or clock is None or self.is_draining or self._has_read_end:
             return False
         now_ms = started_ms = monotonic()
         log_now_ms = clock.read(now_ms, wall_ms)
@@ -286,6 +288,8 @@ class Participant:
                 leader.timers.append(BindInputs(topic, found.topic_id, found.low_offset))
             elif found.low_offset > cursor.next_offset:
                 leader.timers.append(LoseInputs(topic, found.low_offset))
+        if master.shutdown.is_over:
+            leader.timers.append(StartCluster())
         if not master.requests.cursors:  # A cluster that nobody has led before: there is no older master to wait for.
             leader.timers.append(RaiseFeatureLevel(self.settings.feature_level))
         self._liveness.promoted(now_ms)
@@ -309,6 +313,17 @@ class Participant:
         acceptance, effects = self.fold.acceptance, list(unacknowledged(self.fold.master))
         sequence = leader.unconfirmed[-1].sequence if leader.unconfirmed else acceptance.sequence
         self._repetition.add(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects, None))
+
+    @property
+    def _has_read_end(self) -> bool:
+        """Whether the cluster has ended since this process was started; a leader may not have read that back yet."""
+        return self.fold.master.shutdown.count > self.known_shutdowns
+
+    @property
+    def outcome(self) -> ApplicationStatus | None:
+        """As what the cluster has ended, by the log; None: it has not. The master has to end."""
+        request = self.fold.master.shutdown.request
+        return request.application_status if request is not None and self._has_read_end and self.is_drained else None
 
     @property
     def is_drained(self) -> bool:
@@ -347,6 +362,8 @@ class Participant:
             raise LeadershipEnded("the election service took the leadership back")
         if now_ms >= self._next_presence_ms:
             self._say_present(now_ms)
+        if self._has_read_end:
+            return
         if self.role.role is Role.STANDBY and not self.log:
             self._stand_by(now_ms, wall_ms)
         elif self.leader is not None:

@@ -13,6 +13,7 @@ from eventflink.leadership.exceptions_view import exceptions_view
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.plain import View, iso_time
 from eventflink.leadership.slot_requirements import slot_requirements_view
+from eventflink.master.cluster_shutdown import ClusterShutdown
 from eventflink.master.execution_graph import ExecutionVertex, Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.slot_manager import SlotManager
@@ -173,6 +174,21 @@ def _workers_view(workers: Workers) -> View:
     }
 
 
+def _shutdown_view(shutdown: ClusterShutdown) -> View | None:
+    request = shutdown.request
+    if request is None:
+        return None
+    return {
+        "application_status": request.application_status,
+        "diagnostics": request.diagnostics,
+        "cancel_jobs": request.cancel_jobs,
+        "actor": request.actor,
+        "requested_at": iso_time(request.requested_at_ms),
+        "status_recorded_at": iso_time(request.recorded_at_ms),
+        "is_over": shutdown.is_over,
+    }
+
+
 def cluster_view(fold: Fold) -> View:
     """Return the cluster as `status` shows it."""
     master = fold.master
@@ -186,6 +202,7 @@ def cluster_view(fold: Fold) -> View:
         "slots_pending": master.slot_manager.get_number_pending_task_manager_slots(),
         "slot_requests": master.slot_manager.get_number_pending_slot_requests(),
         "workers": _workers_view(master.workers),
+        "shutdown": _shutdown_view(master.shutdown),
         "blocked": [
             {
                 "task_manager_id": task_manager_id,

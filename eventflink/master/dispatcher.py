@@ -164,10 +164,11 @@ class Dispatcher:
         accepted = RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=job.job_id)
         return [accepted] if job.status is JobStatus.CANCELED else [accepted, *job.decide_cancellation(command.actor)]
 
-    def decide_suspension(self, command: SuspendJob, feature_level: int) -> list[LogEvent]:
+    def decide_suspension(self, command: SuspendJob, feature_level: int, *, resumes_with_cluster: bool) -> list[LogEvent]:
         """Begin to suspend a job."""
-        job_id = command.job_id
-        return decide_suspension(self.jobs.get(job_id), command, feature_level, self._unknown_job(command, job_id))
+        unknown = self._unknown_job(command, command.job_id)
+        job = self.jobs.get(command.job_id)
+        return decide_suspension(job, command, feature_level, unknown, resumes_with_cluster=resumes_with_cluster)
 
     def decide_resumption(self, command: ResumeJob, feature_level: int) -> list[LogEvent]:
         """Let a suspended job go on."""

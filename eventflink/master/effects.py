@@ -14,12 +14,14 @@ from eventflink.events.effects import (
     InstanceForgotten,
     LeaderChanged,
     RegistrationAccepted,
+    StopTaskManager,
     TaskCancellation,
     TaskDeployment,
     TaskInput,
     TaskManagerFileUploadOrder,
 )
 from eventflink.events.log_events import (
+    ApplicationStatusRecorded,
     DrillStepOrdered,
     FileUploadRequested,
     JobArchiveRequested,
@@ -40,6 +42,7 @@ from eventflink.events.log_events import (
     WorkerRequested,
     WorkerRequestFailed,
 )
+from eventflink.master.cluster_shutdown import REASON
 from eventflink.master.requests import NO_REPLY
 from eventflink.model.attempts import AttemptId
 from eventflink.model.resources import ResourceProfile
@@ -182,8 +185,19 @@ def _task_manager_registered(master: "Master", event: TaskManagerRegistered) -> 
     yield Deployment(event.task_manager_id, event.instance_id, RegistrationAccepted(master.blob_address))
 
 
-def _instance_forgotten(_master: "Master", event: TaskManagerLost | TaskManagerRegistrationRefused) -> Iterator[Effect]:
-    yield Deployment(event.task_manager_id, event.instance_id, InstanceForgotten(event.reason))
+def _instance_forgotten(master: "Master", event: TaskManagerLost | TaskManagerRegistrationRefused) -> Iterator[Effect]:
+    stops = master.shutdown.is_under_way  # Then it is not to come back as a new instance.
+    yield Deployment(event.task_manager_id, event.instance_id, StopTaskManager(event.reason) if stops else InstanceForgotten(event.reason))
+
+
+def _application_status_recorded(master: "Master", _event: ApplicationStatusRecorded) -> Iterator[Effect]:
+    yield from _stops(master)
+
+
+def _stops(master: "Master") -> Iterator[Deployment]:
+    """Yield the word to every TaskManager that the cluster is shut down."""
+    for task_manager_id, task_manager in master.resource_manager.task_managers.items():
+        yield Deployment(task_manager_id, task_manager.instance_id, StopTaskManager(REASON))
 
 
 def _report_reconciled(_master: "Master", event: TaskManagerReportReconciled) -> Iterator[Effect]:
@@ -284,6 +298,7 @@ _EFFECTS: dict[type[Any], Callable[["Master", Any], Iterator[Effect]]] = {
     DrillStepOrdered: _drill_step_ordered,
     WorkerRequested: _worker_requested,
     WorkerRequestFailed: _worker_request_failed,
+    ApplicationStatusRecorded: _application_status_recorded,
 }
 
 
@@ -332,6 +347,8 @@ def unacknowledged(master: "Master") -> Iterator[Effect]:
             yield ArchiveJob(job_id)
     if master.worker_settings is not None:
         yield workers_wanted(master)
+    if master.shutdown.stops_task_managers:
+        yield from _stops(master)
 
 
 def _uploads_under_way(master: "Master") -> Iterator[Effect]:

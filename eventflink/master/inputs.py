@@ -192,6 +192,16 @@ class WorkerTerminated:
     reason: str
 
 
+@dataclass(slots=True)
+class ContinueShutdown:
+    """The cluster ends, or begins anew after an end, and a step of that may be due."""
+
+
+@dataclass(slots=True)
+class StartCluster:
+    """A master leads the log of a cluster that had ended before the master was started."""
+
+
 InternalInput = (
     UnreadableInput
     | InputTooOld
@@ -217,6 +227,8 @@ InternalInput = (
     | FailWorkerRequests
     | ReleaseTaskManagers
     | WorkerTerminated
+    | ContinueShutdown
+    | StartCluster
 )
 
 MasterInput = InternalInput | JobSubmission | Command | TaskManagerReport

@@ -27,6 +27,7 @@ from eventflink.events.inputs import (
     RequestFileUpload,
     RequestTaskManagerFileUpload,
     ResumeJob,
+    ShutDownCluster,
     SlotOffer,
     SlotOfferRefusal,
     SlotReport,
@@ -40,12 +41,13 @@ from eventflink.events.log_events import LogEvent
 from eventflink.master import inputs as i
 from eventflink.master.blocklist import Blocklist
 from eventflink.master.canonical import digest_of, require
+from eventflink.master.cluster_shutdown import REASON, ClusterShutdown, decide_next_step
 from eventflink.master.dispatcher import Dispatcher, JobDefaults
 from eventflink.master.effects import ArchiveJob, CleanUp, clean_up
 from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.failover import decide_failure, decide_refusal, decide_restarts, is_restart_due
-from eventflink.master.fencing import FencedCommand, mismatch_of
+from eventflink.master.fencing import FencedCommand, mismatch_of, subject_of
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import MasterInput
 from eventflink.master.job_master import JobMaster
@@ -70,6 +72,7 @@ from eventflink.model.statuses import (
     FailoverStrategy,
     FollowUpType,
     IllegalTransition,
+    JobStatus,
     RestartStrategyType,
     SlotState,
 )
@@ -98,6 +101,8 @@ class MasterSettings:
     exception_history_size: int = DEFAULT_HISTORY_SIZE
     workers: WorkerSettings | None = None
     """None: no resource driver starts TaskManagers."""
+    shutdown_timeout_ms: int = 30_000
+    """For so long TaskManagers may end their tasks, and then themselves, when the cluster is shut down."""
 
     @property
     def job_store(self) -> JobStoreRules:
@@ -120,6 +125,7 @@ class Master:
         "requests",
         "resource_manager",
         "settings",
+        "shutdown",
         "slot_manager",
         "task_manager_files",
         "upkeep",
@@ -141,6 +147,7 @@ class Master:
         self.blocklist = Blocklist()
         self.workers = Workers()
         self.slot_manager = SlotManager(self.follow_ups, workers=self.workers)
+        self.shutdown = ClusterShutdown()
         self.blob_address = ""
         self._decide = self._decide_table()
         self._apply = self._apply_table()
@@ -162,6 +169,7 @@ class Master:
             CancelJob: self._decide_cancel_job,
             SuspendJob: self._decide_suspend_job,
             ResumeJob: self._decide_resume_job,
+            ShutDownCluster: self._decide_shut_down_cluster,
             RequestFileUpload: self._decide_request_file_upload,
             ReportSnapshot: lambda v, _: self._repeated(v) or self.upkeep.decide_snapshot(v),
             ConfirmSnapshot: lambda v, _: self._repeated(v) or self.upkeep.decide_confirmation(v),
@@ -205,6 +213,8 @@ class Master:
                 self.slot_manager, resource_manager, self.worker_settings, now_ms
             ),
             i.WorkerTerminated: lambda v, now_ms: workers.decide_terminated(v, self.worker_settings, now_ms),
+            i.ContinueShutdown: lambda _v, now_ms: decide_next_step(self, now_ms),
+            i.StartCluster: lambda _v, _: self.shutdown.decide_start(),
         }
 
     def _repeated(self, request: JobSubmission | Command) -> list[LogEvent] | None:
@@ -215,7 +225,8 @@ class Master:
         defaults = JobDefaults(
             settings.restart_strategy, settings.failover_strategy, settings.exception_history_size, self.upkeep.feature_level
         )
-        return self._repeated(submission) or self._too_early(submission) or self.dispatcher.decide_submission(submission, defaults)
+        refused = self._repeated(submission) or self.shutdown.refuse(submission) or self._too_early(submission)
+        return refused or self.dispatcher.decide_submission(submission, defaults)
 
     def _too_early(self, submission: JobSubmission) -> list[LogEvent] | None:
         """Refuse a graph that says what a master of an older version could not read in the log."""
@@ -241,6 +252,8 @@ class Master:
 
     def _decide_registration(self, registration: TaskManagerRegistration, _now: int) -> list[LogEvent]:
         ids = (registration.task_manager_id, registration.instance_id)
+        if self.shutdown.is_under_way:
+            return [e.TaskManagerRegistrationRefused(*ids, REASON)]
         if (given_up := self.workers.given_up.get(registration.task_manager_id)) is not None:
             return [e.TaskManagerRegistrationRefused(*ids, f"this worker was given up: {given_up}")]
         return self.resource_manager.decide_registration(registration, self.upkeep.feature_level)
@@ -276,11 +289,18 @@ class Master:
 
     def _decide_suspend_job(self, command: SuspendJob, _now: int) -> list[LogEvent]:
         level = self.upkeep.feature_level
-        return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_suspension(command, level)
+        with_cluster = command.job_id in self.shutdown.suspended
+        refused = self._repeated(command) or self._fenced(command)
+        return refused or self.dispatcher.decide_suspension(command, level, resumes_with_cluster=with_cluster)
 
     def _decide_resume_job(self, command: ResumeJob, _now: int) -> list[LogEvent]:
         level = self.upkeep.feature_level
-        return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_resumption(command, level)
+        refused = self._repeated(command) or self._fenced(command) or self.shutdown.refuse(command)
+        return refused or self.dispatcher.decide_resumption(command, level)
+
+    def _decide_shut_down_cluster(self, command: ShutDownCluster, _now: int) -> list[LogEvent]:
+        level = self.upkeep.feature_level
+        return self._repeated(command) or self._fenced(command) or self.shutdown.decide_shutdown(command, level)
 
     def _decide_request_file_upload(self, command: RequestFileUpload, _now: int) -> list[LogEvent]:
         refused = self._repeated(command) or self._fenced(command)
@@ -292,12 +312,10 @@ class Master:
 
         One that repeats an answered request is answered as that was, and so comes before this.
         """
-        of_task_manager = BlockTaskManager | UnblockTaskManager | RequestTaskManagerFileUpload
-        subject = command.task_manager_id if isinstance(command, of_task_manager) else command.job_id
         job = self.dispatcher.jobs.get(command.job_id) if isinstance(command, CancelJob | SuspendJob) else None
         if not (mismatch := mismatch_of(command, self.leader_id, job)):
             return []
-        return [self._refuse(command.request_id, command.reply_partition, subject, "FencingTokenMismatch", mismatch)]
+        return [self._refuse(command.request_id, command.reply_partition, subject_of(command), "FencingTokenMismatch", mismatch)]
 
     def _holder_of(self, command: RequestFileUpload) -> tuple[str, str] | None:
         """Return (TaskManager, instance) that runs the attempt, or ran it last."""
@@ -472,6 +490,8 @@ class Master:
         if is_started_up and next(self.slot_manager.unfulfillable_requests(self.may_come), None) is not None:
             yield i.FailUnfulfillableRequests()
         yield from self.workers.due(self.slot_manager, self.worker_settings, now_ms)
+        if self.shutdown.has_more_to_do:
+            yield i.ContinueShutdown()
         if self.blocklist.has_expired(now_ms):
             yield i.UnblockTaskManagers()
         if self.task_manager_files.has_overdue(now_ms):
@@ -525,10 +545,14 @@ class Master:
             e.FollowUpDecided: self._apply_follow_up_decided,
             e.JobSubmitted: dispatcher.apply_job_submitted,
             e.JobMasterStarted: lambda event, at: dispatcher.job(event.job_id).apply_job_master_started(event, at),
-            e.JobCancellationRequested: dispatcher.apply_job_cancellation_requested,
+            e.JobCancellationRequested: self._apply_job_cancellation_requested,
             e.JobStatusChanged: dispatcher.apply_job_status_changed,
-            e.JobSuspensionRequested: lambda event, at: dispatcher.job(event.job_id).apply_job_suspension_requested(event, at),
-            e.JobResumptionRequested: lambda event, at: dispatcher.job(event.job_id).apply_job_resumption_requested(event, at),
+            e.JobSuspensionRequested: self._apply_job_suspension_requested,
+            e.JobResumptionRequested: self._apply_job_resumption_requested,
+            e.ClusterShutdownRequested: self.shutdown.apply_cluster_shutdown_requested,
+            e.ApplicationStatusRecorded: self.shutdown.apply_application_status_recorded,
+            e.ClusterStopped: self.shutdown.apply_cluster_stopped,
+            e.ClusterStarted: self.shutdown.apply_cluster_started,
             e.JobMasterStopped: lambda event, at: dispatcher.job(event.job_id).apply_job_master_stopped(event, at),
             e.JobResultStored: dispatcher.apply_job_result_stored,
             e.JobCleanedUp: dispatcher.apply_job_cleaned_up,
@@ -585,6 +609,19 @@ class Master:
         self.upkeep.apply_feature_level_raised(event, at_ms)
         if event.from_level < SCHEDULING_LEVEL <= event.to_level:
             self.slot_manager.begin_turns()
+
+    def _apply_job_suspension_requested(self, event: e.JobSuspensionRequested, at_ms: int) -> None:
+        self.shutdown.check_suspension(event)
+        self.dispatcher.job(event.job_id).apply_job_suspension_requested(event, at_ms)
+        self.shutdown.note_suspension(event)
+
+    def _apply_job_resumption_requested(self, event: e.JobResumptionRequested, at_ms: int) -> None:
+        self.dispatcher.job(event.job_id).apply_job_resumption_requested(event, at_ms)
+        self.shutdown.suspended.pop(event.job_id, None)
+
+    def _apply_job_cancellation_requested(self, event: e.JobCancellationRequested, at_ms: int) -> None:
+        self.dispatcher.apply_job_cancellation_requested(event, at_ms)
+        self.shutdown.suspended.pop(event.job_id, None)
 
     def _apply_task_manager_blocked(self, event: e.TaskManagerBlocked, at_ms: int) -> None:
         self.blocklist.apply_task_manager_blocked(event, at_ms)
@@ -683,6 +720,7 @@ class Master:
                 self.blocklist,
                 self.workers,
                 self.task_manager_files,
+                self.shutdown,
             )
         )
 
@@ -700,6 +738,10 @@ class Master:
         self.workers.validate(self.resource_manager.task_managers)
         self.dispatcher.validate()
         self.job_store.validate(self.dispatcher.ended)
+        self.shutdown.validate()
+        for job_id in self.shutdown.suspended:
+            status = self.dispatcher.jobs[job_id].status
+            require(status is JobStatus.SUSPENDED, f"{job_id} is {status}, and waits for the cluster to begin anew")
         registered = {t: m.instance_id for t, m in self.resource_manager.task_managers.items()}
         self.task_manager_files.validate(registered, dict(self.dispatcher.uploads))
         with_slots = {t: s.instance_id for t, s in self.slot_manager.task_managers.items()}

@@ -80,8 +80,13 @@ def to_resume(graph: "ExecutionGraph") -> "list[Subtask]":
 # -- decide -------------------------------------------------------------------------------------------------------------
 
 
-def decide_suspension(job: "JobMaster | None", command: SuspendJob, feature_level: int, unknown: RequestRejected) -> list[LogEvent]:
-    """Begin to suspend a job; one that is suspended is as it is wanted. `unknown` refuses a job that is not there."""
+def decide_suspension(
+    job: "JobMaster | None", command: SuspendJob, feature_level: int, unknown: RequestRejected, *, resumes_with_cluster: bool
+) -> list[LogEvent]:
+    """Begin to suspend a job; one that is suspended is as it is wanted. `unknown` refuses a job that is not there.
+
+    One that `resumes_with_cluster` is suspended already, but would go on by itself when the cluster begins anew.
+    """
     if feature_level < ELASTIC_LEVEL:
         return [_too_early(command, feature_level)]
     if len(command.reason) > MAX_REASON_LENGTH:
@@ -92,6 +97,8 @@ def decide_suspension(job: "JobMaster | None", command: SuspendJob, feature_leve
     if refusal := _refuse_ending(job, command):
         return [refusal]
     reason = command.reason or f"suspended by {command.actor or 'a command'}"
+    if resumes_with_cluster:
+        return [_accepted(command), JobSuspensionRequested(job.job_id, command.actor, reason, resumes_with_cluster=False)]
     return [_accepted(command), *suspend(job, command.actor, reason, resumes_with_cluster=False)]
 
 

@@ -278,6 +278,12 @@ class Configuration(BaseModel):
         alias="cluster.evenly-spread-out-slots",
         description="Whether a task goes to the TaskManager with the most free slots, or with the fewest (of the smallest that fits).",
     )
+    shutdown_timeout_ms: int = Field(
+        30_000,
+        alias="cluster.services.shutdown-timeout",
+        ge=1_000,
+        description="When the cluster is shut down, TaskManagers may take so long to end their tasks, and again to end themselves.",
+    )
     fail_unfulfillable_requests: bool = Field(
         True,  # noqa: FBT003 - a default, not an argument
         alias="resourcemanager.standalone.fail-unfulfillable-requests",

@@ -67,6 +67,28 @@ class Role(UpperStrEnum):
     DEPOSED = auto()
 
 
+class ApplicationStatus(UpperStrEnum):
+    """How what a cluster was started for came out."""
+
+    SUCCEEDED = auto()
+    FAILED = auto()
+    CANCELED = auto()
+    UNKNOWN = auto()
+
+    @property
+    def exit_code(self) -> int:
+        """Flink's exit code, 0, 1443 or 1445, in the eight bits that a process has for it: 0, 163 or 165."""
+        return _EXIT_CODES[self] & 0xFF
+
+
+_EXIT_CODES = {
+    ApplicationStatus.SUCCEEDED: 0,
+    ApplicationStatus.FAILED: 1443,
+    ApplicationStatus.CANCELED: 0,
+    ApplicationStatus.UNKNOWN: 1445,
+}
+
+
 class TaskType(UpperStrEnum):
     """What a vertex runs."""
 

@@ -10,6 +10,7 @@ from eventflink.events.effects import (
     InstanceForgotten,
     LeaderChanged,
     RegistrationAccepted,
+    StopTaskManager,
     TaskCancellation,
     TaskDeployment,
     TaskManagerFileUploadOrder,
@@ -100,6 +101,8 @@ class EffectsCheck:
                 return payload.request_id in ledger.uploads
             case RegistrationAccepted() | LeaderChanged():
                 return receiver in ledger.registered
+            case StopTaskManager():
+                return ledger.stops > 0
 
     def _check_reply(
         self, who: str, payload: RequestAccepted | RequestRejected, epoch: int, sequence: int, leader_id: str, offset: int

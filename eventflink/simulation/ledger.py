@@ -77,6 +77,8 @@ class Ledger:
     workers: set[str] = field(default_factory=set)
     """Every worker that the resource driver was asked for."""
     workers_gone: set[str] = field(default_factory=set)
+    stops: int = 0
+    """How often TaskManagers were to stop because the cluster was shut down."""
     decided_at_ms: int = 0
     _requests: list[str] = field(default_factory=list)
     _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
@@ -90,7 +92,8 @@ class Ledger:
             e.RequestRejected: self._request_rejected,
             e.RequestRepeated: lambda event, _: self._requests.append(event.request_id),
             e.JobSubmitted: self._job_submitted,
-            e.JobMasterStarted: lambda event, _: self._move_job(event.job_id, JobStatus.CREATED),
+            e.JobMasterStarted: self._job_master_started,
+            e.ApplicationStatusRecorded: self._application_status_recorded,
             e.JobStatusChanged: self._job_status_changed,
             e.JobResultStored: lambda event, _: self.ended_jobs.add(event.job_id),
             e.TaskManagerRegistered: self._task_manager_registered,
@@ -187,6 +190,16 @@ class Ledger:
             self.groups[event.job_id, vertex.vertex_id] = group
             self.asked[event.job_id, vertex.vertex_id] = vertex.resources if group is None else sum_of(together)
         self.job_statuses[event.job_id] = JobStatus.INITIALIZING
+
+    def _job_master_started(self, event: e.JobMasterStarted, _offset: int) -> None:
+        is_suspended = self.job_statuses[event.job_id] is JobStatus.SUSPENDED
+        self._move_job(event.job_id, JobStatus.RECONCILING if is_suspended else JobStatus.CREATED)
+
+    def _application_status_recorded(self, _event: e.ApplicationStatusRecorded, offset: int) -> None:
+        alive = [a for a, state in self.attempt_states.items() if state not in _TERMINAL_STATES]
+        if alive:
+            raise ViolationFound(Invariant.STATE_TABLES, f"log@{offset} stops the TaskManagers while {alive[0]} is alive")
+        self.stops += 1
 
     def _job_status_changed(self, event: e.JobStatusChanged, _offset: int) -> None:
         self._move_job(event.job_id, event.to_status)

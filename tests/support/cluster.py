@@ -240,6 +240,9 @@ class ScriptedCluster:
     def resume(self, job_id: str = "job", request_id: str = "", **more: Any) -> list[Effect]:
         return self.command(type="ResumeJob", job_id=job_id, request_id=request_id, **more)
 
+    def shut_down(self, status: str = "SUCCEEDED", request_id: str = "", **more: Any) -> list[Effect]:
+        return self.command(type="ShutDownCluster", application_status=status, request_id=request_id, **more)
+
     def block(self, task_manager_id: str, reason: str = "its disk is full", duration_ms: int = 0, request_id: str = "") -> list[Effect]:
         document: dict[str, Any] = {
             "task_manager_id": task_manager_id,

@@ -14,7 +14,7 @@ from eventflink.events.inputs import (
     TaskStateReport,
 )
 from eventflink.events.topics import Topic
-from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RaiseFeatureLevel, WorkerTerminated
+from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RaiseFeatureLevel, StartCluster, WorkerTerminated
 from eventflink.master.master import MasterSettings
 from eventflink.master.workers import WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
@@ -130,6 +130,8 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.pass_time(300_000)
     cluster.say(Disconnection("tm2", "tm2-2", "stopped"))
     cluster.register("tm2", slots=3, instance="1")
+    stop_and_start(cluster)
+    cluster.register("tm1", slots=40, instance="3")
     cluster.fail_over()
     cluster.run(cluster.submit(graph(vertex("a", 3), vertex("b", 3), edges=[("a", "b", "forward")]), job_id="last"))
     cluster.run(cluster.submit(graph(vertex("a")), job_id="bad"), lambda _: ExecutionState.FAILED)
@@ -138,6 +140,20 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.pass_time(1)
     _use_workers(cluster)
     return cluster
+
+
+def stop_and_start(cluster: ScriptedCluster) -> None:
+    """Shut a cluster down while a job runs, and begin anew on its log."""
+    cluster.submit(graph(vertex("a", 2)), job_id="lasting")
+    cluster.shut_down(diagnostics="maintenance")
+    cluster.run(cluster.pass_time(100))
+    for task_manager_id, task_manager in list(cluster.master.resource_manager.task_managers.items()):
+        cluster.say(Disconnection(task_manager_id, task_manager.instance_id, "stopped"))
+    cluster.run(cluster.pass_time(100))
+    cluster.pass_time(31_000)  # The data of some jobs are never removed: that is not waited for any longer.
+    cluster.fail_over()
+    cluster.timer(StartCluster())
+    cluster.pass_time(100)
 
 
 def restarting_cluster() -> ScriptedCluster:

@@ -19,7 +19,9 @@ PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # In code only: after a backtick, a prompt, or the indentation of a block.
-_COMMAND = re.compile(r"(?:`|^\$ |\| |^ {4})eventflink(?: (?:-D|-c|--config|--bootstrap|--cluster-id) \S+| -v)* ([a-z]+)", re.MULTILINE)
+_COMMAND = re.compile(
+    r"(?:`|^\$ |\| |^ {4})eventflink(?: (?:-D|-c|--config|--bootstrap|--cluster-id) \S+| -v)* ([a-z]+(?:-[a-z]+)*)", re.MULTILINE
+)
 _PLACE = re.compile(r"`([\w/]+\.py):(\w+)(?:\.(\w+))?`")
 _TEST = re.compile(r"`(test_\w+)`")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

@@ -13,6 +13,7 @@ from eventflink.events.effects import (
     InstanceForgotten,
     LeaderChanged,
     RegistrationAccepted,
+    StopTaskManager,
     TaskCancellation,
     TaskDeployment,
 )
@@ -237,6 +238,36 @@ def test_a_refused_registration_is_tried_again_as_a_new_instance_ever_more_slowl
         gaps.append(harness.now_ms - begun_ms)
     assert gaps[0] <= 510
     assert all(1250 <= gap <= 2510 for gap in gaps[4:])
+
+
+def test_told_to_stop_it_ends_its_tasks_first_then_says_goodbye_and_ends() -> None:
+    harness = registered().run()
+    actions = harness.effect(StopTaskManager("the cluster is shut down"))
+    assert is_in(harness, Phase.STOPPING)
+    assert not any(isinstance(a, Stopped) for a in actions)
+    actions = harness.end(Killed(15))
+    assert [type(r) for r in reports(actions)][-1] is Disconnection
+    assert Stopped("the cluster is shut down", failed=False) in actions
+
+
+def test_told_to_stop_before_it_is_registered_it_ends_as_well() -> None:
+    """No blob server is known yet: nothing else would be obeyed."""
+    harness = Harness()
+    assert Stopped("the cluster is shut down", failed=False) in harness.effect(StopTaskManager("the cluster is shut down"))
+    assert is_in(harness, Phase.STOPPED)
+
+
+def test_told_to_stop_under_an_older_instance_it_ends_as_well() -> None:
+    """It was cut off, and fences itself, when it reads that: nobody would be there to register with."""
+    harness = registered().run()
+    harness.wait(10_000, beats_arrive=False)
+    assert is_in(harness, Phase.FENCING)
+    harness.effect(StopTaskManager("the cluster is shut down"), instance_id="an older one")
+    assert is_in(harness, Phase.STOPPING)
+    assert Stopped("the cluster is shut down", failed=False) in harness.end(Killed(9))
+    other = registered()
+    assert other.effect(StopTaskManager("the cluster is shut down"), task_manager_id="another") == []
+    assert is_in(other, Phase.REGISTERED)
 
 
 def test_any_effect_proves_the_registration_once_a_blob_server_is_known() -> None:

@@ -88,5 +88,9 @@ def _print_cluster(session: Session, view: View) -> None:
         f"{view['slot_requests']} requests wait",
         markup=False,
     )
+    if (shutdown := view["shutdown"]) is not None:
+        state = "has been shut down" if shutdown["is_over"] else "is being shut down"
+        by = f", by {shutdown['actor']}" if shutdown["actor"] else ""
+        session.out.print(Text(f"the cluster {state} as {shutdown['application_status']}{by}: {shutdown['diagnostics']}", style="yellow"))
     session.out.print(task_manager_table(view))
     print_pending_workers(session, view["workers"])

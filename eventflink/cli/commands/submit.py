@@ -44,7 +44,7 @@ def submit(
     session: Session, file: Path, code: tuple[Path, ...], job_id: str | None, timeout_s: float | None, *, detach: bool, as_json: bool
 ) -> int:
     """Submit the job that FILE (JSON or YAML; - for standard input) describes, and wait for its end."""
-    graph = parse_job_graph(_read_document(file), "standard input" if str(file) == "-" else str(file))
+    graph = parse_job_graph(read_document(file), "standard input" if str(file) == "-" else str(file))
     archive = build_archive(code) if code else None
     accepted = _submit(session, graph, archive, job_id)
     report: dict[str, Any] = {
@@ -68,7 +68,7 @@ def submit(
     return exit_code_of(progress.status)
 
 
-def _read_document(file: Path) -> str:
+def read_document(file: Path) -> str:
     """Return the text, bounded.
 
     Raises:

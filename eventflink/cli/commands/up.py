@@ -3,7 +3,7 @@
 import click
 
 from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.local_cluster import LocalCluster
+from eventflink.cli.local_cluster import ClusterEnded, LocalCluster
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import Stopped, stop_on_signals, wait_while_healthy
 
@@ -15,7 +15,7 @@ def up(session: Session, taskexecutors: int) -> int:
     """Start a whole cluster on this machine.
 
     Starts Kafka (unless bootstrap.servers names one), a master and TaskExecutors; Ctrl-C stops them in order. Their logs are in
-    <data.directory>/logs.
+    <data.directory>/logs. A cluster that is shut down ends 'up' as well, with its exit code.
     """
     say = session.err.print
     cluster = LocalCluster(session, taskexecutors, lambda line: say(line, markup=False))
@@ -25,4 +25,7 @@ def up(session: Session, taskexecutors: int) -> int:
             wait_while_healthy(cluster.check)
     except Stopped:
         say("stopped")
+    except ClusterEnded as end:
+        say(str(end), markup=False)
+        return end.exit_code
     return ExitCode.OK

@@ -15,6 +15,7 @@ from eventflink.events.effects import (
     InstanceForgotten,
     LeaderChanged,
     RegistrationAccepted,
+    StopTaskManager,
     TaskCancellation,
     TaskDeployment,
     TaskManagerFileUploadOrder,
@@ -129,7 +130,10 @@ class TaskExecutorProtocol:
             return []
         self.newest_epoch = envelope.epoch
         mine = envelope.task_manager_id == self._settings.task_manager_id and envelope.instance_id == self.instance_id
-        if mine and self.phase in (Phase.REGISTERING, Phase.REGISTERED):
+        if isinstance(envelope.payload, StopTaskManager) and envelope.task_manager_id == self._settings.task_manager_id:
+            # Whichever instance is named: one that was cut off meanwhile, and begins anew, is to end with its process as well.
+            self._begin_stop(now_ms, envelope.payload.reason, failed=False)
+        elif mine and self.phase in (Phase.REGISTERING, Phase.REGISTERED):
             self._obey(envelope, now_ms, timestamp_ms)
         return self._settle(now_ms)
 

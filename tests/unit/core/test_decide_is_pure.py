@@ -15,7 +15,7 @@ from eventflink.master.workers import WorkerSettings
 from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph_document import parse_job_graph
-from eventflink.model.statuses import DrillStepType, ExecutionState, FollowUpType, TaskFile, TaskManagerFile
+from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, FollowUpType, TaskFile, TaskManagerFile
 from tests.support.cluster import graph, replay, vertex
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 from tests.support.values import ValueMaker
@@ -77,6 +77,9 @@ def _fitting() -> list[MasterInput]:
         c.RequestTaskManagerFileUpload(request_id="new", task_manager_id="tm1", file=TaskManagerFile.STDOUT),
         c.FileUploadCompleted("tm1", "tm1-1", "own log", "key"),
         i.UploadsOverdue(),
+        *[c.ShutDownCluster(request_id="new", application_status=s, cancel_jobs=s is ApplicationStatus.FAILED) for s in ApplicationStatus],
+        i.ContinueShutdown(),
+        i.StartCluster(),
         i.FailUnfulfillableRequests(),
         i.UnblockTaskManagers(),
         i.AttemptInputs("submissions", 10**6, 10**6),

@@ -10,12 +10,14 @@ from eventflink.events import log_events as e
 from eventflink.events.log_events import LogEvent
 from eventflink.leadership.fold import Fold
 from eventflink.master.canonical import InvariantBroken
+from eventflink.master.cluster_shutdown import MAX_DIAGNOSTICS_LENGTH
 from eventflink.master.master import Master
 from eventflink.model.attempts import AttemptStatus, FailureCause, SubtaskReference
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import (
+    ApplicationStatus,
     ExecutionState,
     FollowUpType,
     IllegalTransition,
@@ -73,6 +75,11 @@ MISFITS: list[LogEvent] = [
     e.JobMasterStopped("suspended", "", ""),
     e.JobResumptionRequested("none", ""),
     e.JobResumptionRequested("running", ""),
+    e.JobSuspensionRequested("running", "", "", resumes_with_cluster=True),
+    e.ApplicationStatusRecorded(ApplicationStatus.SUCCEEDED, ""),
+    e.ClusterShutdownRequested(ApplicationStatus.SUCCEEDED, "x" * (MAX_DIAGNOSTICS_LENGTH + 1), cancel_jobs=False, actor=""),
+    e.ClusterStopped(ApplicationStatus.SUCCEEDED),
+    e.ClusterStarted(ApplicationStatus.SUCCEEDED, 0),
     e.JobCancellationRequested("none", ""),
     e.JobStatusChanged("none", _STATUS.RUNNING, _STATUS.FAILING),
     e.JobStatusChanged("running", _STATUS.CREATED, _STATUS.RUNNING),

@@ -1,0 +1,51 @@
+"""A master in application mode: what `application` and `standalone-job` have in common."""
+
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import CommandFailed
+from eventflink.cli.session import Session
+from eventflink.cli.waiting import ending_in_order
+from eventflink.entrypoint.application_main import Application
+from eventflink.entrypoint.master_process import MasterFailed, run_master
+from eventflink.model.configuration import ID_PATTERN
+
+
+def run_application_master(
+    session: Session,
+    application_id: str,
+    *,
+    main: str = "",
+    arguments: tuple[str, ...] = (),
+    graph: str = "",
+    code: tuple[str, ...] = (),
+    job_id: str = "",
+) -> int:
+    """Run a master that runs an application while it leads; return the exit code of how the cluster ended.
+
+    Raises:
+        CommandFailed: an id or the name of the main is none, or the master cannot run.
+
+    """
+    for name, value in (("--application-id", application_id), ("--job-id", job_id)):
+        if value and not ID_PATTERN.fullmatch(value):
+            raise CommandFailed(ExitCode.USAGE, f"{name} '{value[:128]}' is no id: letters, digits, '.', '_' and '-', at most 128")
+    if not graph and not all(main.partition(":")):
+        raise CommandFailed(ExitCode.USAGE, f"'{main}' names no main: module:function is expected")
+    configuration = session.configuration.with_ids()
+    session.log_to_stderr(configuration.master_id)
+    application = Application(
+        application_id=application_id,
+        main=main,
+        arguments=arguments,
+        graph=graph,
+        code=code,
+        job_id=job_id,
+        bootstrap=session.bootstrap,
+        config=str(session.config.absolute()) if session.config is not None else "",
+        overrides=dict(session.overrides),
+    )
+    try:
+        with ending_in_order():
+            program = session.child_arguments(session.bootstrap, {})
+            return run_master(configuration, session.bootstrap, program=program, application=application)
+    except MasterFailed as error:
+        raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

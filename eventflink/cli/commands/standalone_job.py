@@ -1,0 +1,27 @@
+"""`eventflink standalone-job`: a master that runs one graph, and ends the cluster when its job has ended."""
+
+from pathlib import Path
+
+import click
+
+from eventflink.cli.application_master import run_application_master
+from eventflink.cli.commands.submit import read_document
+from eventflink.cli.session import Session, pass_session
+from eventflink.model.job_graph_document import parse_job_graph
+
+
+@click.command("standalone-job")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--code", type=click.Path(path_type=Path), multiple=True, help="A file or directory with the job's Python code; repeatable.")
+@click.option("--job-id", default="", help="The job's id. Default: one that follows from the cluster's id.")
+@pass_session
+def standalone_job(session: Session, file: Path, code: tuple[Path, ...], job_id: str) -> int:
+    """Start a master that runs the job that FILE (JSON or YAML) describes.
+
+    When the job has ended the cluster is shut down, and the exit code is that of how it ended. Several masters may be started, each with
+    the same FILE.
+    """
+    document = read_document(file)
+    parse_job_graph(document, str(file))  # A mistake is told before anything starts.
+    paths = tuple(str(path.absolute()) for path in code)
+    return run_application_master(session, "standalone-job", graph=document, code=paths, job_id=job_id)

@@ -1,0 +1,77 @@
+"""The cluster as the main of an application sees it: submissions whose ids are the same however often the main runs.
+
+In application mode a master runs an author's main, and the next leader runs it again. The n-th submission of an application has the same
+job id and the same request id in each run, so that a run after a failover finds the jobs of the one before (P8) instead of running them a
+second time; Flink's application mode fixes job ids for the same reason. A main has to submit its jobs in the same order each time.
+"""
+
+import dataclasses
+import math
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from eventflink.blob.client import put_blob
+from eventflink.blob.tls import TlsFiles
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.results import JobResult
+from eventflink.jobs.archive import build_archive
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import parse_job_graph
+
+_NAMESPACE: Final = uuid.UUID("6f0d2c1c-3b0b-5f5e-9c53-0d6a3f1a7f10")
+
+
+def application_job_id(cluster_id: str, application_id: str, number: int) -> str:
+    """Return the id of the n-th job, from 1, of an application: 32 hexadecimal digits."""
+    return uuid.uuid5(_NAMESPACE, f"{cluster_id}/{application_id}/{number}").hex
+
+
+class ApplicationGateway:
+    """What a main is called with. For one thread; errors are those of `DispatcherGateway`, which `dispatcher` is."""
+
+    def __init__(self, bootstrap: str, cluster_id: str, application_id: str, tls: TlsFiles | None = None) -> None:
+        """Connect to the cluster that runs the application."""
+        self.cluster_id = cluster_id
+        self.application_id = application_id
+        self.dispatcher = DispatcherGateway(bootstrap, cluster_id)
+        self.job_ids: list[str] = []
+        """The jobs of this run, in the order of their submission."""
+        self._tls = tls
+
+    def submit_job(self, graph: JobGraph | Mapping[str, Any], *, code: Iterable[Path] = (), job_id: str = "") -> str:
+        """Submit a job, a graph or its document, with the Python code that it needs; return its id once it is in the log.
+
+        Raises:
+            InvalidJobGraph: the document is no job graph.
+            ArchiveError: the code cannot be packed.
+            DuplicateJobSubmission: the `job_id` that was given belongs to another job.
+
+        """
+        number = len(self.job_ids) + 1
+        made = graph if isinstance(graph, JobGraph) else parse_job_graph(dict(graph), f"job {number} of {self.application_id}")
+        if paths := list(code):
+            key = put_blob(self.dispatcher.find_leader().blob_address, build_archive(paths), tls=self._tls)
+            made = dataclasses.replace(made, code_archives=(*made.code_archives, key))
+        wanted = job_id or application_job_id(self.cluster_id, self.application_id, number)
+        accepted = self.dispatcher.submit_job(made, wanted, actor=self.application_id, request_id=f"{wanted}-submission")
+        self.job_ids.append(accepted.job_id)
+        return accepted.job_id
+
+    def request_job_result(self, job_id: str, *, timeout_s: float = math.inf) -> JobResult:
+        """Wait for a job's end, over any failovers."""
+        return self.dispatcher.request_job_result(job_id, timeout_s=timeout_s)
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self.dispatcher.close()
+
+    def __enter__(self) -> Self:
+        """Return the gateway."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
