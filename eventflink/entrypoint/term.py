@@ -179,6 +179,7 @@ class Term:
             if self._ended.done():
                 self._ended.result()
             orderly = True
+            await self._deregister()
             await self._leave()
             return self._cluster_ended.result() if self._cluster_ended.done() else None
         finally:
@@ -195,6 +196,13 @@ class Term:
         """Have no worker started or stopped any more: whoever leads now sees to them."""
         if self._supervisor is not None:
             self._supervisor.close()
+
+    async def _deregister(self) -> None:
+        """Tell the resource driver of the end of the cluster, if this master led it to the end."""
+        request = self.participant.fold.master.shutdown.request
+        if self._supervisor is None or request is None or self.participant.leader is None or not self._cluster_ended.done():
+            return
+        await self._supervisor.deregister(self._cluster_ended.result(), request.diagnostics)
 
     async def _leave(self) -> None:
         """Leave in order: what was decided is read back and released first, for at most a lease."""

@@ -16,6 +16,7 @@ from eventflink.entrypoint.resource_drivers import CALL_TIMEOUT_S, ResourceDrive
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.master.effects import RequestWorker, WorkerOrder
 from eventflink.master.inputs import MasterInput, WorkerTerminated
+from eventflink.model.statuses import ApplicationStatus
 
 LOOK_INTERVAL_S: Final = 5.0
 """How often the driver is asked for its workers though nothing has happened."""
@@ -56,6 +57,13 @@ class WorkerSupervisor:
     def close(self) -> None:
         """Do nothing any more: the leadership is over."""
         self._is_closed = True
+
+    async def deregister(self, status: ApplicationStatus, diagnostics: str) -> None:
+        """Tell the driver how the cluster ended; what it raises is noted, and the cluster has ended all the same."""
+        try:
+            await self._call(partial(self._driver.deregister_application, status.value, diagnostics))
+        except Exception as error:  # noqa: BLE001 - a driver may be anybody's, and raise anything
+            _logger.warning("ApplicationNotDeregistered status=%s error=%r", status, error)
 
     def on_worker_terminated(self, worker_id: str, diagnostics: str) -> None:
         """Take the driver's word, from any thread."""

@@ -13,7 +13,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.log.administration import delete_topics
 from eventflink.model.configuration import load_configuration
-from eventflink.model.statuses import JobStatus
+from eventflink.model.statuses import ApplicationStatus, JobStatus
 from eventflink.processes.identity import is_running
 from eventflink.processes.worker_processes import WorkerProcesses
 from tests.support.running_cluster import RunningCluster, kill_9, wait_until
@@ -118,3 +118,20 @@ def test_a_program_that_cannot_run_is_told_with_the_end_of_its_log(cluster: Runn
     assert failed.reason.startswith("the resource driver cannot start it: env.log.dir: ")
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
         gateway.cancel_job(job_id)
+
+
+def test_the_driver_is_told_how_the_cluster_ended_and_starts_workers_again_when_it_begins_anew(cluster: RunningCluster) -> None:
+    cluster.start_master("first")
+    gate = cluster.directory / "task"
+    job_id = cluster.run_task("wait_for_file", path=str(gate))
+    cluster.wait_for_running(job_id)
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        gateway.shut_down_cluster(ApplicationStatus.SUCCEEDED, "the day is over")
+    assert cluster.processes["first"].wait(60) == 0, cluster.output("first")
+    assert "ApplicationDeregistered status=SUCCEEDED" in cluster.output("first")
+    assert "diagnostics=the day is over" in cluster.output("first")
+    assert not processes_of(cluster).files.all(), "no worker is left"
+    cluster.start_master("second")
+    gate.with_suffix(".go").touch()
+    cluster.wait_for_status(job_id, JobStatus.FINISHED)
+    assert [event.worker_id for event in events(cluster, WorkerRequested) if isinstance(event, WorkerRequested)] == ["worker-1", "worker-2"]
