@@ -20,11 +20,12 @@ from eventflink.events import decision, effects, inputs, log_events, snapshot_re
 from eventflink.events.decision import Cause, Decision
 from eventflink.events.log_events import LogEvent
 from eventflink.events.oldest_release import PAYLOAD, writing_of
-from eventflink.events.schemas import MARKER, NAMESPACE, fingerprint_of, load_envelope, load_released, part_of, registry_of
+from eventflink.events.schemas import MARKER, NAMESPACE, branches_of, fingerprint_of, load_envelope, load_released, part_of, registry_of
 from eventflink.model import attempts, job_graph, resources, statuses
 from eventflink.model.features import DECISION_RELEASES, FEATURE_LEVEL
 
 HEADER_LENGTH: Final = len(MARKER) + 8
+_SEVEN_BITS: Final = 0x7F
 
 AvroFields = dict[str, Any]
 
@@ -245,7 +246,13 @@ class _DecisionSchemas(NamedTuple):
     header: bytes
     head: Any
     """All fields but the events."""
-    events: Any
+    writers: dict[str, tuple[bytes, Any]]
+    """By an event's tag: the number of its branch in the union as Avro writes it, and its schema.
+
+    fastavro would try branch by branch, and take all schemas of the envelope in hand for each event.
+    """
+    readers: tuple[Any, ...]
+    """The schema of each branch."""
 
 
 @cache
@@ -253,8 +260,31 @@ def _decision_schemas(level: int) -> _DecisionSchemas:
     """Return what the log is written with at a feature level: no older master meets a schema that it does not have (P19)."""
     number = DECISION_RELEASES.get(level)
     schema = load_envelope("Decision") if number is None else load_released("Decision", number)
-    count = len(schema["fields"])
-    return _DecisionSchemas(MARKER + fingerprint_of(schema), part_of(schema, 0, count - 1), part_of(schema, count - 1, count))
+    *head, events = schema["fields"]
+    branches = branches_of(schema, events["type"]["items"])
+    writers = {branch["name"]: (_long(number), branch) for number, branch in enumerate(branches)}
+    return _DecisionSchemas(MARKER + fingerprint_of(schema), part_of(schema, 0, len(head)), writers, branches)
+
+
+def _long(number: int) -> bytes:
+    """Write a number that is not negative as Avro does."""
+    rest, written = number << 1, bytearray()
+    while rest > _SEVEN_BITS:
+        written.append(rest & _SEVEN_BITS | _SEVEN_BITS + 1)
+        rest >>= 7
+    written.append(rest)
+    return bytes(written)
+
+
+def _read_long(stream: io.BytesIO) -> int:
+    """Read what `_long` wrote."""
+    number = shift = 0
+    while True:
+        byte = stream.read(1)[0]
+        number |= (byte & _SEVEN_BITS) << shift
+        if byte <= _SEVEN_BITS:
+            return number >> 1
+        shift += 7
 
 
 class DecisionCodec(EnvelopeCodec):
@@ -276,15 +306,35 @@ class DecisionCodec(EnvelopeCodec):
             ValueError: the schema of this feature level does not have one of the events.
 
         """
-        stream = io.BytesIO()
-        fastavro.schemaless_writer(stream, _decision_schemas(level).events, {"events": [_tagged(e) for e in events]})
-        return stream.getvalue()[:-1]
+        writers, stream, count = _decision_schemas(level).writers, io.BytesIO(), 0
+        for event in events:
+            count += 1
+            tag = _plans[type(event)].tag
+            if tag not in writers:
+                raise ValueError(f"the schema of feature level {level} has no {tag}")
+            number, schema = writers[tag]
+            stream.write(number)
+            fastavro.schemaless_writer(stream, schema, _write_record(event))
+        return _long(count) + stream.getvalue() if count else b""
 
     def decode_events(self, block: bytes, level: int = FEATURE_LEVEL) -> tuple[LogEvent, ...]:
-        """Decode what `encode_events` wrote."""
-        schema = _decision_schemas(level).events
-        fields: Any = fastavro.schemaless_reader(io.BytesIO(block + b"\0"), schema, None, return_record_name=True)
-        return tuple([_read_tagged(pair) for pair in fields["events"]])
+        """Decode what `encode_events` wrote.
+
+        Raises:
+            ValueError: the block does not end with its last event.
+
+        """
+        if not block:
+            return ()
+        readers, stream = _decision_schemas(level).readers, io.BytesIO(block)
+        events = []
+        for _ in range(_read_long(stream)):
+            schema = readers[_read_long(stream)]
+            fields: Any = fastavro.schemaless_reader(stream, schema, None, return_record_name=True)
+            events.append(_read_tagged((schema["name"], fields)))
+        if stream.tell() != len(block):
+            raise ValueError(f"a block of {len(block)} bytes ends at byte {stream.tell()}")
+        return tuple(events)
 
     def seal(
         self,

@@ -62,6 +62,36 @@ def part_of(schema: Schema, first: int, last: int) -> Schema:
     return schema | {"name": f"{schema['name']}Part", "fields": schema["fields"][first:last]}
 
 
+def branches_of(schema: Schema, union: list[Any]) -> tuple[Schema, ...]:
+    """Return the records of a union in a loaded envelope, each with only those named schemas that it refers to."""
+    named: dict[str, Schema] = schema["__named_schemas"]
+    found = []
+    for member in union:
+        branch = named[member] if isinstance(member, str) else member
+        used: dict[str, Schema] = {}
+        _collect_names(branch, named, used)
+        found.append(branch | {"__fastavro_parsed": True, "__named_schemas": used})
+    return tuple(found)
+
+
+def _collect_names(part: Any, named: dict[str, Schema], used: dict[str, Schema]) -> None:
+    """Gather the named schemas that a part of a schema is made of, over any number of steps."""
+    if isinstance(part, str):
+        if part in named and part not in used:
+            used[part] = named[part]
+            _collect_names(named[part], named, used)
+    elif isinstance(part, list):
+        for member in part:
+            _collect_names(member, named, used)
+    elif isinstance(part, dict):
+        if part.get("name") in named:
+            used[part["name"]] = part
+        for key in ("type", "items", "values"):
+            _collect_names(part.get(key), named, used)
+        for field in part.get("fields", ()):
+            _collect_names(field["type"], named, used)
+
+
 @dataclass(slots=True)
 class SchemaRegistry:
     """The writer's schemas of one envelope by fingerprint: today's and every released one."""

@@ -2,12 +2,14 @@
 
 import dataclasses
 import enum
+import io
 import itertools
 import json
 import types
 import typing
 from typing import Any
 
+import fastavro
 import pytest
 
 from eventflink.events import effects, inputs, snapshot_records
@@ -18,13 +20,15 @@ from eventflink.events.codec import (
     PayloadCodec,
     ReportsCodec,
     UndecodableRecord,
+    _tagged,
     record_classes,
 )
 from eventflink.events.decision import Cause, Decision, InputCause
 from eventflink.events.log_events import LogEvent, RequestAccepted, RequestRejected
 from eventflink.events.release import envelope_names
-from eventflink.events.schemas import MARKER, NAMESPACE, fingerprint_of, load_released, schema_directory
+from eventflink.events.schemas import MARKER, NAMESPACE, fingerprint_of, load_envelope, load_released, part_of, schema_directory
 from eventflink.model import statuses
+from eventflink.model.features import DECISION_RELEASES, FEATURE_LEVEL
 from tests.support.cluster import CODEC
 from tests.support.values import ValueMaker
 
@@ -125,6 +129,40 @@ def test_a_decision_sealed_from_blocks_reads_as_the_whole(cuts: tuple[int, ...])
     fields = {f.name: getattr(whole, f.name) for f in dataclasses.fields(whole) if f.name != "events"}
     assert CODEC.decode(CODEC.seal(**fields, blocks=blocks)) == whole
     assert tuple(e for block in blocks for e in CODEC.decode_events(block)) == events
+
+
+@pytest.mark.parametrize("level", sorted({*DECISION_RELEASES, FEATURE_LEVEL}))
+def test_events_are_written_as_avro_writes_the_whole_array(level: int) -> None:
+    """Event by event, with the schema of each alone: byte for byte what one call for all of them gives, and it reads back."""
+    number = DECISION_RELEASES.get(level)
+    schema = load_envelope("Decision") if number is None else load_released("Decision", number)
+    part, maker = part_of(schema, len(schema["fields"]) - 1, len(schema["fields"])), ValueMaker(seed=12)
+    events = tuple(event for _ in range(3) for cls in EVENT_CLASSES if _takes(part, event := maker.record(cls)))
+    assert {type(event) for event in events} >= {RequestAccepted, RequestRejected}
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, part, {"events": [_tagged(event) for event in events]})
+    assert CODEC.encode_events(events, level) + b"\0" == stream.getvalue()
+    assert CODEC.decode_events(CODEC.encode_events(events, level), level) == _as_written(events, level)
+
+
+def _takes(part: Any, event: LogEvent) -> bool:
+    """Tell whether a schema has the event, and every value of an enumeration that is in it."""
+    try:
+        fastavro.schemaless_writer(io.BytesIO(), part, {"events": [_tagged(event)]})
+    except ValueError:
+        return False
+    return True
+
+
+def _as_written(events: tuple[LogEvent, ...], level: int) -> tuple[LogEvent, ...]:
+    """Return what a reader makes of events that were written at a level: fields that it does not have take their defaults."""
+    return CODEC.decode(CODEC.encode(_decision(events), level)).events
+
+
+def test_a_block_with_something_behind_its_last_event_is_refused() -> None:
+    block = CODEC.encode_events((ValueMaker(seed=13).record(EVENT_CLASSES[0]),))
+    with pytest.raises(ValueError, match="ends at byte"):
+        CODEC.decode_events(block + b"\0")
 
 
 def test_a_decision_without_events_survives() -> None:
