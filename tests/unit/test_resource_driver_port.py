@@ -84,6 +84,13 @@ class TestConfiguration:
         assert driver.program == ("eventflink", "-v")
         assert isinstance(create_driver(_configured(tmp_path, "process"), ()), ProcessDriver)
 
+    def test_a_bound_that_lets_no_worker_come_is_refused(self, tmp_path: Path) -> None:
+        bound = {"slotmanager.number-of-slots.max": "3", "taskmanager.numberOfTaskSlots": "4"}
+        said = r"slotmanager\.number-of-slots\.max \(3\) is less than taskmanager\.numberOfTaskSlots \(4\)"
+        with pytest.raises(ConfigurationError, match=said):
+            _configured(tmp_path, "process", **bound)
+        assert _configured(tmp_path, "standalone", **bound).max_slots == 3
+
     def test_what_is_no_driver_is_told_by_its_key(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=r"'yarn' is no resource driver: standalone, process, or package\.module:Factory"):
             _configured(tmp_path, "yarn")
