@@ -563,6 +563,15 @@ class Configuration(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _check_worker_slots(self) -> Self:
+        if self.resource_driver != "standalone" and self.max_slots < self.slots:
+            raise ValueError(
+                f"slotmanager.number-of-slots.max ({self.max_slots}) is less than taskmanager.numberOfTaskSlots ({self.slots}): "
+                "no worker could ever be asked for"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_quorum(self) -> Self:
         if self.high_availability == "zookeeper" and not self.zookeeper_quorum:
             raise ValueError("high-availability.type is zookeeper, so high-availability.zookeeper.quorum must name its servers")

@@ -30,6 +30,7 @@ from eventflink.leadership.log_clock import LogClock
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.role import MasterRole
 from eventflink.leadership.state_codec import document_of
+from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.master import free_slots, slot_manager
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
@@ -40,6 +41,7 @@ from eventflink.master.master import Master
 from eventflink.master.requests import Requests
 from eventflink.master.shared_slots import SharingGroup
 from eventflink.master.slot_manager import SlotManager
+from eventflink.master.workers import Workers
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
 from eventflink.simulation.run import simulate
@@ -445,6 +447,18 @@ def vertices_are_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SlotManager, "apply_slot_shared", share)
 
 
+@breaks("L5", "a worker that nobody wants any more is left alone")
+def orphans_are_left(patch: pytest.MonkeyPatch) -> None:
+    compare = WorkerReconciler.compare
+    patch.setattr(WorkerReconciler, "compare", lambda self, listed: replace(compare(self, listed), stops=()))
+
+
+@breaks("resource drivers", "a worker is released whether it works or not")
+def busy_workers_are_released(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Workers, "_idle", lambda self, _slots, _settings, _now: iter(list(self.registered)))
+    patch.setattr(slot_manager.SlotManager, "check_released", lambda _self, _event: None)
+
+
 # -- counting ------------------------------------------------------------------------------------------------------
 
 FOUND_BY = {
@@ -470,6 +484,8 @@ FOUND_BY = {
     "stuck_inputs_do_not_matter": 8,
     "profiles_are_not_compared": 0,
     "vertices_are_not_compared": 7,
+    "orphans_are_left": 3,
+    "busy_workers_are_released": 3,
 }
 """A seed from which on a search for each is short."""
 
