@@ -252,6 +252,20 @@ class TestTheEndOfASlot:
         assert cluster.job("job").status is JobStatus.CANCELED
         assert cluster.master.slot_manager.get_number_free_slots() == 2
 
+    def test_a_suspended_job_leaves_its_shared_slots_and_shares_again_when_it_goes_on(self, cluster: ScriptedCluster) -> None:
+        cluster.register(slots=1)
+        running = cluster.submit(graph(sharing("a"), sharing("b")))
+        cluster.report(_of(running, "a0"), RUNNING)
+        told = cluster.command(type="SuspendJob", job_id="job", request_id="suspend")
+        assert {c.payload.vertex_id for c in cancellations(told) if isinstance(c.payload, TaskCancellation)} == {"a", "b"}
+        cluster.run(told)
+        assert cluster.job("job").status is JobStatus.SUSPENDED
+        assert cluster.master.slot_manager.get_number_free_slots() == 1
+        again = cluster.command(type="ResumeJob", job_id="job", request_id="resume")
+        assert _together(cluster) == {"tm/0": ["a0", "b0"]}
+        cluster.run(again)
+        assert cluster.job("job").status is JobStatus.FINISHED
+
     def test_under_full_failover_those_in_one_slot_end_and_begin_together(self) -> None:
         cluster = ScriptedCluster(MasterSettings(failover_strategy=FailoverStrategy.FULL))
         cluster.raise_feature_level()
