@@ -15,6 +15,7 @@ from eventflink.simulation import job_documents
 from eventflink.simulation.broker import Broker, BrokerRecord, Link
 from eventflink.simulation.consumer import SimulatedConsumer
 from eventflink.simulation.ledger import AcceptedAnswer
+from eventflink.simulation.lifecycles import Lifecycles, record_of
 from eventflink.simulation.observer import Observer
 from eventflink.simulation.process import Process
 from eventflink.simulation.producer import SimulatedProducer
@@ -163,6 +164,21 @@ class Clients:
         request_id, partition = self._new_request()
         value = job_documents.own_file_request(name, request_id, partition)
         self._send(_Request(request_id, Topic.COMMANDS, value, name, is_submission=False))
+
+    def direct(self, lifecycles: Lifecycles) -> None:
+        """Suspend a job, let one go on, or end the cluster, as an operator does."""
+        self._order(*lifecycles.next_order(list(dict.fromkeys(self._told_jobs()))))
+
+    def resume(self, job_ids: list[str]) -> None:
+        """Let these jobs go on, unless that was asked already and not answered."""
+        asked = {r.job_id for r in self._requests.values() if r.answer is None}
+        for job_id in job_ids:
+            if job_id not in asked:
+                self._order(job_id, {"type": "ResumeJob", "job_id": job_id})
+
+    def _order(self, subject: str, order: dict[str, object]) -> None:
+        request_id, partition = self._new_request()
+        self._send(_Request(request_id, Topic.COMMANDS, record_of(order, request_id, partition), subject, is_submission=False))
 
     def _new_request(self) -> tuple[str, int]:
         self._number += 1

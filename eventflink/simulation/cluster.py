@@ -14,6 +14,7 @@ from eventflink.simulation.beats_check import BeatsCheck
 from eventflink.simulation.broker import EPOCH_MS, Broker, Link
 from eventflink.simulation.clients import Clients
 from eventflink.simulation.effects_check import EffectsCheck
+from eventflink.simulation.lifecycles import Lifecycles
 from eventflink.simulation.master_host import MasterHost
 from eventflink.simulation.observer import Observer
 from eventflink.simulation.resource_driver import SimulatedDriver
@@ -49,12 +50,14 @@ class Cluster:
         self.settings = settings
         self.rng = rng
         self.resources = resources
+        self.lifecycles = Lifecycles(settings.seed)
         self.scheduler = Scheduler()
         self.transcript = Transcript(self.scheduler)
         self.master_settings = MasterSettings(
             slot_request_timeout_ms=settings.slot_request_timeout_ms,
             evenly_spread_out_slots=resources.is_spread,
             start_up_time_ms=settings.start_up_time_ms,
+            shutdown_timeout_ms=settings.shutdown_timeout_ms,
             job_store_capacity=settings.job_store_capacity,
             job_store_expiration_ms=8_000 if settings.seed % 5 == 1 else 0,
             job_store_cache_size=1 if settings.seed % 4 == 2 else None,  # noqa: PLR2004 - a share of the seeds
@@ -119,6 +122,13 @@ class Cluster:
             self.driver,
             self.transcript,
         )
+        seat.host.on_cluster_end = partial(self._restart_ended, seat, seat.host)
+
+    def _restart_ended(self, seat: Seat, host: MasterHost) -> None:
+        """Start a master again whose cluster has ended; one that had a twin has another one."""
+        if seat.host is host:
+            seat.host = None
+            self._later(self.lifecycles.restart_in_ms(), partial(self.start, seat))
 
     def kill(self, seat: Seat, restart_ms: float) -> None:
         """Kill a master's process; it starts again later."""

@@ -102,7 +102,7 @@ class EffectsCheck:
             case RegistrationAccepted() | LeaderChanged():
                 return receiver in ledger.registered
             case StopTaskManager():
-                return ledger.stops > 0
+                return ledger.stops > 0 or (ledger.shutdowns > 0 and receiver in ledger.forgotten)
 
     def _check_reply(
         self, who: str, payload: RequestAccepted | RequestRejected, epoch: int, sequence: int, leader_id: str, offset: int

@@ -77,8 +77,10 @@ class Ledger:
     workers: set[str] = field(default_factory=set)
     """Every worker that the resource driver was asked for."""
     workers_gone: set[str] = field(default_factory=set)
+    shutdowns: int = 0
+    """How often somebody wanted the cluster to end."""
     stops: int = 0
-    """How often TaskManagers were to stop because the cluster was shut down."""
+    """How often its TaskManagers were to stop for that."""
     decided_at_ms: int = 0
     _requests: list[str] = field(default_factory=list)
     _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
@@ -93,6 +95,7 @@ class Ledger:
             e.RequestRepeated: lambda event, _: self._requests.append(event.request_id),
             e.JobSubmitted: self._job_submitted,
             e.JobMasterStarted: self._job_master_started,
+            e.ClusterShutdownRequested: self._cluster_shutdown_requested,
             e.ApplicationStatusRecorded: self._application_status_recorded,
             e.JobStatusChanged: self._job_status_changed,
             e.JobResultStored: lambda event, _: self.ended_jobs.add(event.job_id),
@@ -194,6 +197,9 @@ class Ledger:
     def _job_master_started(self, event: e.JobMasterStarted, _offset: int) -> None:
         is_suspended = self.job_statuses[event.job_id] is JobStatus.SUSPENDED
         self._move_job(event.job_id, JobStatus.RECONCILING if is_suspended else JobStatus.CREATED)
+
+    def _cluster_shutdown_requested(self, _event: e.ClusterShutdownRequested, _offset: int) -> None:
+        self.shutdowns += 1
 
     def _application_status_recorded(self, _event: e.ApplicationStatusRecorded, offset: int) -> None:
         alive = [a for a, state in self.attempt_states.items() if state not in _TERMINAL_STATES]

@@ -98,6 +98,8 @@ class MasterHost:
         self._busy_ms = 0
         self.may_have_holes = False
         self.on_fall: Callable[[DrillOrder], None] = lambda _order: None
+        self.on_cluster_end: Callable[[], None] = lambda: None
+        self._known_shutdowns: int | None = None
         reports = SimulatedProducer(broker, self.process, link, rng, _EFFECTS_TIMEOUT_MS)
         self._snapshotter = Snapshotter(self.name, master_id, broker, reports, rng, master_settings, transcript)
         transcript.note(self.name, "starts")
@@ -142,6 +144,13 @@ class MasterHost:
         self.participant = None
         self.process.after(_EXIT_MS, self._exit)
 
+    def _end_with_cluster(self) -> None:
+        """Do as a master does that reads that the cluster has stopped."""
+        self._transcript.note(self.name, "ends with its cluster")
+        self._is_stopping = True
+        self._leave()
+        self.on_cluster_end()
+
     def _rebuild(self) -> None:
         """Fold the log up to its present end; it takes a while."""
         if not self.link.can_receive(Topic.LOG):
@@ -155,6 +164,12 @@ class MasterHost:
     def _begin_term(self, fold: Fold) -> None:
         if self._is_stopping:
             self._exit()
+            return
+        count = fold.master.shutdown.count
+        if self._known_shutdowns is None:
+            self._known_shutdowns = count
+        if count > self._known_shutdowns and fold.master.shutdown.request is not None:
+            self._end_with_cluster()
             return
         settings = self._settings
         if self.tail is None:
@@ -183,6 +198,7 @@ class MasterHost:
             mint_leader_id=self._mint_leader_id,
             poisoned=self._poisoned,
             log=self.tail.log,
+            known_shutdowns=self._known_shutdowns,
         )
         now_ms = self.clock.monotonic_ms()
         self.participant.heard_itself_ms = now_ms
@@ -276,6 +292,9 @@ class MasterHost:
         return more
 
     def _look_at(self, participant: Participant) -> None:
+        if participant.outcome is not None and not self._is_stopping:
+            self._end_with_cluster()
+            return
         leader, role = participant.leader, participant.role.role
         self._observer.compare(self.name, participant.fold, is_whole=leader is None or not leader.unconfirmed)
         if role is not self._role:

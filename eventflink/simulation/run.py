@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
+from eventflink.model.statuses import JobStatus
 from eventflink.simulation.cluster import Cluster
 from eventflink.simulation.faults import Faults
 from eventflink.simulation.resources import Resources
@@ -94,14 +95,10 @@ def _run(cluster: Cluster, faults: Faults) -> None:
         return happen
 
     names = [host.name for host in cluster.task_executors]
-
-    def operate() -> None:
-        if scheduler.now_us < active_us:
-            cluster.clients.operate(names)
-            scheduler.after(int(cluster.resources.next_order_in_ms() * MILLISECOND), operate)
-
+    if cluster.lifecycles.has_orders:
+        _order_again(cluster, cluster.lifecycles.next_order_in_ms, lambda: cluster.clients.direct(cluster.lifecycles))
     if cluster.resources.is_mixed:
-        scheduler.after(int(cluster.resources.next_order_in_ms() * MILLISECOND), operate)
+        _order_again(cluster, cluster.resources.next_order_in_ms, lambda: cluster.clients.operate(names))
     scheduler.after(200 * MILLISECOND, again(_CLIENT_INTERVAL_MS, cluster.clients.act))
     scheduler.after(300 * MILLISECOND, again(_READ_INTERVAL_MS, read))
     scheduler.after(1_500 * MILLISECOND, again(settings.fault_interval_ms, faults.strike))
@@ -110,6 +107,25 @@ def _run(cluster: Cluster, faults: Faults) -> None:
     cluster.transcript.note("simulation", "the faults end")
     faults.end()
     _rest(cluster, faults)
+
+
+def _order_again(cluster: Cluster, next_in_ms: Callable[[], float], order: Call) -> None:
+    """Have operators do something again and again while the run is active."""
+    scheduler = cluster.scheduler
+
+    def happen() -> None:
+        if scheduler.now_us < cluster.settings.active_ms * MILLISECOND:
+            order()
+            scheduler.after(int(next_in_ms() * MILLISECOND), happen)
+
+    scheduler.after(int(next_in_ms() * MILLISECOND), happen)
+
+
+def _resume_suspended(cluster: Cluster) -> None:
+    """Let go on what operators have suspended: a run ends when all its jobs have."""
+    if cluster.lifecycles.has_orders:
+        statuses = cluster.observer.ledger.job_statuses
+        cluster.clients.resume([job_id for job_id, status in statuses.items() if status is JobStatus.SUSPENDED])
 
 
 def _rest(cluster: Cluster, faults: Faults) -> None:
@@ -121,6 +137,7 @@ def _rest(cluster: Cluster, faults: Faults) -> None:
         look_us = scheduler.now_us + _LOOK_INTERVAL_MS * MILLISECOND
         while scheduler.step(look_us):
             pass
+        _resume_suspended(cluster)
         unrest = cluster.unrest(faults.lasting)
     if unrest:
         raise ViolationFound(Invariant.COMES_TO_REST, f"{cluster.settings.rest_ms} ms after the last fault {unrest}")

@@ -30,6 +30,7 @@ class SimulationSettings:
     slot_request_timeout_ms: int = 30_000
     start_up_time_ms: int = 3_000
     """For so long a new leader fails no request because nothing can satisfy it."""
+    shutdown_timeout_ms: int = 6_000
     drift_ppm: int = 20_000
     """How much faster or slower than true time a monotonic clock may be: two percent, far more than real ones."""
     active_ms: int = 16_000

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from eventflink.cli.commands import simulate as simulate_command
 from eventflink.cli.main import cli
 from eventflink.simulation.campaign import simulate_many
+from eventflink.simulation.lifecycles import Lifecycles
 from eventflink.simulation.run import RunResult, simulate
 from tests.unit.simulation_mutations import MUTATIONS
 
@@ -27,6 +28,15 @@ def test_a_fixed_set_of_seeds_holds_every_invariant() -> None:
     assert sum(r.leaderships for r in results) > 2 * len(SEEDS)
     assert sum(r.jobs for r in results) > 3 * len(SEEDS)
     assert sum(r.log_records for r in results) > 50 * len(SEEDS)
+
+
+def test_runs_suspend_jobs_and_shut_clusters_down_and_all_of_it_goes_on() -> None:
+    """In spite of the faults: what was suspended has a second JobMaster, and a cluster that has stopped has started again."""
+    living = [seed for seed in range(25) if Lifecycles(seed).has_orders]
+    runs = [simulate(seed, with_transcript=True).transcript for seed in living]
+    text = "\n".join(line for run in runs for line in run if " accepted " in line)
+    assert text.count(" JobMasterStopped(") > 0
+    assert text.count(" ClusterStopped(") == text.count(" ClusterStarted(") > 0
 
 
 def test_a_run_repeats_bit_for_bit_in_other_processes_with_other_hash_seeds() -> None:
