@@ -13,7 +13,7 @@ from eventflink.master import inputs as i
 from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ExtendedResource, ResourceProfile
-from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
+from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile, TaskManagerFile
 from tests.support.cluster import COMMANDS, REPORTS, ScriptedCluster, graph, vertex
 
 ODD_TEXTS: Final = (
@@ -41,14 +41,17 @@ class Liar:
         self.random = random.Random(seed)
         self.count = 0
         self.kinds: tuple[tuple[Callable[[], object], int], ...] = (
-            (self.submit, 6),
+            (self.submit, 14),
             (self.cancel, 2),
+            (self.suspend, 3),
+            (self.resume, 3),
+            (self.ask_for_a_file_of_a_task_manager, 1),
             (self.ask_for_a_file, 2),
             (self.block, 2),
             (self.unblock, 1),
             (self.snapshot, 1),
             (self.drill, 1),
-            (self.register, 6),
+            (self.register, 10),
             (self.report, 40),
             (self.depart, 3),
             (self.garbage, 2),
@@ -112,6 +115,9 @@ class Liar:
         for each in vertices:
             if self.random.random() < 0.2:
                 each["resources"] = {"cpu_cores": self.random.choice((0.5, 2)), "task_heap_memory": self.random.choice(("1m", "1t"))}
+        if self.random.random() < 0.4:
+            for each in vertices:
+                each["slot_sharing_group"] = "g" if self.random.random() < 0.9 else "h"
         edges = [(x, y, "rebalance") for n, x in enumerate(names) for y in names[n + 1 :] if self.random.random() < 0.6]
         strategy = self.random.choice(_STRATEGIES)
         more = {} if strategy is None else {"restart_strategy": strategy}
@@ -123,7 +129,7 @@ class Liar:
 
     def _send(self, command: c.Command) -> None:
         command.request_id = self._request()
-        command.reply_partition = self.random.choice((0, 3, -1, -2, 1_000, 10**9))
+        command.reply_partition = 0 if self.random.random() < 0.8 else self.random.choice((3, -1, -2, 1_000, 10**9))
         self.cluster.put(Topic.COMMANDS, COMMANDS.encode(command, sent_at_ms=self.cluster.wall_ms))
         self.cluster.settle()
 
@@ -146,6 +152,17 @@ class Liar:
                 leader_id=self._token(),
             )
         )
+
+    def suspend(self) -> None:
+        reason = self.random.choice(("a reason", *ODD_TEXTS))
+        self._send(c.SuspendJob(job_id=self._job(), reason=reason, leader_id=self._token(), job_master_id=self._token()))
+
+    def resume(self) -> None:
+        self._send(c.ResumeJob(job_id=self._job(), leader_id=self._token()))
+
+    def ask_for_a_file_of_a_task_manager(self) -> None:
+        file, name = self.random.choice(list(TaskManagerFile)), self._one(["taskmanager.log"])
+        self._send(c.RequestTaskManagerFileUpload(task_manager_id=self._task_manager(), file=file, name=name, leader_id=self._token()))
 
     def block(self) -> None:
         duration_ms = self.random.choice((0, 50, 500, *ODD_LONGS))
@@ -186,12 +203,12 @@ class Liar:
     def register(self) -> None:
         name = self._task_manager()
         instance = self._instance(name) if self.random.random() < 0.3 else f"{name}-{self.count}"[:200]
-        slots = self.random.choice((1, 2, 4, *ODD_INTS))
+        slots = self.random.choice((2, 4, 8) if self.random.random() < 0.8 else ODD_INTS)
         profile = None
-        if self.random.random() < 0.3:
+        if self.random.random() < 0.15:
             extended = tuple(ExtendedResource(self._one(["gpu"]), self.random.choice(ODD_LONGS)) for _ in range(self.random.randint(0, 2)))
             profile = ResourceProfile(self.random.choice((1_000, *ODD_LONGS)), 2**20, 0, self.random.choice((0, *ODD_LONGS)), extended)
-        begun = self.random.choice((0, self.cluster.wall_ms, *ODD_LONGS))
+        begun = self.cluster.wall_ms if self.random.random() < 0.9 else self.random.choice(ODD_LONGS)
         self.cluster.say(
             c.TaskManagerRegistration(name, instance, self._one(["host"]), self.random.choice(ODD_INTS), slots, begun, profile)
         )
@@ -205,8 +222,12 @@ class Liar:
         holder = self._holder(attempt)
         match self.random.choices(range(5), (60, 15, 8, 10, 7))[0]:
             case 0:
-                state = self.random.choice((ExecutionState.RUNNING, ExecutionState.FINISHED, ExecutionState.FAILED, *ExecutionState))
-                outputs = tuple(OutputLocation(self._one(["default"]), self._one(["/data"])) for _ in range(self.random.randint(0, 2)))
+                state = self.random.choice(
+                    (*[ExecutionState.FINISHED] * 10, ExecutionState.RUNNING, ExecutionState.FAILED, *ExecutionState)
+                )
+                outputs = tuple(
+                    OutputLocation(self._one(["default"]), self._one(["/data"])) for _ in range(self.random.choice((0, 0, 0, 1, 2)))
+                )
                 cause = FailureCause(self._one(["E"]), self._one(["m"])) if self.random.random() < 0.5 else None
                 lost = tuple(LostInput(self._one(["a", "b"]), self.random.choice(ODD_INTS)) for _ in range(self.random.choice((0, 0, 2))))
                 return c.TaskStateReport(

@@ -81,7 +81,7 @@ def test_two_attempts_under_one_allocation_have_a_slot_each_or_none() -> None:
     third.allocation_id = first.allocation_id
     [refusal] = reports(harness.effect(third))
     assert isinstance(refusal, SlotOfferRefusal)
-    assert f"slot 0 is taken by {A}" in refusal.reason
+    assert str(A) in refusal.reason
 
 
 @pytest.mark.parametrize("text", ["", "..", "../../x", "a\nb", "\0", "🦆", "x" * 10_000])

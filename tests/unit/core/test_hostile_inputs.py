@@ -70,8 +70,8 @@ def shared() -> ScriptedCluster:
 def digest_but_for_answers(cluster: ScriptedCluster) -> str:
     """Return a digest of everything but what is remembered of requests."""
     master = cluster.master
-    slots = (master.slot_manager, master.resource_manager, master.blocklist)
-    return digest_of((master.blob_address, master.upkeep, master.follow_ups, master.dispatcher, *slots))
+    slots = (master.slot_manager, master.resource_manager, master.blocklist, master.workers, master.task_manager_files)
+    return digest_of((master.blob_address, master.upkeep, master.follow_ups, master.dispatcher, master.job_store, *slots))
 
 
 def allocation_of(cluster: ScriptedCluster, index: int) -> str:
@@ -167,6 +167,14 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.JobSubmission | c.Command], st
     (lambda _: c.CancelJob(job_id="running", leader_id="leader-0"), FENCED, "the request is for the leader 'leader-0'"),
     (lambda _: c.CancelJob(job_id="running", leader_id="\0" * 10_000), FENCED, "'leader-1' leads now"),
     (lambda _: c.CancelJob(job_id="running", job_master_id="waiting-1"), FENCED, "for the JobMaster 'waiting-1'"),
+    *((lambda _, k=k: k(job_id="none"), "UnknownJob", "there is no job 'none'") for k in (c.SuspendJob, c.ResumeJob)),
+    *((lambda _, k=k: k(job_id="evicted"), "UnknownJob", "was evicted from memory") for k in (c.SuspendJob, c.ResumeJob)),
+    *((lambda _, k=k: k(job_id="done"), "JobTerminated", "job 'done' is FINISHED already") for k in (c.SuspendJob, c.ResumeJob)),
+    *((lambda _, k=k: k(job_id="running", leader_id="x"), FENCED, "is for the leader 'x'") for k in (c.SuspendJob, c.ResumeJob)),
+    *((lambda _, t=t: c.SuspendJob(job_id=t), INVALID, NO_JOB) for t in ODD_TEXTS if t not in ("x" * 128, "null")),
+    *((lambda _, t=t: c.ResumeJob(job_id=t), INVALID, NO_JOB) for t in ODD_TEXTS if t not in ("x" * 128, "null")),
+    (lambda _: c.SuspendJob(job_id="running", job_master_id="waiting-1"), FENCED, "for the JobMaster 'waiting-1'"),
+    (lambda _: c.SuspendJob(job_id="running", reason="x" * 10_000), INVALID, "10000 characters"),
     (lambda _: upload("none"), "UnknownJob", "there is no job 'none'"),
     (lambda _: upload("waiting", subtask_index=1), "FileNotAvailable", "was never deployed"),
     *((lambda _, n=n: upload(subtask_index=n), "FileNotAvailable", f"running/a[{n}]#1") for n in (-1, 2, INT_MAX, INT_MIN)),
