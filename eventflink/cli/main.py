@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "cancel": "End a job.",
     "suspend": "Stop a job without ending it.",
     "resume": "Let a suspended job go on.",
+    "rescale": "Give a vertex of a job another parallelism.",
     "taskmanager": "List the TaskManagers, read their logs; keep new tasks away from one.",
     "logs": "Show a file that a task wrote.",
     "metrics": "Show where masters and TaskManagers serve their metrics.",

@@ -15,6 +15,8 @@ from eventflink.model.statuses import (
     FailoverStrategy,
     FollowUpType,
     JobStatus,
+    RescaleReason,
+    SchedulerType,
     SlotRequestDeferralReason,
     TaskFile,
     TaskManagerFile,
@@ -120,6 +122,8 @@ class JobMasterStarted:
     restart_strategy: RestartStrategy
     failover_strategy: FailoverStrategy = FailoverStrategy.REGION
     exception_history_size: int = 16
+    scheduler: SchedulerType = SchedulerType.DEFAULT
+    reactive: bool = False
 
 
 @dataclass(slots=True)
@@ -607,6 +611,49 @@ class TaskManagerFileUploadRequested:
     name: str = ""
 
 
+@dataclass(slots=True)
+class ResourcesAwaited:
+    """A vertex could start, and waits: there are fewer slots than it wants."""
+
+    job_id: str
+    vertex_id: str
+    wanted: int
+    available: int
+
+
+@dataclass(slots=True)
+class JobRescaleRequested:
+    """Somebody asks for another parallelism of a vertex."""
+
+    job_id: str
+    vertex_id: str
+    parallelism: int
+    actor: str
+
+
+@dataclass(slots=True)
+class RescaleScheduled:
+    """A vertex that has begun gets another parallelism as soon as all its attempts have ended; what they left does not count."""
+
+    job_id: str
+    vertex_id: str
+    from_parallelism: int
+    to_parallelism: int
+    reason: RescaleReason
+
+
+@dataclass(slots=True)
+class JobRescaled:
+    """A vertex, of which no attempt lives, has another parallelism, and with it those that forward edges bind to it."""
+
+    job_id: str
+    vertex_id: str
+    from_parallelism: int
+    to_parallelism: int
+    reason: RescaleReason
+    attempt: int
+
+
 LogEvent = (
     LeadershipGranted
     | InputsBound
@@ -669,4 +716,8 @@ LogEvent = (
     | SlotShared
     | SlotShareReturned
     | TaskManagerFileUploadRequested
+    | ResourcesAwaited
+    | JobRescaleRequested
+    | RescaleScheduled
+    | JobRescaled
 )

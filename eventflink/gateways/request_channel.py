@@ -20,6 +20,7 @@ from eventflink.events.inputs import (
     JobSubmission,
     RequestFileUpload,
     RequestTaskManagerFileUpload,
+    RescaleJob,
     ResumeJob,
     SuspendJob,
     UnblockTaskManager,
@@ -30,7 +31,16 @@ from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
 from eventflink.master.requests import NO_REPLY
 
-Command = CancelJob | RequestFileUpload | BlockTaskManager | UnblockTaskManager | SuspendJob | ResumeJob | RequestTaskManagerFileUpload
+Command = (
+    CancelJob
+    | RequestFileUpload
+    | BlockTaskManager
+    | UnblockTaskManager
+    | SuspendJob
+    | ResumeJob
+    | RequestTaskManagerFileUpload
+    | RescaleJob
+)
 Request = JobSubmission | Command
 OfTaskManager = BlockTaskManager | UnblockTaskManager | RequestTaskManagerFileUpload
 

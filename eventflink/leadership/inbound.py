@@ -24,6 +24,7 @@ from eventflink.events.inputs import (
     ReportSnapshot,
     RequestFileUpload,
     RequestTaskManagerFileUpload,
+    RescaleJob,
     ResumeJob,
     SuspendJob,
     UnblockTaskManager,
@@ -144,6 +145,17 @@ class RequestTaskManagerFileUploadDocument(RequestDocument):
     file: Literal["LOG", "STDOUT", "NAMED", "LOG_LIST", "THREAD_DUMP"] = "LOG"
     name: str = ""
     leader_id: str = ""
+
+
+class RescaleJobDocument(RequestDocument):
+    """A JSON record of `commands` that gives a vertex another parallelism."""
+
+    type: Literal["RescaleJob"]
+    job_id: str
+    vertex_id: str
+    parallelism: int
+    leader_id: str = ""
+    job_master_id: str = ""
 
 
 @dataclass(slots=True)
@@ -348,6 +360,7 @@ def _command_from_json(value: bytes) -> Command:
         "SuspendJob": SuspendJobDocument,
         "ResumeJob": ResumeJobDocument,
         "RequestTaskManagerFileUpload": RequestTaskManagerFileUploadDocument,
+        "RescaleJob": RescaleJobDocument,
     }
     kind = document.get("type")
     model = kinds.get(kind) if isinstance(kind, str) else None
@@ -373,6 +386,7 @@ _COMMANDS: Final[Mapping[type[RequestDocument], Callable[..., Command]]] = {
     UnblockTaskManagerDocument: UnblockTaskManager,
     SuspendJobDocument: SuspendJob,
     ResumeJobDocument: ResumeJob,
+    RescaleJobDocument: RescaleJob,
 }
 """What the documents mean that say it in the same fields."""
 

@@ -93,15 +93,7 @@ def _run(cluster: Cluster, faults: Faults) -> None:
 
         return happen
 
-    names = [host.name for host in cluster.task_executors]
-
-    def operate() -> None:
-        if scheduler.now_us < active_us:
-            cluster.clients.operate(names)
-            scheduler.after(int(cluster.resources.next_order_in_ms() * MILLISECOND), operate)
-
-    if cluster.resources.is_mixed:
-        scheduler.after(int(cluster.resources.next_order_in_ms() * MILLISECOND), operate)
+    _let_people_act(cluster, active_us)
     scheduler.after(200 * MILLISECOND, again(_CLIENT_INTERVAL_MS, cluster.clients.act))
     scheduler.after(300 * MILLISECOND, again(_READ_INTERVAL_MS, read))
     scheduler.after(1_500 * MILLISECOND, again(settings.fault_interval_ms, faults.strike))
@@ -110,6 +102,25 @@ def _run(cluster: Cluster, faults: Faults) -> None:
     cluster.transcript.note("simulation", "the faults end")
     faults.end()
     _rest(cluster, faults)
+
+
+def _let_people_act(cluster: Cluster, until_us: int) -> None:
+    """Have operators block TaskManagers and users rescale jobs, in the runs that have such people."""
+    scheduler = cluster.scheduler
+    names = [host.name for host in cluster.task_executors]
+
+    def from_now_on(next_ms: Callable[[], float], call: Call) -> None:
+        def happen() -> None:
+            if scheduler.now_us < until_us:
+                call()
+                scheduler.after(int(next_ms() * MILLISECOND), happen)
+
+        scheduler.after(int(next_ms() * MILLISECOND), happen)
+
+    if cluster.resources.is_mixed:
+        from_now_on(cluster.resources.next_order_in_ms, lambda: cluster.clients.operate(names))
+    if cluster.schedulers.is_mixed:
+        from_now_on(cluster.schedulers.next_rescale_in_ms, cluster.clients.rescale)
 
 
 def _rest(cluster: Cluster, faults: Faults) -> None:

@@ -32,7 +32,7 @@ EVENT_CLASSES: tuple[type[Any], ...] = typing.get_args(LogEvent)
 CLASSES = record_classes()
 ENUMERATIONS = [statuses.JobStatus, statuses.ExecutionState, statuses.TaskType, statuses.ShipStrategy, statuses.FailoverStrategy]
 ENUMERATIONS += [statuses.RestartStrategyType, statuses.TaskFile, statuses.FollowUpType, statuses.DrillStepType, statuses.Role]
-ENUMERATIONS += [statuses.SlotRequestDeferralReason, statuses.TaskManagerFile]
+ENUMERATIONS += [statuses.SlotRequestDeferralReason, statuses.TaskManagerFile, statuses.SchedulerType, statuses.RescaleReason]
 
 ENVELOPE_FIELDS: dict[str, dict[str, Any]] = {
     "SubmissionEnvelope": {"sent_at_ms": 5},

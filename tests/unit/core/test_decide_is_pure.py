@@ -77,6 +77,12 @@ def _fitting() -> list[MasterInput]:
         c.RequestTaskManagerFileUpload(request_id="new", task_manager_id="tm1", file=TaskManagerFile.STDOUT),
         c.FileUploadCompleted("tm1", "tm1-1", "own log", "key"),
         i.UploadsOverdue(),
+        *[
+            c.RescaleJob(request_id="new", job_id=job, vertex_id=v, parallelism=2)
+            for job in ("running", "adaptive", "x")
+            for v in ("a", "b")
+        ],
+        i.AdaptJob("adaptive"),
         i.FailUnfulfillableRequests(),
         i.UnblockTaskManagers(),
         i.AttemptInputs("submissions", 10**6, 10**6),
