@@ -15,6 +15,8 @@ from eventflink.leadership.exceptions_view import exception_view, reaction_of
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
+from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
+from eventflink.master.slot_manager import SlotManager
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus, SlotState
 
@@ -76,9 +78,20 @@ def _of_job(subject: Subject, master: Master) -> Standing:
         "failover_strategy": job.failover_strategy.lower(),
         "last_failure": _last_failure(job),
     }
+    vertices = job.execution_graph.vertices
+    rescaled = {v: _parallelism(job, v, master.slot_manager) for v in vertices if vertices[v].parallelism != wanted_parallelism(job, v)}
+    if rescaled:
+        facts["parallelism"] = rescaled
     if subject.root_failure is not None:
         facts["root_failure"] = str(subject.root_failure)
     return Standing(str(job.status), facts, _waits_of_job(job, subtasks, master), job.cause)
+
+
+def _parallelism(job: JobMaster, vertex_id: str, slots: SlotManager) -> str:
+    """Return how many subtasks a vertex has and wants, and what it waits for."""
+    note = describe_parallelism(job, vertex_id, slots)
+    said = f"parallelism {job.execution_graph.vertices[vertex_id].parallelism} of {wanted_parallelism(job, vertex_id)}"
+    return f"{said} ({note})" if note else said
 
 
 def _last_failure(job: JobMaster) -> str | None:
@@ -211,7 +224,8 @@ def wait_of(job: JobMaster, subtask: Subtask, master: Master) -> Wait | None:  #
     what = str(AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt))
     match subtask.state:
         case ExecutionState.CREATED:
-            return Wait(what, _why_not_scheduled(job, subtask))
+            waiting = job.waiting.get(subtask.vertex_id)
+            return Wait(what, _why_not_scheduled(job, subtask, slots), waiting.since_ms if waiting is not None else 0)
         case ExecutionState.SCHEDULED:
             request = slots.pending.get(subtask.allocation_id)
             since_ms = request.requested_at_ms if request is not None else 0
@@ -238,7 +252,7 @@ def _unconfirmed(what: str, task_manager_id: str) -> Wait:
     return Wait(what, f"{task_manager_id} has not confirmed the slot yet")
 
 
-def _why_not_scheduled(job: JobMaster, subtask: Subtask) -> str:
+def _why_not_scheduled(job: JobMaster, subtask: Subtask, slots: SlotManager) -> str:
     if job.status not in (JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.INITIALIZING):
         return f"its job is {job.status}"
     graph = job.execution_graph
@@ -251,6 +265,8 @@ def _why_not_scheduled(job: JobMaster, subtask: Subtask) -> str:
         return "its job starts again as a whole, and not all of its tasks have ended"
     if unfinished:
         return f"its inputs are not complete: {', '.join(unfinished)}"
+    if job.holds_back(subtask.vertex_id):
+        return f"its vertex, {_parallelism(job, subtask.vertex_id, slots)}"
     return "its inputs are complete, and scheduling it is one of the next decisions"
 
 

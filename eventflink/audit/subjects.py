@@ -27,6 +27,7 @@ from eventflink.events.log_events import (
     TaskFinished,
     TaskManagerRegistered,
     TaskManagerRegistrationRefused,
+    TaskScheduled,
     TaskStateChanged,
 )
 from eventflink.master.master import Master
@@ -91,6 +92,8 @@ class _Job:
     status: JobStatus = JobStatus.CREATED
     attempts: dict[tuple[str, int], int] = field(default_factory=dict)
     """Of the subtasks that started again: the newest attempt."""
+    parallelism: dict[str, int] = field(default_factory=dict)
+    """How many subtasks of a vertex were scheduled, at most, at any time."""
     last_failed: AttemptId | None = None
     root_failure: AttemptId | None = None
     result: JobResultStored | None = None
@@ -106,6 +109,11 @@ class _Job:
                 self.last_failed = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
             case RegionRestarted():
                 self.attempts[event.vertex_id, event.subtask_index] = event.attempt
+            case TaskScheduled():  # A rescale gives subtasks and attempts that neither the graph nor a restart tells of.
+                key = (event.vertex_id, event.subtask_index)
+                self.parallelism[event.vertex_id] = max(self.parallelism.get(event.vertex_id, 0), event.subtask_index + 1)
+                if event.attempt > self.attempts.get(key, 1):
+                    self.attempts[key] = event.attempt
             case JobStatusChanged():
                 self.status = event.to_status
                 if event.to_status is JobStatus.FAILING:
@@ -225,8 +233,9 @@ class SubjectFinder:
         if vertex is None:
             known = ", ".join(v.vertex_id for v in job.graph.vertices[:_COMPARED])
             raise NothingKnown(f"job '{job_id}' has no vertex '{vertex_id}'; it has {known}")
-        if index >= vertex.parallelism:
-            raise NothingKnown(f"vertex '{vertex_id}' of job '{job_id}' has {vertex.parallelism} subtasks, counted from 0: none is {index}")
+        parallelism = max(vertex.parallelism, job.parallelism.get(vertex_id, 0))
+        if index >= parallelism:
+            raise NothingKnown(f"vertex '{vertex_id}' of job '{job_id}' has {parallelism} subtasks, counted from 0: none is {index}")
         newest = job.attempts.get((vertex_id, index), 1)
         if self._task["attempt"] and not 1 <= attempt <= newest:
             raise NothingKnown(f"{job_id}/{vertex_id}[{index}] has {newest} attempts, counted from 1: none is {attempt}")

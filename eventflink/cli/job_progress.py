@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.events.log_events import (
+    JobRescaled,
     JobResultStored,
     JobStatusChanged,
     JobSubmitted,
@@ -26,6 +27,7 @@ from eventflink.events.log_events import (
     TaskScheduled,
     TaskStateChanged,
 )
+from eventflink.master.execution_graph import ExecutionGraph
 from eventflink.model.statuses import ExecutionState, JobStatus
 
 _STATE_AFTER: Final = {
@@ -78,6 +80,7 @@ class JobProgress:
     vertices: dict[str, VertexProgress] = field(default_factory=dict)
     result: JobResultStored | None = None
     last_failure: str = ""
+    _graph: ExecutionGraph | None = None
 
     @property
     def is_known(self) -> bool:
@@ -91,6 +94,7 @@ class JobProgress:
         if isinstance(event, JobSubmitted):
             self.name = event.job_graph.name
             self.vertices = {v.vertex_id: VertexProgress(v.parallelism) for v in event.job_graph.vertices}
+            self._graph = ExecutionGraph.of(event.job_graph)
         elif isinstance(event, JobStatusChanged):
             self.status = event.to_status
         elif isinstance(event, JobResultStored):
@@ -105,6 +109,10 @@ class JobProgress:
             return
         if isinstance(event, RestartScheduled):
             vertex.restarts += 1
+            return
+        if isinstance(event, JobRescaled) and self._graph is not None:
+            for name in self._graph.forward_group(event.vertex_id):
+                self.vertices[name] = VertexProgress(event.to_parallelism, restarts=self.vertices[name].restarts)
             return
         if isinstance(event, TaskFailed):
             self.last_failure = (

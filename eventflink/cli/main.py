@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "suspend": "Stop a job without ending it.",
     "resume": "Let a suspended job go on.",
     "shutdown": "End the whole cluster in order.",
+    "rescale": "Give a vertex of a job another parallelism.",
     "taskmanager": "List the TaskManagers, read their logs; keep new tasks away from one.",
     "logs": "Show a file that a task wrote.",
     "metrics": "Show where masters and TaskManagers serve their metrics.",

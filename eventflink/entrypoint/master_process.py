@@ -44,12 +44,18 @@ from eventflink.log.administration import AdministrationError, check_durability,
 from eventflink.log.producers import EffectProducer
 from eventflink.log.replay import ReplayStalled, replay
 from eventflink.log.snapshots import load_fold
+from eventflink.master.adaptive_scheduler import (
+    DEFAULT_STABILIZATION_TIMEOUT_MS,
+    DEFAULT_WAIT_TIMEOUT_MS,
+    NO_TIMEOUT,
+    AdaptiveSettings,
+)
 from eventflink.master.master import MasterSettings
 from eventflink.master.workers import WorkerSettings
 from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
-from eventflink.model.statuses import ApplicationStatus, JobStoreType
+from eventflink.model.statuses import ApplicationStatus, JobStoreType, SchedulerType
 
 _logger = logging.getLogger(__name__)
 
@@ -93,6 +99,7 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         exception_history_size=configuration.exception_history_size,
         shutdown_timeout_ms=configuration.shutdown_timeout_ms,
         workers=_worker_settings(configuration),
+        adaptive=adaptive_settings(configuration),
     )
 
 
@@ -108,6 +115,21 @@ def _worker_settings(configuration: Configuration) -> WorkerSettings | None:
         idle_timeout_ms=configuration.worker_idle_timeout_ms,
         max_failure_rate=configuration.max_worker_failures,
         retry_interval_ms=configuration.worker_retry_interval_ms,
+    )
+
+
+def adaptive_settings(configuration: Configuration) -> AdaptiveSettings:
+    """Return what the adaptive scheduler takes from the configuration; as in Flink, the reactive mode has other defaults."""
+    reactive = configuration.scheduler_mode == "reactive"
+    wait_ms, stabilization_ms = configuration.resource_wait_timeout_ms, configuration.resource_stabilization_timeout_ms
+    return AdaptiveSettings(
+        scheduler=SchedulerType.ADAPTIVE if reactive else configuration.scheduler,
+        reactive=reactive,
+        resource_wait_timeout_ms=wait_ms if wait_ms is not None else (NO_TIMEOUT if reactive else DEFAULT_WAIT_TIMEOUT_MS),
+        resource_stabilization_timeout_ms=(
+            stabilization_ms if stabilization_ms is not None else (0 if reactive else DEFAULT_STABILIZATION_TIMEOUT_MS)
+        ),
+        min_parallelism_increase=configuration.min_parallelism_increase,
     )
 
 

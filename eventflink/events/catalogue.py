@@ -117,6 +117,10 @@ COMPONENTS: Final = {
         "TaskFailed",
         "RestartScheduled",
         "RegionRestarted",
+        "ResourcesAwaited",
+        "JobRescaleRequested",
+        "RescaleScheduled",
+        "JobRescaled",
     ),
 }
 """The component that decides an event."""

@@ -165,6 +165,20 @@ class ShutDownCluster:
     leader_id: str = ""
 
 
+@dataclass(slots=True, kw_only=True)
+class RescaleJob:
+    """Give a vertex of a job another parallelism."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    actor: str = ""
+    job_id: str
+    vertex_id: str
+    parallelism: int
+    leader_id: str = ""
+    job_master_id: str = ""
+
+
 @dataclass(slots=True)
 class TaskManagerRegistration:
     """A TaskExecutor offers itself."""
@@ -288,6 +302,7 @@ Command = (
     | ResumeJob
     | RequestTaskManagerFileUpload
     | ShutDownCluster
+    | RescaleJob
 )
 TaskManagerReport = (
     TaskManagerRegistration

@@ -16,6 +16,8 @@ from eventflink.model.statuses import (
     FailoverStrategy,
     FollowUpType,
     JobStatus,
+    RescaleReason,
+    SchedulerType,
     SlotRequestDeferralReason,
     TaskFile,
     TaskManagerFile,
@@ -121,6 +123,8 @@ class JobMasterStarted:
     restart_strategy: RestartStrategy
     failover_strategy: FailoverStrategy = FailoverStrategy.REGION
     exception_history_size: int = 16
+    scheduler: SchedulerType = SchedulerType.DEFAULT
+    reactive: bool = False
 
 
 @dataclass(slots=True)
@@ -619,6 +623,26 @@ class ClusterShutdownRequested:
 
 
 @dataclass(slots=True)
+class ResourcesAwaited:
+    """A vertex could start, and waits: there are fewer slots than it wants."""
+
+    job_id: str
+    vertex_id: str
+    wanted: int
+    available: int
+
+
+@dataclass(slots=True)
+class JobRescaleRequested:
+    """Somebody asks for another parallelism of a vertex."""
+
+    job_id: str
+    vertex_id: str
+    parallelism: int
+    actor: str
+
+
+@dataclass(slots=True)
 class ApplicationStatusRecorded:
     """No job runs any more: this is how it came out. The TaskManagers are stopped."""
 
@@ -639,6 +663,29 @@ class ClusterStarted:
 
     after_status: ApplicationStatus
     jobs: int
+
+
+@dataclass(slots=True)
+class RescaleScheduled:
+    """A vertex that has begun gets another parallelism as soon as all its attempts have ended; what they left does not count."""
+
+    job_id: str
+    vertex_id: str
+    from_parallelism: int
+    to_parallelism: int
+    reason: RescaleReason
+
+
+@dataclass(slots=True)
+class JobRescaled:
+    """A vertex, of which no attempt lives, has another parallelism, and with it those that forward edges bind to it."""
+
+    job_id: str
+    vertex_id: str
+    from_parallelism: int
+    to_parallelism: int
+    reason: RescaleReason
+    attempt: int
 
 
 LogEvent = (
@@ -707,4 +754,8 @@ LogEvent = (
     | ApplicationStatusRecorded
     | ClusterStopped
     | ClusterStarted
+    | ResourcesAwaited
+    | JobRescaleRequested
+    | RescaleScheduled
+    | JobRescaled
 )

@@ -331,6 +331,14 @@ class AsyncJobMasterGateway(AsyncGateway):
         """Do as `JobMasterGateway.request_job_status`."""
         return await self._run(self._calls.request_job_status(self._job_master.job_id))
 
+    async def rescale_job(self, vertex_id: str, parallelism: int, *, actor: str = "", request_id: str = "") -> Accepted:
+        """Do as `JobMasterGateway.rescale_job`."""
+        return await self._run(self._job_master.rescale_job(vertex_id, parallelism, actor, request_id))
+
+    async def tell_rescale_job(self, vertex_id: str, parallelism: int, *, actor: str = "", request_id: str = "") -> str:
+        """Do as `JobMasterGateway.tell_rescale_job`."""
+        return await self._run(self._job_master.tell_rescale_job(vertex_id, parallelism, actor, request_id))
+
     async def cancel(self, *, actor: str = "", request_id: str = "") -> Accepted:
         """Do as `JobMasterGateway.cancel`."""
         return await self._run(self._job_master.cancel(actor, request_id))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from eventflink.events.effects import LeaderBeat
-from eventflink.events.inputs import CancelJob, RequestFileUpload, SuspendJob
+from eventflink.events.inputs import CancelJob, RequestFileUpload, RescaleJob, SuspendJob
 from eventflink.gateways import results as r
 from eventflink.gateways.backoff import Backoff
 from eventflink.gateways.errors import FileNotAvailable, JobNotTerminated, NotSupported, RequestTimedOut, UnknownJob, UnknownTaskManager
@@ -252,6 +252,27 @@ class JobMasterCalls:
     def tell_cancel(self, actor: str, request_id: str) -> Steps[str]:
         """Ask for the job's end, and want no answer."""
         return (yield from self.calls.tell((yield from self.cancellation(actor, request_id))))
+
+    def rescaling(self, vertex_id: str, parallelism: int, actor: str, request_id: str) -> Steps[RescaleJob]:
+        """Return the command that gives a vertex of the job of this JobMaster another parallelism."""
+        if not self.job_master_id:
+            yield from self.connect()
+        return RescaleJob(
+            job_id=self.job_id,
+            vertex_id=vertex_id,
+            parallelism=parallelism,
+            request_id=request_id,
+            actor=actor,
+            job_master_id=self.job_master_id,
+        )
+
+    def rescale_job(self, vertex_id: str, parallelism: int, actor: str, request_id: str) -> Steps[Accepted]:
+        """Ask for another parallelism of a vertex."""
+        return (yield from self.calls.ask((yield from self.rescaling(vertex_id, parallelism, actor, request_id))))
+
+    def tell_rescale_job(self, vertex_id: str, parallelism: int, actor: str, request_id: str) -> Steps[str]:
+        """Ask for another parallelism of a vertex, and want no answer."""
+        return (yield from self.calls.tell((yield from self.rescaling(vertex_id, parallelism, actor, request_id))))
 
 
 @dataclass(slots=True)

@@ -40,6 +40,22 @@ class JobMasterGateway(BlockingGateway):
         """Return where the job stands."""
         return self._run(self._calls.request_job_status(self._job_master.job_id))
 
+    def rescale_job(self, vertex_id: str, parallelism: int, *, actor: str = "", request_id: str = "") -> Accepted:
+        """Ask for another parallelism of a vertex, and of those that forward edges bind to it, and wait until that is in the log.
+
+        What runs of it ends first and starts again with the new parallelism, also what had finished, as long as not all of it has.
+
+        Raises:
+            RequestRefused: with the code `UnknownVertex`, `VertexFinished`, `ParallelismOutOfRange`, `BoundByForwardEdges`,
+                `RescaleInProgress`, `JobNotRunning` or `ReactiveMode`; nothing was changed.
+
+        """
+        return self._run(self._job_master.rescale_job(vertex_id, parallelism, actor, request_id))
+
+    def tell_rescale_job(self, vertex_id: str, parallelism: int, *, actor: str = "", request_id: str = "") -> str:
+        """Ask for another parallelism of a vertex, and want no answer; return the request's id once Kafka has it."""
+        return self._run(self._job_master.tell_rescale_job(vertex_id, parallelism, actor, request_id))
+
     def cancel(self, *, actor: str = "", request_id: str = "") -> Accepted:
         """Ask for the job's end and wait until that is in the log; the end itself comes later."""
         return self._run(self._job_master.cancel(actor, request_id))

@@ -20,6 +20,7 @@ from eventflink.events.inputs import (
     JobSubmission,
     RequestFileUpload,
     RequestTaskManagerFileUpload,
+    RescaleJob,
     ResumeJob,
     ShutDownCluster,
     SuspendJob,
@@ -41,6 +42,7 @@ Command = (
     | ResumeJob
     | RequestTaskManagerFileUpload
     | ShutDownCluster
+    | RescaleJob
 )
 Request = JobSubmission | Command
 

@@ -151,6 +151,10 @@ class VertexInfo:
     states: Mapping[ExecutionState, int]
     subtasks: tuple[SubtaskInfo, ...]
     slot_sharing_group: str | None = None
+    wanted_parallelism: int = 0
+    """What it is to have if there are slots; 0: the master does not say."""
+    parallelism_note: str | None = None
+    """Why it has another parallelism than it wants, or what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from eventflink.events.inputs import (
     ReportSnapshot,
     RequestFileUpload,
     RequestTaskManagerFileUpload,
+    RescaleJob,
     ResumeJob,
     ShutDownCluster,
     SuspendJob,
@@ -156,6 +157,17 @@ class ShutDownClusterDocument(RequestDocument):
     diagnostics: str = ""
     cancel_jobs: bool = False
     leader_id: str = ""
+
+
+class RescaleJobDocument(RequestDocument):
+    """A JSON record of `commands` that gives a vertex another parallelism."""
+
+    type: Literal["RescaleJob"]
+    job_id: str
+    vertex_id: str
+    parallelism: int
+    leader_id: str = ""
+    job_master_id: str = ""
 
 
 @dataclass(slots=True)
@@ -361,6 +373,7 @@ def _command_from_json(value: bytes) -> Command:
         "ResumeJob": ResumeJobDocument,
         "RequestTaskManagerFileUpload": RequestTaskManagerFileUploadDocument,
         "ShutDownCluster": ShutDownClusterDocument,
+        "RescaleJob": RescaleJobDocument,
     }
     kind = document.get("type")
     model = kinds.get(kind) if isinstance(kind, str) else None
@@ -388,6 +401,7 @@ _COMMANDS: Final[Mapping[type[RequestDocument], Callable[..., Command]]] = {
     UnblockTaskManagerDocument: UnblockTaskManager,
     SuspendJobDocument: SuspendJob,
     ResumeJobDocument: ResumeJob,
+    RescaleJobDocument: RescaleJob,
 }
 """What the documents mean that say it in the same fields."""
 

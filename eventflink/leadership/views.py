@@ -16,6 +16,7 @@ from eventflink.leadership.slot_requirements import slot_requirements_view
 from eventflink.master.cluster_shutdown import ClusterShutdown
 from eventflink.master.execution_graph import ExecutionVertex, Subtask
 from eventflink.master.job_master import JobMaster
+from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.workers import Workers
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
@@ -101,7 +102,10 @@ def job_view(fold: Fold, job_id: str) -> View:
     shown = exceptions_view(job, MAX_SHOWN_EXCEPTIONS)
     view["exceptions"], view["exceptions_total"] = shown["exceptions"], shown["total"]
     view["edges"] = [dataclasses.asdict(edge) for edge in job.execution_graph.graph.edges]
-    view["vertices"] = [_vertex_view(vertex, job) for vertex in job.execution_graph.vertices.values()]
+    view["scheduler"] = job.scheduler
+    view["reactive"] = job.reactive
+    slots = fold.master.slot_manager
+    view["vertices"] = [_vertex_view(vertex, job, slots) for vertex in job.execution_graph.vertices.values()]
     return view
 
 
@@ -118,11 +122,14 @@ def _slot_requests_view(slots: SlotManager, job_id: str) -> list[View]:
     ]
 
 
-def _vertex_view(vertex: ExecutionVertex, job: JobMaster) -> View:
+def _vertex_view(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -> View:
+    vertex_id = vertex.vertex.vertex_id
     return {
-        "vertex_id": vertex.vertex.vertex_id,
+        "vertex_id": vertex_id,
         "type": vertex.vertex.task_type,
-        "parallelism": vertex.vertex.parallelism,
+        "parallelism": vertex.parallelism,
+        "wanted_parallelism": wanted_parallelism(job, vertex_id),
+        "parallelism_note": describe_parallelism(job, vertex_id, slots) or None,
         "max_parallelism": vertex.vertex.max_parallelism,
         "slot_sharing_group": vertex.vertex.slot_sharing_group,
         "states": dict(Counter(s.state for s in vertex.subtasks)),

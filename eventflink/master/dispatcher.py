@@ -26,15 +26,24 @@ from eventflink.events.log_events import (
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
+from eventflink.master.failover import GOING_ON
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.job_master import JobMaster
 from eventflink.master.suspension import decide_resumption, decide_suspension
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.features import SCHEDULING_LEVEL
+from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.job_graph import NEWER_STRATEGIES, RestartStrategy, older_strategy
 from eventflink.model.job_graph_document import graph_digest
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, FailoverStrategy, IllegalTransition, JobStatus, RestartStrategyType, TaskFile
+from eventflink.model.statuses import (
+    TERMINAL_JOB_STATUSES,
+    FailoverStrategy,
+    IllegalTransition,
+    JobStatus,
+    RestartStrategyType,
+    SchedulerType,
+    TaskFile,
+)
 
 EVICTION_BATCH = 256
 MAX_CLEANUP_ATTEMPTS = 8
@@ -53,6 +62,9 @@ class JobDefaults:
     failover_strategy: FailoverStrategy
     exception_history_size: int
     feature_level: int
+    scheduler: SchedulerType = SchedulerType.DEFAULT
+    """For graphs that name none."""
+    reactive: bool = False
 
 
 @dataclass(slots=True)
@@ -111,6 +123,8 @@ class Dispatcher:
     """Evicted jobs by id, the oldest first."""
     uploads: dict[str, PendingUpload] = field(default_factory=dict)
     restarting_jobs: dict[str, None] = field(default_factory=dict)
+    adaptive_jobs: dict[str, None] = field(default_factory=dict)
+    """Those that run, or restart."""
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -138,6 +152,9 @@ class Dispatcher:
             return [_rejected(submission, job_id, "FeatureLevelTooLow", f"restart_strategy {wanted}: {message}")]
         if strategy.strategy_type is RestartStrategyType.CLUSTER_DEFAULT:
             strategy = defaults.restart_strategy if is_newest else older_strategy(defaults.restart_strategy)
+        scheduler = defaults.scheduler if graph.scheduler is SchedulerType.CLUSTER_DEFAULT else graph.scheduler
+        if defaults.feature_level < ELASTIC_LEVEL:
+            scheduler = SchedulerType.DEFAULT
         return [
             accepted,
             JobSubmitted(job_id, digest, submission.actor, graph),
@@ -147,6 +164,8 @@ class Dispatcher:
                 strategy,
                 defaults.failover_strategy if is_newest else FailoverStrategy.REGION,
                 defaults.exception_history_size if is_newest else DEFAULT_HISTORY_SIZE,
+                scheduler,
+                reactive=defaults.reactive and scheduler is SchedulerType.ADAPTIVE,
             ),
             JobStatusChanged(job_id, JobStatus.CREATED, JobStatus.RUNNING),
         ]
@@ -264,6 +283,10 @@ class Dispatcher:
             self.restarting_jobs[event.job_id] = None
         else:
             self.restarting_jobs.pop(event.job_id, None)
+        if event.to_status not in GOING_ON:
+            self.adaptive_jobs.pop(event.job_id, None)
+        elif self.jobs[event.job_id].scheduler is SchedulerType.ADAPTIVE:
+            self.adaptive_jobs[event.job_id] = None
 
     def apply_job_cancellation_requested(self, event: JobCancellationRequested, _at: int) -> None:
         """Change nothing: the status changes by its own event; this one says who asked."""
@@ -336,6 +359,8 @@ class Dispatcher:
             )
         restarting = {j for j, job in self.jobs.items() if job.status is JobStatus.RESTARTING}
         require(restarting == set(self.restarting_jobs), "the list of restarting jobs is stale")
+        adaptive = {j for j, job in self.jobs.items() if job.scheduler is SchedulerType.ADAPTIVE and job.status in GOING_ON}
+        require(adaptive == set(self.adaptive_jobs), "the list of adaptive jobs is stale")
         require(set(self.ended) <= set(self.jobs), "an ended job is not in memory")
         require(set(self.dirty) <= set(self.ended), "a dirty job has not ended")
         require(not set(self.forgotten) & set(self.jobs), "a forgotten job is in memory")

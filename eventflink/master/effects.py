@@ -143,7 +143,7 @@ def task_deployment(master: "Master", attempt: AttemptId) -> TaskDeployment:
         job_name=graph.graph.name,
         task_type=vertex.task_type,
         task=vertex.task,
-        parallelism=vertex.parallelism,
+        parallelism=graph.vertices[attempt.vertex_id].parallelism,
         max_parallelism=vertex.max_parallelism,
         parameters_json=vertex.parameters_json,
         inputs=inputs,
@@ -331,7 +331,7 @@ def _unacknowledged_tasks(master: "Master") -> Iterator[Deployment]:
             if subtask.state is ExecutionState.DEPLOYING and (attempt.vertex_id, attempt.subtask_index) not in job.to_cancel:
                 yield Deployment(allocation.task_manager_id, allocation.instance_id, task_deployment(master, attempt))
             elif subtask.state is ExecutionState.CANCELING:
-                cancellation = TaskCancellation(*attempt, reason=job.cancellation_reason)
+                cancellation = TaskCancellation(*attempt, reason=job.cancellation_reason(attempt.vertex_id))
                 yield Deployment(allocation.task_manager_id, allocation.instance_id, cancellation)
 
 

@@ -17,8 +17,11 @@ from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
     ExecutionState,
     IllegalTransition,
+    ShipStrategy,
     check_transition,
 )
+
+_WITHOUT_RESULT = (ExecutionState.CREATED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
 
 @dataclass(slots=True)
@@ -45,8 +48,30 @@ class ExecutionVertex:
 
     vertex: JobVertex
     subtasks: list[Subtask]
+    """As many as the vertex has parallelism now; what the graph says is `vertex.parallelism`."""
     unfinished_inputs: int
     unfinished_subtasks: int
+    requested_parallelism: int = 0
+    """What was asked for last, by a command; 0: nothing."""
+    scheduled_at_ms: int = 0
+    """When the adaptive scheduler scheduled a subtask of it last."""
+    retired_places: dict[int, dict[int, tuple[str, str]]] = field(default_factory=dict)
+    """Where attempts ran of subtasks that it had when its parallelism was higher, by their index."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many subtasks it has now."""
+        return len(self.subtasks)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether an attempt of a subtask was scheduled."""
+        return any(s.state is not ExecutionState.CREATED for s in self.subtasks)
+
+    @property
+    def next_attempt(self) -> int:
+        """The number of an attempt that no subtask had before, and none that it had once."""
+        return max(s.attempt + (s.state is not ExecutionState.CREATED) for s in self.subtasks)
 
 
 def edges_by_source(graph: JobGraph) -> dict[str, list[JobEdge]]:
@@ -133,6 +158,13 @@ class ExecutionGraph:
         if vertex is None or not 0 <= subtask_index < len(vertex.subtasks):
             return None
         return vertex.subtasks[subtask_index]
+
+    def places_of(self, vertex_id: str, subtask_index: int) -> dict[int, tuple[str, str]]:
+        """Return where the attempts of a subtask ran, by their numbers; also of one that the vertex has no more."""
+        subtask, vertex = self.subtask(vertex_id, subtask_index), self.vertices.get(vertex_id)
+        if subtask is not None:
+            return subtask.places
+        return vertex.retired_places.get(subtask_index, {}) if vertex is not None else {}
 
     def current(self, attempt: AttemptId) -> Subtask | None:
         """Return the subtask whose current attempt this is, or None."""
@@ -231,6 +263,56 @@ class ExecutionGraph:
         if not self.vertices[subtask.vertex_id].unfinished_inputs:
             self.ready[subtask.vertex_id, subtask.subtask_index] = None
 
+    def forward_group(self, vertex_id: str) -> list[str]:
+        """Return a vertex and all that forward edges bind to it, directly or through others: they have the same parallelism."""
+        found = {vertex_id: None}
+        waiting = [vertex_id]
+        while waiting:
+            name = waiting.pop()
+            for edge in (*self.edges_from.get(name, ()), *self.edges_to.get(name, ())):
+                other = edge.target if edge.source == name else edge.source
+                if edge.ship is ShipStrategy.FORWARD and other not in found:
+                    found[other] = None
+                    waiting.append(other)
+        return list(found)
+
+    def others_have_begun(self, vertex_id: str) -> bool:
+        """Tell whether a vertex that forward edges bind to this one has begun: the parallelism of both stays."""
+        return any(name != vertex_id and self.vertices[name].has_begun for name in self.forward_group(vertex_id))
+
+    def resize(self, vertex_id: str, parallelism: int) -> None:
+        """Give a vertex, and all that forward edges bind to it, another parallelism; all of their subtasks begin anew.
+
+        Raises:
+            IllegalTransition: an attempt of the vertex lives or has a result, or another of them has begun; nothing was changed.
+
+        """
+        group = self.forward_group(vertex_id)
+        if any(s.state not in _WITHOUT_RESULT and not s.revoked for s in self.vertices[vertex_id].subtasks):
+            raise IllegalTransition(f"{vertex_id} cannot have another parallelism: an attempt of it lives, or has a result")
+        if self.others_have_begun(vertex_id):
+            raise IllegalTransition(f"{vertex_id} cannot have another parallelism: what a forward edge binds to it has begun")
+        for name in group:
+            self._resize(self.vertices[name], parallelism)
+
+    def _resize(self, vertex: ExecutionVertex, parallelism: int) -> None:
+        attempt, vertex_id = vertex.next_attempt, vertex.vertex.vertex_id
+        for subtask in vertex.subtasks:
+            self.ready.pop((vertex_id, subtask.subtask_index), None)
+            self.live_attempts -= subtask.state not in TERMINAL_EXECUTION_STATES
+            if subtask.places:
+                vertex.retired_places[subtask.subtask_index] = subtask.places
+        before = vertex.subtasks
+        vertex.subtasks = [Subtask(vertex_id, index, attempt) for index in range(parallelism)]
+        vertex.unfinished_subtasks = parallelism
+        self.live_attempts += parallelism
+        for index, subtask in enumerate(vertex.subtasks):
+            subtask.places = vertex.retired_places.pop(index, {})
+            if index < len(before):
+                subtask.last_failure = before[index].last_failure
+            if not vertex.unfinished_inputs:
+                self.ready[vertex_id, index] = None
+
     def downstream_of(self, vertex_ids: Iterable[str]) -> set[str]:
         """Return the vertices that read what these write, directly or through others."""
         found: set[str] = set()
@@ -250,7 +332,18 @@ class ExecutionGraph:
         """Check every count against what it counts."""
         live = sum(s.state not in TERMINAL_EXECUTION_STATES for s in self.subtasks())
         require(live == self.live_attempts, f"{job_id}: {self.live_attempts} live attempts are counted, {live} are there")
+        for edge in self.graph.edges:
+            equal = (
+                edge.ship is not ShipStrategy.FORWARD or self.vertices[edge.source].parallelism == self.vertices[edge.target].parallelism
+            )
+            require(equal, f"{job_id}: the forward edge {edge.source} -> {edge.target} joins vertices of different parallelism")
         for vertex_id, vertex in self.vertices.items():
+            indexes = [s.subtask_index for s in vertex.subtasks]
+            require(indexes == list(range(vertex.parallelism)), f"{job_id}/{vertex_id} has the subtasks {indexes}")
+            bounds = 1 <= vertex.parallelism <= vertex.vertex.max_parallelism
+            require(bounds, f"{job_id}/{vertex_id} has {vertex.parallelism} subtasks; at most {vertex.vertex.max_parallelism} may be")
+            retired = all(index >= vertex.parallelism for index in vertex.retired_places)
+            require(retired, f"{job_id}/{vertex_id} remembers a subtask twice")
             unfinished = sum(s.state is not ExecutionState.FINISHED or s.revoked for s in vertex.subtasks)
             require(unfinished == vertex.unfinished_subtasks, f"{job_id}/{vertex_id}: unfinished subtasks are miscounted")
             sources = [e.source for e in self.edges_to.get(vertex_id, ())]

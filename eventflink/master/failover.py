@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from eventflink.events.log_events import JobStatusChanged, LogEvent, RegionRestarted, RestartScheduled, TaskFailed, TaskStateChanged
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
+from eventflink.master.rescaling import decide_rescales, keys_due, resizable
 from eventflink.master.restart_strategies import NoRestart, next_restart
 from eventflink.model.attempts import FailureCause, LostInput, SubtaskReference
 from eventflink.model.statuses import (
@@ -87,33 +88,42 @@ def decide_refusal(job: "JobMaster", subtask: Subtask, reason: str, now_ms: int)
 
 
 def decide_restarts(job: "JobMaster", now_ms: int) -> list[LogEvent]:
-    """Start a batch of the subtasks again whose delay is over; the job is RUNNING when none is left."""
-    due = [key for _, key in zip(range(RESTART_BATCH), _restartable(job, now_ms), strict=False)]
-    events: list[LogEvent] = []
+    """Start a batch of the subtasks again whose delay is over, rescaled or as they were; the job is RUNNING when none is left."""
+    if not _may_restart(job, now_ms):
+        return []
+    rescaled = decide_rescales(job, now_ms, RESTART_BATCH)
+    due = [key for _, key in zip(range(RESTART_BATCH - len(rescaled)), _restartable(job, now_ms), strict=False)]
+    events: list[LogEvent] = [*rescaled]
     for vertex_id, index in due:
         attempt = job.execution_graph.vertices[vertex_id].subtasks[index].attempt
         events.append(RegionRestarted(job.job_id, vertex_id, index, attempt + 1))
-    if events and len(due) == len(job.restarts_due):
+    if events and len(due) + sum(len(keys_due(job, r.vertex_id)) for r in rescaled) == len(job.restarts_due):
         events.append(JobStatusChanged(job.job_id, job.status, JobStatus.RUNNING))
     return events
 
 
 def is_restart_due(job: "JobMaster", now_ms: int) -> bool:
     """Tell whether a subtask can start again now."""
-    return next(_restartable(job, now_ms), None) is not None
+    if not _may_restart(job, now_ms):
+        return False
+    return next(_restartable(job, now_ms), None) is not None or next(resizable(job, now_ms), None) is not None
+
+
+def _may_restart(job: "JobMaster", now_ms: int) -> bool:
+    """Tell whether any subtask may: of a full restart none before the delays of all are over, and all attempts have ended."""
+    subtask_of = job.execution_graph.vertices
+    return job.failover_strategy is not FailoverStrategy.FULL or all(
+        at_ms <= now_ms and subtask_of[vertex_id].subtasks[index].state in TERMINAL_EXECUTION_STATES
+        for (vertex_id, index), at_ms in job.restarts_due.items()
+    )
 
 
 def _restartable(job: "JobMaster", now_ms: int) -> Iterator[SubtaskKey]:
-    """Yield the subtasks whose delay is over and whose attempt has ended; of a full restart none before all have."""
-    due = job.restarts_due
+    """Yield the subtasks whose delay is over and whose attempt has ended; a vertex that is rescaled starts as a whole."""
     subtask_of = job.execution_graph.vertices
-    if job.failover_strategy is FailoverStrategy.FULL and any(
-        at_ms > now_ms or subtask_of[vertex_id].subtasks[index].state not in TERMINAL_EXECUTION_STATES
-        for (vertex_id, index), at_ms in due.items()
-    ):
-        return
-    for (vertex_id, index), at_ms in due.items():
-        if at_ms <= now_ms and subtask_of[vertex_id].subtasks[index].state in TERMINAL_EXECUTION_STATES:
+    for (vertex_id, index), at_ms in job.restarts_due.items():
+        ended = subtask_of[vertex_id].subtasks[index].state in TERMINAL_EXECUTION_STATES
+        if at_ms <= now_ms and ended and vertex_id not in job.rescales:
             yield vertex_id, index
 
 

@@ -11,6 +11,7 @@ from eventflink.events.inputs import (
     CancelJob,
     RequestFileUpload,
     RequestTaskManagerFileUpload,
+    RescaleJob,
     ResumeJob,
     ShutDownCluster,
     SuspendJob,
@@ -28,6 +29,7 @@ FencedCommand = (
     | SuspendJob
     | ResumeJob
     | ShutDownCluster
+    | RescaleJob
 )
 
 _SHOWN: Final = 128
@@ -52,7 +54,8 @@ def mismatch_of(command: FencedCommand, leader_id: str, job: JobMaster | None) -
     """
     if command.leader_id and command.leader_id != leader_id:
         return f"the request is for the leader '{command.leader_id[:_SHOWN]}'; '{leader_id}' leads now"
-    if isinstance(command, CancelJob | SuspendJob) and job is not None and command.job_master_id not in ("", job.job_master_id):
+    of_job = CancelJob | SuspendJob | RescaleJob
+    if isinstance(command, of_job) and job is not None and command.job_master_id not in ("", job.job_master_id):
         present = f"'{job.job_master_id}'" if job.job_master_id else "none"
         return f"the request is for the JobMaster '{command.job_master_id[:_SHOWN]}'; job '{job.job_id}' has {present} now"
     return ""

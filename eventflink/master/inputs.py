@@ -120,6 +120,13 @@ class RestartsDue:
 
 
 @dataclass(slots=True)
+class AdaptJob:
+    """Slots or time allow something to be scheduled or rescaled of an adaptive job, or a vertex of it has waited too long."""
+
+    job_id: str
+
+
+@dataclass(slots=True)
 class CleanupsCompleted:
     """The intermediate data of these jobs are gone."""
 
@@ -217,6 +224,7 @@ InternalInput = (
     | UnblockTaskManagers
     | UploadsOverdue
     | RestartsDue
+    | AdaptJob
     | CleanupsCompleted
     | CleanupFailed
     | ArchivesWritten

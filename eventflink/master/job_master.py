@@ -4,7 +4,7 @@ Attempts are deployed when their inputs are complete. What follows from a failur
 subtasks that start again are remembered, the results of those that had finished are taken back, those that live are cancelled.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -20,6 +20,7 @@ from eventflink.events.log_events import (
     JobSuspensionRequested,
     LogEvent,
     RegionRestarted,
+    ResourcesAwaited,
     RestartScheduled,
     SlotRequestCancelled,
     SlotRequested,
@@ -38,6 +39,7 @@ from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKe
 from eventflink.master.failover import ENDING, GOING_ON, decide_failure, key_of, to_restart
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.report_bounds import bounded_cause, find_fault_of_outputs
+from eventflink.master.rescaling import PendingRescale, WaitingVertex, is_rescaling, validate_rescales
 from eventflink.master.restart_strategies import RestartHistory
 from eventflink.master.shared_slots import SharePicker
 from eventflink.master.suspension import Suspension, decide_stop, to_resume
@@ -52,6 +54,7 @@ from eventflink.model.statuses import (
     FollowUpType,
     IllegalTransition,
     JobStatus,
+    SchedulerType,
     check_transition,
 )
 
@@ -93,6 +96,15 @@ class JobMaster:
     """Some of the subtasks of a full restart have started again, and the others follow at once."""
     exceptions: ExceptionHistory = field(default_factory=ExceptionHistory)
     suspension: Suspension = field(default_factory=Suspension)
+    scheduler: SchedulerType = SchedulerType.DEFAULT
+    reactive: bool = False
+    """The adaptive scheduler uses all slots that there are."""
+    waiting: dict[str, WaitingVertex] = field(default_factory=dict)
+    """Of an adaptive job: vertices that could start, but for the slots; who has waited for longest stands first."""
+    unsettled: dict[str, None] = field(default_factory=dict)
+    """Of an adaptive job: vertices whose parallelism was chosen, and of which nothing has finished since: it may be chosen again."""
+    rescales: dict[str, PendingRescale] = field(default_factory=dict)
+    """Vertices that get another parallelism when their attempts have ended."""
 
     @classmethod
     def of(cls, follow_ups: FollowUps, job_id: str, actor: str, digest: str, graph: JobGraph, at_ms: int) -> "JobMaster":
@@ -101,14 +113,20 @@ class JobMaster:
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_schedule(self, allocation_ids: Iterator[str], shares: SharePicker, now_ms: int) -> list[LogEvent]:
-        """Schedule a batch of the subtasks that are ready: they join others in slots that the job holds, or ask for slots.
+    def decide_schedule(
+        self, allocation_ids: Iterator[str], shares: SharePicker, now_ms: int, keys: Iterable[SubtaskKey] | None = None
+    ) -> list[LogEvent]:
+        """Schedule a batch of the subtasks that are ready, or of those named: they join others in slots of the job, or ask for slots.
 
         One that could never be deployed fails, alone.
         """
         events: list[LogEvent] = []
         weighed = ""
-        for _, (vertex_id, index) in zip(range(TASK_BATCH), self.execution_graph.ready, strict=False):
+        ready: Iterable[SubtaskKey] = self.execution_graph.ready if keys is None else keys
+        if self.rescales and keys is None:
+            held_back = self.held_back()
+            ready = (key for key in ready if key[0] not in held_back)
+        for _, (vertex_id, index) in zip(range(TASK_BATCH), ready, strict=False):
             subtask = self.execution_graph.vertices[vertex_id].subtasks[index]
             if vertex_id != weighed:
                 if fault := find_fault_of_deployment(self.execution_graph, vertex_id):
@@ -179,17 +197,30 @@ class JobMaster:
         for _, (vertex_id, index) in zip(range(TASK_BATCH), self.to_cancel, strict=False):
             subtask = self.execution_graph.vertices[vertex_id].subtasks[index]
             if subtask.state in _STARTING:
-                events.append(TaskCancellationRequested(self.job_id, vertex_id, index, subtask.attempt, self.cancellation_reason))
+                events.append(
+                    TaskCancellationRequested(self.job_id, vertex_id, index, subtask.attempt, self.cancellation_reason(vertex_id))
+                )
                 continue
             if subtask.state is ExecutionState.SCHEDULED:
                 events.append(SlotRequestCancelled(subtask.allocation_id))
             events.append(self._changed(subtask, subtask.state, ExecutionState.CANCELED))
         return events
 
-    @property
-    def cancellation_reason(self) -> str:
-        """Why live attempts of the job are told to end."""
-        return f"the job is {self.status}" if self.status in ENDING else f"it starts again with restart {self.restarts} of its job"
+    def cancellation_reason(self, vertex_id: str) -> str:
+        """Return why live attempts of a vertex are told to end."""
+        if self.status in ENDING:
+            return f"the job is {self.status}"
+        if (pending := self.rescales.get(vertex_id)) is not None:
+            return f"its vertex is rescaled to {pending.to_parallelism} subtasks"
+        return f"it starts again with restart {self.restarts} of its job"
+
+    def holds_back(self, vertex_id: str) -> bool:
+        """Tell whether a vertex is not to be scheduled though it is ready: it waits for slots, or is to be rescaled first."""
+        return vertex_id in self.waiting or is_rescaling(self, vertex_id)
+
+    def held_back(self) -> set[str]:
+        """Return all vertices of which `holds_back` is true."""
+        return {*self.waiting, *(name for rescaled in self.rescales for name in self.execution_graph.forward_group(rescaled))}
 
     def decide_completion(self, now_ms: int) -> list[LogEvent]:
         """End the job: nothing of it is alive, or everything has finished. A suspended one only stops, and may go on."""
@@ -215,7 +246,7 @@ class JobMaster:
             self.restarts_due = {key_of(subtask): at_ms for subtask in to_resume(self.execution_graph)}
             self.restart_begun = bool(self.restarts_due)
             self.cause = None
-            self._want()
+            self.want()
         elif self.status is JobStatus.INITIALIZING:
             self._set_status(JobStatus.CREATED, at_ms)
         else:
@@ -224,6 +255,8 @@ class JobMaster:
         self.restart_strategy = event.restart_strategy
         self.failover_strategy = event.failover_strategy
         self.exceptions.size = event.exception_history_size
+        self.scheduler = event.scheduler
+        self.reactive = event.reactive
 
     def apply_job_status_changed(self, event: JobStatusChanged, at_ms: int) -> None:
         """Move along the table of JobStatus."""
@@ -239,10 +272,12 @@ class JobMaster:
         if event.to_status in ENDING:
             self.restarts_due.clear()
             self.restart_begun = False
+            for held in (self.waiting, self.unsettled, self.rescales):
+                held.clear()
             for subtask in self.execution_graph.subtasks():
                 if subtask.state not in TERMINAL_EXECUTION_STATES and subtask.state is not ExecutionState.CANCELING:
                     self.to_cancel[subtask.vertex_id, subtask.subtask_index] = None
-        self._want()
+        self.want()
 
     def _set_status(self, status: JobStatus, at_ms: int) -> None:
         check_transition(JOB_TRANSITIONS, self.job_id, self.status, status)
@@ -254,12 +289,12 @@ class JobMaster:
     def apply_job_suspension_requested(self, event: JobSuspensionRequested, _at: int) -> None:
         """Remember why; the status changes by its own event. A job that was to go on again is not."""
         self.suspension.note_request(self.job_id, self.status, event.reason)
-        self._want()
+        self.want()
 
     def apply_job_resumption_requested(self, event: JobResumptionRequested, _at: int) -> None:
         """Remember that the job is to go on once nothing of it is alive."""
         self.suspension.note_resumption(event.job_id, self.status)
-        self._want()
+        self.want()
 
     def apply_job_master_stopped(self, event: JobMasterStopped, _at: int) -> None:
         """Be without a JobMaster: the token that it had is nobody's any more."""
@@ -268,13 +303,29 @@ class JobMaster:
         if not self.job_master_id:
             raise IllegalTransition(f"{self.job_id} has no JobMaster that could stop")
         self.job_master_id = ""
-        self._want()
+        self.want()
 
-    def apply_task_scheduled(self, event: TaskScheduled, _at: int) -> None:
-        """Move CREATED → SCHEDULED."""
+    def apply_task_scheduled(self, event: TaskScheduled, at_ms: int) -> None:
+        """Move CREATED → SCHEDULED; nothing of the vertex waits any more."""
         graph = self.execution_graph
-        graph.transition(graph.require_current(event.vertex_id, event.subtask_index, event.attempt), ExecutionState.SCHEDULED)
-        self._want()
+        subtask = graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
+        if is_rescaling(self, event.vertex_id):
+            raise IllegalTransition(f"{event}: its vertex is to be rescaled first")
+        graph.transition(subtask, ExecutionState.SCHEDULED)
+        if self.scheduler is SchedulerType.ADAPTIVE:
+            self.waiting.pop(event.vertex_id, None)
+            self.unsettled[event.vertex_id] = None
+            graph.vertices[event.vertex_id].scheduled_at_ms = at_ms
+        self.want()
+
+    def apply_resources_awaited(self, event: ResourcesAwaited, at_ms: int) -> None:
+        """Let a vertex wait for slots."""
+        vertex = self.execution_graph.vertices.get(event.vertex_id)
+        is_ready = vertex is not None and not vertex.unfinished_inputs and any(s.state is ExecutionState.CREATED for s in vertex.subtasks)
+        if not is_ready or self.scheduler is not SchedulerType.ADAPTIVE or self.status not in GOING_ON or self.holds_back(event.vertex_id):
+            raise IllegalTransition(f"{event} names no vertex of an adaptive job that could be scheduled")
+        self.waiting[event.vertex_id] = WaitingVertex(at_ms, event.wanted)
+        self.want()
 
     def with_request(self, event: SlotShared) -> Subtask:
         """Return the subtask whose attempt is to join others in a slot.
@@ -320,14 +371,14 @@ class JobMaster:
             subtask.refusals = 0
         if event.to_state in TERMINAL_EXECUTION_STATES:
             self.to_cancel.pop((event.vertex_id, event.subtask_index), None)
-        self._want()
+        self.want()
 
     def apply_task_cancellation_requested(self, event: TaskCancellationRequested, _at: int) -> None:
         """Move to CANCELING, until the TaskExecutor says that the attempt is terminal."""
         graph = self.execution_graph
         graph.transition(graph.require_current(event.vertex_id, event.subtask_index, event.attempt), ExecutionState.CANCELING)
         self.to_cancel.pop((event.vertex_id, event.subtask_index), None)
-        self._want()
+        self.want()
 
     def apply_task_finished(self, event: TaskFinished, _at: int) -> None:
         """Move to FINISHED: the attempt's outputs are now the subtask's result."""
@@ -337,8 +388,9 @@ class JobMaster:
             raise IllegalTransition(f"{event}: the subtask is to start again, and no result of this attempt counts")
         graph.transition(subtask, ExecutionState.FINISHED)
         graph.complete(subtask, event.outputs)
+        self.unsettled.pop(event.vertex_id, None)
         self.to_cancel.pop((event.vertex_id, event.subtask_index), None)
-        self._want()
+        self.want()
 
     def apply_task_failed(self, event: TaskFailed, at_ms: int) -> None:
         """Move to FAILED; the first failure without a restart is the job's cause."""
@@ -352,7 +404,7 @@ class JobMaster:
             self.cause = event.cause
         place = subtask.places.get(event.attempt, ("", ""))
         self.exceptions.note_failure(TaskFailure(at_ms, *key, event.attempt, *place, event.cause), is_concurrent=is_concurrent)
-        self._want()
+        self.want()
 
     def apply_restart_scheduled(self, event: RestartScheduled, at_ms: int) -> None:
         """Wait for the delay: the failure is not the job's. What is to start again has no result any more, and ends if it lives."""
@@ -365,12 +417,15 @@ class JobMaster:
         self.restarts = event.restarts
         self.cause = None
         for subtask in subtasks:
-            self._let_restart(subtask, event.restart_at_ms)
+            self.let_restart(subtask, event.restart_at_ms)
+        for vertex_id in [v for v in self.waiting if graph.vertices[v].unfinished_inputs]:
+            del self.waiting[vertex_id]  # What it reads is made anew.
         named = [key_of(subtask) for subtask in subtasks[:MAX_NAMED_TASKS]]
         self.exceptions.note_restart(event.restarts, event.restart_at_ms - at_ms, event.failover_strategy, named, len(subtasks))
-        self._want()
+        self.want()
 
-    def _let_restart(self, subtask: Subtask, at_ms: int) -> None:
+    def let_restart(self, subtask: Subtask, at_ms: int) -> None:
+        """Have a subtask start again, when its attempt has ended and not before `at_ms`; its result does not count any more."""
         key = key_of(subtask)
         self.restarts_due[key] = max(at_ms, self.restarts_due.get(key, at_ms))
         if subtask.state is ExecutionState.FINISHED:
@@ -383,8 +438,8 @@ class JobMaster:
         """Make the next attempt: CREATED."""
         graph, key = self.execution_graph, (event.vertex_id, event.subtask_index)
         subtask = graph.subtask(*key)
-        if subtask is None or self.status not in (*GOING_ON, JobStatus.RECONCILING):
-            raise IllegalTransition(f"{event} names no subtask of a running job")
+        if subtask is None or self.status not in (*GOING_ON, JobStatus.RECONCILING) or event.vertex_id in self.rescales:
+            raise IllegalTransition(f"{event} names no subtask of a running job, or one whose vertex is rescaled")
         if subtask.state is not ExecutionState.FAILED and key not in self.restarts_due:
             raise IllegalTransition(f"{event}: the subtask is {subtask.state}, and nothing restarts it")
         graph.restart(subtask, event.attempt)
@@ -394,15 +449,19 @@ class JobMaster:
             self.exceptions.note_new_slot()
         together = self.failover_strategy is FailoverStrategy.FULL or self.status is JobStatus.RECONCILING
         self.restart_begun = together and bool(self.restarts_due)
-        self._want()
+        self.want()
 
-    def _want(self) -> None:
+    def want(self) -> None:
         """Keep the queue of consequences in step with what the job needs next."""
         follow_ups, graph, job_id = self.follow_ups, self.execution_graph, self.job_id
         # A full restart begins together: nothing is scheduled before all of the job has ended and been reset.
         waits = self.status is JobStatus.RESTARTING and self.failover_strategy is FailoverStrategy.FULL
         running = self.status in GOING_ON and not waits
-        follow_ups.want(FollowUpType.SCHEDULE_TASKS, job_id, wanted=running and bool(graph.ready))
+        ready = bool(graph.ready)
+        if ready and (self.waiting or self.rescales):
+            held_back = self.held_back()
+            ready = any(vertex_id not in held_back for vertex_id, _ in graph.ready)
+        follow_ups.want(FollowUpType.SCHEDULE_TASKS, job_id, wanted=running and ready)
         follow_ups.want(FollowUpType.RESTART_TASKS, job_id, wanted=self.restart_begun)
         follow_ups.want(FollowUpType.CANCEL_TASKS, job_id, wanted=bool(self.to_cancel))
         ended = (self.status in ENDING and not graph.live_attempts) or (self.status is JobStatus.RUNNING and not graph.unfinished_vertices)
@@ -413,6 +472,7 @@ class JobMaster:
     def validate(self) -> None:
         """Check the job's parts against its status."""
         self.execution_graph.validate(self.job_id)
+        validate_rescales(self)
         for vertex_id, index in self.restarts_due:
             subtask = self.execution_graph.vertices[vertex_id].subtasks[index]
             place = f"{self.job_id}/{vertex_id}[{index}] waits to restart but"

@@ -26,6 +26,7 @@ from eventflink.events.inputs import (
     ReportSnapshot,
     RequestFileUpload,
     RequestTaskManagerFileUpload,
+    RescaleJob,
     ResumeJob,
     ShutDownCluster,
     SlotOffer,
@@ -39,6 +40,16 @@ from eventflink.events.inputs import (
 )
 from eventflink.events.log_events import LogEvent
 from eventflink.master import inputs as i
+from eventflink.master.adaptive_scheduler import (
+    AdaptiveSettings,
+    Claims,
+    Resources,
+    decide_adaptation,
+    decide_schedule,
+    due_adaptations,
+    missing_slots,
+    resources_at,
+)
 from eventflink.master.blocklist import Blocklist
 from eventflink.master.canonical import digest_of, require
 from eventflink.master.cluster_shutdown import REASON, ClusterShutdown, decide_next_step
@@ -53,8 +64,8 @@ from eventflink.master.inputs import MasterInput
 from eventflink.master.job_master import JobMaster
 from eventflink.master.job_store import JobStore, JobStoreRules
 from eventflink.master.requests import ALL_REPLY_PARTITIONS, NO_REPLY, Requests
+from eventflink.master.rescaling import apply_job_rescale_requested, apply_job_rescaled, apply_rescale_scheduled, decide_rescale
 from eventflink.master.resource_manager import ResourceManager
-from eventflink.master.shared_slots import SharePicker
 from eventflink.master.slot_failures import decide_slot_request_timeout, decide_unfulfillable_requests
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_matching import decide_matches
@@ -74,6 +85,7 @@ from eventflink.model.statuses import (
     IllegalTransition,
     JobStatus,
     RestartStrategyType,
+    SchedulerType,
     SlotState,
 )
 
@@ -103,6 +115,7 @@ class MasterSettings:
     """None: no resource driver starts TaskManagers."""
     shutdown_timeout_ms: int = 30_000
     """For so long TaskManagers may end their tasks, and then themselves, when the cluster is shut down."""
+    adaptive: AdaptiveSettings = field(default_factory=AdaptiveSettings)
 
     @property
     def job_store(self) -> JobStoreRules:
@@ -178,6 +191,7 @@ class Master:
             UnblockTaskManager: self._decide_unblock_task_manager,
             TaskManagerRegistration: self._decide_registration,
             RequestTaskManagerFileUpload: self._decide_task_manager_file,
+            RescaleJob: self._decide_rescale_job,
             SlotReport: self._decide_slot_report,
             SlotOffer: self._decide_slot_offer,
             SlotOfferRefusal: self._decide_slot_offer_refusal,
@@ -199,6 +213,7 @@ class Master:
             i.UnblockTaskManagers: lambda _v, now_ms: self.blocklist.decide_expiry(now_ms),
             i.UploadsOverdue: lambda _v, now_ms: self.task_manager_files.decide_overdue(now_ms),
             i.RestartsDue: self._decide_restarts_due,
+            i.AdaptJob: self._decide_adapt_job,
             i.CleanupsCompleted: lambda v, _: dispatcher.decide_cleaned_up(v),
             i.CleanupFailed: dispatcher.decide_cleanup_failed,
             i.ArchivesWritten: lambda v, _: self.job_store.decide_archived(v),
@@ -206,7 +221,7 @@ class Master:
             i.EvictJobs: self._decide_evict_jobs,
             i.ExpireAnswers: self._decide_expire_answers,
             i.RequestWorkers: lambda _v, now_ms: workers.decide_requests(
-                self.slot_manager, self.worker_settings, resource_manager.task_managers, now_ms
+                self.slot_manager, self.worker_settings, resource_manager.task_managers, now_ms, self._missing_slots(now_ms)
             ),
             i.FailWorkerRequests: lambda _v, now_ms: workers.decide_overdue(self.worker_settings, now_ms),
             i.ReleaseTaskManagers: lambda _v, now_ms: workers.decide_releases(
@@ -223,7 +238,12 @@ class Master:
     def _decide_submission(self, submission: JobSubmission, _now: int) -> list[LogEvent]:
         settings = self.settings
         defaults = JobDefaults(
-            settings.restart_strategy, settings.failover_strategy, settings.exception_history_size, self.upkeep.feature_level
+            settings.restart_strategy,
+            settings.failover_strategy,
+            settings.exception_history_size,
+            self.upkeep.feature_level,
+            settings.adaptive.scheduler,
+            settings.adaptive.reactive,
         )
         refused = self._repeated(submission) or self.shutdown.refuse(submission) or self._too_early(submission)
         return refused or self.dispatcher.decide_submission(submission, defaults)
@@ -231,6 +251,9 @@ class Master:
     def _too_early(self, submission: JobSubmission) -> list[LogEvent] | None:
         """Refuse a graph that says what a master of an older version could not read in the log."""
         level = self.upkeep.feature_level
+        if submission.job_graph.scheduler is not SchedulerType.CLUSTER_DEFAULT and level < ELASTIC_LEVEL:
+            message = f"the graph names a scheduler; the feature level is {level}, and an older master could not read that"
+            return [self._refuse(submission.request_id, submission.reply_partition, submission.job_id, "FeatureLevelTooLow", message)]
         vertices = submission.job_graph.vertices
         asking = [f"'{v.vertex_id}' asks for resources" for v in vertices if v.resources is not None and level < SCHEDULING_LEVEL]
         sharing = [f"'{v.vertex_id}' shares slots" for v in vertices if v.slot_sharing_group is not None and level < ELASTIC_LEVEL]
@@ -302,6 +325,12 @@ class Master:
         level = self.upkeep.feature_level
         return self._repeated(command) or self._fenced(command) or self.shutdown.decide_shutdown(command, level)
 
+    def _decide_rescale_job(self, command: RescaleJob, _now: int) -> list[LogEvent]:
+        job = self.dispatcher.jobs.get(command.job_id)
+        return (
+            self._repeated(command) or self._fenced(command) or decide_rescale(job, command, self.slot_manager, self.upkeep.feature_level)
+        )
+
     def _decide_request_file_upload(self, command: RequestFileUpload, _now: int) -> list[LogEvent]:
         refused = self._repeated(command) or self._fenced(command)
         others = len(self.task_manager_files.uploads)
@@ -312,7 +341,7 @@ class Master:
 
         One that repeats an answered request is answered as that was, and so comes before this.
         """
-        job = self.dispatcher.jobs.get(command.job_id) if isinstance(command, CancelJob | SuspendJob) else None
+        job = self.dispatcher.jobs.get(command.job_id) if isinstance(command, CancelJob | SuspendJob | RescaleJob) else None
         if not (mismatch := mismatch_of(command, self.leader_id, job)):
             return []
         return [self._refuse(command.request_id, command.reply_partition, subject_of(command), "FencingTokenMismatch", mismatch)]
@@ -320,8 +349,8 @@ class Master:
     def _holder_of(self, command: RequestFileUpload) -> tuple[str, str] | None:
         """Return (TaskManager, instance) that runs the attempt, or ran it last."""
         job = self.dispatcher.jobs.get(command.job_id)
-        subtask = job.execution_graph.subtask(command.vertex_id, command.subtask_index) if job is not None else None
-        place = subtask.places.get(command.attempt) if subtask is not None else None
+        places = job.execution_graph.places_of(command.vertex_id, command.subtask_index) if job is not None else {}
+        place = places.get(command.attempt)
         return place if place is not None and self.resource_manager.is_current(*place) else None
 
     def _decide_slot_report(self, report: SlotReport, _now: int) -> list[LogEvent]:
@@ -442,9 +471,7 @@ class Master:
         subject = follow_up.subject
         match follow_up.follow_up_type:
             case FollowUpType.SCHEDULE_TASKS:
-                slots = self.slot_manager
-                shares = SharePicker(slots.sharing)
-                return [decided, *self.dispatcher.jobs[subject].decide_schedule(slots.allocation_ids(), shares, now_ms)]
+                return [decided, *decide_schedule(self.dispatcher.jobs[subject], self._resources(now_ms))]
             case FollowUpType.MATCH_SLOTS:
                 return [decided, *decide_matches(self.slot_manager, spread=self.settings.evenly_spread_out_slots)]
             case FollowUpType.CANCEL_TASKS:
@@ -473,6 +500,19 @@ class Master:
     def _decide_evict_jobs(self, _value: i.EvictJobs, now_ms: int) -> list[LogEvent]:
         return self.job_store.decide_eviction(self.dispatcher, self.settings.job_store, self.upkeep.feature_level, now_ms)
 
+    def _decide_adapt_job(self, value: i.AdaptJob, now_ms: int) -> list[LogEvent]:
+        if value.job_id not in self.dispatcher.adaptive_jobs:
+            return []
+        return decide_adaptation(self.dispatcher.jobs[value.job_id], self._resources(now_ms))
+
+    def _missing_slots(self, now_ms: int) -> Claims:
+        if self.worker_settings is None or not self.dispatcher.adaptive_jobs:
+            return {}
+        return missing_slots(self.dispatcher, self._resources(now_ms))
+
+    def _resources(self, now_ms: int) -> Resources:
+        return resources_at(self.dispatcher, self.slot_manager, self.settings.adaptive, now_ms)
+
     def _decide_expire_answers(self, _value: i.ExpireAnswers, now_ms: int) -> list[LogEvent]:
         horizon = self._horizon(now_ms)
         return [*self.requests.decide_expiry(*horizon), *self.dispatcher.decide_expiry(*horizon)]
@@ -489,20 +529,26 @@ class Master:
         is_started_up = settings.fail_unfulfillable_requests and now_ms - leading_since_ms >= settings.start_up_time_ms
         if is_started_up and next(self.slot_manager.unfulfillable_requests(self.may_come), None) is not None:
             yield i.FailUnfulfillableRequests()
-        yield from self.workers.due(self.slot_manager, self.worker_settings, now_ms)
+        yield from self.workers.due(self.slot_manager, self.worker_settings, now_ms, self._missing_slots(now_ms))
         if self.shutdown.has_more_to_do:
             yield i.ContinueShutdown()
         if self.blocklist.has_expired(now_ms):
             yield i.UnblockTaskManagers()
         if self.task_manager_files.has_overdue(now_ms):
             yield i.UploadsOverdue()
-        for job_id in [j.job_id for j in self.dispatcher.restarting() if is_restart_due(j, now_ms)]:
-            yield i.RestartsDue(job_id)
-        if self.job_store.is_eviction_due(self.dispatcher, settings.job_store, self.upkeep.feature_level, now_ms):
-            yield i.EvictJobs()
+        yield from self._due_of_jobs(now_ms)
         horizon = self._horizon(now_ms)
         if self.requests.is_expired(*horizon) or self.dispatcher.is_expired(*horizon):
             yield i.ExpireAnswers()
+
+    def _due_of_jobs(self, now_ms: int) -> Iterable[MasterInput]:
+        for job_id in [j.job_id for j in self.dispatcher.restarting() if is_restart_due(j, now_ms)]:
+            yield i.RestartsDue(job_id)
+        if self.dispatcher.adaptive_jobs:
+            for job_id in due_adaptations(self.dispatcher, self._resources(now_ms)):
+                yield i.AdaptJob(job_id)
+        if self.job_store.is_eviction_due(self.dispatcher, self.settings.job_store, self.upkeep.feature_level, now_ms):
+            yield i.EvictJobs()
 
     def due_clean_ups(self, now_ms: int) -> list[CleanUp]:
         """Return the failed clean-ups whose back-off is over."""
@@ -588,6 +634,10 @@ class Master:
             e.TaskFailed: lambda event, at: dispatcher.job(event.job_id).apply_task_failed(event, at),
             e.RestartScheduled: lambda event, at: dispatcher.job(event.job_id).apply_restart_scheduled(event, at),
             e.RegionRestarted: lambda event, at: dispatcher.job(event.job_id).apply_region_restarted(event, at),
+            e.ResourcesAwaited: lambda event, at: dispatcher.job(event.job_id).apply_resources_awaited(event, at),
+            e.JobRescaleRequested: lambda event, at: apply_job_rescale_requested(dispatcher.job(event.job_id), event, at),
+            e.RescaleScheduled: lambda event, at: apply_rescale_scheduled(dispatcher.job(event.job_id), event, at),
+            e.JobRescaled: lambda event, at: apply_job_rescaled(dispatcher.job(event.job_id), event, at),
             e.FileUploadRequested: dispatcher.apply_file_upload_requested,
             e.FileUploaded: self._apply_file_uploaded,
             e.TaskManagerFileUploadRequested: self._apply_task_manager_file_upload_requested,

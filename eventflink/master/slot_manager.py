@@ -97,7 +97,7 @@ class SlotManager:
 
         Attempts of a slot sharing group go into one slot, one of each vertex: as many are wanted as its widest vertex waits for.
         """
-        wanted = {profile: sum(map(len, queue.by_job.values())) for profile, queue in self.queues.queues.items()}
+        wanted = {profile: queue.count for profile, queue in self.queues.queues.items()}
         for group in self.sharing.groups.values():
             widest: dict[Asked, int] = {}
             for requests in group.waiting.values():
@@ -162,6 +162,36 @@ class SlotManager:
     def has_free_slot_for(self, profile: Asked) -> bool:
         """Tell whether a slot that fits is free now, and not blocked."""
         return any(levels and fits(offered, profile) for offered, levels in self.offered())
+
+    def available_for(self, profile: Asked) -> int:
+        """Return how many free slots that fit are left once all requests that wait for such slots are served."""
+        free = sum(
+            count * len(members) for offered, levels in self.offered() if fits(offered, profile) for count, members in levels.items()
+        )
+        if not free or not self.pending:
+            return free
+        claimed = sum(
+            queue.count
+            for asked, queue in self.queues.queues.items()
+            if any(levels and fits(offered, profile) and fits(offered, asked) for offered, levels in self.offered())
+        )
+        return max(0, free - claimed)
+
+    def competes(self, profile: Asked, other: Asked) -> bool:
+        """Tell whether there is a slot, free or not, that fits both."""
+        return any(fits(offered, profile) and fits(offered, other) for offered in self.totals)
+
+    def share_of(self, profile: Asked) -> int:
+        """Return the share of the slots that fit which a job gets that comes now, of at least one: jobs with requests take turns.
+
+        0 where nobody waits for such slots, or none is registered.
+        """
+        jobs: set[str] = set()
+        for asked, queue in self.queues.queues.items():
+            if self.competes(profile, asked):
+                jobs.update(queue.by_job)
+        fitting = sum(totals.slots for offered, totals in self.totals.items() if fits(offered, profile))
+        return max(1, fitting // (1 + len(jobs))) if jobs else 0
 
     def held_by(self, allocation_id: str, instance_id: str) -> Allocation | None:
         """Return the allocation if this instance holds it."""

@@ -49,6 +49,8 @@ class RequestQueue:
     by_round: dict[int, OrderedDict[str, None]] = field(default_factory=dict)
     by_job: dict[str, OrderedDict[str, None]] = field(default_factory=dict)
     """Allocation ids by job, in the order in which they came."""
+    count: int = 0
+    """How many there are."""
 
     def add(self, allocation_id: str, request: SlotRequest) -> None:
         """Put a request, the newest of all, where it belongs."""
@@ -59,11 +61,13 @@ class RequestQueue:
             insort(self.round_numbers, request.round_number)
         members[allocation_id] = None
         self.by_job.setdefault(request.attempt.job_id, OrderedDict())[allocation_id] = None
+        self.count += 1
 
     def remove(self, allocation_id: str, request: SlotRequest) -> bool:
         """Take a request out; tell whether it was the last one of its job."""
         members = self.by_round[request.round_number]
         del members[allocation_id]
+        self.count -= 1
         if not members:
             del self.by_round[request.round_number]
             del self.round_numbers[bisect_left(self.round_numbers, request.round_number)]

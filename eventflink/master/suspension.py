@@ -135,7 +135,10 @@ def decide_stop(job: "JobMaster") -> list[LogEvent]:
     if job.suspension.resumption_requested:
         number = job.suspension.job_masters + 1
         strategy = job.restart_strategy or RestartStrategy(RestartStrategyType.NONE)
-        started = JobMasterStarted(job.job_id, f"{job.job_id}-{number}", strategy, job.failover_strategy, job.exceptions.size)
+        token = f"{job.job_id}-{number}"
+        started = JobMasterStarted(
+            job.job_id, token, strategy, job.failover_strategy, job.exceptions.size, job.scheduler, reactive=job.reactive
+        )
         events.append(started)
         if not to_resume(job.execution_graph):
             events.append(JobStatusChanged(job.job_id, JobStatus.RECONCILING, JobStatus.RUNNING))

@@ -98,20 +98,26 @@ class Workers:
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def due(self, slots: "SlotManager", settings: WorkerSettings | None, now_ms: int) -> Iterator[MasterInput]:
-        """Yield what is to be decided about workers now; `settings` is None where no driver starts any."""
+    def due(
+        self, slots: "SlotManager", settings: WorkerSettings | None, now_ms: int, wanted: Mapping[ResourceProfile | None, int]
+    ) -> Iterator[MasterInput]:
+        """Yield what is to be decided about workers now; `settings` is None where no driver starts any; `wanted` as in `missing`."""
         if next(self._overdue(settings, now_ms), None) is not None:
             yield FailWorkerRequests()
         if settings is None:
             return
-        if now_ms >= self.retry_at_ms and self.missing(slots, settings):
+        if now_ms >= self.retry_at_ms and self.missing(slots, settings, wanted):
             yield RequestWorkers()
         if next(self._idle(slots, settings, now_ms), None) is not None:
             yield ReleaseTaskManagers()
 
-    def missing(self, slots: "SlotManager", settings: WorkerSettings) -> int:
-        """Return how many workers are to be asked for: for requests that neither free nor pending slots have room for, and workers have."""
+    def missing(self, slots: "SlotManager", settings: WorkerSettings, wanted: Mapping[ResourceProfile | None, int]) -> int:
+        """Return how many workers are to be asked for: for requests that neither free nor pending slots have room for, and workers have.
+
+        `wanted` is how many slots adaptive jobs want beyond the free ones, without having asked for them.
+        """
         waiting = [(profile, count) for profile, count in slots.slots_wanted().items() if not slots.has_free_slot_for(profile)]
+        waiting.extend(wanted.items())
         if not any(fits(settings.slot_profile, profile) for profile, _ in waiting):
             return 0
         awaited: dict[ResourceProfile | None, int] = {}
@@ -133,14 +139,19 @@ class Workers:
         return max(0, min(-(-uncovered // settings.slot_count), room))
 
     def decide_requests(
-        self, slots: "SlotManager", settings: WorkerSettings | None, task_managers: Mapping[str, object], now_ms: int
+        self,
+        slots: "SlotManager",
+        settings: WorkerSettings | None,
+        task_managers: Mapping[str, object],
+        now_ms: int,
+        wanted: Mapping[ResourceProfile | None, int],
     ) -> list[LogEvent]:
         """Ask for a batch of the workers that are missing; an id that somebody else has registered is left out."""
         if settings is None or now_ms < self.retry_at_ms:
             return []
         events: list[LogEvent] = []
         number = self.next_worker
-        for _ in range(min(self.missing(slots, settings), BATCH)):
+        for _ in range(min(self.missing(slots, settings, wanted), BATCH)):
             while f"{PREFIX}{number}" in task_managers:
                 number += 1
             events.append(WorkerRequested(f"{PREFIX}{number}", settings.slot_count, settings.slot_profile))

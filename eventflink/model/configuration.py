@@ -34,7 +34,7 @@ from eventflink.model.job_graph import (
 from eventflink.model.metric_settings import MetricScope, read_ports, scope_labels
 from eventflink.model.port_range import parse_ports
 from eventflink.model.resources import ResourceProfile, parse_cpu_cores, parse_extended_resources, parse_memory_size, profile_of
-from eventflink.model.statuses import FailoverStrategy, JobStoreType, RestartStrategyType
+from eventflink.model.statuses import FailoverStrategy, JobStoreType, RestartStrategyType, SchedulerType
 
 
 class ConfigurationError(Exception):
@@ -404,6 +404,35 @@ class Configuration(BaseModel):
         alias="jobmanager.execution.failover-strategy",
         description="What starts again when an attempt fails: region (the subtask, and whose output it lost) or full (the whole job).",
     )
+    scheduler: SchedulerType = Field(
+        SchedulerType.DEFAULT,
+        alias="jobmanager.scheduler",
+        description="For graphs that name none: default (a vertex has the parallelism of its graph) or adaptive (what slots there are).",
+    )
+    scheduler_mode: str = Field(
+        "",
+        alias="scheduler-mode",
+        pattern=r"^(reactive)?$",
+        description="reactive: jobs are adaptive, unless their graph says default, and use all slots that there are.",
+    )
+    resource_wait_timeout_ms: int | None = Field(
+        None,
+        alias="jobmanager.adaptive-scheduler.resource-wait-timeout",
+        ge=-1,
+        description="An adaptive job without any slot fails after so long; -1: never. Default: 300000; -1 with scheduler-mode: reactive.",
+    )
+    resource_stabilization_timeout_ms: int | None = Field(
+        None,
+        alias="jobmanager.adaptive-scheduler.resource-stabilization-timeout",
+        ge=0,
+        description="For so long a vertex waits for all slots that it wants, and rests between rescales. Default: 10000; 0 when reactive.",
+    )
+    min_parallelism_increase: int = Field(
+        1,
+        alias="jobmanager.adaptive-scheduler.min-parallelism-increase",
+        ge=1,
+        description="A vertex that runs is only rescaled for so many more subtasks.",
+    )
     exception_history_size: int = Field(
         16, alias="web.exception-history-size", ge=0, le=1000, description="How many failures of a job, with what followed, are remembered."
     )
@@ -493,7 +522,7 @@ class Configuration(BaseModel):
         self.total_profile  # noqa: B018 - it raises
         return self
 
-    @field_validator("restart_strategy", "failover_strategy", "job_store_type", mode="before")
+    @field_validator("restart_strategy", "failover_strategy", "job_store_type", "scheduler", mode="before")
     @classmethod
     def _read_strategy(cls, value: object) -> object:
         return value.upper().replace("-", "_") if isinstance(value, str) else value
@@ -503,6 +532,13 @@ class Configuration(BaseModel):
     def _check_restart_strategy(cls, value: RestartStrategyType) -> RestartStrategyType:
         if value is RestartStrategyType.CLUSTER_DEFAULT:
             raise ValueError("cluster-default is for graphs; the cluster's own is none, fixed-delay, exponential-delay or failure-rate")
+        return value
+
+    @field_validator("scheduler")
+    @classmethod
+    def _check_scheduler(cls, value: SchedulerType) -> SchedulerType:
+        if value is SchedulerType.CLUSTER_DEFAULT:
+            raise ValueError("cluster-default is for graphs; the cluster's own is default or adaptive")
         return value
 
     @field_validator("high_availability")

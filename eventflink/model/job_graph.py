@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
+from eventflink.model.statuses import RestartStrategyType, SchedulerType, ShipStrategy, TaskType
 
 
 @dataclass(slots=True)
@@ -92,3 +92,4 @@ class JobGraph:
     edges: tuple[JobEdge, ...]
     restart_strategy: RestartStrategy
     code_archives: tuple[str, ...] = ()
+    scheduler: SchedulerType = SchedulerType.CLUSTER_DEFAULT

@@ -34,7 +34,7 @@ from eventflink.model.job_graph import (
 )
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
-from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
+from eventflink.model.statuses import RestartStrategyType, SchedulerType, ShipStrategy, TaskType
 
 MAX_VERTICES: Final = 1_000
 MAX_PARALLELISM: Final = 4_096
@@ -210,6 +210,7 @@ class JobGraphDocument(BaseModel):
     edges: list[EdgeDocument] = Field(default_factory=list, max_length=10 * MAX_VERTICES)
     restart_strategy: RestartStrategyDocument | None = None
     code_archives: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=list, max_length=64)
+    scheduler: Literal["cluster-default", "default", "adaptive"] = "cluster-default"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -288,6 +289,8 @@ def graph_digest(graph: JobGraph) -> str:
         for name in ("resources", "slot_sharing_group"):
             if vertex[name] is None:
                 del vertex[name]
+    if document["scheduler"] is SchedulerType.CLUSTER_DEFAULT:
+        del document["scheduler"]
     strategy = document["restart_strategy"]
     for field in dataclasses.fields(RestartStrategy):
         if field.name not in _FIRST_STRATEGY_FIELDS and strategy[field.name] == field.default:
@@ -341,6 +344,7 @@ def parse_job_graph(document: str | Mapping[str, Any], source: str) -> JobGraph:
             edges=tuple(e.to_record() for e in parsed.edges),
             restart_strategy=(parsed.restart_strategy or RestartStrategyDocument.model_validate({"type": "cluster-default"})).to_record(),
             code_archives=tuple(parsed.code_archives),
+            scheduler=SchedulerType(parsed.scheduler.upper().replace("-", "_")),
         )
     except ValidationError as error:
         raise InvalidJobGraph(f"{source}: {describe_errors(error)}") from error
@@ -387,6 +391,7 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         ],
         "restart_strategy": {"type": strategy_type} | {key: getattr(strategy, key) for key in RESTART_KEYS[strategy_type]},
         "code_archives": list(graph.code_archives),
+        "scheduler": graph.scheduler.lower().replace("_", "-"),
     }
     return document
 

@@ -122,6 +122,22 @@ class FailoverStrategy(UpperStrEnum):
     FULL = auto()
 
 
+class SchedulerType(UpperStrEnum):
+    """Which scheduler a job has."""
+
+    CLUSTER_DEFAULT = auto()
+    DEFAULT = auto()
+    ADAPTIVE = auto()
+
+
+class RescaleReason(UpperStrEnum):
+    """Why a vertex gets another parallelism."""
+
+    FEWER_SLOTS = auto()
+    MORE_SLOTS = auto()
+    REQUESTED = auto()
+
+
 class FailureReaction(UpperStrEnum):
     """What the failure of an attempt led to."""
 

@@ -21,6 +21,7 @@ from eventflink.simulation.process import Process
 from eventflink.simulation.producer import SimulatedProducer
 from eventflink.simulation.resources import Resources
 from eventflink.simulation.scheduler import LocalClock
+from eventflink.simulation.schedulers import Schedulers
 from eventflink.simulation.settings import SimulationSettings
 from eventflink.simulation.slot_sharing import SlotSharing
 from eventflink.simulation.transcript import Transcript
@@ -53,6 +54,7 @@ class Clients:
         rng: Random,
         settings: SimulationSettings,
         resources: Resources,
+        schedulers: Schedulers,
         observer: Observer,
         transcript: Transcript,
     ) -> None:
@@ -60,6 +62,7 @@ class Clients:
         self._rng = rng
         self._settings = settings
         self._resources = resources
+        self._schedulers = schedulers
         self._observer = observer
         self._transcript = transcript
         self._requests: dict[str, _Request] = {}
@@ -117,7 +120,7 @@ class Clients:
     def _submit(self) -> None:
         job_id = f"job-{len(self._jobs) + 1}"
         drawn = job_documents.make_graph(self._rng, self._strategies, len(self._jobs) + 1)
-        graph = self._graphs[job_id] = self._sharing.group(self._resources.ask(drawn))
+        graph = self._graphs[job_id] = self._schedulers.draw(self._sharing.group(self._resources.ask(drawn)))
         self._jobs.append(job_id)
         self._send_submission(job_id, graph)
 
@@ -179,6 +182,13 @@ class Clients:
     def _order(self, subject: str, order: dict[str, object]) -> None:
         request_id, partition = self._new_request()
         self._send(_Request(request_id, Topic.COMMANDS, record_of(order, request_id, partition), subject, is_submission=False))
+
+    def rescale(self) -> None:
+        """Ask for another parallelism of a vertex."""
+        job_id, vertex_id, parallelism = self._schedulers.next_rescale(self._told_jobs())
+        request_id, partition = self._new_request()
+        value = job_documents.rescale(self._rng, job_id, vertex_id, parallelism, request_id, partition)
+        self._send(_Request(request_id, Topic.COMMANDS, value, job_id, is_submission=False))
 
     def _new_request(self) -> tuple[str, int]:
         self._number += 1

@@ -20,6 +20,7 @@ from eventflink.simulation.observer import Observer
 from eventflink.simulation.resource_driver import SimulatedDriver
 from eventflink.simulation.resources import Resources
 from eventflink.simulation.scheduler import MILLISECOND, Call, LocalClock, Scheduler
+from eventflink.simulation.schedulers import Schedulers
 from eventflink.simulation.settings import SimulationSettings
 from eventflink.simulation.task_executor_host import TaskExecutorHost
 from eventflink.simulation.transcript import Transcript
@@ -51,6 +52,7 @@ class Cluster:
         self.rng = rng
         self.resources = resources
         self.lifecycles = Lifecycles(settings.seed)
+        self.schedulers = Schedulers(settings.seed, settings.slot_request_timeout_ms)
         self.scheduler = Scheduler()
         self.transcript = Transcript(self.scheduler)
         self.master_settings = MasterSettings(
@@ -65,6 +67,7 @@ class Cluster:
             request_horizon_ms=settings.request_horizon_ms,
             failover_strategy=FailoverStrategy.FULL if settings.seed % 3 == 1 else FailoverStrategy.REGION,
             exception_history_size=3,
+            adaptive=self.schedulers.settings,
         )
         self.task_executors: list[TaskExecutorHost] = []
         """All of them, also the workers that there are."""
@@ -77,7 +80,7 @@ class Cluster:
         self.broker.on_heartbeat = beats.on_heartbeat
         self.effects_check = EffectsCheck(self.observer, self.transcript)
         self.attempts_check = AttemptsCheck(self.observer, self.transcript)
-        self.clients = Clients(self.broker, self._clock(), rng, settings, resources, self.observer, self.transcript)
+        self.clients = Clients(self.broker, self._clock(), rng, settings, resources, self.schedulers, self.observer, self.transcript)
         self.seats = [Seat(f"master-{n + 1}", Link(), self._clock()) for n in range(settings.masters)]
         self.task_executors += [self._task_executor(n) for n in range(settings.task_executors)]
         for seat in self.seats:

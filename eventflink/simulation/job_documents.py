@@ -5,7 +5,7 @@ from random import Random
 from typing import Any, Final
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.inputs import BlockTaskManager, CancelJob, JobSubmission, RequestFileUpload
+from eventflink.events.inputs import BlockTaskManager, CancelJob, JobSubmission, RequestFileUpload, RescaleJob
 from eventflink.events.topics import Topic
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import TaskFile
@@ -80,6 +80,17 @@ def file_request(job_id: str, request_id: str, reply_partition: int) -> bytes:
         ),
         sent_at_ms=0,
     )
+
+
+def rescale(rng: Random, job_id: str, vertex_id: str, parallelism: int, request_id: str, reply_partition: int) -> bytes:
+    """Return a record of `commands` that asks for another parallelism of a vertex."""
+    if rng.random() < _AVRO_SHARE:
+        command = RescaleJob(
+            request_id=request_id, reply_partition=reply_partition, job_id=job_id, vertex_id=vertex_id, parallelism=parallelism
+        )
+        return _COMMANDS.encode(command, sent_at_ms=0)
+    document = {"type": "RescaleJob", "job_id": job_id, "vertex_id": vertex_id, "parallelism": parallelism}
+    return json.dumps(document | {"request_id": request_id, "reply_partition": reply_partition}).encode()
 
 
 def task_manager_order(task_manager_id: str, duration_ms: int | None, request_id: str, reply_partition: int) -> bytes:

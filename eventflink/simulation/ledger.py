@@ -64,6 +64,8 @@ class Ledger:
     """For which attempt an allocation was asked for."""
     members: dict[str, dict[str, AttemptId]] = field(default_factory=dict)
     """Who has the slot of an allocation now, by vertex."""
+    rescaled: set[str] = field(default_factory=set)
+    """Jobs of which the parallelism of a vertex was changed."""
     blocked: set[str] = field(default_factory=set)
     slots_of_attempts: dict[AttemptId, str] = field(default_factory=dict)
     cancelled: set[AttemptId] = field(default_factory=set)
@@ -122,6 +124,7 @@ class Ledger:
             e.TaskFinished: self._task_finished,
             e.TaskFailed: lambda event, _: self._move(event, ExecutionState.FAILED),
             e.RegionRestarted: self._region_restarted,
+            e.JobRescaled: self._job_rescaled,
             e.FileUploadRequested: lambda event, _: self.uploads.add(event.request_id),
             e.TaskManagerFileUploadRequested: lambda event, _: self.uploads.add(event.request_id),
         }
@@ -223,9 +226,17 @@ class Ledger:
             raise ViolationFound(Invariant.STATE_TABLES, f"{attempt} goes from {before} to {state}")
         self.attempt_states[attempt] = state
         if state is ExecutionState.SCHEDULED and attempt.attempt > 1:
-            older = self.attempt_states.get(attempt._replace(attempt=attempt.attempt - 1))
+            older = self._before(attempt)
             if older not in _TERMINAL_STATES:
                 raise ViolationFound(Invariant.STATE_TABLES, f"{attempt} is scheduled while its predecessor is {older}")
+
+    def _before(self, attempt: AttemptId) -> ExecutionState | None:
+        """Return where the newest attempt before one stands; a vertex that was rescaled leaves numbers out, and begins with any."""
+        numbers = range(attempt.attempt - 1, 0, -1)
+        if attempt.job_id not in self.rescaled:
+            return self.attempt_states.get(attempt._replace(attempt=numbers[0]))
+        known = (self.attempt_states.get(attempt._replace(attempt=number)) for number in numbers)
+        return next((state for state in known if state is not None), ExecutionState.CANCELED)
 
     def _task_cancellation_requested(self, event: e.TaskCancellationRequested, _offset: int) -> None:
         self._move(event, ExecutionState.CANCELING)
@@ -247,6 +258,15 @@ class Ledger:
         if state not in _TERMINAL_STATES:
             raise ViolationFound(Invariant.STATE_TABLES, f"log@{offset} restarts {subtask} while {older} is {state}")
         self.results.pop(subtask, None)
+
+    def _job_rescaled(self, event: e.JobRescaled, offset: int) -> None:
+        """Let go of the results of a vertex: all of it begins anew, when all of it has ended."""
+        self.rescaled.add(event.job_id)
+        for attempt, state in self.attempt_states.items():
+            if attempt[:2] == (event.job_id, event.vertex_id) and state not in _TERMINAL_STATES:
+                raise ViolationFound(Invariant.STATE_TABLES, f"log@{offset} rescales the vertex of {attempt}, which is {state}")
+        for subtask in [s for s in self.results if s[:2] == (event.job_id, event.vertex_id)]:
+            del self.results[subtask]
 
     # -- slots -----------------------------------------------------------------------------------------------------
 

@@ -94,11 +94,7 @@ def _run(cluster: Cluster, faults: Faults) -> None:
 
         return happen
 
-    names = [host.name for host in cluster.task_executors]
-    if cluster.lifecycles.has_orders:
-        _order_again(cluster, cluster.lifecycles.next_order_in_ms, lambda: cluster.clients.direct(cluster.lifecycles))
-    if cluster.resources.is_mixed:
-        _order_again(cluster, cluster.resources.next_order_in_ms, lambda: cluster.clients.operate(names))
+    _let_people_act(cluster)
     scheduler.after(200 * MILLISECOND, again(_CLIENT_INTERVAL_MS, cluster.clients.act))
     scheduler.after(300 * MILLISECOND, again(_READ_INTERVAL_MS, read))
     scheduler.after(1_500 * MILLISECOND, again(settings.fault_interval_ms, faults.strike))
@@ -126,6 +122,17 @@ def _resume_suspended(cluster: Cluster) -> None:
     if cluster.lifecycles.has_orders:
         statuses = cluster.observer.ledger.job_statuses
         cluster.clients.resume([job_id for job_id, status in statuses.items() if status is JobStatus.SUSPENDED])
+
+
+def _let_people_act(cluster: Cluster) -> None:
+    """Have operators direct the cluster and block TaskManagers, and users rescale jobs, in the runs that have such people."""
+    names = [host.name for host in cluster.task_executors]
+    if cluster.lifecycles.has_orders:
+        _order_again(cluster, cluster.lifecycles.next_order_in_ms, lambda: cluster.clients.direct(cluster.lifecycles))
+    if cluster.resources.is_mixed:
+        _order_again(cluster, cluster.resources.next_order_in_ms, lambda: cluster.clients.operate(names))
+    if cluster.schedulers.is_mixed:
+        _order_again(cluster, cluster.schedulers.next_rescale_in_ms, cluster.clients.rescale)
 
 
 def _rest(cluster: Cluster, faults: Faults) -> None:

@@ -255,6 +255,9 @@ class ScriptedCluster:
     def unblock(self, task_manager_id: str, request_id: str = "") -> list[Effect]:
         return self.command(type="UnblockTaskManager", task_manager_id=task_manager_id, request_id=request_id)
 
+    def rescale(self, vertex_id: str, parallelism: int, job_id: str = "job", request_id: str = "") -> list[Effect]:
+        return self.command(type="RescaleJob", job_id=job_id, vertex_id=vertex_id, parallelism=parallelism, request_id=request_id)
+
     def timer(self, *values: MasterInput) -> list[Effect]:
         self.leader.timers.extend(values)
         return self.settle()

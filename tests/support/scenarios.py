@@ -83,6 +83,7 @@ def busy_cluster() -> ScriptedCluster:
     cluster.command(type="RequestFileUpload", request_id="upload", job_id="running", vertex_id="a")
     cluster.command(type="RequestTaskManagerFileUpload", request_id="own log", task_manager_id="tm1")
     cluster.command(type="RequestTaskManagerFileUpload", request_id="own named", task_manager_id="tm2", file="NAMED", name="guardian.log")
+    cluster.submit(graph(vertex("a", 3), vertex("b", 3), edges=[("a", "b", "forward")], scheduler="adaptive"), job_id="adaptive")
     cluster.send(snapshot(1, 10))
     cluster.send(confirmation(snapshot(1, 10)))
     cluster.send(snapshot(2, 20))
@@ -139,6 +140,7 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.report(one, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", "Traceback"))
     cluster.pass_time(1)
     _use_workers(cluster)
+    _rescale(cluster)
     return cluster
 
 
@@ -179,6 +181,9 @@ def restarting_cluster() -> ScriptedCluster:
             cluster.say(offer, failed)
     cluster.settings = MasterSettings(failover_strategy=FailoverStrategy.FULL)
     cluster.fail_over()
+    rescaling = deployments(cluster.submit(graph(vertex("a", 2), scheduler="adaptive"), job_id="rescaling"))
+    cluster.report(rescaling[0], ExecutionState.RUNNING)
+    cluster.rescale("a", 3, job_id="rescaling")
     one, other = deployments(cluster.submit(graph(vertex("a", 2), restart_strategy=fixed_delay(1)), job_id="whole"))[-2:]
     cluster.report(other, ExecutionState.RUNNING)
     cluster.report(one, ExecutionState.FAILED)
@@ -199,6 +204,15 @@ def _use_workers(cluster: ScriptedCluster) -> None:
     cluster.run(effects)
     cluster.pass_time(1_000)
     cluster.submit(graph(vertex("a", managed_memory="1g")), job_id="awaiting")
+    cluster.pass_time(1)
+
+
+def _rescale(cluster: ScriptedCluster) -> None:
+    """Have a job that runs rescaled by a user; its attempts end first."""
+    cluster.register("tm4", slots=9)
+    [moved, *_] = deployments(cluster.submit(graph(vertex("a", 2)), job_id="rescaled"))
+    cluster.report(moved, ExecutionState.RUNNING)
+    cluster.run(cluster.rescale("a", 3, job_id="rescaled", request_id="rescale"))
     cluster.pass_time(1)
 
 

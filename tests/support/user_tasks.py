@@ -84,3 +84,12 @@ def meet(context: Any) -> None:
     Path(f"{path}.{context.vertex_id}.{context.attempt}.met").touch()
     while not Path(f"{path}.go").exists():
         time.sleep(0.02)
+
+
+def numbers_when_let(context: Any) -> Any:
+    """Write of how many subtasks this is one to `{path}.{subtask}.{attempt}`, wait until `{path}.go` exists, then do as `numbers`."""
+    path = context.parameters["path"]
+    Path(f"{path}.{context.subtask_index}.{context.attempt}").write_text(str(context.parallelism))
+    while not Path(f"{path}.go").exists():
+        time.sleep(0.02)
+    return numbers(context)

@@ -45,6 +45,7 @@ def _print_job(session: Session, view: View) -> None:
     for waiting in view["slot_requests"]:
         asks = f" that ask for {waiting['resources']}" if waiting["resources"] else ""
         session.out.print(Text(f"{waiting['requests']} slot requests{asks} wait: {waiting['why']}", style="yellow"))
+    _print_parallelism(session, view)
     for exception in view["exceptions"]:
         cause = exception["cause"]
         message = cause["message"].partition("\n")[0]
@@ -72,11 +73,24 @@ def _print_job(session: Session, view: View) -> None:
     session.out.print(table)
 
 
+def _print_parallelism(session: Session, view: View) -> None:
+    """Say of each vertex that has another parallelism than it wants, or waits, which and why."""
+    for vertex in view["vertices"]:
+        if vertex["parallelism_note"] or vertex["parallelism"] != vertex["wanted_parallelism"]:
+            session.out.print(Text(f"{vertex['vertex_id']}: {_describe_parallelism(vertex)}", style="yellow"))
+
+
 def _describe_requirement(kind: View) -> str:
     of_group = f" of the slot sharing group '{kind['slot_sharing_group']}'" if kind["slot_sharing_group"] else ""
     with_room = f" with room for {kind['resources']}" if kind["resources"] else ""
     waiting = f", {kind['requested']} tasks wait" if kind["requested"] else ""
     return f"slots{of_group}{with_room}: {kind['required']} required, {kind['held']} held{waiting}"
+
+
+def _describe_parallelism(vertex: View) -> str:
+    """Return the parallelism of a vertex beside the one that it wants, and why it has another: `2 of 4 (waiting for slots: …)`."""
+    note = f" ({vertex['parallelism_note']})" if vertex["parallelism_note"] else ""
+    return f"parallelism {vertex['parallelism']} of {vertex['wanted_parallelism']}{note}"
 
 
 def _print_cluster(session: Session, view: View) -> None:

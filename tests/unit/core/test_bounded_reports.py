@@ -187,11 +187,15 @@ def test_an_attempt_whose_outputs_cannot_be_told_fails_with_the_reason(
     assert cluster.job("job").status is JobStatus.FINISHED
 
 
-def test_a_task_that_would_have_to_be_told_more_than_a_record_holds_fails_before_it_is_deployed(cluster: ScriptedCluster) -> None:
+@pytest.mark.parametrize("scheduler", ["default", "adaptive"])
+def test_a_task_that_would_have_to_be_told_more_than_a_record_holds_fails_before_it_is_deployed(
+    cluster: ScriptedCluster, scheduler: str
+) -> None:
     """The master could send it to nobody, and no leader after it could: the job fails and says what is too much, and others run on."""
     cluster.register("tm", slots=300)
     edges = [("a", "b", "rebalance")]
-    effects = cluster.submit(graph(vertex("a", 256), vertex("b", 3), vertex("c"), edges=edges))
+    cluster.raise_feature_level()
+    effects = cluster.submit(graph(vertex("a", 256), vertex("b", 3), vertex("c"), edges=edges, scheduler=scheduler))
     by_name = {task.vertex_id: d for d, task in zip(deployments(effects), tasks(effects), strict=True)}
     assert not deployments(finish_all(cluster, effects, MAX_LOCATION_LENGTH))
     [failed] = cluster.events(TaskFailed)

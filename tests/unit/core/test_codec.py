@@ -36,8 +36,8 @@ EVENT_CLASSES: tuple[type[Any], ...] = typing.get_args(LogEvent)
 CLASSES = record_classes()
 ENUMERATIONS = [statuses.JobStatus, statuses.ExecutionState, statuses.TaskType, statuses.ShipStrategy, statuses.FailoverStrategy]
 ENUMERATIONS += [statuses.RestartStrategyType, statuses.TaskFile, statuses.FollowUpType, statuses.DrillStepType, statuses.Role]
-ENUMERATIONS += [statuses.SlotRequestDeferralReason, statuses.TaskManagerFile]
-ENUMERATIONS += [statuses.SlotRequestDeferralReason, statuses.ApplicationStatus]
+ENUMERATIONS += [statuses.ApplicationStatus, statuses.SlotRequestDeferralReason]
+ENUMERATIONS += [statuses.TaskManagerFile, statuses.SchedulerType, statuses.RescaleReason]
 
 ENVELOPE_FIELDS: dict[str, dict[str, Any]] = {
     "SubmissionEnvelope": {"sent_at_ms": 5},

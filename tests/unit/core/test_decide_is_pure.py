@@ -80,6 +80,12 @@ def _fitting() -> list[MasterInput]:
         *[c.ShutDownCluster(request_id="new", application_status=s, cancel_jobs=s is ApplicationStatus.FAILED) for s in ApplicationStatus],
         i.ContinueShutdown(),
         i.StartCluster(),
+        *[
+            c.RescaleJob(request_id="new", job_id=job, vertex_id=v, parallelism=2)
+            for job in ("running", "adaptive", "x")
+            for v in ("a", "b")
+        ],
+        i.AdaptJob("adaptive"),
         i.FailUnfulfillableRequests(),
         i.UnblockTaskManagers(),
         i.AttemptInputs("submissions", 10**6, 10**6),

@@ -212,13 +212,26 @@ def test_the_digest_of_a_graph_is_that_of_older_logs_where_it_says_nothing_newer
     fixed = parse_job_graph({"name": "j", "vertices": [{"id": "a", "sql": "SELECT 1"}], "restart_strategy": {"type": "fixed-delay"}}, "f")
     document = dataclasses.asdict(fixed)
     document["restart_strategy"] = {"strategy_type": "FIXED_DELAY", "attempts": 1, "delay_ms": 1_000}
-    del document["vertices"][0]["resources"], document["vertices"][0]["slot_sharing_group"]
+    del document["vertices"][0]["resources"], document["vertices"][0]["slot_sharing_group"], document["scheduler"]
     assert graph_digest(fixed) == hashlib.sha256(canonical_json(document).encode()).hexdigest()
     digests = set()
     for multiplier in (2.0, 3.0):
         strategy = {"type": "exponential-delay", "multiplier": multiplier}
         digests.add(graph_digest(parse_job_graph(_graph(restart_strategy=strategy), "f")))
     assert len(digests) == 2
+    assert graph_digest(parse_job_graph(_graph(scheduler="adaptive"), "f")) != graph_digest(parse_job_graph(_graph(), "f"))
+
+
+@pytest.mark.parametrize("scheduler", ["cluster-default", "default", "adaptive"])
+def test_every_scheduler_passes_through_its_record_unchanged(scheduler: str) -> None:
+    parsed = parse_job_graph(_graph(scheduler=scheduler), "f")
+    assert parsed.scheduler.lower().replace("_", "-") == scheduler
+    assert parse_job_graph(to_document(parsed), "f") == parsed
+
+
+def test_a_scheduler_that_there_is_not_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidJobGraph, match="f: scheduler: Input should be 'cluster-default', 'default' or 'adaptive'"):
+        parse_job_graph(_graph(scheduler="clever"), "f")
 
 
 @pytest.mark.parametrize("strategy_type", ["none", "fixed-delay", "exponential-delay", "failure-rate", "cluster-default"])

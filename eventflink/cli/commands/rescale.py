@@ -1,0 +1,33 @@
+"""`eventflink rescale`: another parallelism of a vertex, asked for."""
+
+import click
+
+from eventflink.cli.commands.submit import actor_name
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.session import Session, pass_session
+from eventflink.gateways.job_master_gateway import JobMasterGateway
+
+
+@click.command()
+@click.argument("job_id")
+@click.argument("vertex_id")
+@click.argument("parallelism", type=click.IntRange(min=1))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@pass_session
+def rescale(session: Session, job_id: str, vertex_id: str, parallelism: int, *, as_json: bool) -> int:
+    """Have the vertex VERTEX_ID of the job JOB_ID run in PARALLELISM subtasks."""
+    with JobMasterGateway(session.bootstrap, session.cluster_id, job_id) as gateway:
+        accepted = gateway.rescale_job(vertex_id, parallelism, actor=actor_name())
+    if as_json:
+        session.print_json(
+            {
+                "job_id": job_id,
+                "vertex_id": vertex_id,
+                "parallelism": parallelism,
+                "request_id": accepted.request_id,
+                "log_offset": accepted.log_offset,
+            }
+        )
+    else:
+        click.echo(f"{job_id}/{vertex_id} is to have {parallelism} subtasks (log offset {accepted.log_offset})")
+    return ExitCode.OK
