@@ -22,6 +22,7 @@ from eventflink.model.attempts import AttemptStatus
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex, RestartStrategy
 from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.statuses import (
+    ApplicationStatus,
     DrillStepType,
     ExecutionState,
     FailoverStrategy,
@@ -71,7 +72,7 @@ def digest_but_for_answers(cluster: ScriptedCluster) -> str:
     """Return a digest of everything but what is remembered of requests."""
     master = cluster.master
     slots = (master.slot_manager, master.resource_manager, master.blocklist, master.workers, master.task_manager_files)
-    return digest_of((master.blob_address, master.upkeep, master.follow_ups, master.dispatcher, master.job_store, *slots))
+    return digest_of((master.blob_address, master.upkeep, master.follow_ups, master.dispatcher, master.job_store, master.shutdown, *slots))
 
 
 def allocation_of(cluster: ScriptedCluster, index: int) -> str:
@@ -122,6 +123,7 @@ def strategy(kind: RestartStrategyType, **fields: Any) -> RestartStrategy:
 DELAY, RATE, DOUBLE = RestartStrategyType.FIXED_DELAY, RestartStrategyType.FAILURE_RATE, RestartStrategyType.EXPONENTIAL_DELAY
 NAN, INFINITY = float("nan"), float("inf")
 DOUBLED: dict[str, Any] = {"delay_ms": 1, "max_delay_ms": 5, "reset_threshold_ms": 9}
+ENDED = ApplicationStatus.SUCCEEDED
 INVALID, FENCED = "InvalidRequest", "FencingTokenMismatch"
 NO_JOB = "may hold only letters, digits"
 
@@ -175,6 +177,8 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.JobSubmission | c.Command], st
     *((lambda _, t=t: c.ResumeJob(job_id=t), INVALID, NO_JOB) for t in ODD_TEXTS if t not in ("x" * 128, "null")),
     (lambda _: c.SuspendJob(job_id="running", job_master_id="waiting-1"), FENCED, "for the JobMaster 'waiting-1'"),
     (lambda _: c.SuspendJob(job_id="running", reason="x" * 10_000), INVALID, "10000 characters"),
+    (lambda _: c.ShutDownCluster(application_status=ENDED, leader_id="x"), FENCED, "is for the leader 'x'"),
+    (lambda _: c.ShutDownCluster(application_status=ENDED, diagnostics="x" * 100_000), INVALID, "diagnostics has 100000 characters"),
     (lambda _: upload("none"), "UnknownJob", "there is no job 'none'"),
     (lambda _: upload("waiting", subtask_index=1), "FileNotAvailable", "was never deployed"),
     *((lambda _, n=n: upload(subtask_index=n), "FileNotAvailable", f"running/a[{n}]#1") for n in (-1, 2, INT_MAX, INT_MIN)),
