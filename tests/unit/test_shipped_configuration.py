@@ -6,7 +6,7 @@ from pathlib import Path
 from eventflink.model.configuration import KEYS, Configuration, build_configuration, load_configuration
 
 SHIPPED = Path(__file__).parents[2] / "conf" / "eventflink.yaml"
-KEY_LINE = re.compile(r"^# ([a-z][A-Za-z.-]*\.[A-Za-z.-]+):(?: (.*))?$")
+KEY_LINE = re.compile(r"^# ([a-z][A-Za-z-]*[.-][A-Za-z.-]+):(?: (.*))?$")
 
 
 def read_commented_keys() -> dict[str, str]:
