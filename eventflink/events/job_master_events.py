@@ -1,0 +1,175 @@
+"""Events of the JobMaster: what happens within a job: statuses, attempts, restarts, rescales.
+
+Values that mirror the schemas of the same names; `log_events.py` has the union of all and the rule of all.
+"""
+
+from dataclasses import dataclass
+
+from eventflink.model.attempts import FailureCause, OutputLocation, SubtaskReference
+from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason
+
+
+@dataclass(slots=True)
+class JobStatusChanged:
+    """One transition of the table of JobStatus."""
+
+    job_id: str
+    from_status: JobStatus
+    to_status: JobStatus
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class SlotShared:
+    """An attempt gets a place in a slot that its job holds already for the same slot sharing group."""
+
+    allocation_id: str
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+
+
+@dataclass(slots=True)
+class TaskScheduled:
+    """The attempt's inputs are there; it waits for a slot: CREATED to SCHEDULED."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+
+
+@dataclass(slots=True)
+class TaskDeployed:
+    """The attempt goes to its slot: SCHEDULED to DEPLOYING."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    allocation_id: str
+
+
+@dataclass(slots=True)
+class TaskStateChanged:
+    """One transition of the table of ExecutionState that is not an end with a result or a failure."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    from_state: ExecutionState
+    to_state: ExecutionState
+
+
+@dataclass(slots=True)
+class TaskCancellationRequested:
+    """The TaskExecutor is told to end the attempt: CANCELING."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    reason: str
+
+
+@dataclass(slots=True)
+class TaskFinished:
+    """The attempt finished, and its outputs are now the subtask's result: the log is the output commit."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    outputs: tuple[OutputLocation, ...] = ()
+
+
+@dataclass(slots=True)
+class TaskFailed:
+    """The attempt failed."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    cause: FailureCause
+
+
+@dataclass(slots=True)
+class RestartScheduled:
+    """The failed subtask will start again."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    restart_at_ms: int
+    restarts: int
+    backoff_ms: int = 0
+    failed_attempt: int = 0
+    delay_ms: int = 0
+    failover_strategy: FailoverStrategy = FailoverStrategy.REGION
+    task_count: int = 1
+    lost_outputs: tuple[SubtaskReference, ...] = ()
+
+
+@dataclass(slots=True)
+class RegionRestarted:
+    """The subtask has a new attempt: CREATED."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+
+
+@dataclass(slots=True)
+class JobMasterStopped:
+    """All attempts of a suspended job have ended, and it has no JobMaster any more; requests under its token are refused."""
+
+    job_id: str
+    job_master_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class ResourcesAwaited:
+    """A vertex could start, and waits: there are fewer slots than it wants."""
+
+    job_id: str
+    vertex_id: str
+    wanted: int
+    available: int
+
+
+@dataclass(slots=True)
+class JobRescaleRequested:
+    """Somebody asks for another parallelism of a vertex."""
+
+    job_id: str
+    vertex_id: str
+    parallelism: int
+    actor: str
+
+
+@dataclass(slots=True)
+class RescaleScheduled:
+    """A vertex that has begun gets another parallelism as soon as all its attempts have ended; what they left does not count."""
+
+    job_id: str
+    vertex_id: str
+    from_parallelism: int
+    to_parallelism: int
+    reason: RescaleReason
+
+
+@dataclass(slots=True)
+class JobRescaled:
+    """A vertex, of which no attempt lives, has another parallelism, and with it those that forward edges bind to it."""
+
+    job_id: str
+    vertex_id: str
+    from_parallelism: int
+    to_parallelism: int
+    reason: RescaleReason
+    attempt: int

@@ -1,0 +1,97 @@
+"""Events of the Master: leadership, inputs and what answers them.
+
+Values that mirror the schemas of the same names; `log_events.py` has the union of all and the rule of all.
+"""
+
+from dataclasses import dataclass
+
+from eventflink.model.statuses import FollowUpType
+
+
+@dataclass(slots=True)
+class LeadershipGranted:
+    """A candidate's bid for the next epoch; the first one in log order wins (P1)."""
+
+    master_id: str
+    blob_address: str
+
+
+@dataclass(slots=True)
+class InputsBound:
+    """Binds an inbound partition's cursor to the identity of its topic, so that a re-created topic is noticed (P9)."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    next_offset: int
+
+
+@dataclass(slots=True)
+class InputsSkipped:
+    """Inputs that change nothing (P7): late, repeated or about what is gone."""
+
+    count: int
+    reason: str
+
+
+@dataclass(slots=True)
+class InputsLost:
+    """Retention overtook a cursor: inputs that nobody decided are gone (P9)."""
+
+    topic: str
+    partition: int
+    from_offset: int
+    to_offset: int
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestAccepted:
+    """The answer to a request that was done."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    subject: str
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestRejected:
+    """The answer to a request, or any other input, that was refused; the state is untouched."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+    subject: str
+    code: str
+    message: str
+    dead_letter: bool
+
+
+@dataclass(slots=True)
+class RequestRepeated:
+    """A request id that is already answered came again: the same answer is sent once more (P8)."""
+
+    request_id: str = ""
+    reply_partition: int = -1
+
+
+@dataclass(slots=True)
+class AnswersExpired:
+    """The oldest answers leave the state: their request ids are beyond the horizon (P8)."""
+
+    count: int
+
+
+@dataclass(slots=True)
+class FollowUpDecided:
+    """The oldest consequence in the state's queue was decided by the events that follow."""
+
+    follow_up_type: FollowUpType
+    subject: str
+
+
+@dataclass(slots=True)
+class InputsAttempted:
+    """The leader is about to decide these inputs: an earlier leader fell, perhaps at one of them (P10)."""
+
+    topic: str
+    first_offset: int
+    last_offset: int

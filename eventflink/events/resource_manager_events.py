@@ -1,0 +1,119 @@
+"""Events of the ResourceManager: TaskManagers that come and go, workers that are asked for, files that are uploaded.
+
+Values that mirror the schemas of the same names; `log_events.py` has the union of all and the rule of all.
+"""
+
+from dataclasses import dataclass
+
+from eventflink.model.attempts import AttemptStatus
+from eventflink.model.resources import ResourceProfile
+from eventflink.model.statuses import TaskManagerFile
+
+
+@dataclass(slots=True)
+class TaskManagerRegistered:
+    """A TaskManager's instance offers its slots; an older instance of it is replaced."""
+
+    task_manager_id: str
+    instance_id: str
+    host: str
+    process_id: int
+    slot_count: int
+    begun_at_ms: int = 0
+    slot_profile: ResourceProfile | None = None
+    feature_level: int = 0
+    metrics_address: str = ""
+
+
+@dataclass(slots=True)
+class TaskManagerReportReconciled:
+    """A full slot report was matched against the state."""
+
+    task_manager_id: str
+    instance_id: str
+    missing: tuple[str, ...]
+    unknown: tuple[AttemptStatus, ...]
+
+
+@dataclass(slots=True)
+class TaskManagerRegistrationRefused:
+    """The instance is gone for good: it has to come back as a new one (P12)."""
+
+    task_manager_id: str
+    instance_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class TaskManagerDisconnected:
+    """An instance left in order."""
+
+    task_manager_id: str
+    instance_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class TaskManagerLost:
+    """An instance is gone: it missed its beats, or its guardian saw it die."""
+
+    task_manager_id: str
+    instance_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class TaskManagerBlocked:
+    """The TaskManager gets no new slots to fill; what runs there goes on."""
+
+    task_manager_id: str
+    reason: str
+    until_ms: int
+    actor: str
+
+
+@dataclass(slots=True)
+class TaskManagerUnblocked:
+    """The TaskManager gets slots to fill again."""
+
+    task_manager_id: str
+    reason: str
+    actor: str
+
+
+@dataclass(slots=True)
+class WorkerRequested:
+    """The resource driver is asked for a worker: a TaskManager that registers under the worker's id."""
+
+    worker_id: str
+    slot_count: int
+    slot_profile: ResourceProfile | None = None
+
+
+@dataclass(slots=True)
+class WorkerRequestFailed:
+    """A worker that was asked for will not come: the driver says so, or its time to register is over."""
+
+    worker_id: str
+    reason: str
+    backoff_ms: int
+
+
+@dataclass(slots=True)
+class TaskManagerReleased:
+    """A TaskManager that the resource driver had started is given back: it was idle for long enough, and gets no more tasks."""
+
+    task_manager_id: str
+    instance_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class TaskManagerFileUploadRequested:
+    """Somebody wants something of a TaskExecutor itself; FileUploaded ends it."""
+
+    request_id: str
+    task_manager_id: str
+    instance_id: str
+    file: TaskManagerFile
+    name: str = ""

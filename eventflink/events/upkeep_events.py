@@ -1,0 +1,81 @@
+"""Events of upkeep: feature level, snapshots, drills, the end of a cluster and its beginning anew.
+
+Values that mirror the schemas of the same names; `log_events.py` has the union of all and the rule of all.
+"""
+
+from dataclasses import dataclass
+
+from eventflink.model.statuses import ApplicationStatus, DrillStepType
+
+
+@dataclass(slots=True)
+class FeatureLevelRaised:
+    """Every master that was heard of knows these events: from here on they may be written (P19)."""
+
+    from_level: int
+    to_level: int
+
+
+@dataclass(slots=True)
+class SnapshotTaken:
+    """The state at an earlier offset of the log is in `snapshots` (P18)."""
+
+    snapshot_id: str
+    log_offset: int
+    digest: str
+    chunk_count: int
+    byte_count: int
+    taken_by: str
+
+
+@dataclass(slots=True)
+class SnapshotConfirmed:
+    """Another master folded the log up to the snapshot's offset by itself and got the same digest (P18)."""
+
+    snapshot_id: str
+    log_offset: int
+    digest: str
+    confirmed_by: str
+
+
+@dataclass(slots=True)
+class DrillStepOrdered:
+    """A drill asks a master to fall, so that people can see what happens then."""
+
+    drill_id: str
+    step: DrillStepType
+    master_id: str
+    duration_ms: int
+
+
+@dataclass(slots=True)
+class ClusterShutdownRequested:
+    """The cluster is to end: it takes no new jobs, and those that it has are suspended or cancelled."""
+
+    application_status: ApplicationStatus
+    diagnostics: str
+    cancel_jobs: bool
+    actor: str
+
+
+@dataclass(slots=True)
+class ApplicationStatusRecorded:
+    """No job runs any more: this is how it came out. The TaskManagers are stopped."""
+
+    application_status: ApplicationStatus
+    diagnostics: str
+
+
+@dataclass(slots=True)
+class ClusterStopped:
+    """No TaskManager is there any more: every master that reads this ends, with the exit code of the status."""
+
+    application_status: ApplicationStatus
+
+
+@dataclass(slots=True)
+class ClusterStarted:
+    """A master was started on the log of a cluster that had ended: it begins anew, and what was suspended for its end goes on."""
+
+    after_status: ApplicationStatus
+    jobs: int
