@@ -15,7 +15,8 @@ from eventflink.benchmarks.report import Distribution
 from eventflink.events.inputs import JobSubmission, TaskManagerRegistration, TaskStateReport
 from eventflink.events.log_events import SlotAllocated, TaskDeployed
 from eventflink.master.inputs import MasterInput, RaiseFeatureLevel
-from eventflink.master.master import Master, MasterSettings
+from eventflink.master.master import Master
+from eventflink.master.settings import MasterSettings
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph

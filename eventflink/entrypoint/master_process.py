@@ -50,7 +50,7 @@ from eventflink.master.adaptive_scheduler import (
     NO_TIMEOUT,
     AdaptiveSettings,
 )
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.master.workers import WorkerSettings
 from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration

@@ -17,7 +17,8 @@ from eventflink.leadership.state_records import Columns, Derivation, Records
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, edges_by_source, edges_by_target, group_profiles_of
 from eventflink.master.job_master import JobMaster
-from eventflink.master.master import Master, MasterSettings
+from eventflink.master.master import Master
+from eventflink.master.settings import MasterSettings
 from eventflink.master.shared_slots import SharedSlots
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import RequestQueues

@@ -16,7 +16,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from eventflink.events.codec import DecisionCodec
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.fold import Fold
-from eventflink.master.master import Master, MasterSettings
+from eventflink.master.master import Master
+from eventflink.master.settings import MasterSettings
 
 _logger = logging.getLogger(__name__)
 

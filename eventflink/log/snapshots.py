@@ -18,7 +18,7 @@ from eventflink.leadership.snapshot_search import Candidate, SnapshotSearch
 from eventflink.log.administration import log_topic_id
 from eventflink.log.replay import log_bounds, new_fold, not_collecting, replay
 from eventflink.log.snapshot_topic import SnapshotTopic
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 
 _logger = logging.getLogger(__name__)
 

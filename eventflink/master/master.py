@@ -8,9 +8,8 @@ State is the fold of `apply` over the accepted decisions of the log, and nothing
 and ids come with the input and are written into the events.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from eventflink.events import log_events as e
 from eventflink.events.decision import Cause, InputCause
@@ -41,86 +40,53 @@ from eventflink.events.inputs import (
 from eventflink.events.log_events import LogEvent
 from eventflink.master import inputs as i
 from eventflink.master.adaptive_scheduler import (
-    AdaptiveSettings,
     Claims,
     Resources,
     decide_adaptation,
     decide_schedule,
-    due_adaptations,
     missing_slots,
     resources_at,
 )
 from eventflink.master.blocklist import Blocklist
-from eventflink.master.canonical import digest_of, require
+from eventflink.master.canonical import digest_of
 from eventflink.master.cluster_shutdown import REASON, ClusterShutdown, decide_next_step
 from eventflink.master.dispatcher import Dispatcher, JobDefaults
 from eventflink.master.effects import ArchiveJob, CleanUp, clean_up
-from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.master.execution_graph import Subtask
-from eventflink.master.failover import decide_failure, decide_refusal, decide_restarts, is_restart_due
+from eventflink.master.failover import decide_failure, decide_restarts
 from eventflink.master.fencing import FencedCommand, mismatch_of, subject_of
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import MasterInput
+from eventflink.master.invariants import validate
 from eventflink.master.job_master import JobMaster
-from eventflink.master.job_store import JobStore, JobStoreRules
-from eventflink.master.requests import ALL_REPLY_PARTITIONS, NO_REPLY, Requests
+from eventflink.master.job_store import JobStore
+from eventflink.master.requests import ALL_REPLY_PARTITIONS, MAX_MESSAGE_LENGTH, NO_REPLY, Requests
 from eventflink.master.rescaling import apply_job_rescale_requested, apply_job_rescaled, apply_rescale_scheduled, decide_rescale
 from eventflink.master.resource_manager import ResourceManager
+from eventflink.master.settings import MasterSettings
 from eventflink.master.slot_failures import decide_slot_request_timeout, decide_unfulfillable_requests
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_matching import decide_matches
-from eventflink.master.slots import Allocation
+from eventflink.master.task_executor_reports import (
+    decide_file_upload_completed,
+    decide_slot_offer,
+    decide_slot_offer_refusal,
+    decide_slot_report,
+    decide_task_state_report,
+)
 from eventflink.master.task_manager_files import TaskManagerFiles
+from eventflink.master.timers import due
 from eventflink.master.upkeep import Upkeep
 from eventflink.master.workers import Workers, WorkerSettings
-from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause
+from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
-from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.resources import ResourceProfile, fits
 from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
-    ExecutionState,
-    FailoverStrategy,
     FollowUpType,
     IllegalTransition,
-    JobStatus,
-    RestartStrategyType,
     SchedulerType,
-    SlotState,
 )
-
-MAX_MESSAGE_LENGTH: Final = 8_192
-
-
-@dataclass(frozen=True, slots=True)
-class MasterSettings:
-    """What `decide` takes from the configuration. `apply` takes nothing from it: masters may be configured differently."""
-
-    slot_request_timeout_ms: int = 300_000
-    evenly_spread_out_slots: bool = True
-    fail_unfulfillable_requests: bool = True
-    start_up_time_ms: int = 300_000
-    """For so long after a master became the leader no request is failed as unfulfillable."""
-    job_store_capacity: int = 10_000
-    job_store_expiration_ms: int = 0
-    job_store_cache_size: int | None = None
-    archives: bool = False
-    request_horizon: int = 1_000_000
-    request_horizon_ms: int = 604_800_000
-    drills_allowed: bool = False
-    restart_strategy: RestartStrategy = field(default_factory=lambda: RestartStrategy(strategy_type=RestartStrategyType.NONE))
-    failover_strategy: FailoverStrategy = FailoverStrategy.REGION
-    exception_history_size: int = DEFAULT_HISTORY_SIZE
-    workers: WorkerSettings | None = None
-    """None: no resource driver starts TaskManagers."""
-    shutdown_timeout_ms: int = 30_000
-    """For so long TaskManagers may end their tasks, and then themselves, when the cluster is shut down."""
-    adaptive: AdaptiveSettings = field(default_factory=AdaptiveSettings)
-
-    @property
-    def job_store(self) -> JobStoreRules:
-        """What is said of ended jobs."""
-        return JobStoreRules(self.job_store_capacity, self.job_store_expiration_ms, self.job_store_cache_size, self.archives)
 
 
 class Master:
@@ -192,11 +158,11 @@ class Master:
             TaskManagerRegistration: self._decide_registration,
             RequestTaskManagerFileUpload: self._decide_task_manager_file,
             RescaleJob: self._decide_rescale_job,
-            SlotReport: self._decide_slot_report,
-            SlotOffer: self._decide_slot_offer,
-            SlotOfferRefusal: self._decide_slot_offer_refusal,
-            TaskStateReport: self._decide_task_state_report,
-            FileUploadCompleted: self._decide_file_upload_completed,
+            SlotReport: lambda v, _: decide_slot_report(self, v),
+            SlotOffer: lambda v, _: decide_slot_offer(self, v),
+            SlotOfferRefusal: lambda v, now_ms: decide_slot_offer_refusal(self, v, now_ms),
+            TaskStateReport: lambda v, now_ms: decide_task_state_report(self, v, now_ms),
+            FileUploadCompleted: lambda v, _: decide_file_upload_completed(self, v),
             Disconnection: lambda v, _: resource_manager.decide_departure(v),
             TaskManagerDeath: lambda v, _: resource_manager.decide_departure(v),
             i.HeartbeatTimeout: lambda v, _: resource_manager.decide_departure(v),
@@ -221,7 +187,7 @@ class Master:
             i.EvictJobs: self._decide_evict_jobs,
             i.ExpireAnswers: self._decide_expire_answers,
             i.RequestWorkers: lambda _v, now_ms: workers.decide_requests(
-                self.slot_manager, self.worker_settings, resource_manager.task_managers, now_ms, self._missing_slots(now_ms)
+                self.slot_manager, self.worker_settings, resource_manager.task_managers, now_ms, self.missing_slots_of_adaptive_jobs(now_ms)
             ),
             i.FailWorkerRequests: lambda _v, now_ms: workers.decide_overdue(self.worker_settings, now_ms),
             i.ReleaseTaskManagers: lambda _v, now_ms: workers.decide_releases(
@@ -353,87 +319,16 @@ class Master:
         place = places.get(command.attempt)
         return place if place is not None and self.resource_manager.is_current(*place) else None
 
-    def _decide_slot_report(self, report: SlotReport, _now: int) -> list[LogEvent]:
-        if not self.resource_manager.is_current(report.task_manager_id, report.instance_id):
-            return self.resource_manager.decide_foreign_report(report)
-        present = {AttemptId(a.job_id, a.vertex_id, a.subtask_index, a.attempt) for a in report.attempts}
-        # Only what this instance has acknowledged before can be missing (P16): its slot is ALLOCATED then.
-        missing = [
-            slot.allocation_id
-            for slot in self.slot_manager.task_managers[report.task_manager_id].slots
-            if slot.state is SlotState.ALLOCATED and self._is_missing(slot.allocation_id, report.instance_id, present)
-        ]
-        # Who shares a slot with one that is missing fails with it, and so is to end there.
-        unknown = tuple([a for a in report.attempts if not self._expects(a, report.instance_id, missing)])
-        return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown)]
-
-    def _is_missing(self, allocation_id: str, instance_id: str, present: set[AttemptId]) -> bool:
-        """Tell whether an allocation that is not given up already has lost an attempt."""
-        allocation = self.slot_manager.held_by(allocation_id, instance_id)
-        return allocation is not None and any(a not in present and self._is_acknowledged(allocation, a) for a in allocation.attempts)
-
-    def _is_acknowledged(self, allocation: Allocation, attempt: AttemptId) -> bool:
-        """Tell whether the TaskExecutor has said of an attempt that it has it.
-
-        Who has a slot for itself is acknowledged with the slot; of one that shares it the first state that is reported says so.
-        """
-        if not allocation.slot_sharing_group:
-            return True
-        return self.job_and_subtask(attempt)[1].state in (ExecutionState.INITIALIZING, ExecutionState.RUNNING)
-
-    def _expects(self, status: AttemptStatus, instance_id: str, missing: Collection[str] = ()) -> bool:
-        attempt = AttemptId(status.job_id, status.vertex_id, status.subtask_index, status.attempt)
-        subtask = self._live_subtask(attempt)
-        if subtask is None or subtask.allocation_id in missing:
-            return False
-        return self.slot_manager.held_by(subtask.allocation_id, instance_id) is not None
-
-    def _live_subtask(self, attempt: AttemptId) -> Subtask | None:
-        job = self.dispatcher.jobs.get(attempt.job_id)
-        subtask = job.execution_graph.current(attempt) if job is not None else None
-        return subtask if subtask is not None and subtask.state not in TERMINAL_EXECUTION_STATES else None
-
-    def _decide_slot_offer(self, offer: SlotOffer, _now: int) -> list[LogEvent]:
-        allocation = self.slot_manager.held_by(offer.allocation_id, offer.instance_id)
-        if allocation is None or self.slot_manager.state_of(allocation) is not SlotState.PENDING:
-            return [_skipped(f"SlotOffer of {offer.allocation_id}: it is not pending on that instance")]
-        return [e.SlotOffered(offer.allocation_id)]
-
-    def _decide_slot_offer_refusal(self, refusal: SlotOfferRefusal, now_ms: int) -> list[LogEvent]:
-        allocation = self.slot_manager.held_by(refusal.allocation_id, refusal.instance_id)
-        if allocation is None:
-            return [_skipped(f"SlotOfferRefusal of {refusal.allocation_id}: that instance does not hold it")]
-        reason = refusal.reason[:MAX_MESSAGE_LENGTH]
-        named = AttemptId(allocation.attempt.job_id, refusal.vertex_id, refusal.subtask_index, refusal.attempt)
-        if not refusal.vertex_id and not allocation.others:
-            named = allocation.attempt  # A TaskExecutor that knows no sharing names none.
-        if named not in allocation.attempts:
-            return [_skipped(f"SlotOfferRefusal of {refusal.allocation_id}: {named} does not hold it")]
-        job, subtask = self.job_and_subtask(named)
-        returned = e.SlotShareReturned(refusal.allocation_id, *named) if allocation.others else None
-        return [*decide_refusal(job, subtask, reason, now_ms), returned or e.SlotOfferRejected(refusal.allocation_id, reason)]
-
     def job_and_subtask(self, attempt: AttemptId) -> tuple[JobMaster, Subtask]:
         """Return the job and the subtask of an attempt that waits for a slot, or has one."""
         job = self.dispatcher.jobs[attempt.job_id]
         return job, job.execution_graph.vertices[attempt.vertex_id].subtasks[attempt.subtask_index]
 
-    def _decide_task_state_report(self, report: TaskStateReport, now_ms: int) -> list[LogEvent]:
-        attempt = AttemptId(report.job_id, report.vertex_id, report.subtask_index, report.attempt)
-        subtask = self._live_subtask(attempt)
-        if subtask is None or self.slot_manager.held_by(subtask.allocation_id, report.instance_id) is None:
-            return [_skipped(f"{report.execution_state} of {attempt}: not a live attempt of that instance")]
-        if report.lost_inputs and self.upkeep.feature_level < SCHEDULING_LEVEL:
-            report = replace(report, lost_inputs=())  # The event that restarts their writers cannot be written yet.
-        returned = self.slot_manager.decide_return(attempt, subtask.allocation_id)
-        return self.dispatcher.jobs[report.job_id].decide_report(report, returned, now_ms)
-
-    def _decide_file_upload_completed(self, completed: FileUploadCompleted, _now: int) -> list[LogEvent]:
-        request_id = completed.request_id
-        upload = self.dispatcher.uploads.get(request_id) or self.task_manager_files.uploads.get(request_id)
-        if upload is None or upload.instance_id != completed.instance_id:
-            return [_skipped(f"upload {completed.request_id}: nobody waits for it from that instance")]
-        return [e.FileUploaded(completed.request_id, completed.blob_key, completed.error)]
+    def live_subtask(self, attempt: AttemptId) -> Subtask | None:
+        """Return the subtask of an attempt that is its current one and has not ended."""
+        job = self.dispatcher.jobs.get(attempt.job_id)
+        subtask = job.execution_graph.current(attempt) if job is not None else None
+        return subtask if subtask is not None and subtask.state not in TERMINAL_EXECUTION_STATES else None
 
     def _decide_unreadable_input(self, value: i.UnreadableInput, _now: int) -> list[LogEvent]:
         partition = value.reply_partition
@@ -471,7 +366,7 @@ class Master:
         subject = follow_up.subject
         match follow_up.follow_up_type:
             case FollowUpType.SCHEDULE_TASKS:
-                return [decided, *decide_schedule(self.dispatcher.jobs[subject], self._resources(now_ms))]
+                return [decided, *decide_schedule(self.dispatcher.jobs[subject], self.resources(now_ms))]
             case FollowUpType.MATCH_SLOTS:
                 return [decided, *decide_matches(self.slot_manager, spread=self.settings.evenly_spread_out_slots)]
             case FollowUpType.CANCEL_TASKS:
@@ -503,52 +398,29 @@ class Master:
     def _decide_adapt_job(self, value: i.AdaptJob, now_ms: int) -> list[LogEvent]:
         if value.job_id not in self.dispatcher.adaptive_jobs:
             return []
-        return decide_adaptation(self.dispatcher.jobs[value.job_id], self._resources(now_ms))
+        return decide_adaptation(self.dispatcher.jobs[value.job_id], self.resources(now_ms))
 
-    def _missing_slots(self, now_ms: int) -> Claims:
+    def missing_slots_of_adaptive_jobs(self, now_ms: int) -> Claims:
+        """Return what slots the resource driver could start for jobs that run with fewer than they want."""
         if self.worker_settings is None or not self.dispatcher.adaptive_jobs:
             return {}
-        return missing_slots(self.dispatcher, self._resources(now_ms))
+        return missing_slots(self.dispatcher, self.resources(now_ms))
 
-    def _resources(self, now_ms: int) -> Resources:
+    def resources(self, now_ms: int) -> Resources:
+        """Return what the adaptive scheduler chooses from."""
         return resources_at(self.dispatcher, self.slot_manager, self.settings.adaptive, now_ms)
 
     def _decide_expire_answers(self, _value: i.ExpireAnswers, now_ms: int) -> list[LogEvent]:
-        horizon = self._horizon(now_ms)
+        horizon = self.horizon(now_ms)
         return [*self.requests.decide_expiry(*horizon), *self.dispatcher.decide_expiry(*horizon)]
 
-    def _horizon(self, now_ms: int) -> tuple[int, int]:
+    def horizon(self, now_ms: int) -> tuple[int, int]:
         """Return how many answers are kept, and since when at the longest: a request that is older is refused unread."""
         return self.settings.request_horizon, now_ms - self.settings.request_horizon_ms
 
     def due(self, now_ms: int, leading_since_ms: int) -> Iterable[MasterInput]:
         """Yield the internal inputs that are due: by the state, the settings, the time, and since when this master leads."""
-        if self.slot_manager.overdue_request(now_ms, self.settings.slot_request_timeout_ms) is not None:
-            yield i.SlotRequestTimeout()
-        settings = self.settings
-        is_started_up = settings.fail_unfulfillable_requests and now_ms - leading_since_ms >= settings.start_up_time_ms
-        if is_started_up and next(self.slot_manager.unfulfillable_requests(self.may_come), None) is not None:
-            yield i.FailUnfulfillableRequests()
-        yield from self.workers.due(self.slot_manager, self.worker_settings, now_ms, self._missing_slots(now_ms))
-        if self.shutdown.has_more_to_do:
-            yield i.ContinueShutdown()
-        if self.blocklist.has_expired(now_ms):
-            yield i.UnblockTaskManagers()
-        if self.task_manager_files.has_overdue(now_ms):
-            yield i.UploadsOverdue()
-        yield from self._due_of_jobs(now_ms)
-        horizon = self._horizon(now_ms)
-        if self.requests.is_expired(*horizon) or self.dispatcher.is_expired(*horizon):
-            yield i.ExpireAnswers()
-
-    def _due_of_jobs(self, now_ms: int) -> Iterable[MasterInput]:
-        for job_id in [j.job_id for j in self.dispatcher.restarting() if is_restart_due(j, now_ms)]:
-            yield i.RestartsDue(job_id)
-        if self.dispatcher.adaptive_jobs:
-            for job_id in due_adaptations(self.dispatcher, self._resources(now_ms)):
-                yield i.AdaptJob(job_id)
-        if self.job_store.is_eviction_due(self.dispatcher, self.settings.job_store, self.upkeep.feature_level, now_ms):
-            yield i.EvictJobs()
+        return due(self, now_ms, leading_since_ms)
 
     def due_clean_ups(self, now_ms: int) -> list[CleanUp]:
         """Return the failed clean-ups whose back-off is over."""
@@ -781,44 +653,4 @@ class Master:
             InvariantBroken: one does not hold; the message says which and where.
 
         """
-        self.upkeep.validate()
-        self.slot_manager.validate()
-        self.resource_manager.validate()
-        self.blocklist.validate()
-        self.workers.validate(self.resource_manager.task_managers)
-        self.dispatcher.validate()
-        self.job_store.validate(self.dispatcher.ended)
-        self.shutdown.validate()
-        for job_id in self.shutdown.suspended:
-            status = self.dispatcher.jobs[job_id].status
-            require(status is JobStatus.SUSPENDED, f"{job_id} is {status}, and waits for the cluster to begin anew")
-        registered = {t: m.instance_id for t, m in self.resource_manager.task_managers.items()}
-        self.task_manager_files.validate(registered, dict(self.dispatcher.uploads))
-        with_slots = {t: s.instance_id for t, s in self.slot_manager.task_managers.items()}
-        require(registered == with_slots, "ResourceManager and SlotManager know different TaskManagers")
-        for task_manager_id, held in self.slot_manager.task_managers.items():
-            blocked = task_manager_id in self.blocklist.task_managers
-            require(held.blocked == blocked, f"{task_manager_id} is blocked: {held.blocked}; on the blocklist: {blocked}")
-        for allocation_id, allocation in self.slot_manager.allocations.items():
-            for attempt in allocation.attempts:
-                holder = self._live_subtask(attempt)
-                require(holder is not None and holder.allocation_id == allocation_id, f"{allocation_id} is not held by a live {attempt}")
-        for allocation_id, request in self.slot_manager.pending.items():
-            subtask = self._live_subtask(request.attempt)
-            waits = subtask is not None and subtask.allocation_id == allocation_id and subtask.state is ExecutionState.SCHEDULED
-            require(waits, f"{allocation_id} is requested for an attempt that does not wait for it")
-        for job_id, job in self.dispatcher.jobs.items():
-            for subtask in job.execution_graph.subtasks():
-                self._validate_subtask(job_id, subtask)
-
-    def _validate_subtask(self, job_id: str, subtask: Subtask) -> None:
-        state = subtask.state
-        place = f"{job_id}/{subtask.vertex_id}[{subtask.subtask_index}]#{subtask.attempt}"
-        if state is ExecutionState.SCHEDULED:
-            require(subtask.allocation_id in self.slot_manager.pending, f"{place} is SCHEDULED but waits for no slot")
-        elif state not in TERMINAL_EXECUTION_STATES and state is not ExecutionState.CREATED:
-            require(subtask.allocation_id in self.slot_manager.allocations, f"{place} is {state} without a slot")
-
-
-def _skipped(message: str) -> e.InputsSkipped:
-    return e.InputsSkipped(1, message[:MAX_MESSAGE_LENGTH])
+        validate(self)

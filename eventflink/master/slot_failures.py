@@ -1,7 +1,7 @@
 """Requests that end without a slot: they waited too long, or nothing that is registered can ever satisfy them.
 
 Each fails its attempt with the reason; what that means for its job is the job's to decide. Both are due by the leader's timers
-(`master.py:Master.due`).
+(`timers.py:due`).
 """
 
 from typing import TYPE_CHECKING, Final

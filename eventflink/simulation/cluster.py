@@ -6,7 +6,7 @@ from random import Random
 from typing import Final
 
 from eventflink.events.topics import INBOUND, Topic
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import FailoverStrategy
 from eventflink.simulation.attempts_check import AttemptsCheck

@@ -22,7 +22,7 @@ from eventflink.leadership.wires import AppendFailed
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupFailed, CleanupsCompleted, MasterInput, WrittenArchive
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.statuses import Role
 from eventflink.simulation.broker import Broker, Link
 from eventflink.simulation.effects_check import EffectsCheck

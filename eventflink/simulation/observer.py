@@ -15,7 +15,8 @@ from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.master.canonical import InvariantBroken
-from eventflink.master.master import Master, MasterSettings
+from eventflink.master.master import Master
+from eventflink.master.settings import MasterSettings
 from eventflink.simulation.beats_check import BeatsCheck
 from eventflink.simulation.broker import BrokerRecord
 from eventflink.simulation.ledger import Ledger

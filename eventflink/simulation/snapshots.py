@@ -16,7 +16,8 @@ from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.snapshot import LogRange, SnapshotUnusable, encode_fold, restore_snapshot, take_snapshot
 from eventflink.leadership.snapshot_search import ENVELOPE, MANIFEST, SnapshotSearch, record_key
-from eventflink.master.master import Master, MasterSettings
+from eventflink.master.master import Master
+from eventflink.master.settings import MasterSettings
 from eventflink.model.features import UPKEEP_LEVEL
 from eventflink.simulation.broker import Broker
 from eventflink.simulation.producer import SimulatedProducer

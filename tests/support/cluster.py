@@ -31,7 +31,8 @@ from eventflink.master.inputs import (
     WrittenArchive,
 )
 from eventflink.master.job_master import JobMaster
-from eventflink.master.master import Master, MasterSettings
+from eventflink.master.master import Master
+from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause, OutputLocation
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ResourceProfile

@@ -23,7 +23,8 @@ from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
-from eventflink.master.master import Master, MasterSettings
+from eventflink.master.master import Master
+from eventflink.master.settings import MasterSettings
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import Role
 from tests.support.cluster import CODEC, COMMANDS, HORIZON_MS, START_MS, EventType, new_fold

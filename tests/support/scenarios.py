@@ -15,7 +15,7 @@ from eventflink.events.inputs import (
 )
 from eventflink.events.topics import Topic
 from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RaiseFeatureLevel, StartCluster, WorkerTerminated
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.master.workers import WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.features import FEATURE_LEVEL

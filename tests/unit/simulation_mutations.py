@@ -31,7 +31,7 @@ from eventflink.leadership.participant import Participant
 from eventflink.leadership.role import MasterRole
 from eventflink.leadership.state_codec import document_of
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
-from eventflink.master import free_slots, slot_manager
+from eventflink.master import free_slots, slot_manager, task_executor_reports
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.heartbeats import HeartbeatMonitor
@@ -250,7 +250,7 @@ def job_ids_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P8", "answers and job ids expire at once")
 def horizon_is_too_short(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Master, "_horizon", lambda _self, now_ms: (0, now_ms))
+    patch.setattr(Master, "horizon", lambda _self, now_ms: (0, now_ms))
 
 
 @breaks("P10a", "the queue of consequences is lost when the leader changes (and at most one is decided with its cause, so that some wait)")
@@ -366,16 +366,20 @@ def restarts_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P16", "a deployment that its instance has not acknowledged counts as missing from its report")
 def unacknowledged_attempts_are_missing(patch: pytest.MonkeyPatch) -> None:
-    def decide(self: Master, report: SlotReport, _now_ms: int) -> list[Any]:
-        if not self.resource_manager.is_current(report.task_manager_id, report.instance_id):
-            return self.resource_manager.decide_foreign_report(report)
+    def decide(master: Master, report: SlotReport) -> list[Any]:
+        if not master.resource_manager.is_current(report.task_manager_id, report.instance_id):
+            return master.resource_manager.decide_foreign_report(report)
         present = {AttemptId(a.job_id, a.vertex_id, a.subtask_index, a.attempt) for a in report.attempts}
-        slots = self.slot_manager.task_managers[report.task_manager_id].slots
-        missing = [s.allocation_id for s in slots if s.allocation_id and self._is_missing(s.allocation_id, report.instance_id, present)]
-        unknown = tuple(a for a in report.attempts if not self._expects(a, report.instance_id))
+        slots = master.slot_manager.task_managers[report.task_manager_id].slots
+        missing = [
+            s.allocation_id
+            for s in slots
+            if s.allocation_id and task_executor_reports._is_missing(master, s.allocation_id, report.instance_id, present)
+        ]
+        unknown = tuple(a for a in report.attempts if not task_executor_reports._expects(master, a, report.instance_id))
         return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown)]
 
-    patch.setattr(Master, "_decide_slot_report", decide)
+    patch.setattr("eventflink.master.master.decide_slot_report", decide)
 
 
 @breaks("P16", "a cancellation that overtook its deployment leaves no tombstone")

@@ -23,7 +23,7 @@ from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.leadership.views import job_view
 from eventflink.master.effects import ArchiveJob
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupsCompleted, MasterInput, WrittenArchive
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, JobStatus
 from tests.support.cluster import ScriptedCluster, deployments, graph, vertex

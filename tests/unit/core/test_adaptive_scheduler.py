@@ -23,7 +23,7 @@ from eventflink.leadership.state_codec import restore_fold
 from eventflink.master.adaptive_scheduler import NO_TIMEOUT, AdaptiveSettings
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.inputs import AdaptJob, RaiseFeatureLevel
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.master.workers import WorkerSettings
 from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.job_graph import RestartStrategy

@@ -10,7 +10,8 @@ from eventflink.events import inputs as c
 from eventflink.master import inputs as i
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.inputs import MasterInput
-from eventflink.master.master import Master, MasterSettings
+from eventflink.master.master import Master
+from eventflink.master.settings import MasterSettings
 from eventflink.master.workers import WorkerSettings
 from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL

@@ -23,7 +23,7 @@ from eventflink.master.effects import Deployment, Effect, unacknowledged
 from eventflink.master.failover import MAX_LOST_INPUTS, RESTART_BATCH
 from eventflink.master.inputs import RaiseFeatureLevel
 from eventflink.master.job_master import TASK_BATCH
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause, LostInput, SubtaskReference
 from eventflink.model.features import UPKEEP_LEVEL
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, FollowUpType, JobStatus

@@ -17,7 +17,7 @@ from eventflink.events.codec import PayloadCodec
 from eventflink.events.topics import MAX_DECISION_BYTES, MAX_INBOUND_BYTES, Topic
 from eventflink.master.canonical import digest_of
 from eventflink.master.inputs import CleanupsCompleted
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import AttemptStatus
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex, RestartStrategy
 from eventflink.model.resources import ExtendedResource, ResourceProfile

@@ -18,7 +18,7 @@ from eventflink.master.dispatcher import ForgottenJob
 from eventflink.master.effects import ArchiveJob
 from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RaiseFeatureLevel
 from eventflink.master.job_store import MAX_ARCHIVE_ATTEMPTS, MAX_ARCHIVE_BACKOFF_MS, MAX_MESSAGE_LENGTH
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.statuses import ExecutionState, IllegalTransition, JobStatus

@@ -9,7 +9,7 @@ import pytest
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import InputsSkipped, LeadershipGranted, LogEvent
 from eventflink.leadership.fold import Fold
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import RestartStrategyType
 from tests.support.cluster import CODEC, START_MS, ScriptedCluster, new_fold, replay

@@ -17,7 +17,7 @@ from eventflink.events.log_events import (
 from eventflink.master.adaptive_scheduler import AdaptiveSettings
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.inputs import RaiseFeatureLevel
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.statuses import ExecutionState, JobStatus, RescaleReason, SchedulerType, TaskFile
 from tests.support.cluster import (

@@ -6,8 +6,8 @@ from eventflink.events.inputs import TaskManagerDeath
 from eventflink.events.log_events import JobMasterStarted, JobStatusChanged, JobSubmitted, RequestRejected, RestartScheduled
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.inputs import RaiseFeatureLevel
-from eventflink.master.master import MasterSettings
 from eventflink.master.restart_strategies import Restart, RestartHistory, next_restart
+from eventflink.master.settings import MasterSettings
 from eventflink.model.features import SCHEDULING_LEVEL, UPKEEP_LEVEL
 from eventflink.model.job_graph import UNLIMITED_RESTARTS, RestartStrategy
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RestartStrategyType

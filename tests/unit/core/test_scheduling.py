@@ -22,7 +22,7 @@ from eventflink.master.dispatcher import MAX_CLEANUP_ATTEMPTS
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.job_master import TASK_BATCH
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.statuses import ExecutionState, JobStatus, ShipStrategy
 from tests.support.cluster import CODEC, ScriptedCluster, deployments, graph, location_of, reports_of, tasks, vertex
 

@@ -22,7 +22,7 @@ from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.leadership.state_codec import document_of, restore_fold
 from eventflink.master import slot_matching
 from eventflink.master.inputs import RaiseFeatureLevel
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.master.slot_matching import MATCH_BATCH, decide_matches
 from eventflink.master.slots import TaskManagerSlots
 from eventflink.model.features import UPKEEP_LEVEL

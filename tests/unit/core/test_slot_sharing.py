@@ -30,7 +30,7 @@ from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.leadership.state_codec import document_of, restore_fold
 from eventflink.master.effects import Deployment, Effect, unacknowledged
 from eventflink.master.inputs import RaiseFeatureLevel
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import AttemptStatus, SlotStatus
 from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.resources import ExtendedResource, ResourceProfile

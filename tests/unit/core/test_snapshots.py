@@ -27,7 +27,8 @@ from eventflink.leadership.state_records import Columns, NotStorable
 from eventflink.master.canonical import DERIVED
 from eventflink.master.exception_history import ExceptionHistory
 from eventflink.master.inputs import RestartsDue
-from eventflink.master.master import Master, MasterSettings
+from eventflink.master.master import Master
+from eventflink.master.settings import MasterSettings
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import FailoverStrategy
 from tests.support.cluster import START_MS, ScriptedCluster, new_fold, replay

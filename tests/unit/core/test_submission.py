@@ -14,7 +14,7 @@ from eventflink.events.log_events import (
     RequestRepeated,
 )
 from eventflink.events.topics import Topic
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import JobStatus, RestartStrategyType
 from tests.support.cluster import HORIZON_MS, ScriptedCluster, dead_letters, graph, replies, vertex

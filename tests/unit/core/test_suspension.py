@@ -19,7 +19,7 @@ from eventflink.events.log_events import (
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.master.effects import Effect
 from eventflink.master.inputs import RaiseFeatureLevel
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.master.suspension import MAX_REASON_LENGTH
 from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus

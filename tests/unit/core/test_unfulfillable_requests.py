@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from eventflink.events.log_events import SlotRequestDeferred, SlotRequestTimedOut, SlotRequestUnfulfillable, TaskFailed
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState, JobStatus
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, vertex

@@ -26,8 +26,8 @@ from eventflink.leadership.election import SingleMaster
 from eventflink.master.dispatcher import EVICTION_BATCH
 from eventflink.master.effects import DrillOrder, Effect, effects_of
 from eventflink.master.inputs import ExpireAnswers, RaiseFeatureLevel
-from eventflink.master.master import MasterSettings
 from eventflink.master.requests import EXPIRY_BATCH
+from eventflink.master.settings import MasterSettings
 from eventflink.master.upkeep import MAX_FREEZE_MS, MAX_SNAPSHOTS, SnapshotRecord
 from eventflink.model.features import FEATURE_LEVEL, FIRST_LEVEL, UPKEEP_LEVEL
 from eventflink.model.statuses import DrillStepType

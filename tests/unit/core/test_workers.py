@@ -19,7 +19,7 @@ from eventflink.events.log_events import (
 from eventflink.leadership.views import cluster_view, job_view
 from eventflink.master.effects import Effect, RequestWorker, StopWorker, WorkersWanted
 from eventflink.master.inputs import RaiseFeatureLevel, ReleaseTaskManagers, WorkerTerminated
-from eventflink.master.master import MasterSettings
+from eventflink.master.settings import MasterSettings
 from eventflink.master.workers import MAX_BACKOFF_MS, WorkerSettings
 from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.resources import ResourceProfile
