@@ -1,0 +1,72 @@
+"""Keys of the cluster and of this host: names, places, daemons, drills."""
+
+from pathlib import Path
+
+from pydantic import Field
+
+from eventflink.model.configuration_keys.keys import Keys
+
+
+class ClusterKeys(Keys):
+    """Keys of the cluster and of this host: names, places, daemons, drills."""
+
+    cluster_id: str = Field("eventflink", alias="cluster.id", description="Names the cell: the prefix of its topics.")
+    bootstrap_servers: str = Field(
+        "",
+        alias="bootstrap.servers",
+        description="The Kafka cluster. Empty: `up`, `cluster start` and `demo` start a broker of their own.",
+    )
+    schema_registry_url: str = Field(
+        "", alias="schema.registry.url", description="Confluent-compatible registry; inbound topics then take its wire format too."
+    )
+    data_directory: Path = Field(
+        Path("~/.local/share/eventflink"), alias="data.directory", description="Everything this host writes, unless said otherwise."
+    )
+    broker_port: int = Field(9092, alias="broker.port", ge=0, le=65535, description="Where the embedded broker listens; 0: any free port.")
+    replication_factor: int = Field(
+        1, alias="topics.replication-factor", ge=1, le=15, description="Of topics that are created; below 3 the cluster is single-node."
+    )
+    drills_allowed: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="drills.allowed",
+        description="Whether a command may make the leader stop, freeze or die, as drills do.",
+    )
+    drills_rehearsal: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="drills.rehearsal",
+        description="Set by `drill --rehearsal` for masters on a copy of the log: clean-ups are only noted.",
+    )
+    working_directory: Path | None = Field(
+        None,
+        alias="execution.working-directory",
+        description="Data sets of jobs; every TaskExecutor and its Spark must see it. Default: below data.directory.",
+    )
+    shutdown_timeout_ms: int = Field(
+        30_000,
+        alias="cluster.services.shutdown-timeout",
+        ge=1_000,
+        description="When the cluster is shut down, TaskManagers may take so long to end their tasks, and again to end themselves.",
+    )
+    pid_directory: Path | None = Field(
+        None,
+        alias="env.pid.dir",
+        description="Pid files of the daemons of `cluster start`; a directory of this host alone. Default: below data.directory.",
+    )
+    log_directory: Path | None = Field(None, alias="env.log.dir", description="Logs of these daemons. Default: below data.directory.")
+    old_logs: int = Field(
+        5, alias="env.log.max", ge=0, le=100, description="How many earlier logs of a daemon are kept, as .1, .2, …; the newest is .1."
+    )
+    ssh_command: str = Field("ssh", alias="env.ssh.command", min_length=1, description="How `cluster` reaches hosts that are not this one.")
+    ssh_options: str = Field("", alias="env.ssh.opts", description="Further options of that command; they come before its own.")
+    remote_directory: str = Field(
+        "", alias="env.remote.directory", description="Where `eventflink` is started on another host. Default: the directory here."
+    )
+    remote_program: str = Field(
+        "", alias="env.remote.program", description="The command line of `eventflink` on another host. Default: the same as here."
+    )
+    start_timeout_ms: int = Field(
+        90_000, alias="cluster.start-timeout", ge=1000, description="How long `cluster start` waits until a daemon has joined the cluster."
+    )
+    stop_timeout_ms: int = Field(
+        30_000, alias="cluster.stop-timeout", ge=100, description="How long a daemon has for its orderly end before it is killed."
+    )

@@ -1,0 +1,75 @@
+"""Keys of slots and of who starts TaskExecutors."""
+
+from pydantic import Field, field_validator
+
+from eventflink.model.configuration_keys.keys import FACTORY_PATTERN, Keys
+
+
+class SlotKeys(Keys):
+    """Keys of slots and of who starts TaskExecutors."""
+
+    slot_request_timeout_ms: int = Field(
+        300_000, alias="slot.request.timeout", ge=100, description="After this long without a slot the attempt fails."
+    )
+    evenly_spread_out_slots: bool = Field(
+        True,  # noqa: FBT003 - a default, not an argument
+        alias="cluster.evenly-spread-out-slots",
+        description="Whether a task goes to the TaskManager with the most free slots, or with the fewest (of the smallest that fits).",
+    )
+    fail_unfulfillable_requests: bool = Field(
+        True,  # noqa: FBT003 - a default, not an argument
+        alias="resourcemanager.standalone.fail-unfulfillable-requests",
+        description="Whether an attempt fails at once, after the start-up time, if no registered slot has room for what it asks.",
+    )
+    start_up_time_ms: int = Field(
+        -1,
+        alias="resourcemanager.standalone.start-up-time",
+        ge=-1,
+        description="For so long after a master became the leader TaskManagers may still come. -1: as slot.request.timeout.",
+    )
+    resource_driver: str = Field(
+        "standalone",
+        alias="resourcemanager.driver",
+        description="Who starts TaskManagers: standalone (people do), process (the leader starts some on its host when slots are missing), "
+        "or module:Factory.",
+    )
+    max_slots: int = Field(
+        64,
+        alias="slotmanager.number-of-slots.max",
+        ge=1,
+        le=1_000_000,
+        description="No worker is asked of the resource driver beyond so many slots of the whole cluster.",
+    )
+    worker_idle_timeout_ms: int = Field(
+        30_000,
+        alias="resourcemanager.taskmanager-timeout",
+        ge=0,
+        description="A TaskManager that the resource driver started is released after it was idle for so long.",
+    )
+    worker_registration_timeout_ms: int = Field(
+        300_000,
+        alias="resourcemanager.taskmanager-registration.timeout",
+        ge=1000,
+        description="A worker that was asked of the resource driver and does not register for so long is given up, and replaced.",
+    )
+    max_worker_failures: int = Field(
+        10,
+        alias="resourcemanager.start-worker.max-failure-rate",
+        ge=1,
+        le=1000,
+        description="After so many workers in a minute that did not come there is a wait before the next is asked for.",
+    )
+    worker_retry_interval_ms: int = Field(
+        3000,
+        alias="resourcemanager.start-worker.retry-interval",
+        ge=1,
+        le=300_000,
+        description="That wait; it doubles with each further failure, up to five minutes, until a worker registers.",
+    )
+
+    @field_validator("resource_driver")
+    @classmethod
+    def _check_resource_driver(cls, value: str) -> str:
+        if value not in ("standalone", "process") and not FACTORY_PATTERN.fullmatch(value):
+            raise ValueError(f"'{value}' is no resource driver: standalone, process, or package.module:Factory")
+        return value

@@ -1,0 +1,52 @@
+"""Keys of TaskExecutors: heartbeats, slots and what they have, Spark."""
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from eventflink.model.configuration_keys.keys import Keys, MemorySize
+from eventflink.model.resources import parse_cpu_cores, parse_extended_resources
+
+
+class TaskManagerKeys(Keys):
+    """Keys of TaskExecutors: heartbeats, slots and what they have, Spark."""
+
+    heartbeat_interval_ms: int = Field(1000, alias="heartbeat.interval", ge=50, description="How often a TaskExecutor beats.")
+    heartbeat_misses: int = Field(5, alias="heartbeat.missed-beats", ge=2, description="After this many missed beats it is lost.")
+    self_fence_timeout_ms: int = Field(
+        3500, alias="taskmanager.self-fence-timeout", ge=100, description="Without an acknowledged beat for this long it ends its tasks."
+    )
+    kill_timeout_ms: int = Field(
+        1000, alias="taskmanager.kill-timeout", ge=10, description="How long a task has between being asked to end and being killed."
+    )
+    task_manager_id: str = Field("", alias="taskmanager.id", description="Names this TaskExecutor over restarts. Default: host and random.")
+    task_manager_host: str = Field("", alias="taskmanager.host", description="This host's name. Default: what the system says.")
+    slots: int = Field(2, alias="taskmanager.numberOfTaskSlots", ge=1, le=1024, description="How many tasks run at once.")
+    cpu_cores: Annotated[int, BeforeValidator(parse_cpu_cores)] = Field(
+        0,
+        alias="taskmanager.cpu.cores",
+        description="Processors that its tasks may count on, such as 4 or 0.5; the slots share them equally. 0: not said.",
+    )
+    task_heap_memory: MemorySize = Field(
+        0, alias="taskmanager.memory.task.heap.size", description="Memory for its tasks' own objects, such as 4g; likewise."
+    )
+    task_off_heap_memory: MemorySize = Field(
+        0, alias="taskmanager.memory.task.off-heap.size", description="Memory that its tasks take elsewhere; likewise."
+    )
+    managed_memory: MemorySize = Field(
+        0, alias="taskmanager.memory.managed.size", description="Memory that Spark manages for its tasks; likewise."
+    )
+    external_resources: str = Field(
+        "", alias="taskmanager.external-resources", description="Whatever else its tasks may count on, such as gpu=2,fpga=1; likewise."
+    )
+    spark_remote: str = Field(
+        "", alias="spark.remote", description="A Spark Connect address, sc://host:port. Empty: a local server that this host shares."
+    )
+    spark_master: str = Field("local[*]", alias="spark.local.master", description="The master of the local server.")
+    spark_memory: str = Field("1g", alias="spark.local.memory", pattern=r"^[1-9]\d*[mg]$", description="The heap of the local server.")
+
+    @field_validator("external_resources")
+    @classmethod
+    def _check_external_resources(cls, value: str) -> str:
+        parse_extended_resources(value)
+        return value
