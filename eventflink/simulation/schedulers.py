@@ -14,6 +14,8 @@ _REACTIVE_SHARE: Final = 0.25
 _NAMED: Final = ("adaptive", "adaptive", "default", "cluster-default")
 _FORWARD_SHARE: Final = 0.6
 _MOST_ASKED: Final = 5
+_BOUNDED_STRATEGY: Final = {"type": "fixed-delay", "attempts": 8, "delay_ms": 300}
+"""More subtasks fail more often: one that restarts as a whole for each of them would do so for longer than a run has time."""
 
 
 class Schedulers:
@@ -47,7 +49,8 @@ class Schedulers:
             for edge in graph["edges"]
         ]
         vertices = [vertex | {"max_parallelism": 8} for vertex in graph["vertices"]]
-        return graph | {"vertices": vertices, "edges": edges, "scheduler": self._rng.choice(_NAMED)}
+        strategy = graph["restart_strategy"] if graph["restart_strategy"]["type"] == "none" else _BOUNDED_STRATEGY
+        return graph | {"vertices": vertices, "edges": edges, "restart_strategy": strategy, "scheduler": self._rng.choice(_NAMED)}
 
     def next_rescale(self, jobs: list[str]) -> tuple[str, str, int]:
         """Return a job, a vertex, and which parallelism somebody asks for; now and then one that there is not."""

@@ -87,6 +87,11 @@ def own_file(task_manager_id: str = "tm1", file: TaskManagerFile = TaskManagerFi
     return c.RequestTaskManagerFileUpload(task_manager_id=task_manager_id, file=file, **more)
 
 
+def rescale(job_id: str = "running", vertex_id: str = "a", parallelism: int = 3, **tokens: str) -> c.RescaleJob:
+    """Return a command for another parallelism."""
+    return c.RescaleJob(job_id=job_id, vertex_id=vertex_id, parallelism=parallelism, **tokens)
+
+
 def upload(job_id: str = "running", vertex_id: str = "a", subtask_index: int = 0, attempt: int = 1, **more: Any) -> c.RequestFileUpload:
     return c.RequestFileUpload(job_id=job_id, vertex_id=vertex_id, subtask_index=subtask_index, attempt=attempt, file=TaskFile.LOG, **more)
 
@@ -179,6 +184,13 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.JobSubmission | c.Command], st
     (lambda _: c.SuspendJob(job_id="running", reason="x" * 10_000), INVALID, "10000 characters"),
     (lambda _: c.ShutDownCluster(application_status=ENDED, leader_id="x"), FENCED, "is for the leader 'x'"),
     (lambda _: c.ShutDownCluster(application_status=ENDED, diagnostics="x" * 100_000), INVALID, "diagnostics has 100000 characters"),
+    (lambda _: rescale("none"), "UnknownJob", "there is no job 'none'"),
+    (lambda _: rescale("done"), "JobTerminated", "job 'done' is FINISHED already"),
+    *((lambda _, n=n: rescale(parallelism=n), "ParallelismOutOfRange", f"parallelism {n} of") for n in (0, -1, 4_097, INT_MAX, INT_MIN)),
+    *((lambda _, t=t: rescale(vertex_id=t), "UnknownVertex", "job 'running' has no vertex") for t in ODD_TEXTS),
+    *((lambda _, t=t: rescale(t), INVALID, NO_JOB) for t in ODD_TEXTS if t not in ("x" * 128, "null")),
+    (lambda _: rescale(leader_id="x"), FENCED, "is for the leader 'x'"),
+    (lambda _: rescale(job_master_id="waiting-1"), FENCED, "for the JobMaster 'waiting-1'"),
     (lambda _: upload("none"), "UnknownJob", "there is no job 'none'"),
     (lambda _: upload("waiting", subtask_index=1), "FileNotAvailable", "was never deployed"),
     *((lambda _, n=n: upload(subtask_index=n), "FileNotAvailable", f"running/a[{n}]#1") for n in (-1, 2, INT_MAX, INT_MIN)),
