@@ -87,7 +87,7 @@ def own_file(task_manager_id: str = "tm1", file: TaskManagerFile = TaskManagerFi
     return c.RequestTaskManagerFileUpload(task_manager_id=task_manager_id, file=file, **more)
 
 
-def rescale(job_id: str = "running", vertex_id: str = "a", parallelism: int = 3, **tokens: str) -> c.RescaleJob:
+def rescale(job_id: str = "running", vertex_id: str = "a", parallelism: int = 3, **tokens: Any) -> c.RescaleJob:
     """Return a command for another parallelism."""
     return c.RescaleJob(job_id=job_id, vertex_id=vertex_id, parallelism=parallelism, **tokens)
 
