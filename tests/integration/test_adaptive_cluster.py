@@ -65,9 +65,14 @@ def _wait_until_run(gate: Path, parallelism: int, attempt: int) -> None:
     wait_until(lambda: _running(gate, attempt) == [str(parallelism)] * parallelism, f"{parallelism} subtasks", JOB_TIMEOUT_S)
 
 
-def _check_result(job: JobMaster) -> None:
+def _rows(job: JobMaster) -> list[dict[str, Any]]:
     locations = [o.location for s in job.execution_graph.vertices["total"].subtasks for o in s.outputs]
-    assert read_result(locations, 10).to_pylist() == [{"n": COUNT, "total": sum(range(COUNT))}]
+    rows: list[dict[str, Any]] = read_result(locations, 10).to_pylist()
+    return rows
+
+
+def _check_result(job: JobMaster) -> None:
+    assert _rows(job) == [{"n": COUNT, "total": sum(range(COUNT))}]
 
 
 def _run(cluster: RunningCluster, *arguments: str) -> Any:
@@ -147,3 +152,25 @@ def test_a_user_rescales_a_job_of_the_default_scheduler_which_else_stays_as_its_
         with pytest.raises(RequestRefused) as refused:
             gateway.rescale_job("numbers", 3)
         assert refused.value.code == "JobTerminated"
+
+
+def test_a_reactive_job_follows_the_slots_of_a_cluster_up_and_down(bootstrap: str, cluster_id: str, tmp_path: Path) -> None:
+    reactive = RunningCluster(bootstrap, cluster_id, tmp_path, **{"scheduler-mode": "reactive"})
+    gate = tmp_path / "gate"
+    try:
+        reactive.start_master()
+        reactive.start_task_executor("one", slots=2)
+        reactive.wait_for(lambda fold: fold.master.upkeep.feature_level >= ELASTIC_LEVEL, "the feature level")
+        job_id = reactive.submit(_graph(reactive, gate))
+        _wait_until_run(gate, 2, attempt=1)
+        reactive.start_task_executor("two", slots=3)
+        _wait_until_run(gate, 5, attempt=2)
+        reactive.kill("two")
+        _wait_until_run(gate, 2, attempt=3)
+        Path(f"{gate}.go").touch()
+        job = reactive.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
+        totals = _rows(job)
+        assert len(totals) == 2, "the vertex behind it uses all slots as well"
+        assert (sum(row["n"] for row in totals), sum(row["total"] for row in totals)) == (COUNT, sum(range(COUNT)))
+    finally:
+        reactive.close()
