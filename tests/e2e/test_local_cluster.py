@@ -13,6 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support.running_cluster import is_alive
+
 GRAPH = {"name": "waits for a slot", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
 PROGRAM = [sys.executable, "-m", "eventflink.cli"]
 
@@ -122,7 +124,7 @@ def test_an_orderly_stop_leaves_nothing_running_and_the_next_start_goes_on(tmp_p
     assert len(processes) == 2
     first.process.send_signal(signal.SIGINT)
     assert first.process.wait(60) == 0
-    assert not any(process.is_running() for process in processes)
+    assert not any(is_alive(process.pid) for process in processes)
     assert first.run("list").returncode == 3
     second = LocalCluster(tmp_path)
     assert [(job["job_id"], job["status"]) for job in second.json("list")] == [("kept", "RUNNING")]
@@ -130,7 +132,7 @@ def test_an_orderly_stop_leaves_nothing_running_and_the_next_start_goes_on(tmp_p
     processes = second.children()
     os.kill(second.process.pid, signal.SIGKILL)
     second.process.wait(10)
-    wait_until(lambda: not any(process.is_running() for process in processes), 5)
+    wait_until(lambda: not any(is_alive(process.pid) for process in processes), 5)
 
 
 def test_the_death_of_the_master_ends_up_with_an_error_that_shows_its_log(tmp_path: Path) -> None:
@@ -154,4 +156,4 @@ def test_the_workers_that_the_master_started_end_with_the_cluster(tmp_path: Path
     cluster.process.send_signal(signal.SIGINT)
     assert cluster.process.wait(60) == 0
     assert "worker worker-1 is stopped" in cluster.output.read_text()
-    assert not worker.is_running()
+    assert not is_alive(worker.pid)
