@@ -32,6 +32,8 @@ _RETRY_S: Final = 0.5
 _REPORT_TIMEOUT_MS: Final = 10_000
 _RECORD_LIMIT_BYTES: Final = 64 * 1024
 """One decision answers one record, and repeats its ids in several events for each report: it has room for a few times as much."""
+_STUCK_AFTER_MS: Final = 5_000
+_PROMPT_MS: Final = 1_000
 _TROUBLE_INTERVAL_S: Final = 10.0
 
 
@@ -221,6 +223,10 @@ class _PolledProducer:
             self._broken = self._broken or error.args[0].fatal()
             on_delivery(error.args[0], 0)
 
+    def renew(self) -> None:
+        """Begin anew soon, with what is produced from then on; what waits comes back as not delivered."""
+        self._broken = True
+
     def close(self, timeout_s: float) -> int:
         """Deliver what is waiting; return how many records were not delivered in time."""
         left = int(self._producer.flush(timeout_s))
@@ -235,7 +241,7 @@ class _PolledProducer:
                 self._replace()
 
     def _replace(self) -> None:
-        """Begin anew: after a fatal error (a fenced or confused idempotent producer) the old one delivers nothing more."""
+        """Begin anew: after a fatal error (a fenced or confused idempotent producer), or stuck, the old one delivers nothing more."""
         _LOGGER.error("ProducerReplaced thread=%s", self._thread.name)
         old, self._producer = self._producer, Producer(self._configuration)
         self._broken = False
@@ -263,6 +269,8 @@ class ReportsWriter:
         self._beats_topic = topic_name(cluster_id, Topic.HEARTBEATS)
         self._reports_codec = ReportsCodec("TaskManagerEnvelope")
         self._beats_codec = PayloadCodec("HeartbeatEnvelope")
+        self._prompt_beat_sent_at_ms = 0
+        """When the newest beat was sent that Kafka acknowledged at once."""
         common = client_configuration(bootstrap, task_manager_id) | {"acks": "all", "linger.ms": 0}
         self._reports = _PolledProducer(common | {"enable.idempotence": True, "message.timeout.ms": _REPORT_TIMEOUT_MS}, "reports-producer")
         # A producer of its own: beats neither wait behind reports nor keep them waiting.
@@ -282,7 +290,8 @@ class ReportsWriter:
                 self._inbox.put(lambda now_ms: self._protocol.on_reports_delivered(reports, sent_at_ms, now_ms, timestamp_ms))
                 return
             _LOGGER.warning("ReportsNotDelivered reports=%d error=%s", len(reports), error)
-            self._inbox.put(lambda now_ms: self._protocol.on_reports_failed(reports, now_ms))
+            is_late = error.code() == KafkaError._MSG_TIMED_OUT  # noqa: SLF001 - public, named so
+            self._inbox.put(lambda now_ms: self._on_reports_failed(reports, sent_at_ms if is_late else None, now_ms))
 
         self._reports.produce(self._reports_topic, self._task_manager_id, value, on_delivery)
 
@@ -291,11 +300,26 @@ class ReportsWriter:
 
         def on_delivery(error: KafkaError | None, _timestamp_ms: int) -> None:
             if error is None:
-                self._inbox.put(lambda now_ms: self._protocol.on_beat_acknowledged(sent_at_ms, now_ms))
+                self._inbox.put(lambda now_ms: self._on_beat_acknowledged(sent_at_ms, now_ms))
             else:
                 _LOGGER.warning("BeatNotDelivered instance=%s sequence=%d error=%s", beat.instance_id, beat.sequence, error)
 
         self._beats.produce(self._beats_topic, self._task_manager_id, self._beats_codec.encode(beat), on_delivery)
+
+    def _on_reports_failed(self, reports: Sequence[TaskManagerReport], late_since_ms: int | None, now_ms: int) -> list[Action]:
+        """Tell the protocol; where beats that were sent well after the reports got through at once, the producer of reports is stuck.
+
+        An idempotent producer of librdkafka that lost its broker at the wrong moment delivers nothing more, and says so of nothing but each
+        record. Kafka serves others meanwhile, so nothing of the old producer still waits there to come behind what the new one sends.
+        """
+        if late_since_ms is not None and self._prompt_beat_sent_at_ms >= late_since_ms + _STUCK_AFTER_MS:
+            self._reports.renew()
+        return self._protocol.on_reports_failed(reports, now_ms)
+
+    def _on_beat_acknowledged(self, sent_at_ms: int, now_ms: int) -> list[Action]:
+        if now_ms - sent_at_ms <= _PROMPT_MS:
+            self._prompt_beat_sent_at_ms = max(self._prompt_beat_sent_at_ms, sent_at_ms)
+        return self._protocol.on_beat_acknowledged(sent_at_ms, now_ms)
 
     def close(self, timeout_s: float) -> int:
         """Deliver what is waiting, for at most `timeout_s`; return how many reports were not delivered."""

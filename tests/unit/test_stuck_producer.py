@@ -1,0 +1,77 @@
+"""A producer of reports that delivers nothing although Kafka takes beats is replaced; one that waits for Kafka itself is not."""
+
+import logging
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from eventflink.events.inputs import Disconnection
+from eventflink.taskexecutor import kafka_links
+from eventflink.taskexecutor.kafka_links import Inbox, ReportsWriter
+from eventflink.taskexecutor.protocol import ProtocolSettings, TaskExecutorProtocol
+from tests.support.hand import NOWHERE
+
+SENT_AT_MS = 10_000
+REPORT = Disconnection("tm", "instance", "goodbye")
+
+
+@pytest.fixture
+def inbox() -> Iterator[Inbox]:
+    inbox = Inbox()
+    yield inbox
+    inbox.close()
+
+
+@pytest.fixture
+def writer(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReportsWriter]:
+    """One whose Kafka is not there, so what it sends comes back as late after half a second."""
+    monkeypatch.setattr(kafka_links, "_REPORT_TIMEOUT_MS", 500)
+    settings = ProtocolSettings(
+        task_manager_id="tm",
+        host="here",
+        process_id=1,
+        slot_count=1,
+        heartbeat_interval_ms=1_000,
+        self_fence_timeout_ms=3_500,
+        kill_timeout_ms=1_000,
+    )
+    writer = ReportsWriter(NOWHERE, "nowhere", "tm", 500, inbox, TaskExecutorProtocol(settings))
+    yield writer
+    writer.close(0)
+
+
+def _send_in_vain(writer: ReportsWriter, inbox: Inbox) -> None:
+    """Send a report and take the word that it was not delivered."""
+    writer.send_reports([REPORT], SENT_AT_MS)
+    [told] = inbox.take(10, 1)
+    told(SENT_AT_MS + 10_000)
+
+
+def test_a_producer_is_replaced_that_delivers_nothing_while_later_beats_get_through(
+    writer: ReportsWriter, inbox: Inbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer._on_beat_acknowledged(SENT_AT_MS + 6_000, SENT_AT_MS + 6_010)
+    stuck = writer._reports._producer
+    with caplog.at_level(logging.ERROR):
+        _send_in_vain(writer, inbox)
+        deadline = time.monotonic() + 10
+        while writer._reports._producer is stuck and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert writer._reports._producer is not stuck
+    assert "ProducerReplaced thread=reports-producer" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("beat_sent_at_ms", "acknowledged_at_ms"),
+    [(SENT_AT_MS + 1_000, SENT_AT_MS + 1_010), (SENT_AT_MS + 6_000, SENT_AT_MS + 9_000)],
+    ids=["Kafka may have gone since", "Kafka has only just come back"],
+)
+def test_a_producer_is_kept_where_kafka_itself_may_be_what_is_waited_for(
+    writer: ReportsWriter, inbox: Inbox, beat_sent_at_ms: int, acknowledged_at_ms: int
+) -> None:
+    writer._on_beat_acknowledged(beat_sent_at_ms, acknowledged_at_ms)
+    patient = writer._reports._producer
+    _send_in_vain(writer, inbox)
+    assert not writer._reports._broken
+    assert writer._reports._producer is patient
