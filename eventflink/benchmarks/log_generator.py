@@ -18,8 +18,9 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.role import MasterRole, RoleSettings
 from eventflink.master.effects import CleanUp, Deployment, Effect
-from eventflink.master.inputs import BindInputs, CleanupsCompleted
+from eventflink.master.inputs import BindInputs, CleanupsCompleted, RaiseFeatureLevel
 from eventflink.master.resource_manager import MAX_SLOTS
+from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import ExecutionState
 
 _START_MS = 1_700_000_000_000
@@ -58,6 +59,7 @@ class LogGenerator:
         if leader is None:
             raise RuntimeError("the only candidate was not granted the leadership")
         leader.timers.extend(BindInputs(topic, "", 0) for topic in self._inboxes)
+        leader.timers.append(RaiseFeatureLevel(FEATURE_LEVEL))
         self._put(Topic.TASKMANAGERS, self._reports.encode([TaskManagerRegistration("tm", "tm-1", "localhost", 1, self._slots)]))
         number = 0
         while self._fold.event_count < event_count or number < self._running_jobs:

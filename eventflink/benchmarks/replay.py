@@ -17,6 +17,7 @@ from eventflink.benchmarks.log_generator import LogGenerator
 from eventflink.benchmarks.report import Distribution
 from eventflink.benchmarks.state_memory import MemoryFigures, measure_memory
 from eventflink.events.codec import HEADER_LENGTH, DecisionCodec
+from eventflink.events.schemas import MARKER
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.snapshot import take_snapshot
 from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id
@@ -105,7 +106,7 @@ def _write_snapshot(bootstrap: str, cluster_id: str) -> tuple[int, int, float]:
 
 def _time_bare(bootstrap: str, cluster_id: str) -> float:
     """Return the seconds of the least loop there is: no offsets, no timestamps, no classes."""
-    schema = DecisionCodec().registry.current
+    schemas = DecisionCodec().registry.by_fingerprint
     started = time.perf_counter()
     _, high = log_bounds(bootstrap, cluster_id)
     consumer = Consumer(consumer_settings(bootstrap))
@@ -115,9 +116,10 @@ def _time_bare(bootstrap: str, cluster_id: str) -> float:
     while count < high:
         messages = consumer.consume(min(BATCH, high - count), timeout=0.2)
         for message in messages:
-            stream = io.BytesIO(message.value() or b"")
+            value = message.value() or b""
+            stream = io.BytesIO(value)
             stream.seek(HEADER_LENGTH)
-            fastavro.schemaless_reader(stream, schema, None, return_record_name=True)
+            fastavro.schemaless_reader(stream, schemas[value[len(MARKER) : HEADER_LENGTH]], None, return_record_name=True)
         count += len(messages)
         if time.monotonic() > deadline:
             raise TimeoutError(f"Kafka gave {count} of {high} records within {FLUSH_TIMEOUT_S:.0f} s")

@@ -1,0 +1,18 @@
+"""The benchmark of replay runs on a real broker, and reads its log whatever released schema the records of it are written with."""
+
+import json
+
+from click.testing import CliRunner
+
+from eventflink.cli.main import cli
+
+EVENTS = 3_000
+
+
+def test_a_log_is_replayed_beside_its_bare_reading_and_from_a_snapshot(bootstrap: str) -> None:
+    arguments = ["bench", "replay", "--events", str(EVENTS), "--rounds", "1", "--json"]
+    done = CliRunner().invoke(cli, [f"-Dbootstrap.servers={bootstrap}", *arguments], standalone_mode=False)
+    assert done.exception is None, done.output
+    document = json.loads(done.stdout)
+    assert document["benchmark"] == "replay"
+    assert document["events"] >= EVENTS
