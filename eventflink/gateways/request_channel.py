@@ -30,7 +30,7 @@ from eventflink.events.log_events import RequestAccepted
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
 from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
-from eventflink.master.fencing import subject_of
+from eventflink.master.answers import subject_of
 from eventflink.master.requests import NO_REPLY
 
 Command = (
@@ -146,7 +146,7 @@ class RequestChannel:
         value = codec.encode(request, sent_at_ms=time.time_ns() // 1_000_000)
         if len(value) > MAX_INBOUND_BYTES:
             raise RequestRefused("RequestTooLarge", f"the request has {len(value)} bytes, and masters take at most {MAX_INBOUND_BYTES}")
-        subject = request.job_id if isinstance(request, JobSubmission) else subject_of(request)
+        subject = subject_of(request)
         return EncodedRequest(request.request_id, topic_name(self.cluster_id, topic), subject.encode(), value)
 
     def send(self, request: EncodedRequest) -> None:

@@ -18,10 +18,8 @@ from eventflink.events.inputs import (
     BlockTaskManager,
     CancelJob,
     Command,
-    ConfirmSnapshot,
     DrillStep,
     JobSubmission,
-    ReportSnapshot,
     RequestFileUpload,
     RequestTaskManagerFileUpload,
     RescaleJob,
@@ -32,7 +30,7 @@ from eventflink.events.inputs import (
 )
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbox import InboundRecord
-from eventflink.master.cluster_shutdown import SUBJECT
+from eventflink.master.answers import subject_of
 from eventflink.master.inputs import InputTooOld, MasterInput, PoisonedInput, UnreadableInput
 from eventflink.master.requests import NO_REPLY
 from eventflink.model.configuration import ID_PATTERN
@@ -215,7 +213,7 @@ class InboundDecoder:
             inputs = ()
         for value in inputs:
             if isinstance(value, JobSubmission | Command):
-                request_id, partition, subject = value.request_id, value.reply_partition, _subject_of(value)
+                request_id, partition, subject = value.request_id, value.reply_partition, subject_of(value)
         return Inbound((PoisonedInput(record.topic, record.offset, error, request_id, partition, subject),))
 
     def _request(self, topic: Topic, value: bytes) -> JobSubmission | Command:
@@ -250,7 +248,7 @@ class InboundDecoder:
                 payload.job_graph = parse_job_graph(to_document(payload.job_graph), "job_graph")
             except InvalidJobGraph as error:
                 return Inbound((_refusal_of(payload, f"{record.topic}@{record.offset}: {error}"),), payload.actor)
-        subject = _subject_of(payload)
+        subject = subject_of(payload)
         if not is_valid_job_id(subject):
             field = next(name for name in _SUBJECT_FIELDS if hasattr(payload, name))
             rule = "may hold only letters, digits, '.', '_' and '-', at most 128, beginning with a letter or digit"
@@ -409,16 +407,5 @@ _COMMANDS: Final[Mapping[type[RequestDocument], Callable[..., Command]]] = {
 _SUBJECT_FIELDS: Final = ("job_id", "snapshot_id", "drill_id", "task_manager_id")
 
 
-def _subject_of(payload: JobSubmission | Command) -> str:
-    """Return the id of what a request is about."""
-    if isinstance(payload, DrillStep):
-        return payload.drill_id
-    if isinstance(payload, BlockTaskManager | UnblockTaskManager | RequestTaskManagerFileUpload):
-        return payload.task_manager_id
-    if isinstance(payload, ShutDownCluster):
-        return SUBJECT
-    return payload.snapshot_id if isinstance(payload, ReportSnapshot | ConfirmSnapshot) else payload.job_id
-
-
 def _refusal_of(payload: JobSubmission | Command, message: str) -> UnreadableInput:
-    return UnreadableInput("InvalidRequest", message, _subject_of(payload)[:128], payload.request_id[:128], payload.reply_partition)
+    return UnreadableInput("InvalidRequest", message, subject_of(payload)[:128], payload.request_id[:128], payload.reply_partition)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.inputs import BlockTaskManager, UnblockTaskManager
-from eventflink.events.log_events import LogEvent, RequestAccepted, RequestRejected, TaskManagerBlocked, TaskManagerUnblocked
+from eventflink.events.log_events import LogEvent, RequestRejected, TaskManagerBlocked, TaskManagerUnblocked
+from eventflink.master.answers import accepted, rejected, too_early
 from eventflink.master.canonical import require
 from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.statuses import IllegalTransition
@@ -44,34 +45,34 @@ class Blocklist:
             return [refusal]
         known = self.task_managers.get(command.task_manager_id)
         if known is None and not registered:
-            return [_rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered")]
+            return [rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered")]
         if known is None and len(self.task_managers) >= MAX_BLOCKED:
-            return [_rejected(command, "TooManyBlocked", f"{MAX_BLOCKED} TaskManagers are blocked already")]
+            return [rejected(command, "TooManyBlocked", f"{MAX_BLOCKED} TaskManagers are blocked already")]
         until_ms = now_ms + command.duration_ms if command.duration_ms else 0
         if known is not None and (known.reason, known.until_ms) == (command.reason, until_ms):
-            return [_accepted(command)]
-        return [_accepted(command), TaskManagerBlocked(command.task_manager_id, command.reason, until_ms, command.actor)]
+            return [accepted(command)]
+        return [accepted(command), TaskManagerBlocked(command.task_manager_id, command.reason, until_ms, command.actor)]
 
     def _find_fault(self, command: BlockTaskManager, feature_level: int) -> RequestRejected | None:
         if feature_level < SCHEDULING_LEVEL:
-            return _too_early(command, feature_level)
+            return too_early(command, feature_level)
         if not 0 <= command.duration_ms <= MAX_DURATION_MS:
             message = f"duration_ms is {command.duration_ms}; it must be between 0 and {MAX_DURATION_MS}"
-            return _rejected(command, "InvalidRequest", message)
+            return rejected(command, "InvalidRequest", message)
         if len(command.reason) > MAX_REASON_LENGTH:
             message = f"the reason has {len(command.reason)} characters; it may have {MAX_REASON_LENGTH}"
-            return _rejected(command, "InvalidRequest", message)
+            return rejected(command, "InvalidRequest", message)
         return None
 
     def decide_unblock(self, command: UnblockTaskManager, *, registered: bool, feature_level: int) -> list[LogEvent]:
         """Unblock a TaskManager; one that is not blocked is as it is wanted."""
         if feature_level < SCHEDULING_LEVEL:
-            return [_too_early(command, feature_level)]
+            return [too_early(command, feature_level)]
         if command.task_manager_id in self.task_managers:
-            return [_accepted(command), TaskManagerUnblocked(command.task_manager_id, "a command", command.actor)]
+            return [accepted(command), TaskManagerUnblocked(command.task_manager_id, "a command", command.actor)]
         if registered:
-            return [_accepted(command)]
-        return [_rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered or blocked")]
+            return [accepted(command)]
+        return [rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered or blocked")]
 
     def decide_expiry(self, now_ms: int) -> list[LogEvent]:
         """Unblock a batch of those whose time is over."""
@@ -98,23 +99,3 @@ class Blocklist:
     def validate(self) -> None:
         """Check the bound."""
         require(len(self.task_managers) <= MAX_BLOCKED, f"{len(self.task_managers)} TaskManagers are blocked")
-
-
-def _accepted(command: BlockTaskManager | UnblockTaskManager) -> RequestAccepted:
-    return RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=command.task_manager_id)
-
-
-def _too_early(command: BlockTaskManager | UnblockTaskManager, feature_level: int) -> RequestRejected:
-    message = f"the cluster's feature level is {feature_level}: a master that is still there could not read the event"
-    return _rejected(command, "FeatureLevelTooLow", message)
-
-
-def _rejected(command: BlockTaskManager | UnblockTaskManager, code: str, message: str) -> RequestRejected:
-    return RequestRejected(
-        request_id=command.request_id,
-        reply_partition=command.reply_partition,
-        subject=command.task_manager_id[:128],
-        code=code,
-        message=message[:MAX_REASON_LENGTH],
-        dead_letter=False,
-    )

@@ -17,10 +17,9 @@ from eventflink.events.log_events import (
     ClusterStopped,
     JobSuspensionRequested,
     LogEvent,
-    RequestAccepted,
-    RequestRejected,
     TaskManagerLost,
 )
+from eventflink.master.answers import accepted, rejected, too_early
 from eventflink.master.canonical import require
 from eventflink.master.suspension import SUSPENDABLE, resume, suspend
 from eventflink.model.features import ELASTIC_LEVEL
@@ -29,9 +28,6 @@ from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ApplicationStatus, 
 if TYPE_CHECKING:
     from eventflink.master.job_master import JobMaster
     from eventflink.master.master import Master
-
-SUBJECT: Final = "cluster"
-"""What a request to shut down is about."""
 
 REASON: Final = "the cluster is shut down"
 MAX_DIAGNOSTICS_LENGTH: Final = 8_192
@@ -86,25 +82,26 @@ class ClusterShutdown:
     def decide_shutdown(self, command: ShutDownCluster, feature_level: int) -> list[LogEvent]:
         """Begin to end the cluster; asked for the same end again, it is as it is wanted."""
         if feature_level < ELASTIC_LEVEL:
-            message = f"the cluster's feature level is {feature_level}: a master that is still there could not read the event"
-            return [_rejected(command, SUBJECT, "FeatureLevelTooLow", message)]
+            return [too_early(command, feature_level)]
         if len(command.diagnostics) > MAX_DIAGNOSTICS_LENGTH:
             message = f"diagnostics has {len(command.diagnostics)} characters; it may have {MAX_DIAGNOSTICS_LENGTH}"
-            return [_rejected(command, SUBJECT, "InvalidRequest", message)]
+            return [rejected(command, "InvalidRequest", message)]
         wanted = (command.application_status, command.cancel_jobs)
-        accepted = RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=SUBJECT)
         if self.request is None:
-            return [accepted, ClusterShutdownRequested(command.application_status, command.diagnostics, command.cancel_jobs, command.actor)]
+            return [
+                accepted(command),
+                ClusterShutdownRequested(command.application_status, command.diagnostics, command.cancel_jobs, command.actor),
+            ]
         if wanted == (self.request.application_status, self.request.cancel_jobs):
-            return [accepted]
-        return [_rejected(command, SUBJECT, "ClusterShuttingDown", f"the cluster ends as {self._describe()} already")]
+            return [accepted(command)]
+        return [rejected(command, "ClusterShuttingDown", f"the cluster ends as {self._describe()} already")]
 
     def refuse(self, request: JobSubmission | ResumeJob) -> list[LogEvent] | None:
         """Refuse what would run a job in a cluster that ends; None while it does not."""
         if self.request is None:
             return None
         message = f"the cluster ends as {self._describe()}, and runs no more jobs"
-        return [_rejected(request, request.job_id, "ClusterShuttingDown", message)]
+        return [rejected(request, "ClusterShuttingDown", message)]
 
     def _describe(self) -> str:
         request = self.request
@@ -230,14 +227,3 @@ def _decide_lost(master: "Master", task_manager_ids: list[str], since_ms: int, n
     known = master.resource_manager.task_managers
     reason = f"it did not do its part of the cluster's shutdown within {timeout_ms} ms"
     return [TaskManagerLost(name, known[name].instance_id, reason) for name in task_manager_ids[:TASK_MANAGER_BATCH]]
-
-
-def _rejected(request: ShutDownCluster | JobSubmission | ResumeJob, subject: str, code: str, message: str) -> RequestRejected:
-    return RequestRejected(
-        request_id=request.request_id,
-        reply_partition=request.reply_partition,
-        subject=subject[:128],
-        code=code,
-        message=message,
-        dead_letter=False,
-    )

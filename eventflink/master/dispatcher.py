@@ -20,10 +20,9 @@ from eventflink.events.log_events import (
     JobStatusChanged,
     JobSubmitted,
     LogEvent,
-    RequestAccepted,
     RequestRejected,
 )
-from eventflink.events.topics import MAX_DECISION_BYTES
+from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.master.failover import GOING_ON
@@ -134,29 +133,28 @@ class Dispatcher:
         Below `SCHEDULING_LEVEL` a graph that needs a newer restart strategy is refused, and newer defaults are replaced by older ones.
         """
         job_id, graph = submission.job_id, submission.job_graph
-        accepted = RequestAccepted(request_id=submission.request_id, reply_partition=submission.reply_partition, subject=job_id)
         digest = graph_digest(graph)
         known = self.jobs.get(job_id)
         if known is not None and known.graph_digest == digest and known.status not in TERMINAL_JOB_STATUSES:
-            return [accepted]
+            return [accepted(submission)]
         if known is not None or job_id in self.forgotten:
             what = f"it is {known.status}" if known is not None else "it ended long ago"
             if known is not None and known.graph_digest != digest:
                 what = f"with another graph; {what}"
-            return [_rejected(submission, job_id, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
+            return [rejected(submission, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
         strategy = graph.restart_strategy
         is_newest = defaults.feature_level >= SCHEDULING_LEVEL
         if strategy.strategy_type in NEWER_STRATEGIES and not is_newest:
             wanted = strategy.strategy_type.lower().replace("_", "-")
             message = f"the cluster's feature level is {defaults.feature_level}: a master that is still there does not know {wanted}"
-            return [_rejected(submission, job_id, "FeatureLevelTooLow", f"restart_strategy {wanted}: {message}")]
+            return [rejected(submission, "FeatureLevelTooLow", f"restart_strategy {wanted}: {message}")]
         if strategy.strategy_type is RestartStrategyType.CLUSTER_DEFAULT:
             strategy = defaults.restart_strategy if is_newest else older_strategy(defaults.restart_strategy)
         scheduler = defaults.scheduler if graph.scheduler is SchedulerType.CLUSTER_DEFAULT else graph.scheduler
         if defaults.feature_level < ELASTIC_LEVEL:
             scheduler = SchedulerType.DEFAULT
         return [
-            accepted,
+            accepted(submission),
             JobSubmitted(job_id, digest, submission.actor, graph),
             JobMasterStarted(
                 job_id,
@@ -175,13 +173,12 @@ class Dispatcher:
         job, forgotten = self.jobs.get(command.job_id), self.forgotten.get(command.job_id)
         status = job.status if job is not None else forgotten.status if forgotten is not None else None
         if status in (JobStatus.FINISHED, JobStatus.FAILED):
-            return [_rejected(command, command.job_id, "JobTerminated", f"job '{command.job_id}' is {status} already")]
+            return [rejected(command, "JobTerminated", f"job '{command.job_id}' is {status} already")]
         if job is None:
             if status is JobStatus.CANCELED:
-                return [RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=command.job_id)]
+                return [accepted(command)]
             return [self._unknown_job(command, command.job_id)]
-        accepted = RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=job.job_id)
-        return [accepted] if job.status is JobStatus.CANCELED else [accepted, *job.decide_cancellation(command.actor)]
+        return [accepted(command)] if job.status is JobStatus.CANCELED else [accepted(command), *job.decide_cancellation(command.actor)]
 
     def decide_suspension(self, command: SuspendJob, feature_level: int, *, resumes_with_cluster: bool) -> list[LogEvent]:
         """Begin to suspend a job."""
@@ -205,10 +202,9 @@ class Dispatcher:
         attempt = AttemptId(command.job_id, command.vertex_id, command.subtask_index, command.attempt)
         if holder is None:
             message = f"attempt {attempt} was never deployed, or its TaskManager is gone"
-            return [_rejected(command, job.job_id, "FileNotAvailable", message)]
+            return [rejected(command, "FileNotAvailable", message)]
         if len(self.uploads) + others >= MAX_PENDING_UPLOADS:
-            return [_rejected(command, job.job_id, "TooManyUploads", f"{MAX_PENDING_UPLOADS} uploads are pending already")]
-        accepted = RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=job.job_id)
+            return [rejected(command, "TooManyUploads", f"{MAX_PENDING_UPLOADS} uploads are pending already")]
         requested = FileUploadRequested(
             command.request_id,
             *holder,
@@ -218,11 +214,11 @@ class Dispatcher:
             attempt=attempt.attempt,
             file=command.file,
         )
-        return [accepted, requested]
+        return [accepted(command), requested]
 
     def _unknown_job(self, command: CancelJob | RequestFileUpload | SuspendJob | ResumeJob, job_id: str) -> RequestRejected:
         gone = " (it ended, and was evicted from memory)" if job_id in self.forgotten else ""
-        return _rejected(command, job_id, "UnknownJob", f"there is no job '{job_id}'{gone}")
+        return rejected(command, "UnknownJob", f"there is no job '{job_id}'{gone}")
 
     def decide_cleaned_up(self, completed: CleanupsCompleted) -> list[LogEvent]:
         """Take note that intermediate data are gone."""
@@ -364,16 +360,3 @@ class Dispatcher:
         require(set(self.ended) <= set(self.jobs), "an ended job is not in memory")
         require(set(self.dirty) <= set(self.ended), "a dirty job has not ended")
         require(not set(self.forgotten) & set(self.jobs), "a forgotten job is in memory")
-
-
-def _rejected(
-    request: JobSubmission | CancelJob | RequestFileUpload | SuspendJob | ResumeJob, subject: str, code: str, message: str
-) -> RequestRejected:
-    return RequestRejected(
-        request_id=request.request_id,
-        reply_partition=request.reply_partition,
-        subject=subject,
-        code=code,
-        message=message[: MAX_DECISION_BYTES // 64],
-        dead_letter=False,
-    )

@@ -17,7 +17,6 @@ from eventflink.events.inputs import (
     SuspendJob,
     UnblockTaskManager,
 )
-from eventflink.master.cluster_shutdown import SUBJECT
 from eventflink.master.job_master import JobMaster
 
 FencedCommand = (
@@ -33,17 +32,6 @@ FencedCommand = (
 )
 
 _SHOWN: Final = 128
-
-
-def subject_of(command: FencedCommand) -> str:
-    """Return what a command is about."""
-    match command:
-        case BlockTaskManager() | UnblockTaskManager() | RequestTaskManagerFileUpload():
-            return command.task_manager_id
-        case ShutDownCluster():
-            return SUBJECT
-        case _:
-            return command.job_id
 
 
 def mismatch_of(command: FencedCommand, leader_id: str, job: JobMaster | None) -> str:

@@ -47,6 +47,7 @@ from eventflink.master.adaptive_scheduler import (
     missing_slots,
     resources_at,
 )
+from eventflink.master.answers import MAX_MESSAGE_LENGTH, MAX_SUBJECT_LENGTH, rejected
 from eventflink.master.blocklist import Blocklist
 from eventflink.master.canonical import digest_of
 from eventflink.master.cluster_shutdown import REASON, ClusterShutdown, decide_next_step
@@ -54,13 +55,13 @@ from eventflink.master.dispatcher import Dispatcher, JobDefaults
 from eventflink.master.effects import ArchiveJob, CleanUp, clean_up
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.failover import decide_failure, decide_restarts
-from eventflink.master.fencing import FencedCommand, mismatch_of, subject_of
+from eventflink.master.fencing import FencedCommand, mismatch_of
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import MasterInput
 from eventflink.master.invariants import validate
 from eventflink.master.job_master import JobMaster
 from eventflink.master.job_store import JobStore
-from eventflink.master.requests import ALL_REPLY_PARTITIONS, MAX_MESSAGE_LENGTH, NO_REPLY, Requests
+from eventflink.master.requests import ALL_REPLY_PARTITIONS, NO_REPLY, Requests
 from eventflink.master.rescaling import apply_job_rescale_requested, apply_job_rescaled, apply_rescale_scheduled, decide_rescale
 from eventflink.master.resource_manager import ResourceManager
 from eventflink.master.settings import MasterSettings
@@ -219,7 +220,7 @@ class Master:
         level = self.upkeep.feature_level
         if submission.job_graph.scheduler is not SchedulerType.CLUSTER_DEFAULT and level < ELASTIC_LEVEL:
             message = f"the graph names a scheduler; the feature level is {level}, and an older master could not read that"
-            return [self._refuse(submission.request_id, submission.reply_partition, submission.job_id, "FeatureLevelTooLow", message)]
+            return [rejected(submission, "FeatureLevelTooLow", message)]
         vertices = submission.job_graph.vertices
         asking = [f"'{v.vertex_id}' asks for resources" for v in vertices if v.resources is not None and level < SCHEDULING_LEVEL]
         sharing = [f"'{v.vertex_id}' shares slots" for v in vertices if v.slot_sharing_group is not None and level < ELASTIC_LEVEL]
@@ -227,7 +228,7 @@ class Master:
         if newer is None:
             return None
         message = f"vertex {newer}; the feature level is {level}, and an older master could not read that"
-        return [self._refuse(submission.request_id, submission.reply_partition, submission.job_id, "FeatureLevelTooLow", message)]
+        return [rejected(submission, "FeatureLevelTooLow", message)]
 
     @property
     def worker_settings(self) -> WorkerSettings | None:
@@ -310,7 +311,7 @@ class Master:
         job = self.dispatcher.jobs.get(command.job_id) if isinstance(command, CancelJob | SuspendJob | RescaleJob) else None
         if not (mismatch := mismatch_of(command, self.leader_id, job)):
             return []
-        return [self._refuse(command.request_id, command.reply_partition, subject_of(command), "FencingTokenMismatch", mismatch)]
+        return [rejected(command, "FencingTokenMismatch", mismatch)]
 
     def _holder_of(self, command: RequestFileUpload) -> tuple[str, str] | None:
         """Return (TaskManager, instance) that runs the attempt, or ran it last."""
@@ -355,7 +356,7 @@ class Master:
         return e.RequestRejected(
             request_id=request_id,
             reply_partition=partition,
-            subject=subject[:MAX_MESSAGE_LENGTH],
+            subject=subject[:MAX_SUBJECT_LENGTH],
             code=code,
             message=message[:MAX_MESSAGE_LENGTH],
             dead_letter=dead_letter,

@@ -23,8 +23,6 @@ from eventflink.model.statuses import IllegalTransition
 EXPIRY_BATCH = 1_000
 ALL_REPLY_PARTITIONS = -2
 NO_REPLY = -1
-MAX_MESSAGE_LENGTH = 8_192
-"""Of what a refusal says, and of what it is about."""
 
 
 @dataclass(slots=True)

@@ -17,10 +17,9 @@ from eventflink.events.log_events import (
     JobRescaleRequested,
     JobStatusChanged,
     LogEvent,
-    RequestAccepted,
-    RequestRejected,
     RescaleScheduled,
 )
+from eventflink.master.answers import accepted, rejected, too_early
 from eventflink.master.canonical import require
 from eventflink.master.execution_graph import ExecutionVertex, SubtaskKey
 from eventflink.model.features import ELASTIC_LEVEL
@@ -122,16 +121,14 @@ def decide_rescale(job: "JobMaster | None", command: RescaleJob, slots: "SlotMan
     An adaptive job that asks for more than there are slots goes on, and is rescaled when they come.
     """
     if feature_level < ELASTIC_LEVEL:
-        message = f"the cluster's feature level is {feature_level}: a master that is still there could not read the event"
-        return [_rejected(command, "FeatureLevelTooLow", message)]
+        return [too_early(command, feature_level)]
     if job is None:
-        return [_rejected(command, "UnknownJob", f"there is no job '{command.job_id[:_SHOWN]}'")]
+        return [rejected(command, "UnknownJob", f"there is no job '{command.job_id[:_SHOWN]}'")]
     if refusal := _find_fault(job, command):
-        return [_rejected(command, *refusal)]
+        return [rejected(command, *refusal)]
     vertex_id, wanted = command.vertex_id, command.parallelism
     vertex = job.execution_graph.vertices[vertex_id]
-    accepted = RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=job.job_id)
-    events: list[LogEvent] = [accepted]
+    events: list[LogEvent] = [accepted(command)]
     if (vertex.requested_parallelism or vertex.vertex.parallelism) != wanted:
         events.append(JobRescaleRequested(job.job_id, vertex_id, wanted, command.actor))
     more = wanted - vertex.parallelism
@@ -280,14 +277,3 @@ def validate_rescales(job: "JobMaster") -> None:
         begun = {(vertex_id, s.subtask_index) for s in vertices[vertex_id].subtasks if s.state is not ExecutionState.CREATED}
         ends = bool(begun) and begun <= set(job.restarts_due)
         require(ends, f"{job.job_id}/{vertex_id} is rescaled, and some subtask of it does not end")
-
-
-def _rejected(command: RescaleJob, code: str, message: str) -> RequestRejected:
-    return RequestRejected(
-        request_id=command.request_id,
-        reply_partition=command.reply_partition,
-        subject=command.job_id[:_SHOWN],
-        code=code,
-        message=message,
-        dead_letter=False,
-    )

@@ -17,9 +17,9 @@ from eventflink.events.log_events import (
     JobStatusChanged,
     JobSuspensionRequested,
     LogEvent,
-    RequestAccepted,
     RequestRejected,
 )
+from eventflink.master.answers import accepted, rejected, too_early
 from eventflink.master.canonical import require
 from eventflink.model.features import ELASTIC_LEVEL
 from eventflink.model.job_graph import RestartStrategy
@@ -88,18 +88,18 @@ def decide_suspension(
     One that `resumes_with_cluster` is suspended already, but would go on by itself when the cluster begins anew.
     """
     if feature_level < ELASTIC_LEVEL:
-        return [_too_early(command, feature_level)]
+        return [too_early(command, feature_level)]
     if len(command.reason) > MAX_REASON_LENGTH:
         message = f"the reason has {len(command.reason)} characters; it may have {MAX_REASON_LENGTH}"
-        return [_rejected(command, "InvalidRequest", message)]
+        return [rejected(command, "InvalidRequest", message)]
     if job is None:
         return [unknown]
     if refusal := _refuse_ending(job, command):
         return [refusal]
     reason = command.reason or f"suspended by {command.actor or 'a command'}"
     if resumes_with_cluster:
-        return [_accepted(command), JobSuspensionRequested(job.job_id, command.actor, reason, resumes_with_cluster=False)]
-    return [_accepted(command), *suspend(job, command.actor, reason, resumes_with_cluster=False)]
+        return [accepted(command), JobSuspensionRequested(job.job_id, command.actor, reason, resumes_with_cluster=False)]
+    return [accepted(command), *suspend(job, command.actor, reason, resumes_with_cluster=False)]
 
 
 def suspend(job: "JobMaster", actor: str, reason: str, *, resumes_with_cluster: bool) -> list[LogEvent]:
@@ -113,12 +113,12 @@ def suspend(job: "JobMaster", actor: str, reason: str, *, resumes_with_cluster: 
 def decide_resumption(job: "JobMaster | None", command: ResumeJob, feature_level: int, unknown: RequestRejected) -> list[LogEvent]:
     """Let a job go on; one that goes on is as it is wanted."""
     if feature_level < ELASTIC_LEVEL:
-        return [_too_early(command, feature_level)]
+        return [too_early(command, feature_level)]
     if job is None:
         return [unknown]
     if refusal := _refuse_ending(job, command):
         return [refusal]
-    return [_accepted(command), *resume(job, command.actor)]
+    return [accepted(command), *resume(job, command.actor)]
 
 
 def resume(job: "JobMaster", actor: str) -> list[LogEvent]:
@@ -147,27 +147,7 @@ def decide_stop(job: "JobMaster") -> list[LogEvent]:
 
 def _refuse_ending(job: "JobMaster", command: SuspendJob | ResumeJob) -> RequestRejected | None:
     if job.status in TERMINAL_JOB_STATUSES:
-        return _rejected(command, "JobTerminated", f"job '{job.job_id}' is {job.status} already")
+        return rejected(command, "JobTerminated", f"job '{job.job_id}' is {job.status} already")
     if job.status in (JobStatus.FAILING, JobStatus.CANCELLING):
-        return _rejected(command, "JobEnding", f"job '{job.job_id}' is {job.status}: it ends, and can neither be suspended nor go on")
+        return rejected(command, "JobEnding", f"job '{job.job_id}' is {job.status}: it ends, and can neither be suspended nor go on")
     return None
-
-
-def _accepted(command: SuspendJob | ResumeJob) -> RequestAccepted:
-    return RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=command.job_id)
-
-
-def _too_early(command: SuspendJob | ResumeJob, feature_level: int) -> RequestRejected:
-    message = f"the cluster's feature level is {feature_level}: a master that is still there could not read the event"
-    return _rejected(command, "FeatureLevelTooLow", message)
-
-
-def _rejected(command: SuspendJob | ResumeJob, code: str, message: str) -> RequestRejected:
-    return RequestRejected(
-        request_id=command.request_id,
-        reply_partition=command.reply_partition,
-        subject=command.job_id[:128],
-        code=code,
-        message=message[:MAX_REASON_LENGTH],
-        dead_letter=False,
-    )

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from eventflink.events import log_events as e
 from eventflink.events.inputs import FileUploadCompleted, SlotOffer, SlotOfferRefusal, SlotReport, TaskStateReport
 from eventflink.events.log_events import LogEvent
+from eventflink.master.answers import MAX_MESSAGE_LENGTH
 from eventflink.master.failover import decide_refusal
-from eventflink.master.requests import MAX_MESSAGE_LENGTH
 from eventflink.master.slots import Allocation
 from eventflink.model.attempts import AttemptId, AttemptStatus
 from eventflink.model.features import SCHEDULING_LEVEL

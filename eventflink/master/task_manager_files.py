@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.inputs import RequestTaskManagerFileUpload
-from eventflink.events.log_events import FileUploaded, LogEvent, RequestAccepted, RequestRejected, TaskManagerFileUploadRequested
+from eventflink.events.log_events import FileUploaded, LogEvent, RequestRejected, TaskManagerFileUploadRequested
+from eventflink.master.answers import accepted, rejected, too_early
 from eventflink.master.canonical import require
 from eventflink.master.dispatcher import MAX_PENDING_UPLOADS
 from eventflink.model.features import ELASTIC_LEVEL
@@ -47,9 +48,8 @@ class TaskManagerFiles:
         refused = self._find_fault(command, instance_id, others, feature_level)
         if refused is not None:
             return [refused]
-        accepted = RequestAccepted(request_id=command.request_id, reply_partition=command.reply_partition, subject=command.task_manager_id)
         return [
-            accepted,
+            accepted(command),
             TaskManagerFileUploadRequested(command.request_id, command.task_manager_id, instance_id or "", command.file, command.name),
         ]
 
@@ -57,17 +57,16 @@ class TaskManagerFiles:
         self, command: RequestTaskManagerFileUpload, instance_id: str | None, others: int, feature_level: int
     ) -> RequestRejected | None:
         if feature_level < ELASTIC_LEVEL:
-            message = f"the cluster's feature level is {feature_level}: a master that is still there does not know such requests"
-            return _rejected(command, "FeatureLevelTooLow", message)
+            return too_early(command, feature_level)
         if command.file is TaskManagerFile.NAMED and not FILE_NAME.fullmatch(command.name):
             rule = "it may hold only letters, digits, '.', '_' and '-', at most 255, beginning with a letter, a digit or '_'"
-            return _rejected(command, "InvalidRequest", f"name '{command.name[:200]}' is no name of a log: {rule}")
+            return rejected(command, "InvalidRequest", f"name '{command.name[:200]}' is no name of a log: {rule}")
         if command.file is not TaskManagerFile.NAMED and command.name:
-            return _rejected(command, "InvalidRequest", f"name '{command.name[:200]}': only NAMED has a name, and {command.file} is wanted")
+            return rejected(command, "InvalidRequest", f"name '{command.name[:200]}': only NAMED has a name, and {command.file} is wanted")
         if instance_id is None:
-            return _rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered")
+            return rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered")
         if len(self.uploads) + others >= MAX_PENDING_UPLOADS:
-            return _rejected(command, "TooManyUploads", f"{MAX_PENDING_UPLOADS} uploads are pending already")
+            return rejected(command, "TooManyUploads", f"{MAX_PENDING_UPLOADS} uploads are pending already")
         return None
 
     def decide_overdue(self, now_ms: int) -> list[LogEvent]:
@@ -110,14 +109,3 @@ class TaskManagerFiles:
         for request_id, upload in self.uploads.items():
             require(instances.get(upload.task_manager_id) == upload.instance_id, f"the upload {request_id} is asked of nobody who is there")
             require(request_id not in others, f"the upload {request_id} is asked for twice")
-
-
-def _rejected(command: RequestTaskManagerFileUpload, code: str, message: str) -> RequestRejected:
-    return RequestRejected(
-        request_id=command.request_id,
-        reply_partition=command.reply_partition,
-        subject=command.task_manager_id,
-        code=code,
-        message=message,
-        dead_letter=False,
-    )

@@ -11,11 +11,11 @@ from eventflink.events.log_events import (
     DrillStepOrdered,
     FeatureLevelRaised,
     LogEvent,
-    RequestAccepted,
     RequestRejected,
     SnapshotConfirmed,
     SnapshotTaken,
 )
+from eventflink.master.answers import accepted, rejected, too_early
 from eventflink.master.canonical import require
 from eventflink.master.inputs import RaiseFeatureLevel
 from eventflink.model.features import FIRST_LEVEL, UPKEEP_LEVEL
@@ -55,55 +55,54 @@ class Upkeep:
 
     def decide_snapshot(self, report: ReportSnapshot) -> list[LogEvent]:
         """Take note of a snapshot, unless a newer one is known."""
-        if refusal := self._too_early(report, report.snapshot_id):
+        if refusal := self._too_early(report):
             return [refusal]
         if fault := _find_fault(report):
-            return [_rejected(report, report.snapshot_id, "InvalidRequest", fault)]
+            return [rejected(report, "InvalidRequest", fault)]
         newest = max((s.log_offset for s in self.snapshots.values()), default=-1)
         if report.snapshot_id in self.snapshots or report.log_offset <= newest:
             message = f"a snapshot at offset {newest} is known; the one at {report.log_offset} is no news"
-            return [_rejected(report, report.snapshot_id, "SnapshotOutdated", message)]
+            return [rejected(report, "SnapshotOutdated", message)]
         taken = SnapshotTaken(
             report.snapshot_id, report.log_offset, report.digest, report.chunk_count, report.byte_count, report.taken_by[:128]
         )
-        return [_accepted(report, report.snapshot_id), taken]
+        return [accepted(report), taken]
 
     def decide_confirmation(self, report: ConfirmSnapshot) -> list[LogEvent]:
         """Believe in a snapshot that another master found to be right."""
         snapshot = self.snapshots.get(report.snapshot_id)
         if snapshot is None or snapshot.log_offset != report.log_offset:
             message = f"no snapshot {report.snapshot_id[:128]} at offset {report.log_offset} is known"
-            return [_rejected(report, report.snapshot_id, "UnknownSnapshot", message)]
+            return [rejected(report, "UnknownSnapshot", message)]
         if not report.confirmed_by:
-            return [_rejected(report, report.snapshot_id, "InvalidRequest", "confirmed_by is empty: it names the master that confirms")]
+            return [rejected(report, "InvalidRequest", "confirmed_by is empty: it names the master that confirms")]
         if report.confirmed_by[:128] == snapshot.taken_by:
-            return [_rejected(report, report.snapshot_id, "NotAnotherMaster", f"{report.confirmed_by[:128]} took the snapshot itself")]
+            return [rejected(report, "NotAnotherMaster", f"{report.confirmed_by[:128]} took the snapshot itself")]
         if report.digest != snapshot.digest:
             message = f"{report.confirmed_by[:128]} came to the digest {report.digest[:64]}, {snapshot.taken_by} to {snapshot.digest}"
-            return [_rejected(report, report.snapshot_id, "DigestsDiffer", message)]
+            return [rejected(report, "DigestsDiffer", message)]
         confirmed = SnapshotConfirmed(report.snapshot_id, snapshot.log_offset, snapshot.digest, report.confirmed_by[:128])
-        return [_accepted(report, report.snapshot_id), *([] if snapshot.confirmed_by else [confirmed])]
+        return [accepted(report), *([] if snapshot.confirmed_by else [confirmed])]
 
     def decide_drill_step(self, step: DrillStep, *, allowed: bool) -> list[LogEvent]:
         """Order the leader to fall, where drills are allowed."""
-        if refusal := self._too_early(step, step.drill_id):
+        if refusal := self._too_early(step):
             return [refusal]
         if not allowed:
             message = "drills that make a master fall are not allowed here; drills.allowed is false"
-            return [_rejected(step, step.drill_id, "DrillsNotAllowed", message)]
+            return [rejected(step, "DrillsNotAllowed", message)]
         if step.master_id != self.leading_master_id:
             message = f"'{step.master_id[:128]}' does not lead; '{self.leading_master_id}' does, and only the leader takes drill steps"
-            return [_rejected(step, step.drill_id, "NotTheLeader", message)]
+            return [rejected(step, "NotTheLeader", message)]
         if not 0 <= step.duration_ms <= MAX_FREEZE_MS:
             message = f"duration_ms is {step.duration_ms}; it must be between 0 and {MAX_FREEZE_MS}"
-            return [_rejected(step, step.drill_id, "InvalidRequest", message)]
-        return [_accepted(step, step.drill_id), DrillStepOrdered(step.drill_id[:128], step.step, step.master_id, step.duration_ms)]
+            return [rejected(step, "InvalidRequest", message)]
+        return [accepted(step), DrillStepOrdered(step.drill_id[:128], step.step, step.master_id, step.duration_ms)]
 
-    def _too_early(self, request: ReportSnapshot | DrillStep, subject: str) -> RequestRejected | None:
+    def _too_early(self, request: ReportSnapshot | DrillStep) -> RequestRejected | None:
         if self.feature_level >= UPKEEP_LEVEL:
             return None
-        message = f"the cluster's feature level is {self.feature_level}: a master that is still there could not read the event"
-        return _rejected(request, subject, "FeatureLevelTooLow", message)
+        return too_early(request, self.feature_level)
 
     # -- apply ----------------------------------------------------------------------------------------------------
 
@@ -154,18 +153,3 @@ def _find_fault(report: ReportSnapshot) -> str:
     if not 1 <= len(report.digest) <= MAX_DIGEST_LENGTH:
         return f"the digest has {len(report.digest)} characters; it may have 1 to {MAX_DIGEST_LENGTH}"
     return ""
-
-
-def _accepted(request: ReportSnapshot | ConfirmSnapshot | DrillStep, subject: str) -> RequestAccepted:
-    return RequestAccepted(request_id=request.request_id, reply_partition=request.reply_partition, subject=subject[:128])
-
-
-def _rejected(request: ReportSnapshot | ConfirmSnapshot | DrillStep, subject: str, code: str, message: str) -> RequestRejected:
-    return RequestRejected(
-        request_id=request.request_id,
-        reply_partition=request.reply_partition,
-        subject=subject[:128],
-        code=code,
-        message=message,
-        dead_letter=False,
-    )
