@@ -9,13 +9,14 @@ BOOTSTRAP ?=
 
 # So many processes run tests, each whole files; most tests wait for others, so two do not overload two cores.
 TEST_WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile
 
 # The first Python that fits; its version is asked of the interpreter, not read from its name.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 	if command -v $$name >/dev/null 2>&1 && $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
 	then echo $$name; break; fi; done)
 
-.PHONY: help demo test lint format clean java
+.PHONY: help demo check test unit lint format clean java
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -23,11 +24,17 @@ help: ## show this
 demo: java $(VENV)/.installed-demo ## start a cluster, run a job over real data, show what happened, stop it all
 	@$(BIN)/eventflink demo
 
-test: java $(VENV)/.installed-dev ## all tests; BOOTSTRAP=host:port takes a running Kafka instead of an own one
-	@echo "==> running all tests against $(if $(BOOTSTRAP),Kafka at $(BOOTSTRAP),a Kafka broker of their own)"
-	@EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile tests/unit tests/integration tests/e2e
+check: lint unit ## ruff, mypy, the contracts between the rooms, and the unit tests; needs no Kafka, changes nothing
 
-lint: $(VENV)/.installed-dev ## ruff, mypy and the contracts between the rooms; changes nothing
+test: java unit ## all tests; BOOTSTRAP=host:port takes a running Kafka instead of an own one
+	@echo "==> running the tests against $(if $(BOOTSTRAP),Kafka at $(BOOTSTRAP),a Kafka broker of their own)"
+	@EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" $(PYTEST) tests/integration tests/e2e
+
+# A prerequisite of both: `make check test` runs them once.
+unit: $(VENV)/.installed-dev
+	@echo "==> unit tests";  $(PYTEST) tests/unit
+
+lint: $(VENV)/.installed-dev
 	@echo "==> ruff check";  $(BIN)/ruff check .
 	@echo "==> ruff format"; $(BIN)/ruff format --check .
 	@echo "==> mypy";        $(BIN)/mypy

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from eventflink.cli import checks
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.main import COMMANDS, run
+from eventflink.gateways.kafka_clients import PartitionReader
 
 GRAPH = {"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
 
@@ -17,6 +19,14 @@ GRAPH = {"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
 def no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("EVENTFLINK_CONFIG", "EVENTFLINK_CONF_DIR", "EVENTFLINK_BOOTSTRAP"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing listens, as at localhost:1, there is nothing to wait for."""
+    connect = PartitionReader.__init__
+    monkeypatch.setattr(PartitionReader, "__init__", lambda *where, **_timeout: connect(*where, connect_timeout_s=0.5))
+    monkeypatch.setattr(checks, "_TIMEOUT_S", 0.5)
 
 
 @pytest.fixture
