@@ -7,9 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 BOOTSTRAP ?=
 
-# So many processes run tests, each whole files; most tests wait for others, so two do not overload two cores.
+# So many processes run tests, each whole files in the order of tests/conftest.py; most tests wait for others, so two do not overload two cores.
 TEST_WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile
+PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The first Python that fits; its version is asked of the interpreter, not read from its name.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \

@@ -15,6 +15,12 @@ from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.log.embedded_broker import EmbeddedBroker
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files in which something is slow: none of them may be left to one worker at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Bootstrap servers of a real Kafka cluster."""

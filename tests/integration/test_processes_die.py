@@ -12,6 +12,7 @@ from eventflink.log.administration import delete_topics
 from eventflink.log.replay import new_fold, replay
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster, descendants, is_alive, kill_9, wait_until
+from tests.support.spark_work import wait_until_it_computes, wait_until_it_rests
 
 
 @pytest.fixture
@@ -158,21 +159,20 @@ def test_spark_s_work_ends_with_the_task_executor_that_asked_for_it(cluster: Run
     job_id = cluster.run_task("endless_query", parallelism=2, path=str(gate))
     victims = [process_of(gate, subtask) for subtask in (0, 1)]
     spark = wait_until(lambda: next((p for p in psutil.process_iter() if is_spark_of(p, cluster)), None), "Spark")
-    wait_until(lambda: spark.cpu_percent(0.5) > 80, "Spark is busy", 120)
+    wait_until_it_computes(spark)
     for victim in victims:
         kill_9(victim)  # The one of the TaskExecutor that stays is released by it, the other one ends with its job.
     cluster.wait_for_status(job_id, JobStatus.FAILED)
-    wait_until(lambda: spark.cpu_percent(0.5) < 40, "Spark is idle again", 10)
+    wait_until_it_rests(spark)
 
     job_id = cluster.run_task("endless_query", path=str(tmp_path / "second"))
     process_of(tmp_path / "second")
     cluster.wait_for_running(job_id)
-    wait_until(lambda: spark.cpu_percent(0.5) > 80, "Spark is busy", 60)
+    wait_until_it_computes(spark)
     job = cluster.job(job_id)
     (subtask,) = job.execution_graph.subtasks()
     cluster.kill(subtask.places[1][0])
-    # An operation that nobody ends would keep all cores busy for hours.
-    wait_until(lambda: spark.cpu_percent(0.5) < 40, "Spark is idle again", 10)
+    wait_until_it_rests(spark)
 
 
 def is_spark_of(process: psutil.Process, cluster: RunningCluster) -> bool:

@@ -50,6 +50,7 @@ from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import ExecutionState, TaskFile, TaskType
 from eventflink.taskexecutor.spark_server import SparkLease, find_server
+from tests.support.spark_work import wait_until_it_computes, wait_until_it_rests
 
 LAUNCHER = """
 import json, logging, sys
@@ -427,9 +428,9 @@ def test_the_guardian_ends_what_the_dead_task_executors_tasks_left_on_spark(cell
         cell.register()
         cell.run(attempt(1), "query", parameters={"file": str(tmp_path / "begun")})
         cell.wait_for((tmp_path / "begun").exists, 90)
-        time.sleep(3)
         guardian = cell.child("taskexecutor.guardian")
         spark = find_spark(tmp_path)
+        wait_until_it_computes(spark)
         fork_server = cell.child("fork_server_main")
         family = [psutil.Process(cell.process.pid), fork_server, *fork_server.children()]
         killed_at = time.monotonic()
@@ -442,19 +443,8 @@ def test_the_guardian_ends_what_the_dead_task_executors_tasks_left_on_spark(cell
         guardian_log = (tmp_path / "data" / "logs" / "tm" / "guardian.log").read_text("utf-8")
         assert "SparkSessionReleased" in guardian_log
         assert find_server(tmp_path / "data" / "run") is not None
-        wait_until_idle(spark, 15)
+        wait_until_it_rests(spark)
     wait_until_gone([spark], 20)
-
-
-def wait_until_idle(process: psutil.Process, timeout_s: float) -> None:
-    """A server that still ran the query would take all the processors that it gets."""
-    deadline = time.monotonic() + timeout_s
-    shares: list[float] = []
-    while not shares or shares[-1] > 0.3:
-        assert time.monotonic() < deadline, f"it is busy: {shares}"
-        before_s = sum(process.cpu_times()[:2])
-        time.sleep(1.5)
-        shares.append((sum(process.cpu_times()[:2]) - before_s) / 1.5)
 
 
 def find_spark(directory: Path) -> psutil.Process:

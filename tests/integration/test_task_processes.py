@@ -35,6 +35,7 @@ from eventflink.taskexecutor.process_events import (
 )
 from eventflink.taskexecutor.spark_server import SparkLease, is_server_alive
 from eventflink.taskexecutor.task_files import task_file_path
+from tests.support.spark_work import wait_until_it_computes, wait_until_it_rests
 from tests.support.task_host import Host, is_running, wait_until
 
 
@@ -189,7 +190,7 @@ def begin_query(host: Host, tmp_path: Path) -> tuple[AttemptId, LaunchTask, psut
     port = int(opened.remote.rpartition(":")[2])
     (spark,) = {c.pid for c in psutil.net_connections("tcp") if c.laddr and c.laddr.port == port and c.status == psutil.CONN_LISTEN}
     process = psutil.Process(spark or 0)
-    wait_until(lambda: process.cpu_percent(0.3) > 25, 20)
+    wait_until_it_computes(process)
     return attempt, order, process
 
 
@@ -197,12 +198,12 @@ def test_release_spark_interrupts_the_query_of_a_killed_task(host: Host, tmp_pat
     attempt, order, spark = begin_query(host, tmp_path)
     os.kill(host.wait_for(TaskLaunched, attempt).process_id, signal.SIGKILL)
     assert host.wait_for(TaskProcessEnded, attempt).outcome == Killed(signal.SIGKILL)
-    wait_until(lambda: spark.cpu_percent(0.5) > 25, 10)  # The query would go on: else this test shows nothing.
+    wait_until_it_computes(spark)  # The query would go on: else this test shows nothing.
     began = time.monotonic()
     host.server.submit(ReleaseSpark(attempt, order.spark_session_id))
     host.wait_for(SparkReleased, attempt)
     assert time.monotonic() - began < 10  # A Spark that has just started plans for seconds, and heeds no interrupt meanwhile.
-    wait_until(lambda: spark.cpu_percent(0.3) < 15, 5)
+    wait_until_it_rests(spark)
 
 
 def test_a_new_fork_server_releases_what_an_old_one_left(host: Host, tmp_path: Path) -> None:
@@ -211,7 +212,7 @@ def test_a_new_fork_server_releases_what_an_old_one_left(host: Host, tmp_path: P
     host.server = host.start()
     host.server.submit(ReleaseSpark(attempt, order.spark_session_id))
     host.wait_for(SparkReleased, attempt)
-    wait_until(lambda: spark.cpu_percent(0.3) < 15, 5)
+    wait_until_it_rests(spark)
 
 
 def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path) -> None:

@@ -1,0 +1,37 @@
+"""Whether a Spark server computes: whether threads of its executor want a processor, however few of them a busy machine gives it."""
+
+import time
+from pathlib import Path
+
+import psutil
+
+from tests.support.running_cluster import wait_until
+
+_THREADS = "Executor task l"
+"""What the kernel keeps of "Executor task launch worker"."""
+
+
+def wait_until_it_computes(spark: psutil.Process, timeout_s: float = 120) -> None:
+    """A short query does not do, nor what Spark does besides."""
+    wait_until(lambda: all(_samples(spark)), "Spark computes", timeout_s)
+
+
+def wait_until_it_rests(spark: psutil.Process, timeout_s: float = 30) -> None:
+    """A query that nobody ended would take all the processors for hours."""
+    wait_until(lambda: not any(_samples(spark)), "Spark computes nothing", timeout_s)
+
+
+def _samples(spark: psutil.Process) -> list[bool]:
+    samples = []
+    for _ in range(5):
+        samples.append(any(map(_runs, Path(f"/proc/{spark.pid}/task").glob("*/stat"))))
+        time.sleep(0.1)
+    return samples
+
+
+def _runs(stat: Path) -> bool:
+    try:
+        name, _, state = stat.read_text(encoding="utf-8").partition("(")[2].rpartition(")")
+    except OSError:
+        return False  # The thread has ended.
+    return name == _THREADS and state.split()[0] == "R"
