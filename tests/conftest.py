@@ -14,6 +14,9 @@ import pytest
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.log.embedded_broker import EmbeddedBroker
 
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+"""Brokers and Spark servers of tests live for seconds or minutes: to optimize them for days takes more processor time than all they do."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files in which something is slow: none of them may be left to one worker at the end."""
