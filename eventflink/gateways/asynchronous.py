@@ -17,9 +17,10 @@ from yarl import URL
 
 from eventflink.events.effects import LeaderBeat
 from eventflink.events.log_events import FileUploaded
-from eventflink.gateways.calls import Calls
 from eventflink.gateways.errors import GatewayError
+from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
 from eventflink.gateways.leader import listen_for_leader
+from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.gateways.reads import MAX_ANSWER_BYTES, KnownMaster, MasterSilent, address_of, answer_of, find_masters, target_of
 from eventflink.gateways.request_channel import Accepted
@@ -36,9 +37,9 @@ class AsyncConnection:
 
     def __init__(self, bootstrap: str, cluster_id: str, request_timeout_s: float, max_under_way: int = MAX_UNDER_WAY) -> None:
         """Connect to nothing yet."""
-        self.calls = Calls(cluster_id, request_timeout_s)
-        self._bootstrap = bootstrap
-        self._cluster_id = cluster_id
+        self.bootstrap = bootstrap
+        self.cluster_id = cluster_id
+        self.reads = MasterReads(cluster_id, request_timeout_s)
         self._request_timeout_s = request_timeout_s
         self._max_under_way = max_under_way
         self._room = asyncio.Semaphore(max_under_way)
@@ -85,10 +86,10 @@ class AsyncConnection:
         await asyncio.sleep(step.seconds)
 
     async def _listen_for_leader(self, step: ListenForLeader) -> LeaderBeat | None:
-        return await self._in_thread(lambda stop: listen_for_leader(self._bootstrap, self._cluster_id, step, stop=stop))
+        return await self._in_thread(lambda stop: listen_for_leader(self.bootstrap, self.cluster_id, step, stop=stop))
 
     async def _await_upload(self, step: AwaitUpload) -> FileUploaded | None:
-        return await self._in_thread(lambda stop: await_upload(self._bootstrap, self._cluster_id, step.accepted, step.timeout_s, stop=stop))
+        return await self._in_thread(lambda stop: await_upload(self.bootstrap, self.cluster_id, step.accepted, step.timeout_s, stop=stop))
 
     async def _in_thread(self, call: Callable[[Callable[[], bool]], T]) -> T:
         """Return what a blocking call returns; it is given a question that says whether anybody still waits for it."""
@@ -118,7 +119,7 @@ class AsyncConnection:
     async def _find_masters(self, step: FindMasters) -> list[KnownMaster]:
         """Look for the masters once for all who want to know them now: after a failover that is everybody."""
         if self._finding is None or self._finding.done():
-            look = self._in_thread(lambda stop: find_masters(self._bootstrap, self._cluster_id, timeout_s=step.timeout_s, stop=stop))
+            look = self._in_thread(lambda stop: find_masters(self.bootstrap, self.cluster_id, timeout_s=step.timeout_s, stop=stop))
             self._finding = asyncio.create_task(look)
             self._finding.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(self._finding)
@@ -130,8 +131,8 @@ class AsyncConnection:
             connecting = self._connecting = asyncio.create_task(
                 asyncio.to_thread(
                     PipelinedClient,
-                    self._bootstrap,
-                    self._cluster_id,
+                    self.bootstrap,
+                    self.cluster_id,
                     request_timeout_s=self._request_timeout_s,
                     max_pending=self._max_under_way,
                 )
@@ -160,20 +161,36 @@ class AsyncConnection:
         await asyncio.to_thread(self._threads.shutdown)
 
 
-class AsyncGateway:
-    """What every `asyncio` gateway is: calls over one connection. For one event loop; use it in `async with`, or await `close`."""
+class AsyncGateway(Gateway):
+    """A gateway whose methods are awaited, by any number of tasks of one event loop at once.
 
-    def __init__(self, connection: AsyncConnection, *, owns_connection: bool = True) -> None:
-        """Use this connection; close it in the end, if it is this gateway's own."""
-        self._connection = connection
-        self._owns_connection = owns_connection
-        self._calls = connection.calls
+    It is made inside the running loop; use it in `async with`, or await `close`. Cancelling a task that awaits a method leaves nothing
+    behind; the request itself may still be done, as after `RequestTimedOut`.
+    """
 
-    async def _run(self, steps: Steps[T]) -> T:
+    def __init__(
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        *,
+        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
+        max_under_way: int = MAX_UNDER_WAY,
+        connection: AsyncConnection | None = None,
+    ) -> None:
+        """Prepare; nothing is connected before the first call. More calls than `max_under_way` wait for their turn.
+
+        A `connection` is another gateway's, and is closed there.
+        """
+        self._connection = connection or AsyncConnection(bootstrap, cluster_id, request_timeout_s, max_under_way)
+        self._owns_connection = connection is None
+        super().__init__(self._connection.reads)
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Take every step of a method in the event loop."""
         return await self._connection.run(steps)
 
     async def close(self) -> None:
-        """Let the connections go; whoever still waits for an answer gets an error."""
+        """Close the connections, if they are this gateway's own; calls that still wait for an answer get an error."""
         if self._owns_connection:
             await self._connection.close()
 

@@ -5,20 +5,20 @@ One connection is for one thread. Its way to the leader is opened with the first
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from eventflink.events.effects import LeaderBeat
 from eventflink.events.log_events import FileUploaded
-from eventflink.gateways.calls import Calls
 from eventflink.gateways.errors import RequestTimedOut
+from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import listen_for_leader
+from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import KnownMaster, ask_master, find_masters
 from eventflink.gateways.request_channel import MAX_REPEAT_AFTER_S, REPEAT_AFTER_S, Accepted, RequestChannel, result_of
 from eventflink.gateways.steps import Ask, AwaitUpload, FindMasters, Get, ListenForLeader, Pause, Step, Steps, Tell, drive
 from eventflink.gateways.uploads import await_upload
 
-DEFAULT_REQUEST_TIMEOUT_S: Final = 30.0
 T = TypeVar("T")
 _Performer = Callable[[Any], Any]
 
@@ -30,9 +30,9 @@ class BlockingConnection:
         self, bootstrap: str, cluster_id: str, request_timeout_s: float, connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
     ) -> None:
         """Connect to nothing yet."""
-        self.calls = Calls(cluster_id, request_timeout_s)
-        self._bootstrap = bootstrap
-        self._cluster_id = cluster_id
+        self.bootstrap = bootstrap
+        self.cluster_id = cluster_id
+        self.reads = MasterReads(cluster_id, request_timeout_s)
         self._request_timeout_s = request_timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._channel: RequestChannel | None = None
@@ -49,7 +49,7 @@ class BlockingConnection:
     def connect(self) -> RequestChannel:
         """Return the way to the leader, opened with the first call; raises as `RequestChannel` does."""
         if self._channel is None:
-            self._channel = RequestChannel(self._bootstrap, self._cluster_id, connect_timeout_s=self._connect_timeout_s)
+            self._channel = RequestChannel(self.bootstrap, self.cluster_id, connect_timeout_s=self._connect_timeout_s)
         return self._channel
 
     def run(self, steps: Steps[T]) -> T:
@@ -63,16 +63,16 @@ class BlockingConnection:
         return ask_master(step.query_address, step.path, step.parameters, timeout_s=step.timeout_s)
 
     def _find_masters(self, step: FindMasters) -> list[KnownMaster]:
-        return find_masters(self._bootstrap, self._cluster_id, timeout_s=step.timeout_s)
+        return find_masters(self.bootstrap, self.cluster_id, timeout_s=step.timeout_s)
 
     def _listen_for_leader(self, step: ListenForLeader) -> LeaderBeat | None:
-        return listen_for_leader(self._bootstrap, self._cluster_id, step)
+        return listen_for_leader(self.bootstrap, self.cluster_id, step)
 
     def _pause(self, step: Pause) -> None:
         time.sleep(step.seconds)
 
     def _await_upload(self, step: AwaitUpload) -> FileUploaded | None:
-        return await_upload(self._bootstrap, self._cluster_id, step.accepted, step.timeout_s)
+        return await_upload(self.bootstrap, self.cluster_id, step.accepted, step.timeout_s)
 
     def _ask(self, step: Ask) -> Accepted:
         channel = self.connect()
@@ -88,7 +88,7 @@ class BlockingConnection:
                     return result_of(answer)
         raise RequestTimedOut(
             encoded.request_id,
-            f"no master of '{self._cluster_id}' answered request {encoded.request_id} within {self._request_timeout_s:g} s; "
+            f"no master of '{self.cluster_id}' answered request {encoded.request_id} within {self._request_timeout_s:g} s; "
             "it may still be done",
         )
 
@@ -105,20 +105,29 @@ class BlockingConnection:
             self._channel = None
 
 
-class BlockingGateway:
-    """What every blocking gateway is: calls over one connection. For one thread; close it, or use it as a context manager."""
+class BlockingGateway(Gateway):
+    """A gateway whose methods return when they are done. For one thread; close it, or use it as a context manager."""
 
-    def __init__(self, connection: BlockingConnection, *, owns_connection: bool = True) -> None:
-        """Use this connection; close it in the end, if it is this gateway's own."""
-        self._connection = connection
-        self._owns_connection = owns_connection
-        self._calls = connection.calls
+    def __init__(
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        *,
+        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
+        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
+        connection: BlockingConnection | None = None,
+    ) -> None:
+        """Prepare; nothing is connected before the first call. A `connection` is another gateway's, and is closed there."""
+        self._connection = connection or BlockingConnection(bootstrap, cluster_id, request_timeout_s, connect_timeout_s)
+        self._owns_connection = connection is None
+        super().__init__(self._connection.reads)
 
-    def _run(self, steps: Steps[T]) -> T:
+    def run(self, steps: Steps[T]) -> T:
+        """Take every step of a method in the calling thread."""
         return self._connection.run(steps)
 
     def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections, if they are this gateway's own."""
         if self._owns_connection:
             self._connection.close()
 

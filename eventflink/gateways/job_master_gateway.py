@@ -1,18 +1,101 @@
-"""The JobMaster of one job for callers, under the job's own fencing token; one request at a time, in the calling thread."""
+"""The JobMaster of one job for callers, under the job's own fencing token."""
 
-from eventflink.gateways.blocking import DEFAULT_REQUEST_TIMEOUT_S, BlockingConnection, BlockingGateway
-from eventflink.gateways.calls import JobMasterCalls
+from eventflink.events.inputs import CancelJob, RescaleJob, SuspendJob
+from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
+from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway, method
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.results import ExecutionGraphInfo
+from eventflink.gateways.steps import Steps, ask, tell
 from eventflink.model.statuses import JobStatus
 
 
-class JobMasterGateway(BlockingGateway):
-    """Blocking requests to the JobMaster that a job had at the first command, or at `connect`.
+class JobMasterMethods(Gateway):
+    """Requests to the JobMaster that a job had at the first command, or at `connect`.
 
     If the job has another JobMaster by then, commands are refused (`FencingTokenMismatch`), until `connect` is called again.
-    Other errors are those of `DispatcherGateway`; for a job that is not known, `UnknownJob`.
+    Other errors are those of the Dispatcher's methods; for a job that is not known, `UnknownJob`.
     """
+
+    job_id: str
+    job_master_id: str = ""
+    """Whom commands are for; empty until the job was asked for it."""
+
+    @method
+    def connect(self) -> Steps[str]:
+        """Take the job's present JobMaster; return its id, the fencing token of what is asked from now on."""
+        return self._connect()
+
+    def _connect(self) -> Steps[str]:
+        self.job_master_id = (yield from self._job_standing(self.job_id)).job_master_id
+        return self.job_master_id
+
+    def _token(self) -> Steps[str]:
+        return self.job_master_id or (yield from self._connect())
+
+    @method
+    def request_job(self) -> Steps[ExecutionGraphInfo]:
+        """Return the whole job."""
+        return self._job(self.job_id)
+
+    @method
+    def request_job_status(self) -> Steps[JobStatus]:
+        """Return where the job stands."""
+        return (yield from self._job_standing(self.job_id)).status
+
+    @method
+    def rescale_job(self, vertex_id: str, parallelism: int, *, actor: str = "", request_id: str = "") -> Steps[Accepted]:
+        """Ask for another parallelism of a vertex, and of those that forward edges bind to it, and wait until that is in the log.
+
+        What runs of it ends first and starts again with the new parallelism, also what had finished, as long as not all of it has.
+
+        Raises:
+            RequestRefused: with the code `UnknownVertex`, `VertexFinished`, `ParallelismOutOfRange`, `BoundByForwardEdges`,
+                `RescaleInProgress`, `JobNotRunning` or `ReactiveMode`; nothing was changed.
+
+        """
+        return (yield from ask((yield from self._rescaling(vertex_id, parallelism, actor, request_id))))
+
+    @method
+    def tell_rescale_job(self, vertex_id: str, parallelism: int, *, actor: str = "", request_id: str = "") -> Steps[str]:
+        """Ask for another parallelism of a vertex, and want no answer; return the request's id once Kafka has it."""
+        return (yield from tell((yield from self._rescaling(vertex_id, parallelism, actor, request_id))))
+
+    def _rescaling(self, vertex_id: str, parallelism: int, actor: str, request_id: str) -> Steps[RescaleJob]:
+        return RescaleJob(
+            job_id=self.job_id,
+            vertex_id=vertex_id,
+            parallelism=parallelism,
+            request_id=request_id,
+            actor=actor,
+            job_master_id=(yield from self._token()),
+        )
+
+    @method
+    def cancel(self, *, actor: str = "", request_id: str = "") -> Steps[Accepted]:
+        """Ask for the job's end and wait until that is in the log; the end itself comes later."""
+        return (yield from ask((yield from self._cancellation(actor, request_id))))
+
+    @method
+    def tell_cancel(self, *, actor: str = "", request_id: str = "") -> Steps[str]:
+        """Ask for the job's end, and want no answer; return the request's id once Kafka has it."""
+        return (yield from tell((yield from self._cancellation(actor, request_id))))
+
+    def _cancellation(self, actor: str, request_id: str) -> Steps[CancelJob]:
+        return CancelJob(job_id=self.job_id, request_id=request_id, actor=actor, job_master_id=(yield from self._token()))
+
+    @method
+    def suspend(self, reason: str = "", *, actor: str = "", request_id: str = "") -> Steps[Accepted]:
+        """Ask this JobMaster to stop, and wait until that is in the log; what the job has finished stays.
+
+        It keeps its token until all its attempts have ended; a job that is resumed later has another JobMaster.
+        """
+        token = yield from self._token()
+        command = SuspendJob(job_id=self.job_id, reason=reason, request_id=request_id, actor=actor, job_master_id=token)
+        return (yield from ask(command))
+
+
+class JobMasterGateway(JobMasterMethods, BlockingGateway):
+    """Blocking requests to one job's JobMaster."""
 
     def __init__(
         self,
@@ -23,50 +106,6 @@ class JobMasterGateway(BlockingGateway):
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         connection: BlockingConnection | None = None,
     ) -> None:
-        """Prepare; nothing is connected before the first call. A `connection` is another gateway's, and is closed there."""
-        own = connection or BlockingConnection(bootstrap, cluster_id, request_timeout_s)
-        super().__init__(own, owns_connection=connection is None)
-        self._job_master = JobMasterCalls(self._calls, job_id)
-
-    def connect(self) -> str:
-        """Take the job's present JobMaster; return its id, the fencing token of what is asked from now on."""
-        return self._run(self._job_master.connect())
-
-    def request_job(self) -> ExecutionGraphInfo:
-        """Return the whole job."""
-        return self._run(self._calls.request_job(self._job_master.job_id))
-
-    def request_job_status(self) -> JobStatus:
-        """Return where the job stands."""
-        return self._run(self._calls.request_job_status(self._job_master.job_id))
-
-    def rescale_job(self, vertex_id: str, parallelism: int, *, actor: str = "", request_id: str = "") -> Accepted:
-        """Ask for another parallelism of a vertex, and of those that forward edges bind to it, and wait until that is in the log.
-
-        What runs of it ends first and starts again with the new parallelism, also what had finished, as long as not all of it has.
-
-        Raises:
-            RequestRefused: with the code `UnknownVertex`, `VertexFinished`, `ParallelismOutOfRange`, `BoundByForwardEdges`,
-                `RescaleInProgress`, `JobNotRunning` or `ReactiveMode`; nothing was changed.
-
-        """
-        return self._run(self._job_master.rescale_job(vertex_id, parallelism, actor, request_id))
-
-    def tell_rescale_job(self, vertex_id: str, parallelism: int, *, actor: str = "", request_id: str = "") -> str:
-        """Ask for another parallelism of a vertex, and want no answer; return the request's id once Kafka has it."""
-        return self._run(self._job_master.tell_rescale_job(vertex_id, parallelism, actor, request_id))
-
-    def cancel(self, *, actor: str = "", request_id: str = "") -> Accepted:
-        """Ask for the job's end and wait until that is in the log; the end itself comes later."""
-        return self._run(self._job_master.cancel(actor, request_id))
-
-    def suspend(self, reason: str = "", *, actor: str = "", request_id: str = "") -> Accepted:
-        """Ask this JobMaster to stop, and wait until that is in the log; what the job has finished stays.
-
-        It keeps its token until all its attempts have ended; a job that goes on later has another JobMaster.
-        """
-        return self._run(self._job_master.suspend(reason, actor, request_id))
-
-    def tell_cancel(self, *, actor: str = "", request_id: str = "") -> str:
-        """Ask for the job's end, and want no answer; return the request's id once Kafka has it."""
-        return self._run(self._job_master.tell_cancel(actor, request_id))
+        """Prepare, as `BlockingGateway` does."""
+        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s, connection=connection)
+        self.job_id = job_id

@@ -1,9 +1,10 @@
 """Reads for a gateway that asks often: it remembers which master answered, and looks for others when none does.
 
 Every read is answered by any master that has read the log to where it ended when it was asked (L4). A master that is silent is passed over;
-when all are, the masters are looked for anew, after pauses that grow, until the caller's deadline: a failover is time, not an error.
+when all are, the masters are looked for again, after pauses that grow, until the deadline: a failover costs time and is no error.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,18 +19,26 @@ _FIND_TIMEOUT_S: Final = 5.0
 
 @dataclass(slots=True)
 class MasterReads:
-    """What one gateway knows of the masters of one cluster."""
+    """What one connection knows of the masters of one cluster; with a clock in seconds, which a test may hold in its hand."""
 
     cluster_id: str
-    clock: Callable[[], float]
+    request_timeout_s: float
+    clock: Callable[[], float] = time.monotonic
     new_backoff: Callable[[], Backoff] = Backoff
     known: list[KnownMaster] = field(default_factory=list)
     """Those that were not silent since they were looked for; the first is asked first."""
 
     def read(
-        self, path: str, deadline: float, parameters: Parameters | None = None, *, timeout_s: float = DEFAULT_MASTER_TIMEOUT_S
+        self,
+        path: str,
+        parameters: Parameters | None = None,
+        *,
+        deadline: float | None = None,
+        timeout_s: float = DEFAULT_MASTER_TIMEOUT_S,
     ) -> Steps[dict[str, Any]]:
-        """Ask for `path` until a master answers; each has `timeout_s`, all of them together until `deadline` by the clock.
+        """Ask for `path` until a master answers.
+
+        Each has `timeout_s`; all of them together until `deadline` by the clock, or for `request_timeout_s`.
 
         Raises:
             NothingThere: what is asked for does not exist.
@@ -39,6 +48,7 @@ class MasterReads:
             ClusterNotFound: Kafka holds no such cluster.
 
         """
+        deadline = self.clock() + self.request_timeout_s if deadline is None else deadline
         wanted: Parameters = {"linearizable": "true", **(parameters or {})}
         backoff = self.new_backoff()
         silences: dict[str, str] = {}

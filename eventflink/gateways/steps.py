@@ -1,4 +1,4 @@
-"""What a gateway's method does, step by step, without doing it: one core for the blocking and for the `asyncio` gateways.
+"""What a gateway's method does, step by step, without doing it: the core of the blocking and of the `asyncio` gateways.
 
 A method is a generator that yields steps (ask this master, send that request, pause) and is given what came of each, or its error.
 Who drives it performs the steps: `blocking.py` in the calling thread, `asynchronous.py` in an event loop, and tests on a virtual clock.
@@ -73,6 +73,18 @@ class AwaitUpload:
 
 
 Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload
+
+
+def ask(request: Request) -> Steps[Accepted]:
+    """Have a request done."""
+    accepted: Accepted = yield Ask(request)
+    return accepted
+
+
+def tell(command: Command) -> Steps[str]:
+    """Send a command that wants no answer; give its request id."""
+    request_id: str = yield Tell(command)
+    return request_id
 
 
 def drive(steps: Steps[T], perform: Callable[[Step], Any]) -> T:

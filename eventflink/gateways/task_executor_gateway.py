@@ -1,31 +1,29 @@
-"""One TaskExecutor for callers: its slots, and the files of the attempts that it ran; one request at a time, in the calling thread.
+"""One TaskExecutor for callers: its slots, and the files of the attempts that it ran.
 
 It is asked by the masters, over the log: a caller needs no way to its host, and it no port.
 """
 
-from eventflink.gateways.blocking import DEFAULT_REQUEST_TIMEOUT_S, BlockingConnection, BlockingGateway
-from eventflink.gateways.calls import TaskExecutorCalls
-from eventflink.gateways.dispatcher_gateway import upload_request
-from eventflink.gateways.resource_manager_gateway import DEFAULT_UPLOAD_TIMEOUT_S
+from eventflink.events.inputs import RequestFileUpload
+from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
+from eventflink.gateways.errors import FileNotAvailable
+from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, DEFAULT_UPLOAD_TIMEOUT_S, Gateway, method
 from eventflink.gateways.results import TaskManagerDetails
+from eventflink.gateways.steps import Steps
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
 
 
-class TaskExecutorGateway(BlockingGateway):
-    """Blocking requests about one TaskExecutor; errors and fencing tokens are those of `DispatcherGateway`."""
+class TaskExecutorMethods(Gateway):
+    """Requests about one TaskExecutor; errors and fencing tokens are those of the Dispatcher's methods."""
 
-    def __init__(
-        self, bootstrap: str, cluster_id: str, task_manager_id: str, *, request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S
-    ) -> None:
-        """Prepare; nothing is connected before the first call."""
-        super().__init__(BlockingConnection(bootstrap, cluster_id, request_timeout_s))
-        self._task_executor = TaskExecutorCalls(self._calls, task_manager_id)
+    task_manager_id: str
 
-    def request_slot_report(self) -> TaskManagerDetails:
+    @method
+    def request_slot_report(self) -> Steps[TaskManagerDetails]:
         """Return its slots as the SlotManager has them; raises `UnknownTaskManager`."""
-        return self._run(self._calls.request_task_manager_details(self._task_executor.task_manager_id))
+        return self._task_manager(self.task_manager_id)
 
+    @method
     def request_file_upload(
         self,
         attempt: AttemptId,
@@ -35,10 +33,40 @@ class TaskExecutorGateway(BlockingGateway):
         request_id: str = "",
         fencing_token: str = "",
         timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
-    ) -> str:
+    ) -> Steps[str]:
         """Have it upload a file of an attempt that ran on it; return the blob key.
 
         Raises `UnknownJob`, `FileNotAvailable` (also if the attempt ran elsewhere), `TooManyUploads`, and `RequestTimedOut`.
         """
-        request = upload_request(attempt, file, actor, request_id, fencing_token)
-        return self._run(self._task_executor.request_file_upload(request, timeout_s))
+        job = yield from self._job(attempt.job_id)
+        places = {
+            place.task_manager_id
+            for vertex in job.vertices
+            if vertex.vertex_id == attempt.vertex_id
+            for subtask in vertex.subtasks
+            if subtask.subtask_index == attempt.subtask_index
+            for place in subtask.attempts
+            if place.attempt == attempt.attempt
+        }
+        if self.task_manager_id not in places:
+            ran = f"it ran on {places.pop()}" if places else "it was never deployed"
+            raise FileNotAvailable("FileNotAvailable", f"attempt {attempt} did not run on {self.task_manager_id}: {ran}")
+        command = RequestFileUpload(**attempt._asdict(), file=file, request_id=request_id, actor=actor, leader_id=fencing_token)
+        return (yield from self._upload(command, timeout_s))
+
+
+class TaskExecutorGateway(TaskExecutorMethods, BlockingGateway):
+    """Blocking requests about one TaskExecutor."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        task_manager_id: str,
+        *,
+        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
+        connection: BlockingConnection | None = None,
+    ) -> None:
+        """Prepare, as `BlockingGateway` does."""
+        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s, connection=connection)
+        self.task_manager_id = task_manager_id

@@ -135,7 +135,7 @@ def test_a_user_rescales_a_job_of_the_default_scheduler_which_else_stays_as_its_
                 await gateway.rescale_job("numbers", 200)
             assert refused.value.code == "ParallelismOutOfRange"
             await gateway.rescale_job("numbers", 2)
-            gateway._job_master.job_master_id = "somebody"
+            gateway.job_master_id = "somebody"
             with pytest.raises(FencingTokenMismatch):
                 await gateway.rescale_job("numbers", 1)
 

@@ -258,7 +258,7 @@ def test_a_command_under_a_stale_token_is_refused_and_changes_nothing(cluster: R
     with pytest.raises(FencingTokenMismatch):
         dispatcher.request_file_upload(AttemptId(*WORDS), TaskFile.LOG, fencing_token="some-other-leader")
     job_master = JobMasterGateway(cluster.bootstrap, cluster.cluster_id, "running")
-    job_master._job_master.job_master_id = "running-0"
+    job_master.job_master_id = "running-0"
     with job_master, pytest.raises(FencingTokenMismatch, match="'running-0'"):
         job_master.cancel()
     assert cluster.job("running").status is JobStatus.RUNNING

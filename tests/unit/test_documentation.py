@@ -1,6 +1,7 @@
 """The documents say what the code does: what is generated is in step, and what is named exists."""
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from eventflink.cli.main import COMMANDS
-from eventflink.events import catalogue, codec
+from eventflink.events import catalogue, codec, inputs
+from eventflink.gateways.application import ApplicationGateway
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.errors import RequestRefused
+from eventflink.gateways.job_master_gateway import JobMasterGateway
+from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
+from eventflink.gateways.task_executor_gateway import TaskExecutorGateway
 from eventflink.metrics import reference
 from eventflink.model import configuration_reference, diagrams
 
@@ -101,6 +108,48 @@ def test_every_event_class_is_in_the_catalogue_with_its_fields() -> None:
     for cls in codec.record_classes():
         assert cls.__name__ in sections
         assert [f.name for f in dataclasses.fields(cls) if f"| `{f.name}` |" not in sections[cls.__name__]] == []
+
+
+def _table(page: str, heading: str) -> list[list[str]]:
+    """Return the cells of the first table under a heading, without its head."""
+    section = (DOCS / page).read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
+
+
+def test_the_gateways_page_has_every_method_and_no_other() -> None:
+    documented: dict[str, set[str]] = {}
+    gateway = ""
+    for first, methods, *_ in _table("gateways.md", "Methods"):
+        gateway = first or gateway
+        documented.setdefault(gateway, set()).update(re.findall(r"`(\w+)`", methods))
+    of_connections = {"run", "close"}
+    classes = (DispatcherGateway, ResourceManagerGateway, JobMasterGateway, TaskExecutorGateway, ApplicationGateway)
+    assert documented == {
+        cls.__name__.removesuffix("Gateway"): {
+            name for name, _ in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_") and name not in of_connections
+        }
+        for cls in classes
+    }
+
+
+def test_the_gateways_page_says_which_commands_have_which_fencing_token() -> None:
+    documented = {}
+    for fields, *_ in _table("gateways.md", "Fencing tokens"):
+        token, *commands = re.findall(r"`(\w+)`", fields.split(" (")[0])
+        documented[token] = set(commands)
+    fields_of = {
+        name: {field.name for field in dataclasses.fields(cls)}
+        for name, cls in vars(inputs).items()
+        if inspect.isclass(cls) and dataclasses.is_dataclass(cls)
+    }
+    requests = {name: fields for name, fields in fields_of.items() if {"request_id", "reply_partition"} <= fields}
+    assert documented == {token: {name for name, fields in requests.items() if token in fields} for token in ("leader_id", "job_master_id")}
+
+
+def test_the_gateways_page_names_every_refusal_that_has_a_type() -> None:
+    named = {name for row in _table("gateways.md", "Errors") for name in re.findall(r"`(\w+)`", row[0])}
+    assert {cls.__name__ for cls in RequestRefused.__subclasses__()} <= named
 
 
 def test_every_row_of_the_master_that_works_names_the_test_that_shows_it() -> None:

@@ -1,19 +1,22 @@
 """What the gateways do when masters are silent and nobody leads, on a virtual clock: every pause and every deadline, and no wire."""
 
+import asyncio
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
-from eventflink.gateways import async_gateways, errors
+from eventflink.gateways import errors
+from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncJobMasterGateway
+from eventflink.gateways.asynchronous import AsyncConnection
 from eventflink.gateways.backoff import Backoff
-from eventflink.gateways.calls import RESULT_WAIT_S, Calls, JobMasterCalls
-from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
+from eventflink.gateways.dispatcher_gateway import RESULT_WAIT_S, DispatcherMethods
 from eventflink.gateways.errors import (
     ClusterUnreachable,
     FencingTokenMismatch,
@@ -25,14 +28,15 @@ from eventflink.gateways.errors import (
     UnknownTaskManager,
     refusal_of,
 )
-from eventflink.gateways.job_master_gateway import JobMasterGateway
+from eventflink.gateways.job_master_gateway import JobMasterGateway, JobMasterMethods
 from eventflink.gateways.leader import FIRST_LOOK_S, MAX_LOOK_S, LeaderWatch
+from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import KnownMaster, MasterSilent, NoMasterAnswered, NothingThere, QuestionInvalid, answer_of
 from eventflink.gateways.request_channel import Accepted
-from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
+from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway, ResourceManagerMethods
 from eventflink.gateways.results import AnswerUnreadable
-from eventflink.gateways.steps import Ask, FindMasters, Get, ListenForLeader, Pause, Step, Steps, Tell, drive
-from eventflink.gateways.task_executor_gateway import TaskExecutorGateway
+from eventflink.gateways.steps import Ask, FindMasters, Get, ListenForLeader, Pause, Step, Tell
+from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
 from eventflink.model.statuses import JobStatus, Role
 
 LEADERSHIP = PayloadCodec("LeadershipEnvelope")
@@ -70,8 +74,11 @@ class World:
     fraction: Callable[[], float] = never
     sent: list[Any] = field(default_factory=list)
 
-    def calls(self, request_timeout_s: float = 30.0) -> Calls:
-        return Calls("c", request_timeout_s, lambda: self.now_s, lambda: Backoff(fraction=self.fraction))
+    def reads(self, request_timeout_s: float) -> MasterReads:
+        return MasterReads("c", request_timeout_s, lambda: self.now_s, lambda: Backoff(fraction=self.fraction))
+
+    def dispatcher(self, request_timeout_s: float = 30.0) -> "VirtualDispatcher":
+        return VirtualDispatcher("nowhere", "c", connection=VirtualConnection(self, request_timeout_s))
 
     def perform(self, step: Step) -> Any:
         self.steps.append(step)
@@ -98,11 +105,40 @@ class World:
             raise outcome
         return outcome
 
-    def run(self, steps: Steps[Any]) -> Any:
-        return drive(steps, self.perform)
+    def resource_manager(self) -> ResourceManagerGateway:
+        return ResourceManagerGateway("nowhere", "c", connection=VirtualConnection(self))
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [step for step in self.steps if isinstance(step, kind)]
+
+
+class VirtualConnection(BlockingConnection):
+    """Takes the steps of blocking gateways in a world."""
+
+    def __init__(self, world: World, request_timeout_s: float = 30.0) -> None:
+        super().__init__("nowhere", "c", request_timeout_s)
+        self.reads = world.reads(request_timeout_s)
+        self._world = world
+
+    def _perform(self, step: Step) -> Any:
+        return self._world.perform(step)
+
+
+class VirtualEventLoop(AsyncConnection):
+    """Takes the steps of `asyncio` gateways in a world."""
+
+    def __init__(self, world: World, request_timeout_s: float = 30.0) -> None:
+        super().__init__("nowhere", "c", request_timeout_s)
+        self.reads = world.reads(request_timeout_s)
+        self._world = world
+
+    async def _perform(self, step: Step) -> Any:
+        await asyncio.sleep(0)
+        return self._world.perform(step)
+
+
+class VirtualDispatcher(DispatcherMethods, BlockingGateway):
+    """A Dispatcher's gateway that connects to nothing."""
 
 
 def for_ever(*outcomes: Any) -> Iterator[Any]:
@@ -143,7 +179,7 @@ def test_real_jitter_stays_within_its_bounds_and_differs() -> None:
 def test_while_nobody_leads_looks_and_pauses_grow_and_the_deadline_is_kept() -> None:
     world = World(beats=for_ever(None))
     with pytest.raises(NoLeader, match="within 60 s"):
-        world.run(world.calls().find_leader(60.0))
+        world.dispatcher().find_leader(60.0)
     assert world.now_s == pytest.approx(60.0)
     looks = [step.timeout_s for step in world.of(ListenForLeader)]
     assert looks[:4] == [FIRST_LOOK_S, 2 * FIRST_LOOK_S, MAX_LOOK_S, MAX_LOOK_S]
@@ -152,17 +188,17 @@ def test_while_nobody_leads_looks_and_pauses_grow_and_the_deadline_is_kept() -> 
 
 def test_a_leader_that_comes_later_is_found() -> None:
     world = World(beats=iter((None, ClusterUnreachable("away"), None, BEAT)))
-    assert world.run(world.calls().find_leader(60.0)) == BEAT
+    assert world.dispatcher().find_leader(60.0) == BEAT
     assert len(world.of(Pause)) == 3
 
 
 def test_a_broker_that_stays_away_is_told_from_a_cluster_without_a_leader() -> None:
     world = World(beats=for_ever(None, ClusterUnreachable("Kafka does not answer")))
     with pytest.raises(ClusterUnreachable, match="does not answer"):
-        world.run(world.calls().find_leader(5.0))
+        world.dispatcher().find_leader(5.0)
     back = World(beats=for_ever(ClusterUnreachable("away"), None))
     with pytest.raises(NoLeader):
-        back.run(back.calls().find_leader(5.0))
+        back.dispatcher().find_leader(5.0)
 
 
 def test_a_watch_remembers_over_its_looks_what_it_has_seen() -> None:
@@ -187,8 +223,8 @@ def test_a_silent_master_is_passed_over_and_who_answered_is_asked_first_next_tim
         return silent(get) if get.query_address.startswith("a") else {"jobs": [["j", "RUNNING"]]}
 
     world = World(found=iter([[master("a"), master("b")]]), answer=answer)
-    calls = world.calls()
-    assert world.run(calls.list_jobs()) == world.run(calls.list_jobs()) == {"j": JobStatus.RUNNING}
+    dispatcher = world.dispatcher()
+    assert dispatcher.list_jobs() == dispatcher.list_jobs() == {"j": JobStatus.RUNNING}
     assert [step.query_address for step in world.of(Get)] == ["a:80", "b:80", "b:80"]
     assert all(step.parameters["linearizable"] == "true" for step in world.of(Get))
     assert not world.of(Pause)
@@ -201,21 +237,21 @@ def test_when_all_are_silent_they_are_looked_for_anew_until_one_answers() -> Non
         return {"jobs": []} if get.query_address.startswith("new") else silent(get)
 
     world = World(found=iter([[master("a")], [], [master("a")], [master("new")]]), answer=answer)
-    assert world.run(world.calls().list_jobs()) == {}
+    assert world.dispatcher().list_jobs() == {}
     assert [step.seconds for step in world.of(Pause)] == [0.1, 0.2, 0.4]
 
 
 def test_masters_that_stay_silent_are_given_up_at_the_deadline_each_with_what_it_did() -> None:
     world = World(found=for_ever([master("a"), master("b")]), answer=silent)
     with pytest.raises(NoMasterAnswered, match=r"a: a:80: refused; b: b:80: refused"):
-        world.run(world.calls(request_timeout_s=10.0).list_jobs())
+        world.dispatcher(request_timeout_s=10.0).list_jobs()
     assert 8 < world.now_s <= 10
     nobody = World(found=for_ever([]))
     with pytest.raises(NoMasterAnswered, match="was heard of lately"):
-        nobody.run(nobody.calls(request_timeout_s=1.0).list_jobs())
+        nobody.dispatcher(request_timeout_s=1.0).list_jobs()
     away = World(found=for_ever(ClusterUnreachable("away")))
     with pytest.raises(ClusterUnreachable):
-        away.run(away.calls(request_timeout_s=1.0).list_jobs())
+        away.dispatcher(request_timeout_s=1.0).list_jobs()
 
 
 def test_a_read_never_waits_for_a_master_beyond_its_deadline() -> None:
@@ -225,7 +261,7 @@ def test_a_read_never_waits_for_a_master_beyond_its_deadline() -> None:
 
     world = World(found=for_ever([master("a"), master("b")]), answer=answer)
     with pytest.raises(NoMasterAnswered):
-        world.run(world.calls(request_timeout_s=4.0).list_jobs())
+        world.dispatcher(request_timeout_s=4.0).list_jobs()
     assert world.now_s <= 4.0
     assert [step.timeout_s for step in world.of(Get)] == [3.0, 1.0]
 
@@ -235,32 +271,29 @@ def test_what_is_not_there_is_a_typed_error_and_nobody_else_is_asked() -> None:
         raise NothingThere("there is no job 'nobody'")
 
     world = World(found=for_ever([master("a"), master("b")]), answer=answer)
-    for steps in (
-        world.calls().request_job("nobody"),
-        world.calls().request_job_status("nobody"),
-        world.calls().request_job_result("nobody", 5.0),
-    ):
+    dispatcher = world.dispatcher()
+    for ask in (dispatcher.request_job, dispatcher.request_job_status, dispatcher.request_job_result):
         with pytest.raises(UnknownJob, match="there is no job 'nobody'"):
-            world.run(steps)
+            ask("nobody")
     with pytest.raises(UnknownTaskManager):
-        world.run(world.calls().get_number_free_slots_of("nobody"))
+        world.resource_manager().get_number_free_slots_of("nobody")
     assert len(world.of(Get)) == 4
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a?b", "ä", "x" * 200])
 def test_an_id_that_is_none_is_unknown_without_being_asked_for(name: str) -> None:
     world = World()
-    with pytest.raises(UnknownJob, match="is no job id"):
-        world.run(world.calls().request_job_status(name))
-    with pytest.raises(UnknownTaskManager, match="is no id"):
-        world.run(world.calls().request_task_manager_details(name))
+    with pytest.raises(UnknownJob, match="is not a valid job id"):
+        world.dispatcher().request_job_status(name)
+    with pytest.raises(UnknownTaskManager, match="is not a valid id"):
+        world.resource_manager().request_task_manager_details_info(name)
     assert not world.steps
 
 
 def test_an_answer_that_is_not_understood_says_where() -> None:
     world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": {"job_id": "j", "status": "DANCING", "job_master_id": "j-1"}})
     with pytest.raises(AnswerUnreadable, match=r"JobStanding: status: .*RUNNING"):
-        world.run(world.calls().request_job_status("j"))
+        world.dispatcher().request_job_status("j")
 
 
 @pytest.mark.parametrize(
@@ -310,7 +343,8 @@ def ending(world: World, outcomes: Iterable[dict[str, Any] | Exception]) -> Call
 def test_a_result_is_waited_for_at_one_master_after_the_other() -> None:
     world = World(found=for_ever([master("a"), master("b")]))
     world.answer = ending(world, [RUNNING, MasterSilent("a: killed"), MasterSilent("b: not yet"), RUNNING, FAILED])
-    result = world.run(world.calls().request_job_result("j", 600.0))
+    result = world.dispatcher().request_job_result("j", timeout_s=600.0)
+    assert result.cause is not None
     assert (result.status, result.net_run_time_ms, result.cause.failure_type, result.log_offset) == (
         JobStatus.FAILED,
         1500,
@@ -329,8 +363,8 @@ def test_a_result_is_waited_for_at_one_master_after_the_other() -> None:
 def test_a_job_that_goes_on_ends_the_wait_at_its_deadline() -> None:
     world = World(found=for_ever([master("a")]))
     world.answer = ending(world, for_ever(RUNNING))
-    with pytest.raises(JobNotTerminated, match=r"job 'j' is RUNNING: it has not ended within 12 s, and goes on"):
-        world.run(world.calls().request_job_result("j", 12.0))
+    with pytest.raises(JobNotTerminated, match=r"job 'j' is RUNNING: it has not ended within 12 s, and still runs"):
+        world.dispatcher().request_job_result("j", timeout_s=12.0)
     assert world.now_s == pytest.approx(12.0)
     assert [step.parameters["timeout_ms"] for step in world.of(Get)] == [5000, 5000, 2000]
 
@@ -338,7 +372,7 @@ def test_a_job_that_goes_on_ends_the_wait_at_its_deadline() -> None:
 def test_a_wait_for_a_result_without_masters_ends_too() -> None:
     world = World(found=for_ever([master("a")]), answer=silent)
     with pytest.raises(NoMasterAnswered):
-        world.run(world.calls(request_timeout_s=2.0).request_job_result("j", 12.0))
+        world.dispatcher(request_timeout_s=2.0).request_job_result("j", timeout_s=12.0)
     assert 8 < world.now_s <= 13
 
 
@@ -354,33 +388,86 @@ def test_a_refusal_has_the_type_of_its_code() -> None:
         assert type(refusal_of(name, "no")) is getattr(errors, name)
 
 
-@pytest.mark.parametrize("blocking", [DispatcherGateway, ResourceManagerGateway, JobMasterGateway, TaskExecutorGateway])
-def test_every_method_is_there_for_asyncio_with_the_same_parameters(blocking: type[Any]) -> None:
-    waiting = getattr(async_gateways, f"Async{blocking.__name__}")
-
-    def methods(cls: type[Any]) -> dict[str, inspect.Signature]:
-        found = inspect.getmembers(cls, inspect.isfunction)
-        return {name: inspect.signature(method) for name, method in found if not name.startswith("_") and name != "job_master"}
-
-    assert methods(waiting) == methods(blocking)
-    assert all(inspect.iscoroutinefunction(method) for name, method in vars(waiting).items() if name in methods(waiting))
+STANDING = {"job_id": "j", "status": "RUNNING", "job_master_id": "j-1"}
+METHODS = (DispatcherMethods, ResourceManagerMethods, JobMasterMethods, TaskExecutorMethods)
 
 
-def test_what_is_not_supported_is_an_error_of_its_own() -> None:
-    error = World().calls().not_supported("trigger_savepoint")
-    assert type(error) is NotSupported
-    assert "trigger_savepoint" in str(error)
+@pytest.mark.parametrize("methods", METHODS)
+def test_every_method_of_a_gateway_is_for_threads_and_for_event_loops(methods: type[Any]) -> None:
+    """A method that forgot `@method` would give its steps to the caller."""
+    public = [function for name, function in vars(methods).items() if inspect.isfunction(function) and not name.startswith("_")]
+    assert public
+    assert [function.__name__ for function in public if not hasattr(function, "__wrapped__")] == []
+
+
+def test_type_checkers_know_what_a_method_returns_and_what_awaiting_it_gives() -> None:
+    """`assert_type` is checked by mypy; so is that each ignored error is one."""
+    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": STANDING})
+    dispatcher = world.dispatcher()
+    assert_type(dispatcher.request_job_status("j"), JobStatus)
+    assert_type(dispatcher.cancel_job("j", actor="me", fencing_token="t"), Accepted)
+    with pytest.raises(TypeError, match="token"):
+        dispatcher.cancel_job("j", token="t")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="job_id"):
+        dispatcher.request_job_status()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="string"):
+        dispatcher.request_job_status(5)  # type: ignore[arg-type]
+
+    async def wait() -> None:
+        async with AsyncDispatcherGateway("nowhere", "c", connection=VirtualEventLoop(world)) as dispatcher:
+            assert_type(await dispatcher.request_job_status("j"), JobStatus)
+            assert_type(await asyncio.create_task(dispatcher.cancel_job("j", actor="me", fencing_token="t")), Accepted)
+            assert_type(dispatcher.job_master("j"), AsyncJobMasterGateway)
+            with pytest.raises(TypeError, match="token"):
+                await dispatcher.cancel_job("j", token="t")  # type: ignore[call-arg]
+            with pytest.warns(RuntimeWarning, match="never awaited"):
+                dispatcher.list_jobs()  # type: ignore[unused-coroutine]
+
+    asyncio.run(wait())
+
+
+def test_a_method_takes_the_same_steps_in_a_thread_and_in_an_event_loop() -> None:
+    def answer(get: Get) -> dict[str, Any]:
+        return silent(get) if get.query_address.startswith("a") else {"jobs": [["j", "RUNNING"]], "job": STANDING}
+
+    worlds = [World(found=for_ever([master("a"), master("b")]), answer=answer, beats=iter((None, BEAT))) for _ in range(2)]
+    dispatcher = worlds[0].dispatcher()
+    job_master = JobMasterGateway("nowhere", "c", "j", connection=VirtualConnection(worlds[0]))
+    blocking = [
+        dispatcher.list_jobs(),
+        dispatcher.find_leader(),
+        dispatcher.cancel_job("j", actor="me", request_id="r"),
+        job_master.tell_rescale_job("v", 2, actor="me"),
+    ]
+    with pytest.raises(NotSupported, match=r"trigger_savepoint\('j', '/tmp'\)"):
+        dispatcher.trigger_savepoint("j", "/tmp")
+
+    async def wait() -> list[Any]:
+        async with AsyncDispatcherGateway("nowhere", "c", connection=VirtualEventLoop(worlds[1])) as dispatcher:
+            job_master = AsyncJobMasterGateway("nowhere", "c", "j", connection=VirtualEventLoop(worlds[1]))
+            outcomes = [
+                await dispatcher.list_jobs(),
+                await dispatcher.find_leader(),
+                await dispatcher.cancel_job("j", actor="me", request_id="r"),
+                await job_master.tell_rescale_job("v", 2, actor="me"),
+            ]
+            unsupported = dispatcher.trigger_savepoint("j", "/tmp")
+            with pytest.raises(NotSupported, match=r"trigger_savepoint\('j', '/tmp'\)"):
+                await unsupported
+            return outcomes
+
+    assert asyncio.run(wait()) == blocking
+    assert worlds[0].sent == worlds[1].sent
+    assert [type(step) for step in worlds[0].steps] == [type(step) for step in worlds[1].steps]
 
 
 def test_a_job_master_is_asked_under_its_own_token_which_is_found_once() -> None:
     tokens = iter(("j-1", "j-2"))
-    world = World(
-        found=for_ever([master("a")]), answer=lambda _get: {"job": {"job_id": "j", "status": "RUNNING", "job_master_id": next(tokens)}}
-    )
-    job_master = JobMasterCalls(world.calls(), "j")
-    world.run(job_master.cancel("me", ""))
-    world.run(job_master.tell_cancel("me", ""))
+    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": {**STANDING, "job_master_id": next(tokens)}})
+    job_master = JobMasterGateway("nowhere", "c", "j", connection=VirtualConnection(world))
+    job_master.cancel(actor="me")
+    job_master.tell_cancel(actor="me")
     assert [command.job_master_id for command in world.sent] == ["j-1", "j-1"]
-    assert world.run(job_master.connect()) == "j-2"
-    world.run(job_master.cancel("me", "r"))
+    assert job_master.connect() == "j-2"
+    job_master.cancel(actor="me", request_id="r")
     assert (world.sent[-1].job_master_id, world.sent[-1].request_id, world.sent[-1].leader_id) == ("j-2", "r", "")

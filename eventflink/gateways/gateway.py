@@ -1,0 +1,117 @@
+"""What the gateways have in common: how a method is written once for threads and for event loops, and what more than one of them asks.
+
+A method is a generator of steps (`steps.py`) under `@method`. In a `BlockingGateway` a call returns what the steps lead to; in an
+`AsyncGateway` it is to be awaited. Type checkers see both signatures, with the parameters as they are written.
+"""
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast, overload
+
+from eventflink.gateways import results as r
+from eventflink.gateways.errors import FileNotAvailable, RequestTimedOut, UnknownJob, UnknownTaskManager
+from eventflink.gateways.master_reads import MasterReads
+from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, NothingThere
+from eventflink.gateways.request_channel import Command
+from eventflink.gateways.steps import AwaitUpload, Parameters, Steps, ask
+from eventflink.model.configuration import ID_PATTERN
+from eventflink.model.job_graph_document import is_valid_job_id
+
+DEFAULT_REQUEST_TIMEOUT_S: Final = 30.0
+DEFAULT_UPLOAD_TIMEOUT_S: Final = 30.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class InThread(Protocol):
+    """Who takes the steps of a method before it returns."""
+
+    def run(self, steps: Steps[T], /) -> T:
+        """Return what the steps lead to."""
+
+
+class InEventLoop(Protocol):
+    """Who is to be awaited for that."""
+
+    def run(self, steps: Steps[T], /) -> Coroutine[Any, Any, T]:
+        """Return a coroutine of what the steps lead to."""
+
+
+class Method(Protocol[P, T_co]):
+    """How type checkers see a method: by the gateway that has it."""
+
+    @overload
+    def __get__(self, gateway: InThread, owner: object = ..., /) -> Callable[P, T_co]: ...
+    @overload
+    def __get__(self, gateway: InEventLoop, owner: object = ..., /) -> Callable[P, Coroutine[Any, Any, T_co]]: ...
+
+
+def method(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Method[P, T]:
+    """Make steps a method of blocking and of `asyncio` gateways."""
+
+    @wraps(steps)
+    def call(gateway: InThread | InEventLoop, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return gateway.run(steps(gateway, *args, **kwargs))
+
+    return cast("Method[P, T]", call)
+
+
+class Gateway:
+    """Steps that more than one gateway takes."""
+
+    def __init__(self, reads: MasterReads) -> None:
+        """Ask the masters by these reads."""
+        self._reads = reads
+
+    def _read_job(
+        self,
+        job_id: str,
+        part: str = "",
+        parameters: Parameters | None = None,
+        *,
+        deadline: float | None = None,
+        timeout_s: float = DEFAULT_MASTER_TIMEOUT_S,
+    ) -> Steps[dict[str, Any]]:
+        if not is_valid_job_id(job_id):
+            raise UnknownJob("UnknownJob", f"'{job_id[:128]}' is not a valid job id, so there is no such job")
+        try:
+            return (yield from self._reads.read(f"/jobs/{job_id}{part}", parameters, deadline=deadline, timeout_s=timeout_s))
+        except NothingThere as error:
+            raise UnknownJob("UnknownJob", str(error)) from error
+
+    def _job(self, job_id: str) -> Steps[r.ExecutionGraphInfo]:
+        answer = yield from self._read_job(job_id)
+        job = r.read_as(r.ExecutionGraphInfo, {**answer["job"], "log_offset": answer["log_offset"]})
+        if job.job_id != job_id:
+            raise UnknownJob("UnknownJob", f"there is no job '{job_id}'; '{job.job_id}' only begins so")
+        return job
+
+    def _job_standing(self, job_id: str) -> Steps[r.JobStanding]:
+        answer = yield from self._read_job(job_id, "/status")
+        return r.read_as(r.JobStanding, answer["job"])
+
+    def _task_manager(self, task_manager_id: str) -> Steps[r.TaskManagerDetails]:
+        if not ID_PATTERN.fullmatch(task_manager_id):
+            raise UnknownTaskManager("UnknownTaskManager", f"'{task_manager_id[:128]}' is not a valid id, so there is no such TaskManager")
+        try:
+            answer = yield from self._reads.read(f"/taskmanagers/{task_manager_id}")
+        except NothingThere as error:
+            raise UnknownTaskManager("UnknownTaskManager", str(error)) from error
+        return r.read_as(r.TaskManagerDetails, {**answer["task_manager"], "log_offset": answer["log_offset"]})
+
+    def _task_manager_metric_addresses(self) -> Steps[dict[str, str]]:
+        rows = (yield from self._reads.read("/taskmanagers"))["task_managers"]
+        return {row["task_manager_id"]: row["metrics_address"] for row in rows if row.get("metrics_address")}
+
+    def _upload(self, command: Command, timeout_s: float) -> Steps[str]:
+        """Have a file uploaded; wait for its blob key."""
+        accepted = yield from ask(command)
+        uploaded = yield AwaitUpload(accepted, timeout_s)
+        if uploaded is None:
+            raise RequestTimedOut(accepted.request_id, f"the file was not uploaded within {timeout_s:g} s; it may still be")
+        blob_key: str | None = uploaded.blob_key
+        if blob_key is None:
+            raise FileNotAvailable("FileNotAvailable", f"the file was not uploaded: {uploaded.error or 'no reason was given'}")
+        return blob_key
