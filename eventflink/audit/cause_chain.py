@@ -7,17 +7,17 @@ bounded: of a long one the middle is left out, and counted.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from eventflink.audit.entries import Entry
 from eventflink.audit.relevance import relevance_of
 from eventflink.audit.subjects import Subject
-from eventflink.audit.wording import say_causes, say_events, say_follow_up
 from eventflink.events.decision import FollowUpCause
 from eventflink.events.log_events import FollowUpDecided, LogEvent
+from eventflink.events.wording import describe, describe_cause, describe_causes
 from eventflink.master.follow_ups import FollowUps
 from eventflink.model.statuses import FollowUpType
 
@@ -25,6 +25,8 @@ KEPT_OLDEST: Final = 40
 KEPT_NEWEST: Final = 60
 MAX_ORIGINS: Final = 16
 """Decisions that are in a chain only because others follow from them."""
+
+_SHOWN_OF_A_KIND: Final = 4
 
 _FollowUps = dict[tuple[FollowUpType, int] | None, None]
 """An ordered set of late follow-ups, each with its origin; None stands for the decision's own cause."""
@@ -121,8 +123,8 @@ class ChainBuilder:
         decision = entry.decision
         follow_ups = self._follow_ups_behind(entry, events)
         direct = None in follow_ups
-        causes = [say_causes(decision)] if direct else []
-        causes += [f"{say_follow_up(late[0])} of log@{late[1]}" for late in follow_ups if late is not None]
+        causes = [describe_causes(decision)] if direct else []
+        causes += [f"{describe_cause(FollowUpCause(late[0]))} of log@{late[1]}" for late in follow_ups if late is not None]
         return Step(
             entry.offset,
             decision.epoch,
@@ -131,7 +133,7 @@ class ChainBuilder:
             ", ".join(causes),
             decision.actor if direct else "",
             tuple(late[1] for late in follow_ups if late is not None),
-            tuple(say_events(events)),
+            tuple(_describe_all(events)),
         )
 
     def _follow_ups_behind(self, entry: Entry, events: list[LogEvent]) -> _FollowUps:
@@ -168,3 +170,14 @@ class ChainBuilder:
             wanted.extend(step.follows_from)
         omitted = self._count - len(self._oldest) - len(self._newest)
         return CauseChain([steps[offset] for offset in sorted(steps)], omitted)
+
+
+def _describe_all(events: Iterable[LogEvent]) -> Iterator[str]:
+    """Yield a line for each event, in order; of many of one kind the first few, and at the end how many more there are."""
+    kinds: Counter[str] = Counter()
+    for event in events:
+        kind = type(event).__name__
+        kinds[kind] += 1
+        if kinds[kind] <= _SHOWN_OF_A_KIND:
+            yield describe(event)
+    yield from (f"{kind}: {count - _SHOWN_OF_A_KIND} more" for kind, count in kinds.items() if count > _SHOWN_OF_A_KIND)

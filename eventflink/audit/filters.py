@@ -13,7 +13,7 @@ from typing import Final
 
 from eventflink.audit.entries import Entry
 from eventflink.audit.errors import FilterInvalid
-from eventflink.audit.wording import fitting
+from eventflink.events.job_master_events import execution_state_after
 from eventflink.events.log_events import (
     FollowUpDecided,
     LogEvent,
@@ -25,10 +25,7 @@ from eventflink.events.log_events import (
     SlotRequestCancelled,
     SlotRequested,
     SlotRequestTimedOut,
-    TaskFailed,
-    TaskFinished,
     TaskManagerReportReconciled,
-    TaskStateChanged,
 )
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES
@@ -145,12 +142,12 @@ class EventFilter:
     def _concerns_job(self, event: LogEvent, *, remember: bool) -> bool:
         wanted = self._wanted.job_id
         if isinstance(event, RequestAccepted | RequestRejected | FollowUpDecided):
-            return fitting(event.subject, wanted)
+            return _fits(event.subject, wanted)
         if isinstance(event, TaskManagerReportReconciled):
-            return any(fitting(a.job_id, wanted) for a in event.unknown) or not self._allocations_of_job.isdisjoint(event.missing)
-        if isinstance(event, SlotRequested) and remember and fitting(event.job_id, wanted):
+            return any(_fits(a.job_id, wanted) for a in event.unknown) or not self._allocations_of_job.isdisjoint(event.missing)
+        if isinstance(event, SlotRequested) and remember and _fits(event.job_id, wanted):
             self._allocations_of_job.add(event.allocation_id)
-        concerns = fitting(getattr(event, "job_id", None), wanted) or getattr(event, "allocation_id", None) in self._allocations_of_job
+        concerns = _fits(getattr(event, "job_id", None), wanted) or getattr(event, "allocation_id", None) in self._allocations_of_job
         if remember:
             _forget(self._allocations_of_job, event)
         return concerns
@@ -174,6 +171,11 @@ class EventFilter:
         return concerns
 
 
+def _fits(value: str | None, wanted: str) -> bool:
+    """Tell whether an id is the wanted one or begins with it."""
+    return value is not None and value.startswith(wanted)
+
+
 def _forget(allocations: set[str], event: LogEvent) -> None:
     if isinstance(event, SlotFreed | SlotOfferRejected | SlotRequestCancelled | SlotRequestTimedOut):
         allocations.discard(event.allocation_id)
@@ -190,9 +192,7 @@ def attempt_of(event: LogEvent) -> AttemptId | None:
 
 def ends_attempt(event: LogEvent) -> bool:
     """Tell whether an attempt is over with this event."""
-    if isinstance(event, TaskStateChanged):
-        return event.to_state in TERMINAL_EXECUTION_STATES
-    return isinstance(event, TaskFailed | TaskFinished)
+    return execution_state_after(event) in TERMINAL_EXECUTION_STATES
 
 
 def entries_within(entries: Iterable[Entry], wanted: Range) -> Iterator[Entry]:

@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from eventflink.audit.entries import Entry
 from eventflink.events.decision import Cause
+from eventflink.events.wording import iso_time
 
 _field_names: dict[type[Any], tuple[str, ...]] = {}
 
@@ -33,14 +33,6 @@ def plain(value: Any) -> Any:
 def json_text(value: Any) -> str:
     """Return a plain value as JSON on one line."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def iso_time(at_ms: int) -> str:
-    """Return a point in time as ISO 8601 in UTC, whatever a leader's clock has written."""
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError, OSError):
-        return f"{at_ms} ms since 1970"
 
 
 def plain_cause(cause: Cause) -> dict[str, Any]:

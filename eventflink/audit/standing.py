@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from eventflink.audit.plain import iso_time
 from eventflink.audit.subjects import Subject, SubjectType
 from eventflink.events.log_events import RequestAccepted
+from eventflink.events.wording import iso_time
 from eventflink.leadership.exceptions_view import exception_view, reaction_of
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.job_master import JobMaster

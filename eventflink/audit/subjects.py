@@ -14,6 +14,8 @@ from typing import Final
 
 from eventflink.audit.entries import Entry
 from eventflink.audit.errors import NothingKnown
+from eventflink.audit.filters import attempt_of
+from eventflink.events.job_master_events import execution_state_after
 from eventflink.events.log_events import (
     JobResultStored,
     JobStatusChanged,
@@ -24,11 +26,9 @@ from eventflink.events.log_events import (
     RequestRejected,
     SlotRequested,
     TaskFailed,
-    TaskFinished,
     TaskManagerRegistered,
     TaskManagerRegistrationRefused,
     TaskScheduled,
-    TaskStateChanged,
 )
 from eventflink.master.master import Master
 from eventflink.model.attempts import AttemptId, FailureCause
@@ -122,13 +122,9 @@ class _Job:
                 self.result = event
 
     def _take_end(self, event: LogEvent) -> None:
-        match event:
-            case TaskFinished():
-                self.ends[event.attempt] = AttemptEnd(ExecutionState.FINISHED)
-            case TaskFailed():
-                self.ends[event.attempt] = AttemptEnd(ExecutionState.FAILED, event.cause)
-            case TaskStateChanged() if event.to_state in TERMINAL_EXECUTION_STATES:
-                self.ends[event.attempt] = AttemptEnd(event.to_state)
+        state, attempt = execution_state_after(event), attempt_of(event)
+        if state in TERMINAL_EXECUTION_STATES and attempt is not None:
+            self.ends[attempt.attempt] = AttemptEnd(state, event.cause if isinstance(event, TaskFailed) else None)
 
 
 class SubjectFinder:

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from eventflink.audit.entries import Entry
 from eventflink.audit.plain import json_text, plain
-from eventflink.audit.wording import say_causes
 from eventflink.events.log_events import LeadershipGranted, LogEvent
+from eventflink.events.wording import describe_causes
 from eventflink.leadership.acceptance import is_grant
 
 BATCH_ROWS: Final = 10_000
@@ -111,7 +111,7 @@ def decision_row(entry: Entry) -> tuple[Any, ...]:
         decision.actor or None,
         entry.accepted,
         entry.rejection,
-        say_causes(decision) or None,
+        describe_causes(decision) or None,
         len(decision.events),
         entry.byte_count,
     )

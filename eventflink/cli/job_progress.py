@@ -11,33 +11,21 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.events.job_master_events import execution_state_after
 from eventflink.events.log_events import (
     JobRescaled,
     JobResultStored,
     JobStatusChanged,
     JobSubmitted,
     LogEvent,
-    RegionRestarted,
     RestartScheduled,
     SlotRequested,
-    TaskCancellationRequested,
-    TaskDeployed,
     TaskFailed,
-    TaskFinished,
-    TaskScheduled,
-    TaskStateChanged,
 )
+from eventflink.events.wording import details_of, subject_of
 from eventflink.master.execution_graph import ExecutionGraph
 from eventflink.model.statuses import ExecutionState, JobStatus
 
-_STATE_AFTER: Final = {
-    RegionRestarted: ExecutionState.CREATED,
-    TaskScheduled: ExecutionState.SCHEDULED,
-    TaskDeployed: ExecutionState.DEPLOYING,
-    TaskCancellationRequested: ExecutionState.CANCELING,
-    TaskFinished: ExecutionState.FINISHED,
-    TaskFailed: ExecutionState.FAILED,
-}
 _STYLES: Final = {
     "FINISHED": "green",
     "FAILED": "red",
@@ -115,10 +103,8 @@ class JobProgress:
                 self.vertices[name] = VertexProgress(event.to_parallelism, restarts=self.vertices[name].restarts)
             return
         if isinstance(event, TaskFailed):
-            self.last_failure = (
-                f"{event.vertex_id}[{event.subtask_index}]#{event.attempt}: {event.cause.failure_type}: {event.cause.message}"
-            )
-        state = event.to_state if isinstance(event, TaskStateChanged) else _STATE_AFTER.get(type(event))
+            self.last_failure = f"{subject_of(event, of_job=self.job_id)}: {details_of(event)}"
+        state = execution_state_after(event)
         if state is not None:
             vertex.states[getattr(event, "subtask_index", 0)] = state
 
@@ -142,6 +128,6 @@ class JobProgress:
             states = Text(", ").join(Text.assemble(f"{n} ", styled(s)) for s, n in sorted(counted.items()) if n)
             table.add_row(Text(vertex_id), f"{counted[ExecutionState.FINISHED]}/{vertex.parallelism}", states, str(vertex.restarts or ""))
         if self.last_failure:
-            table.caption = Text(self.last_failure.splitlines()[0][:300], style="red")
+            table.caption = Text(self.last_failure, style="red")
             table.caption_justify = "left"
         return table

@@ -3,7 +3,9 @@
 Values that mirror the schemas of the same names; `log_events.py` has the union of all and the rule of all.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from eventflink.model.attempts import FailureCause, OutputLocation, SubtaskReference
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason
@@ -173,3 +175,18 @@ class JobRescaled:
     to_parallelism: int
     reason: RescaleReason
     attempt: int
+
+
+_STATE_AFTER: Final[Mapping[type, ExecutionState]] = {
+    RegionRestarted: ExecutionState.CREATED,
+    TaskScheduled: ExecutionState.SCHEDULED,
+    TaskDeployed: ExecutionState.DEPLOYING,
+    TaskCancellationRequested: ExecutionState.CANCELING,
+    TaskFinished: ExecutionState.FINISHED,
+    TaskFailed: ExecutionState.FAILED,
+}
+
+
+def execution_state_after(event: object) -> ExecutionState | None:
+    """Return in which state an attempt is after an event about it; None: it is not the event of a transition."""
+    return event.to_state if isinstance(event, TaskStateChanged) else _STATE_AFTER.get(type(event))

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from eventflink.events.codec import DecisionCodec
-from eventflink.events.decision import Decision, FollowUpCause, InputCause, TimerCause
+from eventflink.events.decision import Decision
 from eventflink.events.log_events import FollowUpDecided, LeadershipGranted, TaskManagerLost, TaskManagerRegistered
 from eventflink.events.topics import MAX_DECISION_BYTES
+from eventflink.events.wording import describe, describe_causes
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.master.canonical import InvariantBroken
@@ -162,38 +163,6 @@ class Observer:
             )
 
     def _note(self, offset: int, decision: Decision, how: str) -> None:
-        causes = ", ".join(_describe_cause(cause) for cause in decision.causes)
-        events = " ".join(_describe(event) for event in decision.events)
+        events = "; ".join(map(describe, decision.events))
         place = f"log@{offset} {how} epoch={decision.epoch} sequence={decision.sequence} leader={decision.leader_id}"
-        self._transcript.note("log", f"{place} [{causes}] {events}")
-
-
-def _describe_cause(cause: InputCause | TimerCause | FollowUpCause) -> str:
-    match cause:
-        case InputCause():
-            return f"{cause.topic}@{cause.first_offset}"
-        case TimerCause():
-            return cause.timer
-        case FollowUpCause():
-            return cause.follow_up_type
-
-
-_TOLD: Final = (
-    "master_id",
-    "request_id",
-    "job_id",
-    "vertex_id",
-    "subtask_index",
-    "attempt",
-    "allocation_id",
-    "task_manager_id",
-    "instance_id",
-    "to_status",
-    "to_state",
-    "code",
-)
-
-
-def _describe(event: object) -> str:
-    values = [str(getattr(event, name)) for name in _TOLD if getattr(event, name, "") != ""]
-    return f"{type(event).__name__}({' '.join(values)})"
+        self._transcript.note("log", f"{place} [{describe_causes(decision)}] {events}")

@@ -93,9 +93,9 @@ def test_a_job_that_waits_says_in_its_chain_why_for_each_profile(busy: ScriptedC
     explanation = why(busy, "demanding")
     deferred = [line for step in explanation.chain.steps for line in step.events if line.startswith("SlotRequestDeferred")]
     assert deferred == [
-        "SlotRequestDeferred demanding reason=NO_FREE_SLOT requests=2",
-        "SlotRequestDeferred demanding resource_profile=task heap 512m reason=NO_FREE_SLOT requests=1",
-        "SlotRequestDeferred demanding resource_profile=managed 1t reason=NO_FITTING_SLOT requests=2",
+        "SlotRequestDeferred demanding 2 requests: no free slot",
+        "SlotRequestDeferred demanding 1 request for task heap 512m: no free slot",
+        "SlotRequestDeferred demanding 2 requests for managed 1t: no fitting slot",
     ]
     of_task = [line for step in why(busy, "demanding/c[1]").chain.steps for line in step.events if "Deferred" in line]
     assert of_task == deferred[2:]
@@ -182,7 +182,7 @@ def test_an_attempt_whose_task_manager_died_names_the_death() -> None:
     cluster.register("tm9", slots=4, instance="2")
     index = lost.subtask_index
     said = [event for step in why(cluster, f"victim/a[{index}]#1").chain.steps for event in step.events]
-    assert "TaskManagerLost tm9 instance_id=tm9-1 reason=replaced by its new instance tm9-2" in said
+    assert "TaskManagerLost tm9 instance tm9-1: replaced by its new instance tm9-2" in said
     assert any(event.startswith(f"TaskFailed victim/a[{index}]#1 TaskManagerLost") for event in said)
 
 
@@ -307,8 +307,8 @@ def test_a_task_that_joined_others_in_a_slot_names_whose_loss_ended_it_and_tells
     cluster.say(TaskManagerDeath("tm", "tm-1", "killed"))
     chain = why(cluster, "job/b[0]#1").chain
     said = [event for step in chain.steps for event in step.events]
-    assert "SlotShared job/b[0]#1 allocation_id=allocation-1" in said
-    assert "TaskManagerLost tm instance_id=tm-1 reason=killed" in said
+    assert "SlotShared job/b[0]#1 allocation-1" in said
+    assert "TaskManagerLost tm instance tm-1: killed" in said
     assert not [event for event in said if event.startswith(("TaskFailed job/a", "SlotShareReturned job/a", "TaskDeployed job/a"))]
 
 

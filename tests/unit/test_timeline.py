@@ -59,8 +59,8 @@ def test_only_the_jobs_own_events_are_told_with_their_slots() -> None:
     )
     for told in (
         "submissions@5",
-        "JobSubmitted '[red]delays' by ann, 1 vertices",
-        "then schedule tasks",
+        "JobSubmitted '[red]delays' by ann, 1 vertex",
+        "follow-up schedule tasks",
         "TaskScheduled a[0]#1",
         "SlotAllocated allocation-1 → tm[0]",
         "taskmanagers@1..4",

@@ -9,11 +9,11 @@ import click
 from eventflink.audit.entries import Entry, Judge, Record, judge_for
 from eventflink.audit.errors import FilterInvalid
 from eventflink.audit.filters import EventFilter, Place, Range, Wanted, event_type
-from eventflink.audit.plain import iso_time, json_text, plain_event
-from eventflink.audit.wording import details_of, printable, subject_of
+from eventflink.audit.plain import json_text, plain_event
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.log_questions import range_options, reading_log, remark_on_beginning
 from eventflink.cli.session import Session, pass_session
+from eventflink.events.wording import details_of, iso_time, printable, subject_of
 from eventflink.log.replay import new_fold
 
 _MOST_LAST = 100_000

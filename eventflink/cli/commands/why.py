@@ -10,12 +10,12 @@ from rich.text import Text
 
 from eventflink.audit.cause_chain import CauseChain
 from eventflink.audit.explanation import Explanation, explain_why
-from eventflink.audit.plain import iso_time, plain
+from eventflink.audit.plain import plain
 from eventflink.audit.standing import Wait
-from eventflink.audit.wording import printable
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.log_questions import reading_log
 from eventflink.cli.session import Session, pass_session
+from eventflink.events.wording import iso_time, printable
 from eventflink.log.replay import new_fold
 
 

@@ -1,0 +1,249 @@
+"""Events and causes in words, one line each, for everybody who shows them: audit, command line, transcripts.
+
+A line is the name of the event, its subject, and what else it tells (`details_of`, a wording for each class). The texts are for people;
+programs read the fields. Ids and messages may come from anybody, so what would move a terminal's cursor is taken out.
+"""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final, assert_never
+
+from eventflink.events import log_events as e
+from eventflink.events.decision import Cause, Decision, FollowUpCause, InputCause, TimerCause
+from eventflink.model.attempts import FailureCause
+from eventflink.model.resources import ResourceProfile
+
+_SHOWN_LENGTH: Final = 160
+_SUBJECTS: Final = (
+    "job_id",
+    "allocation_id",
+    "task_manager_id",
+    "worker_id",
+    "snapshot_id",
+    "subject",
+    "master_id",
+    "topic",
+    "request_id",
+)
+
+
+def describe(event: e.LogEvent, *, of_job: str = "") -> str:
+    """Return an event in words; of that job's own it is not said each time that they are the job's."""
+    return printable(_joined(type(event).__name__, subject_of(event, of_job=of_job), details_of(event), by=" "))
+
+
+def subject_of(event: e.LogEvent, *, of_job: str = "") -> str:
+    """Return what an event is about: `job/vertex[0]#1`, an allocation, a TaskManager, a request; "" for none."""
+    vertex_id = getattr(event, "vertex_id", None)
+    if vertex_id is None:
+        subject = next((str(value) for name in _SUBJECTS if (value := getattr(event, name, ""))), "")
+        return "" if subject == of_job else subject
+    job_id, index, attempt = (getattr(event, name, None) for name in ("job_id", "subtask_index", "attempt"))
+    subject = str(vertex_id) if job_id == of_job else f"{job_id}/{vertex_id}"
+    if index is None:
+        return subject
+    return f"{subject}[{index}]" + (f"#{attempt}" if attempt is not None else "")
+
+
+def details_of(event: e.LogEvent) -> str:
+    """Return what an event tells besides its subject, in one line of at most 160 characters."""
+    return first_line(_details_of(event))
+
+
+def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one case for each event
+    match event:
+        # -- the Master
+        case e.LeadershipGranted():
+            return f"blob server at {event.blob_address}"
+        case e.InputsBound():
+            return f"partition {event.partition} of the topic with id {event.topic_id}, from offset {event.next_offset}"
+        case e.InputsSkipped():
+            return f"{_count(event.count, 'input')}: {event.reason}"
+        case e.InputsLost():
+            return f"partition {event.partition}, from offset {event.from_offset} to before {event.to_offset}"
+        case e.InputsAttempted():
+            return f"from offset {event.first_offset} to {event.last_offset}"
+        case e.RequestAccepted():
+            return _request(event)
+        case e.RequestRejected():
+            return _joined(f"{event.code}: {event.message}", _request(event), by=" ")
+        case e.FollowUpDecided():
+            return _lower(event.follow_up_type)
+        case e.AnswersExpired():
+            return _count(event.count, "answer")
+        # -- the Dispatcher
+        case e.JobSubmitted():
+            name = _joined(f"'{event.job_graph.name}'", _by(event.actor), by=" ")
+            return _joined(name, _count(len(event.job_graph.vertices), "vertex", "vertices"))
+        case e.JobMasterStarted():
+            reactive = "reactive" if event.reactive else ""
+            restarts = f"restart strategy {_lower(event.restart_strategy.strategy_type).replace(' ', '-')}"
+            failover = f"failover strategy {_lower(event.failover_strategy)}"
+            return _joined(event.job_master_id, restarts, failover, f"scheduler {_lower(event.scheduler)}", reactive)
+        case e.JobCancellationRequested() | e.JobResumptionRequested():
+            return _by(event.actor)
+        case e.JobSuspensionRequested():
+            return _joined(event.reason, "resumed with the cluster" if event.resumes_with_cluster else "", _by(event.actor))
+        case e.JobStatusChanged():
+            return _joined(f"{event.from_status} → {event.to_status}", event.reason, by=": ")
+        case e.JobResultStored():
+            return _joined(f"{event.status} after {event.net_run_time_ms} ms", _cause(event.cause), by=": ")
+        case e.JobCleanupFailed() | e.JobArchiveFailed():
+            return f"attempt {event.attempt}, retry at {iso_time(event.retry_at_ms)}: {event.message}"
+        case e.JobArchived():
+            return f"{event.location}, {event.byte_count} bytes, digest {event.digest}"
+        case e.JobIdsExpired():
+            return _count(event.count, "job id")
+        case e.FileUploadRequested():
+            return f"{event.file} of {event.task_manager_id}, instance {event.instance_id} {_request(event)}"
+        case e.FileUploaded():
+            return event.blob_key or f"failed: {event.error or 'no reason was given'}"
+        # -- the ResourceManager
+        case e.TaskManagerRegistered():
+            slots = _count(event.slot_count, "slot") + _profile("of", event.slot_profile)
+            return f"instance {event.instance_id} on {event.host}, process {event.process_id}, {slots}"
+        case e.TaskManagerReportReconciled():
+            return f"instance {event.instance_id}: {len(event.missing)} missing, {len(event.unknown)} unknown"
+        case e.TaskManagerRegistrationRefused() | e.TaskManagerDisconnected() | e.TaskManagerLost() | e.TaskManagerReleased():
+            return f"instance {event.instance_id}: {event.reason}"
+        case e.TaskManagerBlocked():
+            return _joined(event.reason, f"until {iso_time(event.until_ms)}" if event.until_ms else "", _by(event.actor))
+        case e.TaskManagerUnblocked():
+            return _joined(event.reason, _by(event.actor))
+        case e.TaskManagerFileUploadRequested():
+            return f"{_joined(event.file, event.name, by=' ')} of instance {event.instance_id} {_request(event)}"
+        case e.WorkerRequested():
+            return _count(event.slot_count, "slot") + _profile("of", event.slot_profile)
+        case e.WorkerRequestFailed():
+            return f"{event.reason}, next request after {event.backoff_ms} ms"
+        # -- the SlotManager
+        case e.SlotAllocated():
+            return f"→ {event.task_manager_id}[{event.slot_index}], instance {event.instance_id}"
+        case e.SlotRequestDeferred():
+            return f"{_count(event.requests, 'request')}{_profile('for', event.resource_profile)}: {_lower(event.reason)}"
+        case e.SlotRequestTimedOut():
+            return f"waited {event.waited_ms} ms"
+        case e.SlotRequestUnfulfillable() | e.SlotOfferRejected():
+            return event.reason
+        case e.SlotRequested() | e.SlotShared() | e.SlotShareReturned() | e.TaskDeployed():
+            return event.allocation_id
+        # -- the JobMaster
+        case e.JobMasterStopped():
+            return _joined(event.job_master_id, event.reason, by=": ")
+        case e.TaskStateChanged():
+            return f"{event.from_state} → {event.to_state}"
+        case e.TaskCancellationRequested():
+            return event.reason
+        case e.TaskFinished():
+            return " ".join(f"{output.output}={output.location}" for output in event.outputs)
+        case e.TaskFailed():
+            return _cause(event.cause)
+        case e.RestartScheduled():
+            tasks = f": {event.task_count} tasks ({_lower(event.failover_strategy)})" if event.task_count > 1 else ""
+            lost = ", ".join(f"{output.vertex_id}[{output.subtask_index}]" for output in event.lost_outputs)
+            return f"restart {event.restarts} after {event.delay_ms} ms{tasks}" + (f", lost: {lost}" if lost else "")
+        case e.ResourcesAwaited():
+            return f"{_count(event.wanted, 'slot')} wanted, {event.available} available"
+        case e.JobRescaleRequested():
+            return _joined(f"parallelism {event.parallelism}", _by(event.actor))
+        case e.RescaleScheduled() | e.JobRescaled():
+            attempts = f", next attempts #{event.attempt}" if isinstance(event, e.JobRescaled) else ""
+            return f"parallelism {event.from_parallelism} → {event.to_parallelism}: {_lower(event.reason)}{attempts}"
+        # -- the cluster
+        case e.FeatureLevelRaised():
+            return f"{event.from_level} → {event.to_level}"
+        case e.SnapshotTaken():
+            size = f"{_count(event.chunk_count, 'chunk')}, {event.byte_count} bytes"
+            return f"as of log@{event.log_offset} by {event.taken_by}, {size}, digest {event.digest}"
+        case e.SnapshotConfirmed():
+            return f"as of log@{event.log_offset} by {event.confirmed_by}, digest {event.digest}"
+        case e.DrillStepOrdered():
+            return f"{_lower(event.step)} in drill {event.drill_id}" + (f" for {event.duration_ms} ms" if event.duration_ms else "")
+        case e.ClusterShutdownRequested():
+            jobs = "jobs are cancelled" if event.cancel_jobs else "jobs are suspended"
+            return _joined(event.application_status, jobs, event.diagnostics, _by(event.actor))
+        case e.ApplicationStatusRecorded():
+            return _joined(event.application_status, event.diagnostics, by=": ")
+        case e.ClusterStopped():
+            return event.application_status
+        case e.ClusterStarted():
+            return f"after {event.after_status}, {_count(event.jobs, 'suspended job')}"
+        # -- whose subject says all
+        case (
+            e.RequestRepeated()
+            | e.JobCleanedUp()
+            | e.JobEvicted()
+            | e.JobArchiveRequested()
+            | e.SlotOffered()
+            | e.SlotFreed()
+            | e.SlotRequestCancelled()
+            | e.TaskScheduled()
+            | e.RegionRestarted()
+        ):
+            return ""
+        case _:
+            assert_never(event)
+
+
+def _joined(*parts: str, by: str = ", ") -> str:
+    return by.join(part for part in parts if part)
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _lower(value: StrEnum) -> str:
+    return value.lower().replace("_", " ")
+
+
+def _by(actor: str) -> str:
+    return f"by {actor}" if actor else ""
+
+
+def _profile(word: str, profile: ResourceProfile | None) -> str:
+    return f" {word} {profile}" if profile is not None else ""
+
+
+def _cause(cause: FailureCause | None) -> str:
+    return f"{cause.failure_type}: {cause.message}" if cause is not None else ""
+
+
+def _request(event: e.RequestAccepted | e.RequestRejected | e.FileUploadRequested | e.TaskManagerFileUploadRequested) -> str:
+    return f"(request {event.request_id})" if event.request_id and event.request_id != subject_of(event) else ""
+
+
+def describe_cause(cause: Cause) -> str:
+    """Return one thing that a decision answers: `submissions@5..7`, `timer …`, `follow-up schedule tasks`."""
+    match cause:
+        case InputCause():
+            last = f"..{cause.last_offset}" if cause.last_offset != cause.first_offset else ""
+            return f"{cause.topic}@{cause.first_offset}{last}"
+        case TimerCause():
+            return f"timer {cause.timer}"
+        case FollowUpCause():
+            return f"follow-up {_lower(cause.follow_up_type)}"
+
+
+def describe_causes(decision: Decision) -> str:
+    """Return all that a decision answers, each once, and who asked for it."""
+    return printable(_joined(_joined(*dict.fromkeys(map(describe_cause, decision.causes))), _by(decision.actor), by=" "))
+
+
+def first_line(text: str) -> str:
+    """Return the beginning of a text that may have many lines."""
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= _SHOWN_LENGTH else line[: _SHOWN_LENGTH - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Return a text without what would move a terminal's cursor or change its colours."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def iso_time(at_ms: int) -> str:
+    """Return a point in time as ISO 8601 in UTC, whatever a leader's clock has written."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ms} ms since 1970"
