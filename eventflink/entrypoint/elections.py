@@ -4,15 +4,13 @@ A factory is called with the configuration and the master's incarnation, and ret
 leadership room knows, with a start and an end around it for what has connections of its own.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
+from eventflink.entrypoint.factories import check_members, made_by_factory
 from eventflink.leadership.election import Election, LogElection, SingleMaster
 from eventflink.model.configuration import Configuration, ConfigurationError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+_KEY: Final = "high-availability.type"
 SERVICE_MEMBERS: Final = ("election", "start", "close")
 ELECTION_MEMBERS: Final = ("heard", "granted", "said", "begin", "end", "advise", "may_lead")
 
@@ -77,23 +75,7 @@ def _with_zookeeper(configuration: Configuration, incarnation: str) -> ElectionS
 
 
 def _from_factory(kind: str, configuration: Configuration, incarnation: str) -> ElectionService:
-    module_name, _, name = kind.partition(":")
-    try:
-        factory = cast("Callable[[Configuration, str], ElectionService]", getattr(importlib.import_module(module_name), name))
-    except Exception as error:  # the user's module may raise anything
-        raise ConfigurationError(f"high-availability.type: '{kind}' cannot be imported: {error!r}") from error
-    try:
-        service = factory(configuration, incarnation)
-    except ConfigurationError:
-        raise
-    except Exception as error:  # the user's factory may raise anything
-        raise ConfigurationError(f"high-availability.type: '{kind}' made no election: {error!r}") from error
-    _check(service, SERVICE_MEMBERS, kind)
-    _check(service.election, ELECTION_MEMBERS, f"{kind}' as its 'election")
+    made = made_by_factory(_KEY, kind, "election", SERVICE_MEMBERS, configuration, incarnation)
+    service = cast("ElectionService", made)
+    check_members(_KEY, f"'{kind}' as its 'election'", service.election, ELECTION_MEMBERS)
     return service
-
-
-def _check(returned: object, members: tuple[str, ...], name: str) -> None:
-    missing = [member for member in members if not hasattr(returned, member)]
-    if missing:
-        raise ConfigurationError(f"high-availability.type: what '{name}' returned has no {', '.join(missing)}")

@@ -28,7 +28,8 @@ from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
 from eventflink.entrypoint.master_collectors import MasterView
 from eventflink.entrypoint.master_metrics import master_registry
 from eventflink.entrypoint.query_server import QueryServer
-from eventflink.entrypoint.resource_drivers import ResourceDriver, create_driver
+from eventflink.entrypoint.resource_driver import ResourceDriver
+from eventflink.entrypoint.resource_drivers import create_driver
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.entrypoint.snapshots import ClusterView, SnapshotKeeper, starter
 from eventflink.entrypoint.tail import Tail, TailFailed, TopicReplaced

@@ -12,19 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from eventflink.entrypoint.resource_driver import ResourceEventHandler
 from eventflink.leadership.worker_reconciliation import ListedWorker
+from eventflink.master.effects import RequestWorker
 from eventflink.model.configuration import Configuration
 from eventflink.processes.identity import is_running, send_signal
 from eventflink.processes.launch import REFUSALS, LaunchRefused, raise_fence
 from eventflink.processes.log_files import last_lines
+from eventflink.processes.pid_files import PidFile
 from eventflink.processes.worker_processes import FOLDER, WorkerProcesses
 
 if TYPE_CHECKING:
     import subprocess
-
-    from eventflink.entrypoint.resource_drivers import ResourceEventHandler
-    from eventflink.master.effects import RequestWorker
-    from eventflink.processes.pid_files import PidFile
 
 WATCH_INTERVAL_S: Final = 0.2
 _CLOSE_TIMEOUT_S: Final = 5.0
@@ -67,7 +66,7 @@ class ProcessDriver:
         self._closed = threading.Event()
         self._watcher: threading.Thread | None = None
 
-    def lead(self, epoch: int, handler: "ResourceEventHandler") -> None:
+    def lead(self, epoch: int, handler: ResourceEventHandler) -> None:
         """Serve a leadership; on this host a lower epoch starts nothing any more."""
         raise_fence(self._processes.files, self._directory, epoch)
         with self._lock:
@@ -90,7 +89,7 @@ class ProcessDriver:
                 listed[worker_id] = ListedWorker(worker_id, is_running=False, diagnostics=self._ended[worker_id])
         return list(listed.values())
 
-    def request_worker(self, worker: "RequestWorker") -> None:
+    def request_worker(self, worker: RequestWorker) -> None:
         """Launch a worker, unless one of its id runs or is being launched.
 
         Raises:
@@ -188,7 +187,7 @@ class ProcessDriver:
                 _logger.info("WorkerStopped worker=%s process_id=%d", worker_id, file.process_id)
 
     @staticmethod
-    def _ask_to_end(file: "PidFile", stop: _Stopping) -> None:
+    def _ask_to_end(file: PidFile, stop: _Stopping) -> None:
         if time.monotonic() > stop.deadline:
             send_signal(file.identity, signal.SIGKILL)
             _logger.warning("WorkerKilled worker=%s process_id=%d", file.daemon_id, file.process_id)
@@ -211,7 +210,7 @@ class ProcessDriver:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"it could not be launched ({how}); {self._end_of_log(worker_id)}"
 
-    def _describe_end(self, file: "PidFile") -> str:
+    def _describe_end(self, file: PidFile) -> str:
         return f"its process {file.process_id} has ended; {self._end_of_log(file.daemon_id)}"
 
     def _end_of_log(self, worker_id: str) -> str:

@@ -1,65 +1,14 @@
-"""The port to what starts and stops workers, as Flink's ResourceManagerDriver, and which driver stands behind it by configuration.
+"""Which resource driver a master has: by configuration, one of ours or a factory of the user's."""
 
-A driver does what it is told and says what it sees; it decides nothing. Workers have ids that the master minted (`worker-1`, …), and each
-is started as a TaskExecutor whose `taskmanager.id` is that id: so its registration is recognised, and `list_workers` finds it again
-after the master that asked for it is gone. All calls come from a thread that may wait, one after the other, and each has to return within
-`CALL_TIMEOUT_S`. `tests/support/driver_laws.py` has the laws that every driver keeps.
-"""
+from collections.abc import Sequence
+from typing import Final, cast
 
-import importlib
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol, cast
-
+from eventflink.entrypoint.factories import made_by_factory
 from eventflink.entrypoint.process_driver import ProcessDriver
-from eventflink.leadership.worker_reconciliation import ListedWorker
-from eventflink.master.effects import RequestWorker
-from eventflink.model.configuration import Configuration, ConfigurationError
+from eventflink.entrypoint.resource_driver import ResourceDriver
+from eventflink.model.configuration import Configuration
 
-CALL_TIMEOUT_S: Final = 60.0
 DRIVER_MEMBERS: Final = ("lead", "list_workers", "request_worker", "stop_worker", "deregister_application", "close")
-
-
-class ResourceEventHandler(Protocol):
-    """What a driver tells the master; any thread may call it, and it never waits."""
-
-    def on_worker_terminated(self, worker_id: str, diagnostics: str) -> None:
-        """Take note that a worker has ended, or could not be started; told twice, the second time counts for nothing."""
-
-
-class ResourceDriver(Protocol):
-    """One resource provider. Whatever a call raises, an OSError for example, counts as its failure and is tried again or given up."""
-
-    def lead(self, epoch: int, handler: ResourceEventHandler) -> None:
-        """Serve a leadership: from now on whoever led in a lower epoch starts nothing any more, where the provider can see to that."""
-
-    def list_workers(self) -> Sequence[ListedWorker]:
-        """Return all workers of this cluster: also those that a master before this one asked for, also those that have ended.
-
-        One that has ended stays in the list until it is stopped.
-        """
-
-    def request_worker(self, worker: RequestWorker) -> None:
-        """Begin to start a worker, which is in the list from then on; one that is there already is left as it is.
-
-        Raises:
-            Exception: it cannot be started; the message says why.
-
-        """
-
-    def stop_worker(self, worker_id: str) -> None:
-        """Begin to stop a worker: first in order, and with force after `cluster.stop-timeout`. Then it is in the list no more.
-
-        One that is not there is stopped already.
-        """
-
-    def deregister_application(self, status: str, diagnostics: str) -> None:
-        """Tell the provider how the cluster ended, such as SUCCEEDED, FAILED or CANCELED, and stop all workers.
-
-        The one call that may take as long as `cluster.stop-timeout`. From then on no worker is started.
-        """
-
-    def close(self) -> None:
-        """Give back what this process holds. Workers live on: another master may lead them."""
 
 
 def create_driver(configuration: Configuration, program: Sequence[str]) -> ResourceDriver | None:
@@ -77,17 +26,5 @@ def create_driver(configuration: Configuration, program: Sequence[str]) -> Resou
         return None
     if kind == "process":
         return ProcessDriver(configuration, program)
-    module_name, _, name = kind.partition(":")
-    try:
-        factory = cast("Callable[[Configuration, Sequence[str]], ResourceDriver]", getattr(importlib.import_module(module_name), name))
-    except Exception as error:  # the user's module may raise anything
-        raise ConfigurationError(f"resourcemanager.driver: '{kind}' cannot be imported: {error!r}") from error
-    try:
-        driver = factory(configuration, program)
-    except ConfigurationError:
-        raise
-    except Exception as error:  # the user's factory may raise anything
-        raise ConfigurationError(f"resourcemanager.driver: '{kind}' made no driver: {error!r}") from error
-    if missing := [member for member in DRIVER_MEMBERS if not hasattr(driver, member)]:
-        raise ConfigurationError(f"resourcemanager.driver: what '{kind}' returned has no {', '.join(missing)}")
-    return driver
+    driver = made_by_factory("resourcemanager.driver", kind, "driver", DRIVER_MEMBERS, configuration, program)
+    return cast("ResourceDriver", driver)

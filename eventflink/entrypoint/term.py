@@ -16,7 +16,7 @@ from eventflink.entrypoint.archiving import Archiver, NotingArchiver
 from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.drill_orders import obey
-from eventflink.entrypoint.resource_drivers import ResourceDriver
+from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.tail import Tail, TailFailed
 from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
 from eventflink.events.topics import Topic

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from eventflink.entrypoint.resource_drivers import CALL_TIMEOUT_S, ResourceDriver
+from eventflink.entrypoint.resource_driver import CALL_TIMEOUT_S, ResourceDriver
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.master.effects import RequestWorker, WorkerOrder
 from eventflink.master.inputs import MasterInput, WorkerTerminated

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.entrypoint.resource_drivers import ResourceDriver
+from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.leadership.worker_reconciliation import ListedWorker
 from eventflink.master.effects import RequestWorker
 
