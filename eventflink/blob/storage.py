@@ -1,22 +1,16 @@
-"""Where the bytes of blobs lie: what a storage has to do, and which one a configured place means.
+"""Where the bytes of blobs lie: what a storage has to do.
 
 A storage knows names and files, nothing of keys and digests: those are `store.py`'s. Names are relative, with '/' between their parts.
-A directory is served by `local_storage.py`; every other URL by whatever fsspec has for it (`fsspec_storage.py`).
+Which one a configured place means is `open_storage.py`'s.
 """
 
-import re
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
-from urllib.parse import unquote
-
-from eventflink.blob.errors import BlobStorageUnusable
 
 INCOMING: Final = "incoming"
 """The folder of what is still being written."""
-
-_CHAIN: Final = re.compile(r"^[\w+.-]+::|::[\w+.-]+://")
 
 
 class StoredFile(NamedTuple):
@@ -73,26 +67,3 @@ class Storage(Protocol):
 
     def now_ms(self) -> int | None:
         """Return the time by the clock that dates the files, in milliseconds; None: the storage does not date them."""
-
-
-def open_storage(location: str, key: str = "blob.storage.directory") -> Storage:
-    """Return the storage that a directory or an fsspec URL names; nothing is opened yet. `key` is where it is configured.
-
-    Raises:
-        BlobStorageUnusable: fsspec has nothing for this URL, or what it has is no storage that masters can share.
-
-    """
-    from eventflink.blob.fsspec_storage import FsspecStorage, check_url  # noqa: PLC0415 - fsspec only where it is needed
-    from eventflink.blob.local_storage import LocalStorage  # noqa: PLC0415 - it imports from here
-
-    scheme, separator, rest = location.partition("://")
-    if not separator:
-        return LocalStorage(Path(location))
-    if _CHAIN.search(location):
-        raise BlobStorageUnusable(f"{key}: '{location}' chains file systems: one URL is expected, without '::'")
-    if scheme in ("file", "local"):
-        return LocalStorage(Path(unquote(rest)))
-    if scheme == "memory":
-        raise BlobStorageUnusable(f"{key}: '{location}' is the memory of one process: no other master could read it after a failover")
-    check_url(location, key)
-    return FsspecStorage(location)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
-from eventflink.blob.storage import open_storage
+from eventflink.blob.open_storage import open_storage
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session

@@ -15,8 +15,8 @@ from confluent_kafka import KafkaException
 
 from eventflink.blob.errors import BlobError
 from eventflink.blob.job_archives import JobArchives
+from eventflink.blob.open_storage import open_storage
 from eventflink.blob.server import BlobServer, BlobServerSettings
-from eventflink.blob.storage import open_storage
 from eventflink.blob.store import BlobStore
 from eventflink.blob.tls import tls_files
 from eventflink.entrypoint.application_main import Application

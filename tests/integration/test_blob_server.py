@@ -19,8 +19,9 @@ from eventflink.blob.client import delete_blob, get_blob, put_blob
 from eventflink.blob.errors import BlobNotFound, BlobRefused, BlobTooLarge, BlobUnavailable, InvalidBlobKey, TlsUnusable
 from eventflink.blob.keys import BlobKind
 from eventflink.blob.local_storage import LocalStorage
+from eventflink.blob.open_storage import open_storage
 from eventflink.blob.server import BlobServer, BlobServerSettings
-from eventflink.blob.storage import Storage, open_storage
+from eventflink.blob.storage import Storage
 from eventflink.blob.store import BlobStore, blob_key
 from eventflink.blob.tls import TlsFiles
 from tests.support.ftp_storage import ftp_server

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from eventflink.blob.job_archives import JobArchives
-from eventflink.blob.storage import open_storage
+from eventflink.blob.open_storage import open_storage
 from eventflink.entrypoint import archiving
 from eventflink.entrypoint.archiving import Archiver, NotingArchiver
 from eventflink.entrypoint.query_server import QueryServer

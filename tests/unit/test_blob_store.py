@@ -18,7 +18,8 @@ from eventflink.blob.errors import BlobDamaged, BlobNotFound, BlobStorageFailed,
 from eventflink.blob.fsspec_storage import FsspecStorage, modified_of
 from eventflink.blob.keys import BlobKind, blob_key, digest_of, kind_of
 from eventflink.blob.local_storage import LocalStorage
-from eventflink.blob.storage import Storage, open_storage
+from eventflink.blob.open_storage import open_storage
+from eventflink.blob.storage import Storage
 from eventflink.blob.store import BlobStore, Place
 from tests.support.ftp_storage import ftp_server
 

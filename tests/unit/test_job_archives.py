@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives, parse_archive, render_archive
-from eventflink.blob.storage import open_storage
+from eventflink.blob.open_storage import open_storage
 from tests.support.ftp_storage import ftp_server
 
 ARCHIVE: dict[str, Any] = {
