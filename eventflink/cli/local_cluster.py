@@ -5,7 +5,6 @@ the master, and the master at Kafka. `up` and `demo` are this with different thi
 """
 
 import contextlib
-import fcntl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from eventflink.gateways.errors import ClusterNotFound, NoLeader
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.leader import find_leader
 from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.processes.file_lock import locked
 from eventflink.processes.worker_processes import WorkerProcesses
 
 START_TIMEOUT_S: Final = 90.0
@@ -172,11 +172,8 @@ def _exclusive(data_path: Path) -> Iterator[None]:
     """Hold the data directory: two local clusters on one would mix their brokers' data and their logs."""
     directory = data_path / "run"
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / "local-cluster.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CommandFailed(
-                ExitCode.ENVIRONMENT, f"a local cluster already runs on {data_path}; stop it, or give this one another -D data.directory=…"
-            ) from None
+    busy = CommandFailed(
+        ExitCode.ENVIRONMENT, f"a local cluster already runs on {data_path}; stop it, or give this one another -D data.directory=…"
+    )
+    with locked(directory / "local-cluster.lock", 0.0, busy):
         yield

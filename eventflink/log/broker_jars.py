@@ -5,27 +5,24 @@ file in a user's Maven cache would break it. The rule: the directory of jars app
 its place and renamed), and of many processes that need it only one fetches.
 """
 
-import fcntl
 import importlib.util
 import os
 import shutil
 import subprocess
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from eventflink.processes import die_with_parent
+from eventflink.processes.file_lock import locked
 
 KAFKA_VERSION: Final = "4.1.0"
 _SCALA_VERSION: Final = "2.13"
 _SLF4J_VERSION: Final = "1.7.36"
 _JARS_EXPECTED: Final = 46
 _FETCH_TIMEOUT_S: Final = 900.0
-_LOCK_POLL_S: Final = 0.2
 _IVY_SETTINGS_VARIABLE: Final = "EVENTFLINK_IVY_SETTINGS"
 
 _SETTINGS: Final = """\
@@ -77,34 +74,14 @@ def ensure_broker_jars(java: Path, cache_directory: Path | None = None, progress
         return jars
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with _exclusive(cache / f"kafka-{KAFKA_VERSION}.lock", progress):
+        lock_path = cache / f"kafka-{KAFKA_VERSION}.lock"
+        busy = BrokerUnavailable(f"another process has held {lock_path} for {_FETCH_TIMEOUT_S:.0f} s; end it and try again")
+        with locked(lock_path, _FETCH_TIMEOUT_S, busy, lambda: progress("waiting for another process that fetches the Kafka jars")):
             if not jars.is_dir():
                 _fetch(java, cache, jars, progress)
     except OSError as error:
         raise BrokerUnavailable(f"Kafka's jars cannot be kept in {cache}: {error}") from error
     return jars
-
-
-@contextmanager
-def _exclusive(lock_path: Path, progress: Progress) -> Iterator[None]:
-    """Hold the lock of the cache; another process's fetch is waited for as long as it may take."""
-    deadline = time.monotonic() + _FETCH_TIMEOUT_S
-    told = False
-    with lock_path.open("a") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise BrokerUnavailable(
-                        f"another process has held {lock_path} for {_FETCH_TIMEOUT_S:.0f} s; end it and try again"
-                    ) from None
-                if not told:
-                    progress("waiting for another process that fetches the Kafka jars")
-                    told = True
-                time.sleep(_LOCK_POLL_S)
-        yield
 
 
 def _fetch(java: Path, cache: Path, jars: Path, progress: Progress) -> None:

@@ -6,7 +6,6 @@ Where the jars come from is `broker_jars`, what the broker is told is `broker_pr
 
 import base64
 import contextlib
-import fcntl
 import logging
 import os
 import socket
@@ -14,7 +13,6 @@ import subprocess
 import time
 import types
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
@@ -25,6 +23,7 @@ from eventflink.log.broker_jars import BrokerUnavailable, Progress, ensure_broke
 from eventflink.log.broker_properties import LOOPBACK, render_server_properties
 from eventflink.log.java import find_java
 from eventflink.processes import die_with_parent
+from eventflink.processes.file_lock import locked
 
 __all__ = ["BrokerUnavailable", "EmbeddedBroker"]
 
@@ -122,7 +121,9 @@ class EmbeddedBroker:
         base_command = [str(java), *_JAVA_OPTIONS, "-cp", str(jars / "*")]
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            with self._lock_directory() as lock:
+            busy = BrokerUnavailable(f"another broker is using {self._directory}; stop it, or choose another data directory")
+            # The Java process inherits the lock: the directory stays locked exactly until that process is gone, whichever ends first.
+            with locked(self._directory / "broker.lock", _LOCK_TIMEOUT_S, busy) as lock:
                 self._start_on_some_port(base_command, lock)
         except (OSError, ValueError) as error:
             raise BrokerUnavailable(f"the embedded broker cannot use {self._directory}: {error}") from error
@@ -151,25 +152,6 @@ class EmbeddedBroker:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: types.TracebackType | None) -> None:
         """Stop the broker."""
         self.stop()
-
-    @contextlib.contextmanager
-    def _lock_directory(self) -> Iterator[int]:
-        """Lock the data directory and give the lock's descriptor.
-
-        The Java process inherits it, so that the directory stays locked exactly until that process is gone, whoever dies first.
-        """
-        deadline = time.monotonic() + _LOCK_TIMEOUT_S
-        with (self._directory / "broker.lock").open("a") as lock:
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        using = f"another broker is using {self._directory}; stop it, or choose another data directory"
-                        raise BrokerUnavailable(using) from None
-                    time.sleep(_POLL_S)
-            yield lock.fileno()
 
     def _start_on_some_port(self, base_command: list[str], lock: int) -> None:
         """Start on the wanted port, or on a free one; that may be lost to another process before Java has it, so try again."""

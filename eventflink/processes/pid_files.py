@@ -5,10 +5,8 @@ A file names the process by number and start, so that a number that was given ou
 """
 
 import contextlib
-import fcntl
 import os
 import socket
-import time
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -16,10 +14,10 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from eventflink.processes.file_lock import locked
 from eventflink.processes.identity import ProcessIdentity
 
 LOCK_TIMEOUT_S: Final = 10.0
-_POLL_S: Final = 0.1
 _SUFFIX: Final = ".pid"
 
 
@@ -123,16 +121,6 @@ class PidFiles:
         """
         make_directory(self._directory, "env.pid.dir")
         path = self._directory / "lock"
-        deadline = time.monotonic() + LOCK_TIMEOUT_S
-        with path.open("a") as lock:
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise PidFilesUnusable(
-                            f"another 'cluster start' or 'cluster stop' holds {path}; try again when it has ended"
-                        ) from None
-                    time.sleep(_POLL_S)
+        busy = PidFilesUnusable(f"another 'cluster start' or 'cluster stop' holds {path}; try again when it has ended")
+        with locked(path, LOCK_TIMEOUT_S, busy):
             yield
