@@ -126,7 +126,7 @@ def measure_failover(
 
     Raises:
         FailoverDisturbed: a change of leader disturbed a task.
-        NotSeen, ProcessEnded, GatewayError: the cluster did not do its work.
+        NotSeen, ChildDied, GatewayError: the cluster did not do its work.
 
     """
     ensure_topics(bootstrap, configuration.cluster_id, configuration.replication_factor)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -22,34 +21,15 @@ from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.log.administration import watermarks
 from eventflink.log.replay import log_bounds
 from eventflink.model.configuration import Configuration
-from eventflink.processes import die_with_parent
+from eventflink.processes.child_processes import Child, ChildDied, start_child
 
 START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 30.0
 
 _POLL_S: Final = 0.1
-_SHOWN_LINES: Final = 15
 
 Command = Callable[[dict[str, str], str], list[str]]
 """Returns the command line of an `eventflink` with these overrides and this command."""
-
-
-class ProcessEnded(Exception):
-    """A process of the benchmark's cluster ended by itself, or did not start; the message has the end of its log."""
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """One process that runs."""
-
-    name: str
-    process: subprocess.Popen[bytes]
-    log_path: Path
-
-
-def _end_of_log(running: Running) -> str:
-    lines = running.log_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_SHOWN_LINES:]
-    return "its log ends:\n" + "\n".join(lines)
 
 
 def wait_until_it_follows(bootstrap: str, cluster_id: str, master_id: str, check: Callable[[], None]) -> None:
@@ -85,13 +65,13 @@ class FailoverCluster:
         self.bootstrap = bootstrap
         self.cluster_id = configuration.cluster_id
         self.watch = LogWatch(bootstrap, self.cluster_id)
-        self.masters: dict[str, Running] = {}
-        self.hosts: dict[str, Running] = {}
+        self.masters: dict[str, Child] = {}
+        self.hosts: dict[str, Child] = {}
         self.task_managers: dict[str, frozenset[str]] = {}
         """The TaskManagers of each host."""
         self._command = command
         self._numbers = itertools.count(1)
-        self._others: list[Running] = []
+        self._others: list[Child] = []
 
     # -- starting --------------------------------------------------------------------------------------------------
 
@@ -99,16 +79,16 @@ class FailoverCluster:
         """Start a master and wait until it leads, or until it is a standby that follows the log; return its id.
 
         Raises:
-            ProcessEnded: it did not.
+            ChildDied: it did not.
 
         """
         master_id = f"master-{next(self._numbers)}"
         running = self._start(master_id, self._command({"jobmanager.id": master_id}, "master"))
         self.masters[master_id] = running
         try:
-            wait_until_it_follows(self.bootstrap, self.cluster_id, master_id, lambda: self._check(running))
+            wait_until_it_follows(self.bootstrap, self.cluster_id, master_id, running.check)
         except NotSeen as error:
-            raise ProcessEnded(f"{error}; {_end_of_log(running)}") from error
+            raise ChildDied(f"{error}; {running.end_of_log()}") from error
         if self.watch.ask(lambda: self.watch.leadership) is None:
             self.watch.wait_for(lambda: self.watch.leadership, "a first leader")
         # Ready is a standby that has heard the leader for as long as a standby listens before it campaigns.
@@ -119,7 +99,7 @@ class FailoverCluster:
         """Start a host of simulated TaskExecutors and wait until all of them are registered; return its name.
 
         Raises:
-            ProcessEnded, NotSeen: they are not.
+            ChildDied, NotSeen: they are not.
 
         """
         name = f"host-{next(self._numbers)}"
@@ -139,30 +119,13 @@ class FailoverCluster:
         self.watch.wait_for(lambda: task_manager_ids <= registered.keys(), f"registration of {', '.join(sorted(task_manager_ids))}")
         return name
 
-    def _start(self, name: str, command: Sequence[str]) -> Running:
-        directory = self.configuration.data_path / "logs"
-        directory.mkdir(parents=True, exist_ok=True)
-        log_path = directory / f"{name}.log"
-        with log_path.open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                process_group=0,
-                preexec_fn=die_with_parent(),  # noqa: PLW1509 - the function only calls prctl, which is safe after fork
-            )
-        return Running(name, process, log_path)
-
-    def _check(self, running: Running) -> None:
-        code = running.process.poll()
-        if code is not None:
-            raise ProcessEnded(f"{running.name} ended with {code}; {_end_of_log(running)}")
+    def _start(self, name: str, command: Sequence[str]) -> Child:
+        return start_child(name, command, self.configuration.data_path / "logs")
 
     def check(self) -> None:
-        """Raise `ProcessEnded` if a process ended by itself."""
+        """Raise `ChildDied` if a process ended by itself."""
         for running in [*self.masters.values(), *self.hosts.values()]:
-            self._check(running)
+            running.check()
 
     def wait_until_decided(self) -> None:
         """Wait until everything that was said up to now is decided, so that a measurement begins with nothing left over.
@@ -187,12 +150,12 @@ class FailoverCluster:
         """Return the id of the master that leads, as the log says.
 
         Raises:
-            ProcessEnded: that master does not run any more.
+            ChildDied: that master does not run any more.
 
         """
         leadership = self.watch.wait_for(lambda: self.watch.leadership, "a leader")
         if leadership.master_id not in self.masters:
-            raise ProcessEnded(f"the leader of epoch {leadership.epoch}, {leadership.master_id}, does not run")
+            raise ChildDied(f"the leader of epoch {leadership.epoch}, {leadership.master_id}, does not run")
         return leadership.master_id
 
     def end_leader(self, signal_number: signal.Signals) -> tuple[int, float]:
@@ -204,7 +167,7 @@ class FailoverCluster:
         """Kill a host with all its TaskExecutors; return the time it was sent."""
         return self._end(self.hosts.pop(name), signal.SIGKILL)
 
-    def _end(self, running: Running, signal_number: signal.Signals) -> float:
+    def _end(self, running: Child, signal_number: signal.Signals) -> float:
         sent_s = time.monotonic()
         running.process.send_signal(signal_number)
         self._others.append(running)
@@ -219,7 +182,7 @@ class FailoverCluster:
             except subprocess.TimeoutExpired:
                 running.process.kill()
                 running.process.wait()
-                raise ProcessEnded(f"{running.name} did not end within {STOP_TIMEOUT_S:.0f} s; {_end_of_log(running)}") from None
+                raise ChildDied(f"{running.name} did not end within {STOP_TIMEOUT_S:.0f} s; {running.end_of_log()}") from None
 
     def close(self) -> None:
         """End every process: TaskExecutors first, so that their goodbye is heard."""

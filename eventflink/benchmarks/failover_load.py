@@ -204,7 +204,7 @@ def measure_under_load(
     """Kill the leader `rounds` times under load, in a cluster of its own.
 
     Raises:
-        NotSeen, ProcessEnded, GatewayError: the cluster did not do its work at all.
+        NotSeen, ChildDied, GatewayError: the cluster did not do its work at all.
 
     """
     ensure_topics(bootstrap, configuration.cluster_id, configuration.replication_factor)

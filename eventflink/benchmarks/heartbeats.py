@@ -132,7 +132,7 @@ def measure_heartbeats(
 
     Raises:
         BeatsDisturbed: the leader lost TaskManagers, or beats could not be sent.
-        NotSeen, ProcessEnded: the cluster did not come up.
+        NotSeen, ChildDied: the cluster did not come up.
 
     """
     ensure_topics(bootstrap, configuration.cluster_id)

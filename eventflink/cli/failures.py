@@ -5,7 +5,6 @@ from typing import Final
 
 from eventflink.audit.errors import FilterInvalid, NothingKnown, QueryInvalid
 from eventflink.blob.errors import BlobError, BlobNotFound, BlobTooLarge, BlobUnavailable, InvalidBlobKey
-from eventflink.cli.child_processes import ChildDied
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.gateways.errors import ArchiveUnusable, GatewayError, RequestRefused
 from eventflink.jobs.archive import ArchiveError
@@ -14,6 +13,7 @@ from eventflink.log.embedded_broker import BrokerUnavailable
 from eventflink.log.java import JavaMissing
 from eventflink.model.configuration import ConfigurationError
 from eventflink.model.job_graph_document import InvalidJobGraph
+from eventflink.processes.child_processes import ChildDied
 from eventflink.processes.pid_files import PidFilesUnusable
 
 

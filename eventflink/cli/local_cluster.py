@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, Self
 
 from eventflink.cli import broker_address
-from eventflink.cli.child_processes import ChildDied, ChildProcesses
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session
@@ -23,6 +22,7 @@ from eventflink.gateways.errors import ClusterNotFound, NoLeader
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.leader import find_leader
 from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.processes.child_processes import ChildDied, ChildProcesses
 from eventflink.processes.file_lock import locked
 from eventflink.processes.worker_processes import WorkerProcesses
 

@@ -24,7 +24,6 @@ from eventflink.benchmarks.failover import (
     measure_failover,
     measure_guardian,
 )
-from eventflink.benchmarks.failover_cluster import ProcessEnded
 from eventflink.benchmarks.failover_load import measure_under_load
 from eventflink.benchmarks.failover_watch import NotSeen
 from eventflink.benchmarks.heartbeats import BeatsDisturbed, measure_heartbeats
@@ -302,7 +301,7 @@ def _explained() -> Iterator[None]:
         yield
     except (FailoverDisturbed, BeatsDisturbed) as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
-    except (NotSeen, ProcessEnded) as error:
+    except NotSeen as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""The child processes of `up` and `demo`: started with their logs in files, watched, ended in order.
+"""Child processes of a command, such as `up`, `demo` or a benchmark: started with their logs in files, watched, ended in order.
 
 A child dies with the process that started it (the kernel sees to that), and a Ctrl-C in the terminal reaches only the parent, which
 then ends its children in the order that lets each say goodbye. Start children from the main thread.
@@ -32,6 +32,37 @@ class Child:
     log_path: Path
     process: subprocess.Popen[bytes]
 
+    def check(self) -> None:
+        """Raise `ChildDied` if it has ended."""
+        if (code := self.process.poll()) is not None:
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            raise ChildDied(f"{self.name} ended by itself ({how}); {self.end_of_log()}")
+
+    def end_of_log(self) -> str:
+        """Return the last lines of its log, as the end of a message."""
+        return f"its log, {self.log_path}, ends:\n{last_lines(self.log_path)}"
+
+
+def start_child(name: str, command: Sequence[str], log_directory: Path) -> Child:
+    """Start a child; its output is appended to `log_directory`/<name>.log.
+
+    Raises:
+        OSError: it cannot be started, or its log not be written.
+
+    """
+    log_directory.mkdir(parents=True, exist_ok=True)
+    log_path = log_directory / f"{name}.log"
+    with log_path.open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+            preexec_fn=die_with_parent(),  # noqa: PLW1509 - the function only calls prctl, which is safe after fork
+        )
+    return Child(name, log_path, process)
+
 
 class ChildProcesses:
     """Children in the order in which they were started. For the main thread."""
@@ -48,28 +79,15 @@ class ChildProcesses:
             OSError: it cannot be started, or its log not be written.
 
         """
-        self._log_directory.mkdir(parents=True, exist_ok=True)
-        log_path = self._log_directory / f"{name}.log"
-        with log_path.open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                process_group=0,
-                preexec_fn=die_with_parent(),  # noqa: PLW1509 - the function only calls prctl, which is safe after fork
-            )
-        child = Child(name, log_path, process)
+        child = start_child(name, command, self._log_directory)
         self.children.append(child)
-        logger.info("ChildStarted name=%s process_id=%d log=%s", name, process.pid, log_path)
+        logger.info("ChildStarted name=%s process_id=%d log=%s", name, child.process.pid, child.log_path)
         return child
 
     def check(self) -> None:
         """Raise `ChildDied` if one has ended."""
         for child in self.children:
-            if (code := child.process.poll()) is not None:
-                how = f"signal {-code}" if code < 0 else f"exit code {code}"
-                raise ChildDied(f"{child.name} ended by itself ({how}); its log, {child.log_path}, ends:\n{last_lines(child.log_path)}")
+            child.check()
 
     def stop(self, names: Sequence[str] | None = None) -> None:
         """End these children (default: all, the last started first), together: SIGTERM, and SIGKILL after 15 s."""
