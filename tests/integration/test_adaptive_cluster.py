@@ -29,10 +29,11 @@ COUNT = 1_000
 
 
 @pytest.fixture(scope="module")
-def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+def cluster(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """Adaptive by default, with one TaskExecutor of two slots."""
     name = f"test-{uuid.uuid4().hex[:12]}"
     settings = {
+        "spark.remote": spark,
         "jobmanager.scheduler": "adaptive",
         "jobmanager.adaptive-scheduler.resource-stabilization-timeout": 1_500,
         "jobmanager.adaptive-scheduler.resource-wait-timeout": 60_000,
@@ -154,8 +155,8 @@ def test_a_user_rescales_a_job_of_the_default_scheduler_which_else_stays_as_its_
         assert refused.value.code == "JobTerminated"
 
 
-def test_a_reactive_job_follows_the_slots_of_a_cluster_up_and_down(bootstrap: str, cluster_id: str, tmp_path: Path) -> None:
-    reactive = RunningCluster(bootstrap, cluster_id, tmp_path, **{"scheduler-mode": "reactive"})
+def test_a_reactive_job_follows_the_slots_of_a_cluster_up_and_down(bootstrap: str, cluster_id: str, spark: str, tmp_path: Path) -> None:
+    reactive = RunningCluster(bootstrap, cluster_id, tmp_path, **{"scheduler-mode": "reactive", "spark.remote": spark})
     gate = tmp_path / "gate"
     try:
         reactive.start_master()

@@ -341,6 +341,7 @@ def test_a_request_that_its_caller_gave_up_is_sent_no_more_and_makes_room(
         given_up = client.send(CancelJob(job_id="given-up"))
         assert given_up.cancel()
         assert client.send(CancelJob(job_id="wanted")).result(10).job_id == "wanted"
+        time.sleep(0.6)  # What was sent before arrives.
         seen = len(leader.seen)
         time.sleep(0.6)
         assert len(leader.seen) == seen

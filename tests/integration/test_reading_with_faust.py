@@ -108,7 +108,10 @@ def test_what_does_not_fit_into_the_buffer_of_an_agent_waits_and_comes_in_order(
         application = FaustApplication(bootstrap, cluster_id, f"{cluster_id}-reader", offsets, on_record)
         await application.start()
         try:
-            await asyncio.sleep(2 * QUIET_S)
+            async with asyncio.timeout(TIMEOUT_S):
+                while _buffered(application) < BUFFER_RECORDS:  # noqa: ASYNC110 - Faust signals nothing
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(QUIET_S)  # For what would be too much.
             while_closed, buffered = len(read), _buffered(application)
             opened.set()
             async with asyncio.timeout(TIMEOUT_S):

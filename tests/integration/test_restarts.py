@@ -37,21 +37,23 @@ def _cluster(bootstrap: str, directory: Path, **overrides: Any) -> Iterator[Runn
 
 
 @pytest.fixture(scope="module")
-def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+def cluster(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """A cluster whose default is exponential-delay, as Flink's keys say it."""
-    defaults = {
+    keys = {
+        "spark.remote": spark,
         "restart-strategy.type": "exponential-delay",
         "restart-strategy.exponential-delay.initial-backoff": 150,
         "restart-strategy.exponential-delay.backoff-multiplier": 2.5,
         "restart-strategy.exponential-delay.jitter-factor": 0,
     }
-    yield from _cluster(bootstrap, tmp_path_factory.mktemp("region"), **defaults)
+    yield from _cluster(bootstrap, tmp_path_factory.mktemp("region"), **keys)
 
 
 @pytest.fixture(scope="module")
-def full(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+def full(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """A cluster whose jobs restart as a whole."""
-    yield from _cluster(bootstrap, tmp_path_factory.mktemp("full"), **{"jobmanager.execution.failover-strategy": "full"})
+    keys = {"jobmanager.execution.failover-strategy": "full", "spark.remote": spark}
+    yield from _cluster(bootstrap, tmp_path_factory.mktemp("full"), **keys)
 
 
 def _two_vertices(cluster: RunningCluster, gate: Path, **parameters: Any) -> JobGraph:

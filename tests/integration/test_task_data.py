@@ -13,18 +13,16 @@ from eventflink.jobs.result import read_result
 from eventflink.model.attempts import LostInput
 from eventflink.model.statuses import ShipStrategy
 from eventflink.taskexecutor.process_events import Failed
-from eventflink.taskexecutor.spark_server import is_server_alive
-from tests.support.task_host import SQL, Host, wait_until
+from tests.support.task_host import SQL, Host
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    host = Host(tmp_path_factory.mktemp("host with space"))
+def host(spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    host = Host(tmp_path_factory.mktemp("host with space"), spark)
     yield host
     host.server.stop()
     assert host.server.process_ids() == []
     host.lease.release()
-    wait_until(lambda: not is_server_alive(host.settings.runtime_directory), 4.0)
 
 
 # Outputs and inputs

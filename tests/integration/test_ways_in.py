@@ -52,9 +52,10 @@ def registry() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def cluster(bootstrap: str, registry: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+def cluster(bootstrap: str, registry: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("cluster"), **{"schema.registry.url": registry})
+    addresses = {"schema.registry.url": registry, "spark.remote": spark}
+    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("cluster"), **addresses)
     running.start_master()
     running.start_task_executor(slots=4)
     yield running

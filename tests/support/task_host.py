@@ -141,7 +141,7 @@ class Archives:
 class Host:
     """One fork server with what it tells; and orders for it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, spark_remote: str = "") -> None:
         self.directory = directory
         self.archives = Archives()
         self.code = self.archives.add(tasks=CODE, helper=HELPER)
@@ -149,7 +149,7 @@ class Host:
             working_path=directory / "jobs",
             log_directory=directory / "logs",
             runtime_directory=directory / "run",
-            spark_remote="",
+            spark_remote=spark_remote,
             spark_master="local[2]",
             spark_memory="1g",
             kill_timeout_ms=500,
