@@ -65,7 +65,6 @@ class Origins:
     """
 
     def __init__(self) -> None:
-        """Begin with an empty queue."""
         self._queued: dict[tuple[FollowUpType, str], int] = {}
         self._offsets, self._indexes, self._origins = array("q"), array("q"), array("q")
 
@@ -98,7 +97,6 @@ class ChainBuilder:
     """Collects the steps of one subject from all entries of a log, in order."""
 
     def __init__(self, subject: Subject, origins: Origins) -> None:
-        """Begin with no steps."""
         self._relevant = relevance_of(subject)
         self._origins = origins
         self._oldest: list[Step] = []

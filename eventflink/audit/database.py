@@ -90,7 +90,6 @@ class Answer:
     """The result of a query; rows are fetched as they are wanted, once."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Take the columns of the query that was just run."""
         self._connection = connection
         description: Sequence[Sequence[Any]] = connection.description or ()
         self.columns: tuple[str, ...] = tuple(str(column[0]) for column in description)
@@ -116,7 +115,6 @@ class AuditDatabase:
     """Some of the tables, filled from entries of the log, and one query over them."""
 
     def __init__(self, tables: Iterable[str]) -> None:
-        """Create the tables, empty."""
         self._connection = duckdb.connect(":memory:", config=dict(_SETTINGS))
         self._connection.execute("SET enable_external_access = false")  # The last setting: it forbids some of the others.
         self._builders = {name: TableBuilder(SCHEMAS[name]) for name in tables}

@@ -54,7 +54,6 @@ class FoldJudge:
     """Folds the log from offset 0 on; `fold` is the state after the last record taken."""
 
     def __init__(self, fold: Fold) -> None:
-        """Begin with an empty fold."""
         self.fold = fold
 
     def take(self, record: Record) -> Entry | None:

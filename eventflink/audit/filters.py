@@ -119,7 +119,6 @@ class EventFilter:
     """Chooses events of entries that come in offset order."""
 
     def __init__(self, wanted: Wanted) -> None:
-        """Begin with nothing remembered."""
         self._wanted = wanted
         self._allocations_of_job: set[str] = set()
         self._allocations_of_task_manager: set[str] = set()

@@ -30,7 +30,6 @@ class KafkaLog:
     """The log of a cluster."""
 
     def __init__(self, bootstrap: str, cluster_id: str) -> None:
-        """Name the log; nothing is read yet."""
         self._bootstrap = bootstrap
         self._cluster_id = cluster_id
 

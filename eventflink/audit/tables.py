@@ -178,7 +178,6 @@ class Leaderships:
     """Collects the rows of `leaderships`: a grant counts as its leader's first decision."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._grants: list[_Leadership] = []
         self._by_leader: dict[str, _Leadership] = {}
 
@@ -209,7 +208,6 @@ class TableBuilder:
     """Collects rows of one table and gives them away as record batches."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        """Begin with no rows."""
         self._schema = schema
         self._rows: list[tuple[Any, ...]] = []
         self._bytes = 0

@@ -202,9 +202,7 @@ class FailoverCluster:
         self.watch.close()
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """End everything."""
         self.close()

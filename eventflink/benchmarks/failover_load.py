@@ -87,7 +87,6 @@ class Load:
     """A client that submits jobs at a steady rate, in a thread of its own, while the block runs."""
 
     def __init__(self, client: PipelinedClient, jobs_per_s: float = JOBS_PER_S) -> None:
-        """Prepare; nothing is submitted yet."""
         self._client = client
         self._interval_s = 1 / jobs_per_s
         self._futures: dict[str, Future[Accepted]] = {}
@@ -142,12 +141,10 @@ class Load:
         return accepted, refused, unanswered
 
     def __enter__(self) -> Self:
-        """Begin to submit."""
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """Submit no more."""
         self._stopping.set()
         self._thread.join(_JOIN_TIMEOUT_S)
 

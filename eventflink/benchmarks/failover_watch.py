@@ -167,9 +167,7 @@ class LogWatch:
         self._reader.close()
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """Stop watching."""
         self.close()

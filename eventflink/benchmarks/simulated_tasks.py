@@ -68,7 +68,6 @@ class SimulatedTasks:
     """In place of the fork server: takes its orders and tells its events, and starts no process."""
 
     def __init__(self, journal: Journal) -> None:
-        """Begin with no task."""
         self._journal = journal
         self._running: dict[AttemptId, str] = {}
         self._due: list[tuple[int, AttemptId]] = []

@@ -86,11 +86,9 @@ class Ends:
         return at
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Stop watching."""
         self._stopping.set()
         self._thread.join(TIMEOUT_S)
         self._follower.close()

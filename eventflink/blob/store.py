@@ -127,7 +127,6 @@ class BlobWriter:
         self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
-        """Return the writer."""
         return self
 
     def __exit__(self, *exception: object) -> None:

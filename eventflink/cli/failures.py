@@ -21,7 +21,6 @@ class CommandFailed(Exception):
     """A command ends here, with this message and this exit code."""
 
     def __init__(self, exit_code: ExitCode, message: str) -> None:
-        """Keep the exit code."""
         super().__init__(message)
         self.exit_code = exit_code
 

@@ -35,7 +35,6 @@ class ClusterEnded(Exception):
     """The cluster was shut down, and has ended with this exit code."""
 
     def __init__(self, exit_code: int) -> None:
-        """Keep the exit code of its master."""
         super().__init__(f"the cluster was shut down: exit code {exit_code}")
         self.exit_code = exit_code
 
@@ -77,7 +76,6 @@ class LocalCluster:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Stop everything."""
         self.stop()
 
     def _start_broker(self) -> str:

@@ -20,7 +20,6 @@ class Timeline:
     """Collects the decisions that concern one job; events about its slots belong to it by their allocation."""
 
     def __init__(self, job_id: str) -> None:
-        """Begin with nothing."""
         self.job_id = job_id
         self._allocations: set[str] = set()
         self._rows: list[tuple[LoggedDecision, list[LogEvent]]] = []

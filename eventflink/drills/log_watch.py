@@ -88,11 +88,9 @@ class DrillWatch:
         self._follower.close()
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close."""
         self.close()
 
 

@@ -109,7 +109,6 @@ class CommandOrder:
             raise DrillRefused(f"the order was not delivered: {', '.join(failures) or 'Kafka does not answer'}")
 
     def __enter__(self) -> Self:
-        """Hold nothing."""
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -144,11 +143,9 @@ class SignalOrder:
             os.kill(self.process_id, signal.SIGCONT)
 
     def __enter__(self) -> Self:
-        """Freeze nothing yet."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Freeze nothing any more."""
         if self._thaw is not None:
             self._thaw.cancel()
             self._let_go()

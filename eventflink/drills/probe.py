@@ -96,11 +96,9 @@ class Probe:
         return False
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """Stop asking."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(10 * _REPEAT_S)

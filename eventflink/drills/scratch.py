@@ -69,7 +69,6 @@ class ScratchCluster:
     """Topics, directory and masters of one rehearsal. For the main thread; use it as a context manager."""
 
     def __init__(self, configuration: Configuration, bootstrap: str, command: Command) -> None:
-        """Name it; nothing is made yet."""
         self.cluster_id = scratch_id(configuration.cluster_id)
         self.bootstrap = bootstrap
         self._replication_factor = configuration.replication_factor

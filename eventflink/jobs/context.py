@@ -20,7 +20,6 @@ class TaskInputs(Mapping[str, "DataFrame"]):
     """The inputs of a subtask by name, each read when it is first asked for: the rows that belong to this subtask, and no others."""
 
     def __init__(self, readers: Mapping[str, Callable[[], "DataFrame"]]) -> None:
-        """Take how to read each input."""
         self._readers = dict(readers)
         self._rows: dict[str, DataFrame] = {}
 
@@ -42,11 +41,9 @@ class TaskInputs(Mapping[str, "DataFrame"]):
         return name in self._readers
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
         return iter(self._readers)
 
     def __len__(self) -> int:
-        """Return how many inputs there are."""
         return len(self._readers)
 
 
@@ -63,7 +60,6 @@ class TaskContext:
         readers: Mapping[str, Callable[[], "DataFrame"]],
         open_spark: Callable[[], "SparkSession"],
     ) -> None:
-        """Take who the task is and how its inputs and Spark are opened."""
         self.job_id = attempt_id.job_id
         self.vertex_id = attempt_id.vertex_id
         self.subtask_index = attempt_id.subtask_index

@@ -52,7 +52,6 @@ class TopicMisconfigured(AdministrationError):
     """A topic exists and is not as it must be; it is left as it is."""
 
     def __init__(self, fault: Fault) -> None:
-        """Name the topic, the key, what was found and what is wanted."""
         super().__init__(f"{fault}; correct it with the tools of your Kafka cluster")
         self.topic_name = fault.topic_name
         self.key = fault.key
@@ -64,7 +63,6 @@ class NotDurable(AdministrationError):
     """A replicated cluster could lose accepted decisions; the message names everything that is wrong."""
 
     def __init__(self, faults: list[Fault]) -> None:
-        """Name all faults."""
         super().__init__("the cluster is configured as replicated but could lose accepted decisions: " + "; ".join(map(str, faults)))
         self.faults = faults
 

@@ -145,12 +145,10 @@ class EmbeddedBroker:
             process.wait()
 
     def __enter__(self) -> Self:
-        """Start the broker."""
         self.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: types.TracebackType | None) -> None:
-        """Stop the broker."""
         self.stop()
 
     def _start_on_some_port(self, base_command: list[str], lock: int) -> None:

@@ -75,9 +75,7 @@ class PatientProducer:
         self._producer.flush(0)
 
     def __enter__(self) -> Self:
-        """Be closed in the end."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        """Close."""
         self.close()

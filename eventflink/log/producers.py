@@ -95,7 +95,6 @@ class EffectProducer:
     """Produces replies, deployments, beats and dead letters: at least once, for each receiver in order."""
 
     def __init__(self, bootstrap: str, cluster_id: str) -> None:
-        """Open the producer."""
         self._cluster_id = cluster_id
         self._producer = Producer(producer_settings(bootstrap, 30_000), logger=_client_logger)
         self.failed_count = 0

@@ -80,16 +80,13 @@ class SnapshotTopic:
     """A reader of `snapshots`: any stretch of it, as often as is asked."""
 
     def __init__(self, bootstrap: str, cluster_id: str) -> None:
-        """Open the reader; nothing is read yet."""
         self._name = topic_name(cluster_id, Topic.SNAPSHOTS)
         self._consumer = Consumer(consumer_settings(bootstrap) | {"enable.partition.eof": True})
 
     def __enter__(self) -> Self:
-        """Be closed in the end."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close."""
         self._consumer.close()
 
     def bounds(self) -> tuple[int, int]:

@@ -35,7 +35,6 @@ class Fault:
     wanted: str
 
     def __str__(self) -> str:
-        """Say it in one line."""
         return f"topic {self.topic_name}: {self.key} is {self.found}, must be {self.wanted}"
 
 

@@ -56,7 +56,6 @@ class Samples:
     """What the collectors of one source say in one scrape."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.found: list[Sample] = []
         self.later: list[Callable[[Samples], None]] = []
         """What is to be asked of the system, afterwards and in the thread that serves the scrape."""

@@ -51,7 +51,6 @@ class MetricsServer:
     """The server of one process."""
 
     def __init__(self, registry: MetricRegistry, settings: ServerSettings) -> None:
-        """Prepare; nothing runs yet."""
         self._registry = registry
         self._settings = settings
         self._loop = asyncio.new_event_loop()

@@ -29,7 +29,6 @@ class WorkerProcesses:
     """The workers of one cluster on this host."""
 
     def __init__(self, pid_path: Path, log_path: Path) -> None:
-        """Name the directories of the cluster's pid files and logs."""
         self.files = PidFiles(pid_path / FOLDER)
         self._directory = pid_path / FOLDER
         self._log_path = log_path

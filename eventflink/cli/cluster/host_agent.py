@@ -31,7 +31,6 @@ class HostAgent:
     """The daemons of one cluster on this host."""
 
     def __init__(self, session: Session) -> None:
-        """Take the directories from the session's configuration."""
         self._session = session
         self._configuration = session.configuration
         self._pid_files = PidFiles(self._configuration.pid_path)

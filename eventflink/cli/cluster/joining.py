@@ -77,7 +77,6 @@ class JoinWatch:
     """Asks again and again whether daemons of one kind have joined."""
 
     def __init__(self, session: Session, kind: DaemonKind) -> None:
-        """Ask in this session's cluster."""
         self._session = session
         self._kind = kind
         self.problem = ""
