@@ -7,8 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 BOOTSTRAP ?=
 
-# So many processes run tests, each whole files in the order of tests/conftest.py; most tests wait for others, so two do not overload two cores.
-TEST_WORKERS ?= 2
+# So many processes run tests, each whole files in the order of tests/conftest.py; most tests wait for others, so three do not overload two cores.
+TEST_WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The first Python that fits; its version is asked of the interpreter, not read from its name.
@@ -28,7 +28,7 @@ check: lint unit ## ruff, mypy, the contracts between the rooms, and the unit te
 
 test: java unit ## all tests; BOOTSTRAP=host:port takes a running Kafka instead of an own one
 	@echo "==> running the tests against $(if $(BOOTSTRAP),Kafka at $(BOOTSTRAP),a Kafka broker of their own)"
-	@EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" $(PYTEST) tests/integration tests/e2e
+	@EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" $(PYTEST) tests/e2e tests/integration
 
 # A prerequisite of both: `make check test` runs them once.
 unit: $(VENV)/.installed-dev

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.daemon_cluster import DaemonCluster, kill_9
 
+pytestmark = pytest.mark.slow
 HOST = socket.gethostname()
 FIRST, SECOND, WORKER = f"master-{HOST}", f"master-{HOST}-2", f"tm-{HOST}"
 GRAPH = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.benchmarks.tasks:noop"}]}

@@ -11,6 +11,8 @@ import pandas as pd
 import psutil
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def expected_delays() -> pd.DataFrame:
     """Do the demo's job in one process."""
@@ -27,7 +29,6 @@ def expected_delays() -> pd.DataFrame:
     return grouped
 
 
-@pytest.mark.slow
 def test_the_demo_finds_what_is_in_the_data_and_leaves_nothing_running(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "eventflink.cli", "demo", "--json"]
     finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280, env=_environment(tmp_path))

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.running_cluster import is_alive
 
+pytestmark = pytest.mark.slow
 GRAPH = {"name": "waits for a slot", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
 PROGRAM = [sys.executable, "-m", "eventflink.cli"]
 

@@ -27,6 +27,7 @@ from eventflink.model.statuses import JobStatus
 from tests.support.asked_log import storied_cluster
 from tests.support.running_cluster import RunningCluster, wait_until
 
+pytestmark = pytest.mark.slow
 TIMEOUT_S = 60.0
 
 

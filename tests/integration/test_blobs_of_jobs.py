@@ -20,6 +20,7 @@ from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import USER_TASKS, RunningCluster, wait_until
 from tests.support.tls_files import Certificates
 
+pytestmark = pytest.mark.slow
 INTERVAL_MS = 1000
 GRACE_MS = 3000
 
@@ -65,7 +66,6 @@ def clean_up_takes(cluster: RunningCluster, key: str) -> None:
     wait_until(lambda: not is_there(cluster, key), f"blob {key} is removed", 30)
 
 
-@pytest.mark.slow
 def test_an_ended_job_s_code_goes_and_what_another_job_needs_stays_also_after_a_failover(cluster: RunningCluster, tmp_path: Path) -> None:
     address = address_of(cluster)
     put = partial(put_blob, address)
@@ -103,7 +103,6 @@ def test_an_ended_job_s_code_goes_and_what_another_job_needs_stays_also_after_a_
         clean_up_takes(cluster, key)
 
 
-@pytest.mark.slow
 def test_a_cluster_speaks_tls_with_everyone_who_needs_its_blobs(bootstrap: str, tmp_path: Path) -> None:
     """`submit` uploads the code, a task fetches it, the TaskExecutor uploads a log and `logs` fetches that: all with certificates."""
     name = f"test-{uuid.uuid4().hex[:12]}"

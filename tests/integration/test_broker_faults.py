@@ -14,6 +14,7 @@ from eventflink.log.embedded_broker import EmbeddedBroker
 from tests.support.burst import Burst
 from tests.support.running_cluster import RunningCluster
 
+pytestmark = pytest.mark.slow
 LEASE_S = 2.0
 
 # Tasks are to survive what is tested here, however long a broker takes to start on a busy machine; and one that has just started is slow.

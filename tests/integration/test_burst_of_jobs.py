@@ -19,6 +19,7 @@ from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster
 
+pytestmark = pytest.mark.slow
 JOBS = 1_000
 SLOTS = 4
 GREEDY = "greedy"

@@ -26,6 +26,7 @@ from eventflink.model.statuses import ExecutionState, JobStatus, Role
 from tests.support.running_cluster import TIMEOUT_S, RunningCluster, wait_until
 from tests.support.zookeeper import ZooKeeper
 
+pytestmark = pytest.mark.slow
 SUPPORT = Path(__file__).parents[1] / "support"
 FACTORY = "file_election:FileElection"
 LEASE_MS = 2_000

@@ -18,6 +18,7 @@ from eventflink.log.broker_jars import BrokerUnavailable, ensure_broker_jars
 from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.log.java import find_java
 
+pytestmark = pytest.mark.slow
 OWNER = """
 import sys, time
 from pathlib import Path

@@ -18,6 +18,7 @@ from eventflink.model.statuses import ExecutionState
 from tests.support.burst import Burst
 from tests.support.running_cluster import RunningCluster
 
+pytestmark = pytest.mark.slow
 LEASE_S = 1.0
 
 

@@ -32,6 +32,7 @@ from eventflink.log.replay import log_bounds
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster, wait_until
 
+pytestmark = pytest.mark.slow
 GARBAGE = 2_000
 """On each of four topics."""
 FLAPS = 200

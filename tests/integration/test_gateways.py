@@ -37,6 +37,7 @@ from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import TaskFile
 
+pytestmark = pytest.mark.slow
 GRAPH = parse_job_graph({"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}, "test")
 REPLIES = PayloadCodec("ReplyEnvelope")
 LEADERSHIP = PayloadCodec("LeadershipEnvelope")

@@ -14,6 +14,8 @@ from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster, descendants, is_alive, kill_9, wait_until
 from tests.support.spark_work import wait_until_it_computes, wait_until_it_rests
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:

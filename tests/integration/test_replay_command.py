@@ -21,6 +21,8 @@ from eventflink.log.snapshot_topic import write_snapshot
 from tests.support.cluster import CODEC, new_fold, replay
 from tests.support.scenarios import eventful_cluster
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Log:

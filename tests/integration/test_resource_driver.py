@@ -18,6 +18,7 @@ from eventflink.processes.identity import is_running
 from eventflink.processes.worker_processes import WorkerProcesses
 from tests.support.running_cluster import RunningCluster, kill_9, wait_until
 
+pytestmark = pytest.mark.slow
 DRIVER = {
     "resourcemanager.driver": "process",
     "resourcemanager.taskmanager-timeout": 1_000,

@@ -18,6 +18,8 @@ from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import ExecutionState, JobStatus, SlotState
 from tests.support.running_cluster import RunningCluster, is_alive, kill_9, wait_until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:

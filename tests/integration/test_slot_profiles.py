@@ -19,6 +19,7 @@ from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import JobStatus, SlotRequestDeferralReason
 from tests.support.running_cluster import RunningCluster
 
+pytestmark = pytest.mark.slow
 SLOTS = 2
 
 

@@ -32,6 +32,7 @@ from eventflink.model.features import FEATURE_LEVEL
 from tests.support.cluster import CODEC, EventType, graph, vertex
 from tests.support.scenarios import eventful_cluster
 
+pytestmark = pytest.mark.slow
 SNAPSHOTTER = [sys.executable, "-m", "eventflink.entrypoint.snapshotter"]
 
 

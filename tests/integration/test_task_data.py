@@ -15,6 +15,8 @@ from eventflink.model.statuses import ShipStrategy
 from eventflink.taskexecutor.process_events import Failed
 from tests.support.task_host import SQL, Host
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def host(spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:

@@ -52,6 +52,7 @@ from eventflink.model.statuses import ExecutionState, TaskFile, TaskType
 from eventflink.taskexecutor.spark_server import SparkLease, find_server
 from tests.support.spark_work import wait_until_it_computes, wait_until_it_rests
 
+pytestmark = pytest.mark.slow
 LAUNCHER = """
 import json, logging, sys
 from eventflink.model.configuration import build_configuration
@@ -409,7 +410,6 @@ def test_a_task_executor_that_kafka_does_not_answer_fences_itself_in_time_and_co
             cell.stop()
 
 
-@pytest.mark.slow
 def test_one_id_is_one_task_executor(cell: Cell) -> None:
     """A second process under the same id waits, then says so and ends; it does not chase the first one away."""
     cell.register()
@@ -421,7 +421,6 @@ def test_one_id_is_one_task_executor(cell: Cell) -> None:
     assert cell.process.poll() is None
 
 
-@pytest.mark.slow
 def test_the_guardian_ends_what_the_dead_task_executors_tasks_left_on_spark(cell: Cell, tmp_path: Path) -> None:
     """No operation is left on a server that others use, too: this test holds a lease of it, as another TaskExecutor would."""
     with SparkLease(tmp_path / "data" / "run"):

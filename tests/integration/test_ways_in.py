@@ -25,6 +25,7 @@ from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import ExecutionState, JobStatus, TaskFile
 from tests.support.running_cluster import RunningCluster, wait_until
 
+pytestmark = pytest.mark.slow
 NOOP = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.benchmarks.tasks:noop"}]}
 
 

@@ -15,6 +15,7 @@ from eventflink.simulation.lifecycles import Lifecycles
 from eventflink.simulation.run import RunResult, simulate
 from tests.unit.simulation_mutations import MUTATIONS
 
+pytestmark = pytest.mark.slow
 SEEDS = range(60)
 _DIGESTS = "from eventflink.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
 

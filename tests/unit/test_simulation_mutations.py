@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.simulation_mutations import FOUND_BY, MUTATIONS, NOT_FOUND, SELDOM, finds
 
+pytestmark = pytest.mark.slow
 MOST_SEEDS = 150
 
 
