@@ -109,7 +109,9 @@ class SnapshotTopic:
         self._consumer.assign([TopicPartition(self._name, 0, first)])
         deadline = time.monotonic() + DEFAULT_STALL_TIMEOUT_S
         while True:
-            messages = self._consumer.consume(_BATCH, timeout=0.2)
+            # consume() alone would wait for its whole timeout as long as the batch is not full.
+            first_message = self._consumer.poll(0.2)
+            messages = [] if first_message is None else [first_message, *self._consumer.consume(_BATCH, 0)]
             for message in messages:
                 error = message.error()
                 if error is None:
