@@ -14,25 +14,29 @@ import threading
 import time
 import types
 import uuid
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from eventflink.benchmarks.simulated_tasks import Journal, SimulatedTasks
 from eventflink.model.configuration import Configuration, load_configuration
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
+from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ReleaseSpark
 from eventflink.taskexecutor.protocol import (
     Action,
-    NewInstanceNeeded,
+    DriverAction,
+    EndForkServer,
+    Input,
+    InstanceStarted,
+    MainLoop,
     Phase,
     ProtocolSettings,
     SendHeartbeat,
     SendReports,
+    StartForkServer,
     Stopped,
-    SubmitOrder,
-    TaskExecutorProtocol,
     UploadFile,
 )
 
@@ -42,7 +46,7 @@ _LOGGER = logging.getLogger(__name__)
 
 _TICK_S: Final = 0.02
 _BATCH: Final = 256
-_POSITION_TIMEOUT_S: Final = 60.0
+_POSITION_TIMEOUT_MS: Final = 60_000
 _FLUSH_TIMEOUT_S: Final = 5.0
 _JOIN_TIMEOUT_S: Final = 20.0
 
@@ -52,90 +56,73 @@ def _now_ms() -> int:
 
 
 class SimulatedTaskExecutor:
-    """One TaskExecutor: the protocol, its links, and the main loop of `taskexecutor/executor.py` around simulated tasks."""
+    """One TaskExecutor: the real main loop, driven with the real links to Kafka and with simulated tasks."""
 
     def __init__(self, settings: ProtocolSettings, bootstrap: str, cluster_id: str, journal: Journal, stopping: threading.Event) -> None:
         """Put the parts together; `stopping` asks for an orderly stop."""
-        self._settings = settings
+        self._task_manager_id = settings.task_manager_id
         self._stopping = stopping
-        self._protocol = TaskExecutorProtocol(settings)
+        self._main_loop = MainLoop(settings, lambda: uuid.uuid4().hex)
+        self._protocol = self._main_loop.protocol
         self._inbox = Inbox()
         self._tasks = SimulatedTasks(journal)
+        self._results: list[Input] = []
+        """What became of the actions of the last turn."""
         ids = (bootstrap, cluster_id, settings.task_manager_id)
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
         self._writer = ReportsWriter(*ids, settings.self_fence_timeout_ms, self._inbox, self._protocol)
-        self._end: Stopped | None = None
 
     @property
     def is_stopped(self) -> bool:
         """Whether it has ended in order."""
-        return self._end is not None
+        return self._main_loop.stopped is not None
 
     def run(self) -> None:
         """Run until the end."""
         self._reader.start()
         try:
-            deadline_s = time.monotonic() + _POSITION_TIMEOUT_S
-            # P12: not registered before no effect for this instance can be missed any more.
-            while not self._reader.positioned.wait(_TICK_S):
-                if self._stopping.is_set() or time.monotonic() > deadline_s:
+            deadline_ms = _now_ms() + _POSITION_TIMEOUT_MS
+            while not self.is_stopped:
+                self._turn()
+                if self._protocol.phase is Phase.NEW and _now_ms() > deadline_ms:
                     return
-            self._perform(self._start_instance())
-            while self._end is None:
-                self._step()
         finally:
             self._inbox.close()
             self._writer.close(_FLUSH_TIMEOUT_S)
             self._reader.close(_FLUSH_TIMEOUT_S)
 
-    def _step(self) -> None:
-        items = self._inbox.take(_TICK_S, _BATCH)
-        now_ms = _now_ms()
-        actions = self._protocol.on_tick(now_ms)
+    def _turn(self) -> None:
+        """Take what happened, at most for one tick, and do what follows."""
+        inputs, self._results = self._results, []
+        inputs += self._inbox.take_inputs(0 if inputs else _TICK_S, _BATCH)
         if self._stopping.is_set():
-            actions += self._protocol.stop(now_ms, "the simulated TaskExecutor was stopped in order")
-        for item in items:
-            actions += item(now_ms)
-        for event in self._tasks.finished(now_ms):
-            actions += self._protocol.on_process_event(event, now_ms)
-        self._perform(actions)
+            inputs.insert(0, self._stop)
+        now_ms = _now_ms()
+        inputs += [partial(self._protocol.on_process_event, event) for event in self._tasks.finished(now_ms)]
+        for action in self._main_loop.turn(now_ms, int(time.time() * 1000), inputs):
+            self._perform(action, now_ms)
 
-    def _start_instance(self) -> list[Action]:
-        instance_id = uuid.uuid4().hex
-        _LOGGER.info("InstanceBegan task_manager=%s instance=%s", self._settings.task_manager_id, instance_id)
-        return self._protocol.start(_now_ms(), instance_id, int(time.time() * 1000))
+    def _stop(self, now_ms: int) -> list[Action]:
+        return self._protocol.stop(now_ms, "the simulated TaskExecutor was stopped in order")
 
-    def _replace_instance(self, reason: str) -> list[Action]:
-        """Start the next instance, unless this TaskExecutor was told to stop in the same step."""
-        _LOGGER.warning("InstanceEnded instance=%s reason=%s", self._protocol.instance_id, reason)
-        return self._start_instance() if self._protocol.phase is Phase.NEW else []
-
-    def _perform(self, actions: Iterable[Action]) -> None:
-        """Carry the actions out; the reports of one batch go into one record."""
-        todo = deque(actions)
-        records: list[SendReports] = []
-        while todo:
-            match todo.popleft():
-                case SendReports() as record:
-                    records.append(record)
-                case SendHeartbeat(heartbeat=heartbeat, sent_at_ms=sent_at_ms):
-                    self._writer.send_beat(heartbeat, sent_at_ms)
-                case SubmitOrder(order=order):
-                    now_ms = _now_ms()
-                    for event in self._tasks.submit(order, self._protocol.instance_id, now_ms):
-                        todo.extend(self._protocol.on_process_event(event, now_ms))
-                case UploadFile(order=order):
-                    error = "a simulated task writes no files"
-                    todo.extend(self._protocol.on_upload_completed(self._protocol.instance_id, order.request_id, None, error, _now_ms()))
-                case NewInstanceNeeded(reason=reason):
-                    todo.extend(self._replace_instance(reason))
-                case Stopped() as end:
-                    self._end = end
-                case _:
-                    pass  # There is no fork server to be started or ended.
-        if records:
-            reports = tuple(report for record in records for report in record.reports)
-            self._writer.send_reports(reports, min(record.sent_at_ms for record in records))
+    def _perform(self, action: DriverAction, now_ms: int) -> None:
+        match action:
+            case LaunchTask() | EndTask() | ReleaseSpark():
+                events = self._tasks.take_order(action, self._protocol.instance_id, now_ms)
+                self._results += [partial(self._protocol.on_process_event, event) for event in events]
+            case SendReports(reports=reports, sent_at_ms=sent_at_ms):
+                self._writer.send_reports(reports, sent_at_ms)
+            case SendHeartbeat(heartbeat=heartbeat, sent_at_ms=sent_at_ms):
+                self._writer.send_beat(heartbeat, sent_at_ms)
+            case UploadFile(instance_id=instance_id, order=order):
+                error = "a simulated task writes no files"
+                self._results.append(partial(self._protocol.on_upload_completed, instance_id, order.request_id, None, error))
+            case InstanceStarted(instance_id=instance_id, replaced_id=replaced_id, reason=reason):
+                if replaced_id:
+                    _LOGGER.warning("InstanceEnded instance=%s reason=%s", replaced_id, reason)
+                _LOGGER.info("InstanceStarted task_manager=%s instance=%s", self._task_manager_id, instance_id)
+            case StartForkServer() | EndForkServer() | Stopped():
+                pass  # There is no fork server to be started or ended, and the loop ends after this turn.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,7 @@ class SimulatedTasks:
         self._running: dict[AttemptId, str] = {}
         self._due: list[tuple[int, AttemptId]] = []
 
-    def submit(self, order: ProcessOrder, instance_id: str, now_ms: int) -> list[ProcessEvent]:
+    def take_order(self, order: ProcessOrder, instance_id: str, now_ms: int) -> list[ProcessEvent]:
         """Carry an order out; return what a fork server would tell of it."""
         match order:
             case LaunchTask(deployment=deployment):

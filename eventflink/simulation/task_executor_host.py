@@ -1,13 +1,12 @@
-"""A machine with a TaskExecutor: the real protocol, driven as `taskexecutor/executor.py` drives it, over simulated wires and processes."""
+"""A machine with a TaskExecutor: the real main loop, driven with simulated wires, processes and clocks."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from eventflink.events.codec import PayloadCodec, ReportsCodec
-from eventflink.events.effects import DeploymentEnvelope
-from eventflink.events.inputs import TaskManagerDeath, TaskManagerRegistration
+from eventflink.events.codec import ReportsCodec
+from eventflink.events.inputs import TaskManagerDeath, TaskManagerRegistration, TaskManagerReport
 from eventflink.events.topics import Topic
 from eventflink.model.resources import ResourceProfile
 from eventflink.simulation.attempts_check import AttemptsCheck
@@ -19,29 +18,26 @@ from eventflink.simulation.scheduler import LocalClock
 from eventflink.simulation.settings import SimulationSettings
 from eventflink.simulation.task_processes import TaskProcesses
 from eventflink.simulation.transcript import Transcript
-from eventflink.taskexecutor.process_events import ProcessEvent
+from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ProcessEvent, ReleaseSpark
 from eventflink.taskexecutor.protocol import (
-    Action,
+    DriverAction,
     EndForkServer,
-    NewInstanceNeeded,
-    Phase,
+    Input,
+    InstanceStarted,
+    MainLoop,
     ProtocolSettings,
     SendHeartbeat,
     SendReports,
     StartForkServer,
     Stopped,
-    SubmitOrder,
     TaskExecutorProtocol,
     UploadFile,
 )
+from eventflink.taskexecutor.protocol.records import decode_deployment, encode_heartbeat, encode_reports
 
-_STEP_MS: Final = 40
+_TURN_MS: Final = 40
 _REPORT_TIMEOUT_MS: Final = 10_000
-_REPORTS = ReportsCodec("TaskManagerEnvelope")
-_BEATS = PayloadCodec("HeartbeatEnvelope")
-_DEPLOYMENTS = PayloadCodec("DeploymentEnvelope")
-
-Input = Callable[[int], list[Action]]
+_DEATH_REPORTS = ReportsCodec("TaskManagerEnvelope")
 
 
 class TaskExecutorHost:
@@ -79,16 +75,21 @@ class TaskExecutorHost:
         self.process = Process(name, broker.scheduler, clock)
         self.others = Process(name, broker.scheduler, clock)
         self.processes = TaskProcesses(self.others, rng, self._losses, check, self, self._tell)
-        self.protocol = TaskExecutorProtocol(self._protocol_settings())
+        self._main_loop = self._new_main_loop()
         self._inbox: deque[Input] = deque()
-        self._will_step = False
+        self._will_turn = False
         self._reports: SimulatedProducer | None = None
         self._beats: SimulatedProducer | None = None
         self._consumer: SimulatedConsumer | None = None
 
-    def _protocol_settings(self) -> ProtocolSettings:
+    @property
+    def protocol(self) -> TaskExecutorProtocol:
+        """The protocol of this life."""
+        return self._main_loop.protocol
+
+    def _new_main_loop(self) -> MainLoop:
         settings = self._settings
-        return ProtocolSettings(
+        protocol_settings = ProtocolSettings(
             task_manager_id=self.name,
             host=self.name,
             process_id=self._lives,
@@ -98,6 +99,11 @@ class TaskExecutorHost:
             self_fence_timeout_ms=settings.self_fence_timeout_ms,
             kill_timeout_ms=settings.kill_timeout_ms,
         )
+        return MainLoop(protocol_settings, self._new_instance_id)
+
+    def _new_instance_id(self) -> str:
+        self._instances += 1
+        return f"{self.name}.{self._instances}"
 
     # -- lives -----------------------------------------------------------------------------------------------------
 
@@ -111,9 +117,9 @@ class TaskExecutorHost:
         self.process = Process(self.name, scheduler, self.clock)
         self.others = Process(self.name, scheduler, self.clock)
         self.processes = TaskProcesses(self.others, self._rng, self._losses, self._check, self, self._tell)
-        self.protocol = TaskExecutorProtocol(self._protocol_settings())
+        self._main_loop = self._new_main_loop()
         self._inbox.clear()
-        self._will_step = False
+        self._will_turn = False
         wires = (self._broker, self.process, self.link, self._rng)
         self._reports = SimulatedProducer(*wires, _REPORT_TIMEOUT_MS)
         self._beats = SimulatedProducer(*wires, self._settings.self_fence_timeout_ms, is_idempotent=False)
@@ -131,18 +137,10 @@ class TaskExecutorHost:
             self._consumer = SimulatedConsumer(
                 self._broker, process, self.link, self._rng, Topic.DEPLOYMENTS, end_offset, self._on_deployment
             )
-            self._perform(self._start_instance())
-            self._step_again(process)
+            self._inbox.append(self.protocol.on_positioned)
+            self._turn_again(process)
 
         process.after(self._rng.random() * 20, positioned)
-
-    def _start_instance(self) -> list[Action]:
-        self._instances += 1
-        self._was_frozen = False
-        self._alive_ms = None
-        instance_id = f"{self.name}.{self._instances}"
-        self._transcript.note(self.name, f"begins the instance {instance_id}")
-        return self.protocol.start(self.clock.monotonic_ms(), instance_id, self.clock.wall_ms())
 
     def crash(self, restart_ms: float) -> None:
         """Kill -9 the TaskExecutor: its tasks end with it, and the guardian tells, then it may start again."""
@@ -155,7 +153,7 @@ class TaskExecutorHost:
         def settled() -> None:
             if instance_id:
                 reason = "the TaskExecutor's process ended without a goodbye"
-                value = _REPORTS.encode([TaskManagerDeath(self.name, instance_id, reason)])
+                value = _DEATH_REPORTS.encode([TaskManagerDeath(self.name, instance_id, reason)])
                 guardian = SimulatedProducer(self._broker, self.others, self.link, self._rng, _REPORT_TIMEOUT_MS)
                 guardian.produce(Topic.TASKMANAGERS, self.name.encode(), value)
             self.others.after(restart_ms, self.on_end)
@@ -184,7 +182,7 @@ class TaskExecutorHost:
         """Ask for an orderly end; it starts again later."""
         self._transcript.note(self.name, "is asked to stop")
         self._restart_ms = restart_ms
-        self._put(lambda now_ms: self.protocol.stop(now_ms, "stopped in order"))
+        self._put_input(lambda now_ms: self.protocol.stop(now_ms, "stopped in order"))
 
     _restart_ms: float = 1000.0
 
@@ -211,102 +209,93 @@ class TaskExecutorHost:
             return True
         if not self.process.is_paused or self._alive_ms is None:
             return False
-        return self.clock.monotonic_ms() - self._alive_ms >= self._settings.self_fence_timeout_ms - _STEP_MS
+        return self.clock.monotonic_ms() - self._alive_ms >= self._settings.self_fence_timeout_ms - _TURN_MS
 
     # -- the main loop ---------------------------------------------------------------------------------------------
 
-    def _put(self, item: Input) -> None:
+    def _put_input(self, item: Input) -> None:
         self._inbox.append(item)
-        if not self._will_step:
-            self._will_step = True
+        if not self._will_turn:
+            self._will_turn = True
             process = self.process
-            process.after(self._rng.random(), lambda: self._step(process))
+            process.after(self._rng.random(), lambda: self._turn(process))
 
-    def _step_again(self, process: Process) -> None:
+    def _turn_again(self, process: Process) -> None:
         if process is self.process and self.is_up:
-            self._step(process)
-            process.after(_STEP_MS, lambda: self._step_again(process))
+            self._turn(process)
+            process.after(_TURN_MS, lambda: self._turn_again(process))
 
-    def _step(self, process: Process) -> None:
-        """Take what happened, and do what follows; the tick comes first."""
-        if process is not self.process or not self.is_up or self.protocol.phase is Phase.NEW:
+    def _turn(self, process: Process) -> None:
+        """Take what happened, and do what follows."""
+        if process is not self.process or not self.is_up:
             return
-        self._will_step = False
-        now_ms = self.clock.monotonic_ms()
-        actions = self.protocol.on_tick(now_ms)
-        while self._inbox:
-            actions += self._inbox.popleft()(now_ms)
-        self._perform(actions)
+        self._will_turn = False
+        inputs = list(self._inbox)
+        self._inbox.clear()
+        for action in self._main_loop.turn(self.clock.monotonic_ms(), self.clock.wall_ms(), inputs):
+            self._perform(action)
 
-    def _perform(self, actions: Iterable[Action]) -> None:
-        todo = deque(actions)
-        records: list[SendReports] = []
-        while todo:
-            match todo.popleft():
-                case SendReports() as record:
-                    records.append(record)
-                case NewInstanceNeeded() if self.protocol.phase is not Phase.NEW:
-                    continue  # It was told to stop meanwhile.
-                case NewInstanceNeeded(reason=reason):
-                    self._transcript.note(self.name, f"the instance {self.protocol.instance_id} ends: {reason}")
-                    todo.extend(self._start_instance())
-                case Stopped() as end:
-                    self._send_reports(records)
-                    self._stopped(end)
-                    return
-                case action:
-                    self._perform_one(action)
-        self._send_reports(records)
-
-    def _perform_one(self, action: SendHeartbeat | SubmitOrder | UploadFile | StartForkServer | EndForkServer) -> None:
+    def _perform(self, action: DriverAction) -> None:
         match action:
-            case SubmitOrder(order=order):
-                self.processes.submit(order)
-            case SendHeartbeat(heartbeat=heartbeat, sent_at_ms=sent_at_ms):
-                self._send_beat(_BEATS.encode(heartbeat), sent_at_ms)
+            case LaunchTask() | EndTask() | ReleaseSpark():
+                self.processes.take_order(action)
+            case SendReports(reports=reports, sent_at_ms=sent_at_ms):
+                for record, value in encode_reports(reports):
+                    self._send_record(record, value, sent_at_ms)
+            case InstanceStarted():
+                self._instance_started(action)
+            case SendHeartbeat():
+                self._send_heartbeat(action)
             case StartForkServer():
                 self.processes.start()
             case EndForkServer(reason=reason):
                 self.processes.die(reason)
-            case UploadFile(order=order):
-                instance_id, request_id = self.protocol.instance_id, order.request_id
+            case Stopped():
+                self._stopped(action)
+            case UploadFile(instance_id=instance_id, order=order):
+                request_id = order.request_id
                 is_there = self._rng.random() < 0.7  # noqa: PLR2004 - a share
                 key, error = (f"blob-{request_id}", None) if is_there else (None, "no such file")
                 self.process.after(
                     self._rng.random() * 300,
-                    lambda: self._put(lambda now_ms: self.protocol.on_upload_completed(instance_id, request_id, key, error, now_ms)),
+                    lambda: self._put_input(lambda now_ms: self.protocol.on_upload_completed(instance_id, request_id, key, error, now_ms)),
                 )
 
-    def _send_reports(self, records: list[SendReports]) -> None:
-        if not records or self._reports is None:
+    def _instance_started(self, started: InstanceStarted) -> None:
+        self._was_frozen = False
+        self._alive_ms = None
+        if started.replaced_id:
+            self._transcript.note(self.name, f"the instance {started.replaced_id} ends: {started.reason}")
+        self._transcript.note(self.name, f"begins the instance {started.instance_id}")
+
+    def _send_record(self, reports: Sequence[TaskManagerReport], value: bytes, sent_at_ms: int) -> None:
+        if self._reports is None:
             return
-        reports = tuple(report for record in records for report in record.reports)
-        sent_at_ms = min(record.sent_at_ms for record in records)
         is_registration = any(isinstance(r, TaskManagerRegistration) and r.instance_id == self.protocol.instance_id for r in reports)
 
         def on_delivery(timestamp_ms: int | None) -> None:
             if timestamp_ms is None:
-                self._put(lambda now_ms: self.protocol.on_reports_failed(reports, now_ms))
+                self._put_input(lambda now_ms: self.protocol.on_reports_failed(reports, now_ms))
                 return
             if is_registration:
                 self._heard(sent_at_ms)
-            self._put(lambda now_ms: self.protocol.on_reports_delivered(reports, sent_at_ms, now_ms, timestamp_ms))
+            self._put_input(lambda now_ms: self.protocol.on_reports_delivered(reports, sent_at_ms, now_ms, timestamp_ms))
 
         said = ", ".join(f"{type(r).__name__} {getattr(r, 'execution_state', '')}".strip() for r in reports)
         self._transcript.note(self.name, f"reports {said}")
-        self._reports.produce(Topic.TASKMANAGERS, self.name.encode(), _REPORTS.encode(reports), on_delivery=on_delivery)
+        self._reports.produce(Topic.TASKMANAGERS, self.name.encode(), value, on_delivery=on_delivery)
 
-    def _send_beat(self, value: bytes, sent_at_ms: int) -> None:
-        instance_id = self.protocol.instance_id
+    def _send_heartbeat(self, action: SendHeartbeat) -> None:
+        heartbeat, sent_at_ms = action.heartbeat, action.sent_at_ms
 
         def on_delivery(timestamp_ms: int | None) -> None:
             if timestamp_ms is not None:
-                if instance_id == self.protocol.instance_id:
+                if heartbeat.instance_id == self.protocol.instance_id:
                     self._heard(sent_at_ms)
-                self._put(lambda now_ms: self.protocol.on_beat_acknowledged(sent_at_ms, now_ms))
+                self._put_input(lambda now_ms: self.protocol.on_beat_acknowledged(sent_at_ms, now_ms))
 
         if self._beats is not None:
-            self._beats.produce(Topic.HEARTBEATS, self.name.encode(), value, on_delivery=on_delivery)
+            self._beats.produce(Topic.HEARTBEATS, self.name.encode(), encode_heartbeat(heartbeat), on_delivery=on_delivery)
 
     def _heard(self, sent_at_ms: int) -> None:
         self._alive_ms = sent_at_ms if self._alive_ms is None else max(self._alive_ms, sent_at_ms)
@@ -327,9 +316,8 @@ class TaskExecutorHost:
     # -- inputs ----------------------------------------------------------------------------------------------------
 
     def _on_deployment(self, record: BrokerRecord) -> None:
-        payload, fields = _DEPLOYMENTS.decode(record.value or b"")
-        envelope = DeploymentEnvelope(payload=payload, **fields)
-        self._put(lambda now_ms: self.protocol.on_deployment(envelope, now_ms, record.timestamp_ms))
+        envelope = decode_deployment(record.value or b"")
+        self._put_input(lambda now_ms: self.protocol.on_deployment(envelope, now_ms, record.timestamp_ms))
 
     def _tell(self, event: ProcessEvent) -> None:
-        self.process.deliver(lambda: self._put(lambda now_ms: self.protocol.on_process_event(event, now_ms)))
+        self.process.deliver(lambda: self._put_input(lambda now_ms: self.protocol.on_process_event(event, now_ms)))

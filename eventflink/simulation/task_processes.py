@@ -79,8 +79,8 @@ class TaskProcesses:
         """Start the fork server."""
         self._is_up = True
 
-    def submit(self, order: ProcessOrder) -> None:
-        """Take an order."""
+    def take_order(self, order: ProcessOrder) -> None:
+        """Do what the TaskExecutor orders of its fork server."""
         if not self._is_up:
             return
         match order:

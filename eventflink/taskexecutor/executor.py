@@ -1,4 +1,4 @@
-"""A running TaskExecutor: one main loop around the protocol, wired to Kafka, to the fork server and to the guardian.
+"""A running TaskExecutor: `protocol.MainLoop` driven with Kafka, the fork server, the guardian and the clocks.
 
 Everything that happens comes through one inbox into the main thread, which alone touches the protocol, the fork server and the guardian.
 The fork server is started from it too, for children follow the thread that started them. No decision is made here.
@@ -11,8 +11,7 @@ import threading
 import time
 import types
 import uuid
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,27 +20,27 @@ from typing import Final
 from eventflink.blob.tls import tls_files
 from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
+from eventflink.taskexecutor import guardian_messages
 from eventflink.taskexecutor.archive_cache import DIRECTORY, keep_clean
 from eventflink.taskexecutor.blob_access import note_blob_server
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
-from eventflink.taskexecutor.guardian_messages import InstanceBegan
 from eventflink.taskexecutor.identity_lock import IdentityLock
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
 from eventflink.taskexecutor.metrics import TaskExecutorView, task_executor_registry
+from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ReleaseSpark
 from eventflink.taskexecutor.process_link import ProcessLink
 from eventflink.taskexecutor.protocol import (
     Action,
+    DriverAction,
     EndForkServer,
-    NewInstanceNeeded,
-    Phase,
+    InstanceStarted,
+    MainLoop,
     ProtocolSettings,
     SendHeartbeat,
     SendReports,
     StartForkServer,
     Stopped,
-    SubmitOrder,
-    TaskExecutorProtocol,
     UploadFile,
 )
 from eventflink.taskexecutor.spark_server import LockBusy, SparkLease
@@ -81,12 +80,8 @@ def _stop_signals(stopping: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
 class TaskExecutor:
-    """The parts of one TaskExecutor process, and its main loop."""
+    """The parts of one TaskExecutor process, driven by its main loop."""
 
     def __init__(self, configuration: Configuration, bootstrap: str, stopping: threading.Event) -> None:
         """Put the parts together; nothing runs yet. `stopping` asks for an orderly stop."""
@@ -99,7 +94,8 @@ class TaskExecutor:
         runtime_directory = configuration.data_path / "run"
         for directory in (log_directory, runtime_directory, configuration.working_path):
             directory.mkdir(parents=True, exist_ok=True)
-        self._protocol = TaskExecutorProtocol(settings)
+        self._main_loop = MainLoop(settings, lambda: uuid.uuid4().hex)
+        self._protocol = self._main_loop.protocol
         self._inbox = Inbox()
         self._identity_lock = IdentityLock(log_directory / "taskexecutor.lock")
         self._lease = SparkLease(runtime_directory)
@@ -111,7 +107,6 @@ class TaskExecutor:
         self._uploader = FileUploader(log_directory, settings.upload_limit, tls_files(configuration))
         self._stop_metrics: Callable[[], None] = lambda: None
         self._next_guardian_check_ms = 0
-        self._end: Stopped | None = None
 
     def run(self) -> int:
         """Run until the end; return the exit code."""
@@ -133,30 +128,23 @@ class TaskExecutor:
         try:
             self._serve_metrics(configuration.data_path / "run")
             self._reader.start()
-            # P12: not registered before no effect for this instance can be missed any more.
-            while not self._reader.positioned.wait(_TICK_S):
-                if self._stopping.is_set():
-                    return 0
-            self._perform(self._start_instance())
-            while self._end is None:
-                self._step()
+            while (end := self._main_loop.stopped) is None:
+                self._turn()
         finally:
             self._close()
-        _LOGGER.info("TaskExecutorEnded task_manager=%s reason=%s", configuration.task_manager_id, self._end.reason)
-        return 1 if self._end.failed else 0
+        _LOGGER.info("TaskExecutorEnded task_manager=%s reason=%s", configuration.task_manager_id, end.reason)
+        return 1 if end.failed else 0
 
-    def _step(self) -> None:
+    def _turn(self) -> None:
         """Take what happened, at most for one tick, and do what follows."""
-        items = self._inbox.take(_TICK_S, _BATCH)
-        now_ms = _now_ms()
-        # The tick comes first: after a long pause of this process a fence is due before anything else is believed.
-        actions = self._protocol.on_tick(now_ms)
+        inputs = self._inbox.take_inputs(_TICK_S, _BATCH)
         if self._stopping.is_set():
-            actions += self._protocol.stop(now_ms, "the TaskExecutor was stopped in order")
-        for item in items:
-            actions += item(now_ms)
+            inputs.insert(0, self._stop)
+        now_ms = time.monotonic_ns() // 1_000_000
+        actions = self._main_loop.turn(now_ms, int(time.time() * 1000), inputs)
         self._note_blob_server()
-        self._perform(actions)
+        for action in actions:
+            self._perform(action)
         if now_ms >= self._next_guardian_check_ms:
             self._next_guardian_check_ms = now_ms + _GUARDIAN_CHECK_INTERVAL_MS
             self._guardian.check()
@@ -185,37 +173,20 @@ class TaskExecutor:
             _LOGGER.warning("BlobServerNotNoted address=%s error=%s", address, error)
         self._noted_blob_server = address
 
-    def _start_instance(self) -> list[Action]:
-        instance_id = uuid.uuid4().hex
-        _LOGGER.info("InstanceBegan instance=%s", instance_id)
-        self._guardian.tell(InstanceBegan(instance_id))
-        return self._protocol.start(_now_ms(), instance_id, int(time.time() * 1000))
+    def _stop(self, now_ms: int) -> list[Action]:
+        return self._protocol.stop(now_ms, "the TaskExecutor was stopped in order")
 
-    def _perform(self, actions: Iterable[Action]) -> None:
-        """Carry the actions out; the reports of one batch go into one record, after the orders to processes."""
-        todo = deque(actions)
-        records: list[SendReports] = []
-        while todo:
-            match todo.popleft():
-                case SendReports() as record:
-                    records.append(record)
-                case NewInstanceNeeded() if self._protocol.phase is not Phase.NEW:
-                    pass  # It was told to stop in the same step.
-                case NewInstanceNeeded(reason=reason):
-                    _LOGGER.warning("InstanceEnded instance=%s reason=%s", self._protocol.instance_id, reason)
-                    todo.extend(self._start_instance())
-                case Stopped() as end:
-                    self._end = end
-                case action:
-                    self._perform_one(action)
-        if records:
-            reports = tuple(report for record in records for report in record.reports)
-            self._writer.send_reports(reports, min(record.sent_at_ms for record in records))
-
-    def _perform_one(self, action: SendHeartbeat | SubmitOrder | UploadFile | StartForkServer | EndForkServer) -> None:
+    def _perform(self, action: DriverAction) -> None:
         match action:
-            case SubmitOrder(order=order):
-                self._processes.submit(order)
+            case LaunchTask() | EndTask() | ReleaseSpark():
+                self._processes.send_order(action)
+            case SendReports(reports=reports, sent_at_ms=sent_at_ms):
+                self._writer.send_reports(reports, sent_at_ms)
+            case InstanceStarted(instance_id=instance_id, replaced_id=replaced_id, reason=reason):
+                if replaced_id:
+                    _LOGGER.warning("InstanceEnded instance=%s reason=%s", replaced_id, reason)
+                _LOGGER.info("InstanceStarted instance=%s", instance_id)
+                self._guardian.tell(guardian_messages.InstanceStarted(instance_id))
             case SendHeartbeat(heartbeat=heartbeat, sent_at_ms=sent_at_ms):
                 self._writer.send_beat(heartbeat, sent_at_ms)
             case StartForkServer():
@@ -224,19 +195,21 @@ class TaskExecutor:
                 self._processes.end(reason)
             case UploadFile():
                 self._upload(action)
+            case Stopped():
+                pass  # The loop ends after this turn.
 
     def _upload(self, upload: UploadFile) -> None:
-        instance_id, request_id = self._protocol.instance_id, upload.order.request_id
+        instance_id, request_id = upload.instance_id, upload.order.request_id
 
         def on_end(blob_key: str | None, error: str | None) -> None:
-            self._inbox.put(partial(self._protocol.on_upload_completed, instance_id, request_id, blob_key, error))
+            self._inbox.put_input(partial(self._protocol.on_upload_completed, instance_id, request_id, blob_key, error))
 
         self._uploader.submit(upload.order, upload.blob_address, on_end)
 
     def _close(self) -> None:
         """End everything that was started, whatever ended the loop; the guardian last, for until then it may be needed."""
         self._inbox.close()
-        orderly = self._end is not None or self._stopping.is_set()
+        orderly = self._main_loop.stopped is not None or self._stopping.is_set()
         undelivered = self._writer.close(_FLUSH_TIMEOUT_S)
         if undelivered:
             _LOGGER.warning("ReportsUndelivered records=%d", undelivered)

@@ -98,22 +98,13 @@ class ForkServer:
             ours.close()
             raise
         self._control = ours
-        self._send(self._settings)
+        self.send(self._settings)
         self._reader = threading.Thread(target=self._read, args=(ours, self._process), name="fork-server-events", daemon=True)
         self._reader.start()
 
     def wait_until_ready(self, timeout_s: float) -> bool:
         """Wait until it has loaded what it preloads; tell whether it has."""
         return self._ready.wait(timeout_s)
-
-    def submit(self, order: ProcessOrder) -> None:
-        """Pass an order on, from any thread.
-
-        Raises:
-            OSError: the fork server is not there any more, or takes no orders (then it is killed); `ForkServerDied` is told.
-
-        """
-        self._send(order)
 
     def stop(self) -> None:
         """End every task (SIGTERM, then SIGKILL after the kill timeout) and the fork server, and wait until all are gone.
@@ -125,7 +116,7 @@ class ForkServer:
         if process is None or control is None:
             return
         try:
-            self._send(StopServer())
+            self.send(StopServer())
             process.wait(self._settings.kill_timeout_ms / 1000 + _STOP_MARGIN_S)
         except (OSError, subprocess.TimeoutExpired):
             process.kill()
@@ -142,7 +133,13 @@ class ForkServer:
         with self._known:
             return [process.pid, *sorted(self._children)]
 
-    def _send(self, message: ProcessOrder | ForkServerSettings | StopServer) -> None:
+    def send(self, message: ProcessOrder | ForkServerSettings | StopServer) -> None:
+        """Send an order, from any thread.
+
+        Raises:
+            OSError: the fork server is not there any more, or takes no orders (then it is killed); `ForkServerDied` is told.
+
+        """
         if self._control is None:
             raise OSError("the fork server was not started")
         line = encode_line(message)

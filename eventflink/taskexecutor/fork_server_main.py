@@ -252,10 +252,10 @@ class ForkServerLoop:
                 del self._children[process_id]
                 self._unregister(child)
                 child.channel.close()
-                self._bury(child, status)
+                self._report_ended(child, status)
                 self._send(ProcessReaped(process_id))
 
-    def _bury(self, child: Child, status: int) -> None:
+    def _report_ended(self, child: Child, status: int) -> None:
         """Tell what the end of the process means."""
         if child.release is not None:
             self._releasing -= 1

@@ -26,7 +26,7 @@ from eventflink.taskexecutor import spark_release
 from eventflink.taskexecutor.guardian_messages import (
     Goodbye,
     GuardianMessage,
-    InstanceBegan,
+    InstanceStarted,
     ProcessEnded,
     ProcessStarted,
     SessionOpened,
@@ -57,7 +57,7 @@ class Estate:
     def take(self, message: GuardianMessage) -> None:
         """Note one message."""
         match message:
-            case InstanceBegan(instance_id=instance_id):
+            case InstanceStarted(instance_id=instance_id):
                 self.instance_id = instance_id
             case ProcessStarted(process_id=process_id):
                 # psutil notes when the process began, and so never takes a later one of the same id for it.

@@ -15,7 +15,7 @@ from typing import Final
 from eventflink.taskexecutor.guardian_messages import (
     Goodbye,
     GuardianMessage,
-    InstanceBegan,
+    InstanceStarted,
     ProcessEnded,
     ProcessStarted,
     SessionOpened,
@@ -42,7 +42,7 @@ class GuardianLink:
         self._identity_lock = identity_lock
         self._process: subprocess.Popen[bytes] | None = None
         self._started_s = -_RESTART_INTERVAL_S
-        self._instance: InstanceBegan | None = None
+        self._instance: InstanceStarted | None = None
         self._processes: dict[int, ProcessStarted] = {}
         self._sessions: dict[str, SessionOpened] = {}
 
@@ -54,7 +54,7 @@ class GuardianLink:
     def tell(self, message: GuardianMessage) -> None:
         """Tell the guardian, and remember it for the next one."""
         match message:
-            case InstanceBegan():
+            case InstanceStarted():
                 self._instance = message
             case ProcessStarted(process_id=process_id):
                 self._processes[process_id] = message

@@ -12,7 +12,7 @@ LINE_LIMIT_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceBegan:
+class InstanceStarted:
     """From now on the TaskExecutor is this instance."""
 
     instance_id: str
@@ -52,9 +52,9 @@ class Goodbye:
     """The TaskExecutor ends in order."""
 
 
-GuardianMessage = InstanceBegan | ProcessStarted | ProcessEnded | SessionOpened | SessionReleased | Goodbye
+GuardianMessage = InstanceStarted | ProcessStarted | ProcessEnded | SessionOpened | SessionReleased | Goodbye
 
-_CLASSES: Final = {cls.__name__: cls for cls in (InstanceBegan, ProcessStarted, ProcessEnded, SessionOpened, SessionReleased, Goodbye)}
+_CLASSES: Final = {cls.__name__: cls for cls in (InstanceStarted, ProcessStarted, ProcessEnded, SessionOpened, SessionReleased, Goodbye)}
 
 
 def encode_message(message: GuardianMessage) -> bytes:

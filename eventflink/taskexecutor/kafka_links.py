@@ -13,25 +13,20 @@ from typing import Any, Final
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from eventflink.events.codec import PayloadCodec, ReportsCodec, UndecodableRecord
-from eventflink.events.effects import DeploymentEnvelope
+from eventflink.events.codec import UndecodableRecord
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
 from eventflink.events.topics import Topic, topic_name
-from eventflink.taskexecutor.protocol import Action, TaskExecutorProtocol
+from eventflink.taskexecutor.protocol import Action, Input, TaskExecutorProtocol
+from eventflink.taskexecutor.protocol.records import decode_deployment, encode_heartbeat, encode_reports
 
 _LOGGER = logging.getLogger(__name__)
 _CLIENT_LOGGER = logging.getLogger(f"{__name__}.client")
 _CLIENT_LOGGER.setLevel(logging.CRITICAL)  # Each lost connection is a line of the client's; `_Troubles` says it often enough.
 
-Input = Callable[[int], list[Action]]
-"""Something that happened: called with the time in milliseconds, it returns what is to be done."""
-
 _POLL_S: Final = 0.1
 _METADATA_TIMEOUT_S: Final = 5.0
 _RETRY_S: Final = 0.5
 _REPORT_TIMEOUT_MS: Final = 10_000
-_RECORD_LIMIT_BYTES: Final = 64 * 1024
-"""One decision answers one record, and repeats its ids in several events for each report: it has room for a few times as much."""
 _STUCK_AFTER_MS: Final = 5_000
 _PROMPT_MS: Final = 1_000
 _TROUBLE_INTERVAL_S: Final = 10.0
@@ -60,7 +55,7 @@ class Inbox:
         self._queue: queue.Queue[Input] = queue.Queue(capacity)
         self._closed = threading.Event()
 
-    def put(self, item: Input) -> None:
+    def put_input(self, item: Input) -> None:
         """Hand the item to the main loop; without effect once closed."""
         while not self._closed.is_set():
             try:
@@ -69,7 +64,7 @@ class Inbox:
                 continue
             return
 
-    def take(self, timeout_s: float, limit: int) -> list[Input]:
+    def take_inputs(self, timeout_s: float, limit: int) -> list[Input]:
         """Return what is there, at most `limit`; wait for the first at most `timeout_s`."""
         items: list[Input] = []
         try:
@@ -80,7 +75,7 @@ class Inbox:
             pass
         return items
 
-    def offer(self, item: Input) -> bool:
+    def try_put_input(self, item: Input) -> bool:
         """Hand the item to the main loop if there is room for it; tell whether there was."""
         try:
             self._queue.put_nowait(item)
@@ -118,9 +113,7 @@ class EffectsReader:
         self._topic = topic_name(cluster_id, Topic.DEPLOYMENTS)
         self._inbox = inbox
         self._protocol = protocol
-        self._codec = PayloadCodec("DeploymentEnvelope")
         self._closing = threading.Event()
-        self.positioned = threading.Event()
         self._consumer = Consumer(
             client_configuration(bootstrap, task_manager_id)
             | {
@@ -134,7 +127,7 @@ class EffectsReader:
         self._thread = threading.Thread(target=self._run, name="effects-reader", daemon=True)
 
     def start(self) -> None:
-        """Begin; `positioned` is set once no later effect can be missed."""
+        """Begin; `on_positioned` is the first input, as soon as no later effect can be missed."""
         self._thread.start()
 
     def close(self, timeout_s: float) -> None:
@@ -145,6 +138,7 @@ class EffectsReader:
 
     def _run(self) -> None:
         self._position()
+        self._inbox.put_input(self._protocol.on_positioned)
         while not self._closing.is_set():
             message = self._consumer.poll(_POLL_S)
             if message is None:
@@ -171,24 +165,22 @@ class EffectsReader:
             partition.offset = end
             self._consumer.assign([partition])
             _LOGGER.info("EffectsPositioned topic=%s offset=%d", self._topic, end)
-            self.positioned.set()
             return
 
     def _skip_hole(self, reason: str) -> None:
         _LOGGER.error("EffectsLost topic=%s reason=%s", self._topic, reason)
         self._position()
         text = f"effects of {self._topic} may have been missed: {reason}"
-        self._inbox.put(lambda now_ms: self._protocol.on_effects_lost(text, now_ms))
+        self._inbox.put_input(lambda now_ms: self._protocol.on_effects_lost(text, now_ms))
 
     def _deliver(self, message: Message) -> None:
         try:
-            payload, fields = self._codec.decode(message.value() or b"")
-            envelope = DeploymentEnvelope(payload=payload, **fields)
-        except (UndecodableRecord, TypeError) as error:
+            envelope = decode_deployment(message.value() or b"")
+        except UndecodableRecord as error:
             _LOGGER.error("EffectUndecodable topic=%s offset=%s reason=%s", self._topic, message.offset(), error)  # noqa: TRY400 - the message says it all
             return
         timestamp_ms = _append_time_ms(message)
-        self._inbox.put(lambda now_ms: self._protocol.on_deployment(envelope, now_ms, timestamp_ms))
+        self._inbox.put_input(lambda now_ms: self._protocol.on_deployment(envelope, now_ms, timestamp_ms))
 
 
 def _append_time_ms(message: Message) -> int:
@@ -267,8 +259,6 @@ class ReportsWriter:
         self._protocol = protocol
         self._reports_topic = topic_name(cluster_id, Topic.TASKMANAGERS)
         self._beats_topic = topic_name(cluster_id, Topic.HEARTBEATS)
-        self._reports_codec = ReportsCodec("TaskManagerEnvelope")
-        self._beats_codec = PayloadCodec("HeartbeatEnvelope")
         self._prompt_beat_sent_at_ms = 0
         """When the newest beat was sent that Kafka acknowledged at once."""
         common = client_configuration(bootstrap, task_manager_id) | {"acks": "all", "linger.ms": 0}
@@ -277,21 +267,18 @@ class ReportsWriter:
         self._beats = _PolledProducer(common | {"message.timeout.ms": beat_timeout_ms}, "beats-producer")
 
     def send_reports(self, reports: Sequence[TaskManagerReport], sent_at_ms: int) -> None:
-        """Append the reports in one record, or in several when they are too large for one."""
-        value = self._reports_codec.encode(reports)
-        if len(value) > _RECORD_LIMIT_BYTES and len(reports) > 1:
-            half = len(reports) // 2
-            self.send_reports(reports[:half], sent_at_ms)
-            self.send_reports(reports[half:], sent_at_ms)
-            return
+        """Append the reports, in order."""
+        for record, value in encode_reports(reports):
+            self._send_record(record, value, sent_at_ms)
 
+    def _send_record(self, reports: Sequence[TaskManagerReport], value: bytes, sent_at_ms: int) -> None:
         def on_delivery(error: KafkaError | None, timestamp_ms: int) -> None:
             if error is None:
-                self._inbox.put(lambda now_ms: self._protocol.on_reports_delivered(reports, sent_at_ms, now_ms, timestamp_ms))
+                self._inbox.put_input(lambda now_ms: self._protocol.on_reports_delivered(reports, sent_at_ms, now_ms, timestamp_ms))
                 return
             _LOGGER.warning("ReportsNotDelivered reports=%d error=%s", len(reports), error)
             is_late = error.code() == KafkaError._MSG_TIMED_OUT  # noqa: SLF001 - public, named so
-            self._inbox.put(lambda now_ms: self._on_reports_failed(reports, sent_at_ms if is_late else None, now_ms))
+            self._inbox.put_input(lambda now_ms: self._on_reports_failed(reports, sent_at_ms if is_late else None, now_ms))
 
         self._reports.produce(self._reports_topic, self._task_manager_id, value, on_delivery)
 
@@ -300,11 +287,11 @@ class ReportsWriter:
 
         def on_delivery(error: KafkaError | None, _timestamp_ms: int) -> None:
             if error is None:
-                self._inbox.put(lambda now_ms: self._on_beat_acknowledged(sent_at_ms, now_ms))
+                self._inbox.put_input(lambda now_ms: self._on_beat_acknowledged(sent_at_ms, now_ms))
             else:
                 _LOGGER.warning("BeatNotDelivered instance=%s sequence=%d error=%s", beat.instance_id, beat.sequence, error)
 
-        self._beats.produce(self._beats_topic, self._task_manager_id, self._beats_codec.encode(beat), on_delivery)
+        self._beats.produce(self._beats_topic, self._task_manager_id, encode_heartbeat(beat), on_delivery)
 
     def _on_reports_failed(self, reports: Sequence[TaskManagerReport], late_since_ms: int | None, now_ms: int) -> list[Action]:
         """Tell the protocol; where beats that were sent well after the reports got through at once, the producer of reports is stuck.

@@ -69,7 +69,7 @@ def _ask_main_loop(inbox: Inbox, look: Callable[[int], TaskExecutorView], work: 
             future.set_exception(error)
         return []
 
-    if not inbox.offer(answer):
+    if not inbox.try_put_input(answer):
         raise MainLoopBusy(f"{len(inbox)} things wait for the main loop")
     return future
 

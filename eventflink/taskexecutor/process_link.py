@@ -87,7 +87,7 @@ class ProcessLink:
         try:
             server.start()
         except OSError as error:
-            self._inbox.put(partial(self._take, self._generation, ForkServerDied(f"it could not be started: {error}")))
+            self._inbox.put_input(partial(self._take, self._generation, ForkServerDied(f"it could not be started: {error}")))
             return
         self._server = server
         for process_id in server.process_ids():
@@ -98,15 +98,15 @@ class ProcessLink:
         """End the fork server with all its processes, and go on as if it had died."""
         _LOGGER.error("ForkServerEnded reason=%s", reason)
         self.close()
-        self._inbox.put(partial(self._take, self._generation, ForkServerDied(reason)))
+        self._inbox.put_input(partial(self._take, self._generation, ForkServerDied(reason)))
 
-    def submit(self, order: ProcessOrder) -> None:
-        """Pass the order on; without a fork server it is void, as is whatever the order was about."""
+    def send_order(self, order: ProcessOrder) -> None:
+        """Send the order to the fork server; without one it is void, as is whatever the order was about."""
         if self._server is None:
             _LOGGER.warning("OrderVoid order=%s", type(order).__name__)
             return
         try:
-            self._server.submit(order)
+            self._server.send(order)
         except OSError as error:  # It died; its reader tells so.
             _LOGGER.warning("OrderNotTaken order=%s error=%s", type(order).__name__, error)
 
@@ -119,7 +119,7 @@ class ProcessLink:
             self._process_ids.clear()
 
     def _deliver(self, generation: int, event: ProcessEvent) -> None:
-        self._inbox.put(partial(self._take, generation, event))
+        self._inbox.put_input(partial(self._take, generation, event))
 
     def _take(self, generation: int, event: ProcessEvent, now_ms: int) -> list[Action]:
         if generation != self._generation:

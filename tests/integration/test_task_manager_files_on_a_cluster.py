@@ -58,7 +58,7 @@ def test_logs_standard_output_and_stacks_of_a_task_executor_are_uploaded(cluster
     assert key.startswith("t-")
     assert "TaskExecutorStarted task_manager=tm" in fetch(cluster, key)
     assert gateway.request_task_manager_file_upload_by_type("tm", TaskManagerFile.LOG, request_id=request_id) == key, "the same upload"
-    assert "InstanceBegan" in fetch(cluster, gateway.request_task_manager_file_upload_by_type("tm", TaskManagerFile.STDOUT))
+    assert "InstanceStarted" in fetch(cluster, gateway.request_task_manager_file_upload_by_type("tm", TaskManagerFile.STDOUT))
     logs = {log["name"]: log for log in json.loads(fetch(cluster, gateway.request_task_manager_log_list("tm")))["logs"]}
     assert {"tm.txt", "guardian.log", "fork-server.log"} <= set(logs)
     assert logs["tm.txt"]["size_bytes"] > 0
@@ -126,7 +126,7 @@ def test_in_an_event_loop_it_is_all_the_same(cluster: RunningCluster) -> None:
     async def ask() -> None:
         at = (cluster.bootstrap, cluster.cluster_id)
         async with AsyncResourceManagerGateway(*at) as gateway:
-            assert "InstanceBegan" in fetch(cluster, await gateway.request_task_manager_file_upload_by_type("tm", TaskManagerFile.LOG))
+            assert "InstanceStarted" in fetch(cluster, await gateway.request_task_manager_file_upload_by_type("tm", TaskManagerFile.LOG))
             assert fetch(cluster, await gateway.request_task_manager_file_upload_by_name("tm", "tm.txt"))
             assert "guardian.log" in fetch(cluster, await gateway.request_task_manager_log_list("tm"))
             assert "MainThread" in fetch(cluster, await gateway.request_thread_dump("tm"))

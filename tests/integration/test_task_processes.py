@@ -93,10 +93,10 @@ def test_kill_9_of_a_task_is_told_as_such(host: Host) -> None:
 def test_a_task_that_is_told_to_end_ends_with_what_it_started(host: Host, tmp_path: Path) -> None:
     attempt, _ = host.launch("sleep_with_child", parameters={"file": str(tmp_path / "child")})
     wait_until(lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text() != "", 10)
-    host.server.submit(EndTask(attempt, 5000))
+    host.server.send(EndTask(attempt, 5000))
     assert host.wait_for(TaskProcessEnded, attempt).outcome == Killed(signal.SIGTERM)
     wait_until(lambda: not is_running(int((tmp_path / "child").read_text())), 2)
-    host.server.submit(EndTask(attempt, 5000))
+    host.server.send(EndTask(attempt, 5000))
     assert host.finish("noop") == ()
 
 
@@ -104,7 +104,7 @@ def test_a_task_that_ignores_sigterm_is_killed(host: Host, tmp_path: Path) -> No
     attempt, _ = host.launch("stubborn", parameters={"file": str(tmp_path / "deaf")})
     wait_until((tmp_path / "deaf").exists, 10)
     began = time.monotonic()
-    host.server.submit(EndTask(attempt, 300))
+    host.server.send(EndTask(attempt, 300))
     assert host.wait_for(TaskProcessEnded, attempt).outcome == Killed(signal.SIGKILL)
     assert 0.25 < time.monotonic() - began < 2
 
@@ -119,8 +119,8 @@ def test_a_task_that_writes_where_it_should_not_fails_alone(host: Host) -> None:
 def test_the_same_attempt_is_not_started_twice(host: Host) -> None:
     attempt, order = host.launch("sleep")
     host.wait_for(TaskInitialized, attempt)
-    host.server.submit(order)
-    host.server.submit(EndTask(attempt, 0))
+    host.server.send(order)
+    host.server.send(EndTask(attempt, 0))
     host.wait_for(TaskProcessEnded, attempt)
     assert host.finish("noop") == ()
     assert len([e for e in host.events if isinstance(e, TaskLaunched) and e.attempt == attempt]) == 1
@@ -131,7 +131,7 @@ def test_more_tasks_than_waiting_processes_run_at_once(host: Host) -> None:
     for attempt in attempts:
         host.wait_for(TaskInitialized, attempt)
     for attempt in attempts:
-        host.server.submit(EndTask(attempt, 0))
+        host.server.send(EndTask(attempt, 0))
     for attempt in attempts:
         assert isinstance(host.wait_for(TaskProcessEnded, attempt).outcome, Killed)
 
@@ -200,7 +200,7 @@ def test_release_spark_interrupts_the_query_of_a_killed_task(host: Host, tmp_pat
     assert host.wait_for(TaskProcessEnded, attempt).outcome == Killed(signal.SIGKILL)
     wait_until_it_computes(spark)  # The query would go on: else this test shows nothing.
     began = time.monotonic()
-    host.server.submit(ReleaseSpark(attempt, order.spark_session_id))
+    host.server.send(ReleaseSpark(attempt, order.spark_session_id))
     host.wait_for(SparkReleased, attempt)
     assert time.monotonic() - began < 10  # A Spark that has just started plans for seconds, and heeds no interrupt meanwhile.
     wait_until_it_rests(spark)
@@ -210,7 +210,7 @@ def test_a_new_fork_server_releases_what_an_old_one_left(host: Host, tmp_path: P
     attempt, order, spark = begin_query(host, tmp_path)
     host.server.stop()
     host.server = host.start()
-    host.server.submit(ReleaseSpark(attempt, order.spark_session_id))
+    host.server.send(ReleaseSpark(attempt, order.spark_session_id))
     host.wait_for(SparkReleased, attempt)
     wait_until_it_rests(spark)
 
@@ -231,10 +231,10 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
     server = ForkServer(settings, inbox.put)
     server.start()
     try:
-        server.submit(ReleaseSpark(attempt, str(uuid.uuid4())))
+        server.send(ReleaseSpark(attempt, str(uuid.uuid4())))
         assert inbox.get(timeout=30) == SparkReleased(attempt)
         with SparkLease(settings.runtime_directory):
-            server.submit(host.order("two_outputs"))
+            server.send(host.order("two_outputs"))
             outcome = None
             while outcome is None:
                 event = inbox.get(timeout=60)
@@ -258,7 +258,7 @@ def test_a_fork_server_that_is_killed_takes_its_tasks_along_and_is_told(host: Ho
     assert "status -9" in host.wait_for(ForkServerDied).reason
     wait_until(lambda: not any(is_running(i) for i in ids), 2)
     with pytest.raises(BrokenPipeError):
-        host.server.submit(EndTask(attempt, 0))
+        host.server.send(EndTask(attempt, 0))
     host.server.stop()
     assert host.server.process_ids() == []
     host.events.clear()
@@ -287,7 +287,7 @@ settings = ForkServerSettings(working_path=d, log_directory=d, runtime_directory
 server = ForkServer(settings, lambda event: None)
 server.start()
 assert server.wait_until_ready(60)
-server.submit(decode_line(sys.stdin.buffer.readline().rstrip()))
+server.send(decode_line(sys.stdin.buffer.readline().rstrip()))
 time.sleep(1)
 print(*server.process_ids(), flush=True)
 time.sleep(3600)

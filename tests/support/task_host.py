@@ -189,7 +189,7 @@ class Host:
 
     def launch(self, task: str, **fields: Any) -> tuple[AttemptId, LaunchTask]:
         order = self.order(task, **fields)
-        self.server.submit(order)
+        self.server.send(order)
         deployment = order.deployment
         return AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt), order
 

@@ -342,7 +342,7 @@ def spark_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
         opened, known.spark_opened = known.spark_opened, False
         ended(self, known, outcome, now_ms, can_release=can_release)
         if opened and can_release and not isinstance(outcome, Finished):
-            self._outbox.order(ReleaseSpark(known.attempt, known.spark_session_id))
+            self._outbox.add_process_action(ReleaseSpark(known.attempt, known.spark_session_id))
 
     patch.setattr(AttemptTable, "_process_ended", hasty)
 

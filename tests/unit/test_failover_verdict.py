@@ -70,8 +70,8 @@ def test_a_clean_run_is_told_from_every_kind_of_loss(tmp_path: Path) -> None:
 def test_a_simulated_task_runs_for_as_long_as_it_is_told_and_is_launched_once(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     tasks = SimulatedTasks(Journal(journal))
-    assert [type(e) for e in tasks.submit(order(run_time_ms=50), "instance", 1000)] == [TaskLaunched, TaskInitialized]
-    assert tasks.submit(order(run_time_ms=50), "instance", 1001) == []
+    assert [type(e) for e in tasks.take_order(order(run_time_ms=50), "instance", 1000)] == [TaskLaunched, TaskInitialized]
+    assert tasks.take_order(order(run_time_ms=50), "instance", 1001) == []
     assert tasks.finished(1049) == []
     assert tasks.finished(1050) == [TaskProcessEnded(ATTEMPT, Finished(()))]
     assert tasks.finished(2000) == []
@@ -83,17 +83,17 @@ def test_a_simulated_task_runs_for_as_long_as_it_is_told_and_is_launched_once(tm
 
 def test_a_simulated_task_without_a_run_time_runs_until_it_is_ended(tmp_path: Path) -> None:
     tasks = SimulatedTasks(Journal(tmp_path / "journal"))
-    tasks.submit(order(), "instance", 0)
+    tasks.take_order(order(), "instance", 0)
     assert tasks.finished(10**9) == []
-    (ended,) = tasks.submit(EndTask(ATTEMPT, 1000), "instance", 10**9)
+    (ended,) = tasks.take_order(EndTask(ATTEMPT, 1000), "instance", 10**9)
     assert isinstance(ended, TaskProcessEnded)
     assert isinstance(ended.outcome, Killed)
-    assert tasks.submit(EndTask(ATTEMPT, 1000), "instance", 10**9) == []
+    assert tasks.take_order(EndTask(ATTEMPT, 1000), "instance", 10**9) == []
 
 
 def test_a_simulated_task_with_an_impossible_run_time_fails(tmp_path: Path) -> None:
     tasks = SimulatedTasks(Journal(tmp_path / "journal"))
-    _, ended = tasks.submit(order(run_time_ms="long"), "instance", 0)
+    _, ended = tasks.take_order(order(run_time_ms="long"), "instance", 0)
     assert isinstance(ended, TaskProcessEnded)
     assert isinstance(ended.outcome, Failed)
     assert "run_time_ms" in ended.outcome.cause.message

@@ -44,7 +44,7 @@ def writer(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReportsWri
 def _send_in_vain(writer: ReportsWriter, inbox: Inbox) -> None:
     """Send a report and take the word that it was not delivered."""
     writer.send_reports([REPORT], SENT_AT_MS)
-    [told] = inbox.take(10, 1)
+    [told] = inbox.take_inputs(10, 1)
     told(SENT_AT_MS + 10_000)
 
 

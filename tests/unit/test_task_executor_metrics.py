@@ -95,7 +95,7 @@ class MainLoop:
 
         def turn() -> None:
             while not ended.is_set():
-                for item in self.inbox.take(0.01, 16):
+                for item in self.inbox.take_inputs(0.01, 16):
                     item(self.now_ms)
 
         thread = threading.Thread(target=turn)
@@ -216,7 +216,7 @@ def test_a_main_loop_that_does_not_turn_or_is_full_costs_its_own_metrics(tmp_pat
     time.sleep(0.3)
     scrape_registry(registry)
     assert len(loop.inbox) == 1  # It is not asked again before it has answered.
-    while loop.inbox.offer(lambda _: []):
+    while loop.inbox.try_put_input(lambda _: []):
         pass
     other = task_executor_registry(loop.configuration, loop.directory, loop.inbox, loop.look)
     began = time.monotonic()

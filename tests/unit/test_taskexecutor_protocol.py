@@ -57,7 +57,6 @@ from eventflink.taskexecutor.protocol import (
     SendReports,
     StartForkServer,
     Stopped,
-    SubmitOrder,
     TaskExecutorProtocol,
     UploadFile,
 )
@@ -162,7 +161,7 @@ def reports(actions: list[Action]) -> list[TaskManagerReport]:
 
 
 def orders(actions: list[Action]) -> list[ProcessOrder]:
-    return [a.order for a in actions if isinstance(a, SubmitOrder)]
+    return [a for a in actions if isinstance(a, ProcessOrder)]
 
 
 def said(actions: list[Action]) -> list[str]:
@@ -888,7 +887,7 @@ def test_failed_slot_reports_and_uploads_are_said_again() -> None:
 def test_an_upload_is_done_once_at_a_time_and_reported() -> None:
     harness = registered()
     order = FileUploadOrder("r1", *A, TaskFile.LOG)
-    assert harness.effect(order) == [UploadFile(order, "blob:1")]
+    assert harness.effect(order) == [UploadFile("i1", order, "blob:1")]
     assert harness.effect(order) == []
     done = harness.machine.on_upload_completed("i1", "r1", "key", None, harness.now_ms)
     assert reports(done) == [FileUploadCompleted("tm", "i1", "r1", "key", None)]

@@ -1,10 +1,11 @@
 """What the protocol wants done, and the numbers it is run with.
 
-Actions are carried out in the order in which they are given; none of them may be dropped. An action that fails is told to the machine as
-an input (`on_reports_failed`, `on_upload_completed`, `ForkServerDied`).
+Actions are performed in the order in which they are given; none of them may be dropped. The result of an action, and its failure, comes
+back as an input (`on_reports_delivered`, `on_reports_failed`, `on_upload_completed`, `ForkServerDied`). An order to the fork server
+(`process_events.ProcessOrder`) is an action as it is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from eventflink.events.effects import FileUploadOrder, TaskManagerFileUploadOrder
@@ -43,7 +44,7 @@ class ProtocolSettings:
 
 @dataclass(slots=True)
 class SendReports:
-    """Append one record with these reports to `taskmanagers`; neighbours in one batch of actions may share a record."""
+    """Append these reports to `taskmanagers`, in one record if it has room for them (`records.encode_reports`)."""
 
     reports: tuple[TaskManagerReport, ...]
     sent_at_ms: int
@@ -58,16 +59,10 @@ class SendHeartbeat:
 
 
 @dataclass(slots=True)
-class SubmitOrder:
-    """Give this order to the fork server."""
-
-    order: ProcessOrder
-
-
-@dataclass(slots=True)
 class UploadFile:
-    """Upload the file to the blob server, and tell how it ended."""
+    """Upload the file to the blob server, and report how that ended to the instance that was asked."""
 
+    instance_id: str
     order: FileUploadOrder | TaskManagerFileUploadOrder
     blob_address: str
 
@@ -86,8 +81,18 @@ class EndForkServer:
 
 @dataclass(slots=True)
 class NewInstanceNeeded:
-    """The instance is over and its tasks have ended: call `start` with a fresh instance id."""
+    """There is no instance, or it is over and its tasks have ended: `MainLoop` starts one with a fresh instance id."""
 
+    reason: str
+
+
+@dataclass(slots=True)
+class InstanceStarted:
+    """From now on the TaskExecutor is this instance; what it sends and starts comes behind this."""
+
+    instance_id: str
+    replaced_id: str
+    """The instance that is over; empty: this is the first one."""
     reason: str
 
 
@@ -99,7 +104,13 @@ class Stopped:
     failed: bool
 
 
-Action = SendReports | SendHeartbeat | SubmitOrder | UploadFile | StartForkServer | EndForkServer | NewInstanceNeeded | Stopped
+DriverAction = SendReports | SendHeartbeat | ProcessOrder | UploadFile | StartForkServer | EndForkServer | InstanceStarted | Stopped
+"""What a driver of the main loop performs."""
+
+Action = DriverAction | NewInstanceNeeded
+
+Input = Callable[[int], list[Action]]
+"""Something that happened: called with the time in milliseconds, it returns what is to be done."""
 
 
 @dataclass(slots=True)
@@ -110,15 +121,19 @@ class Outbox:
     reports: list[TaskManagerReport] = field(default_factory=list)
     others: list[Action] = field(default_factory=list)
 
-    def order(self, order: ProcessOrder) -> None:
-        """Add an order to the fork server."""
-        self.processes.append(SubmitOrder(order))
+    def add_process_action(self, action: ProcessOrder | StartForkServer | EndForkServer) -> None:
+        """Add what is for the fork server, in order."""
+        self.processes.append(action)
 
-    def report(self, reports: Iterable[TaskManagerReport]) -> None:
+    def add_reports(self, reports: Iterable[TaskManagerReport]) -> None:
         """Add reports, in order."""
         self.reports.extend(reports)
 
-    def take(self, now_ms: int) -> list[Action]:
+    def add_action(self, action: SendHeartbeat | UploadFile | NewInstanceNeeded | Stopped) -> None:
+        """Add what comes behind the reports."""
+        self.others.append(action)
+
+    def drain(self, now_ms: int) -> list[Action]:
         """Return the actions and forget them."""
         actions = self.processes
         if self.reports:

@@ -139,21 +139,21 @@ class AttemptTable:
         attempt = AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)
         known = self._live.get(attempt) or self._ended.get(attempt)
         if known is not None:
-            self._outbox.report(self._present(known))
+            self._outbox.add_reports(self._present(known))
             return
         known = KnownAttempt(attempt, deployment.allocation_id, deployment.slot_index, job_name=deployment.job_name, deployed_at_ms=now_ms)
         known.refusal = refusal or self._find_refusal(deployment)
         if known.refusal:
             self._tally.tasks_refused += 1
             self._remember(known)
-            self._outbox.report(self._present(known))
+            self._outbox.add_reports(self._present(known))
             return
         # Derived, not drawn: unique because instance ids are, and the same in every run of a simulation.
         known.spark_session_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self._instance_id}/{attempt}"))
         known.deadline_ms = now_ms + self._settings.launch_timeout_ms
         self._live[attempt] = known
         self._slots[known.slot_index][attempt] = known
-        self._outbox.order(LaunchTask(deployment, known.spark_session_id, blob_address))
+        self._outbox.add_process_action(LaunchTask(deployment, known.spark_session_id, blob_address))
 
     def cancel(self, cancellation: TaskCancellation, now_ms: int) -> None:
         """End the attempt; one that is not known leaves a tombstone, so that its deployment, when it comes, starts nothing."""
@@ -167,7 +167,7 @@ class AttemptTable:
         if ended is None:
             ended = KnownAttempt(attempt, path=[ExecutionState.CANCELED], said=1, cancelled=True)
             self._remember(ended)
-        self._outbox.report(self._present(ended))
+        self._outbox.add_reports(self._present(ended))
 
     def end_all(self, now_ms: int, *, silent: bool) -> None:
         """End every attempt because the instance ends; when silent, nothing more is reported of any."""
@@ -210,7 +210,7 @@ class AttemptTable:
         """Order again every release that is still waited for: a new fork server is there."""
         for known in self._live.values():
             if known.outcome is not None:
-                self._outbox.order(ReleaseSpark(known.attempt, known.spark_session_id))
+                self._outbox.add_process_action(ReleaseSpark(known.attempt, known.spark_session_id))
 
     def tick(self, now_ms: int) -> None:
         """Hold the bounds: a release that takes too long is not waited for, a fork server that does not answer is ended."""
@@ -222,24 +222,24 @@ class AttemptTable:
                 continue
             known.deadline_ms = None
             what = "end" if known.ending else "launch"
-            self._outbox.processes.append(EndForkServer(f"it was told to {what} {known.attempt} and did not"))
+            self._outbox.add_process_action(EndForkServer(f"it was told to {what} {known.attempt} and did not"))
             return
 
     def report_slots(self) -> None:
         """Report everything; terminal states that Kafka has not acknowledged go before it, lest the attempts seem missing."""
         for known in self._ended.values():
             if not known.delivered and known.allocation_id:
-                self._outbox.report(self._present(known))
+                self._outbox.add_reports(self._present(known))
         slots = tuple(SlotStatus(i, next((k.allocation_id for k in s.values()), None)) for i, s in enumerate(self._slots))
         attempts = tuple(AttemptStatus(*k.attempt, k.state) for k in self._live.values())
-        self._outbox.report([SlotReport(self._settings.task_manager_id, self._instance_id, slots, attempts)])
+        self._outbox.add_reports([SlotReport(self._settings.task_manager_id, self._instance_id, slots, attempts)])
 
     def report_again(self, attempts: Iterable[AttemptId]) -> None:
         """Say again what is known of the attempts."""
         for attempt in attempts:
             known = self._live.get(attempt) or self._ended.get(attempt)
             if known is not None:
-                self._outbox.report(self._present(known))
+                self._outbox.add_reports(self._present(known))
 
     def delivered(self, reports: Iterable[TaskManagerReport]) -> None:
         """Kafka has these reports."""
@@ -274,7 +274,7 @@ class AttemptTable:
         if not known.ending:
             known.ending = True
             known.deadline_ms = now_ms + self._settings.kill_timeout_ms + self._settings.end_timeout_ms
-        self._outbox.order(EndTask(known.attempt, self._settings.kill_timeout_ms))
+        self._outbox.add_process_action(EndTask(known.attempt, self._settings.kill_timeout_ms))
 
     def _advance(self, known: KnownAttempt, *states: ExecutionState) -> None:
         """Report the states that are new; what is being ended has nothing more to say until it has ended."""
@@ -291,7 +291,7 @@ class AttemptTable:
             return
         known.deadline_ms = now_ms + self._settings.spark_release_timeout_ms
         if can_release:
-            self._outbox.order(ReleaseSpark(known.attempt, known.spark_session_id))
+            self._outbox.add_process_action(ReleaseSpark(known.attempt, known.spark_session_id))
 
     def _conclude(self, known: KnownAttempt) -> None:
         """Make the attempt terminal: its process is reaped and its Spark session released, or waited for long enough."""
@@ -330,7 +330,7 @@ class AttemptTable:
         """Report the states that were not reported; with the first goes the offer of the slot."""
         if self._silent or known.said == len(known.path):
             return
-        self._outbox.report(self._reports_of(known, known.path[known.said :], with_offer=not known.offered))
+        self._outbox.add_reports(self._reports_of(known, known.path[known.said :], with_offer=not known.offered))
         known.offered = True
         known.said = len(known.path)
 

@@ -93,8 +93,13 @@ class TaskExecutorProtocol:
         self._fork_server_start_ms: int | None = 0
         self._fork_server_deaths: list[int] = []
 
+    def on_positioned(self, _now_ms: int) -> list[Action]:
+        """From here on no effect is missed: only now the first instance may begin and register (P12)."""
+        is_first = self.phase is Phase.NEW and not self.instance_id
+        return [NewInstanceNeeded("the TaskExecutor has started")] if is_first else []
+
     def start(self, now_ms: int, instance_id: str, wall_clock_ms: int) -> list[Action]:
-        """Begin an instance: at the start of the process, and whenever `NewInstanceNeeded` was given.
+        """Begin an instance: whenever `NewInstanceNeeded` was given.
 
         `wall_clock_ms` is the host's clock: it orders the instances of this TaskManager over its processes.
 
@@ -153,7 +158,7 @@ class TaskExecutorProtocol:
     def on_tick(self, now_ms: int) -> list[Action]:
         """Do what is due; call it at least every few tens of milliseconds."""
         if self.phase in (Phase.NEW, Phase.STOPPED):
-            return self._outbox.take(now_ms)
+            return self._outbox.drain(now_ms)
         if self._fork_server_start_ms is not None and now_ms >= self._fork_server_start_ms:
             self._start_fork_server()
         if (
@@ -300,10 +305,10 @@ class TaskExecutorProtocol:
             self._report_upload(order.request_id, None, f"{self._settings.upload_limit} uploads are under way: ask again later")
             return
         self._uploads.add(order.request_id)
-        self._outbox.others.append(UploadFile(order, self._blob_address))
+        self._outbox.add_action(UploadFile(self.instance_id, order, self._blob_address))
 
     def _report_upload(self, request_id: str, blob_key: str | None, error: str | None) -> None:
-        self._outbox.report([FileUploadCompleted(self._settings.task_manager_id, self.instance_id, request_id, blob_key, error)])
+        self._outbox.add_reports([FileUploadCompleted(self._settings.task_manager_id, self.instance_id, request_id, blob_key, error)])
 
     def _fence(self, reason: str, now_ms: int) -> None:
         if self.phase not in (Phase.REGISTERING, Phase.REGISTERED):
@@ -326,13 +331,13 @@ class TaskExecutorProtocol:
         """End the instance once it is to end and nothing of it is left; return what is to be done."""
         if self.phase is Phase.FENCING and self._table.quiet:
             self.phase = Phase.NEW
-            self._outbox.others.append(NewInstanceNeeded(self._end_reason))
+            self._outbox.add_action(NewInstanceNeeded(self._end_reason))
         elif self.phase is Phase.STOPPING and (self._table.quiet or now_ms >= self._stop_deadline_ms):
             self.phase = Phase.STOPPED
             if self._registration_count:
-                self._outbox.report([Disconnection(self._settings.task_manager_id, self.instance_id, self._end_reason)])
-            self._outbox.others.append(Stopped(self._end_reason, self._failed))
-        return self._outbox.take(now_ms)
+                self._outbox.add_reports([Disconnection(self._settings.task_manager_id, self.instance_id, self._end_reason)])
+            self._outbox.add_action(Stopped(self._end_reason, self._failed))
+        return self._outbox.drain(now_ms)
 
     def _send_registration(self, now_ms: int) -> None:
         settings = self._settings
@@ -346,7 +351,7 @@ class TaskExecutorProtocol:
             feature_level=settings.feature_level,
             metrics_address=self.metrics_address,
         )
-        self._outbox.report([registration])
+        self._outbox.add_reports([registration])
         self._registrations = (self._registrations or [now_ms])[:1]
         self._registration_count += 1
         self._next_registration_ms = now_ms + self._delay_registration(self._registration_count - 1)
@@ -362,13 +367,13 @@ class TaskExecutorProtocol:
         self._next_beat_ms = now_ms + self._settings.heartbeat_interval_ms
         ids = (self._settings.task_manager_id, self.instance_id)
         beat = Heartbeat(*ids, self._beat_sequence, self._table.free_slots, self._table.running_tasks)
-        self._outbox.others.append(SendHeartbeat(beat, now_ms))
+        self._outbox.add_action(SendHeartbeat(beat, now_ms))
 
     def _start_fork_server(self) -> None:
         self._fork_server_start_ms = None
         self._fork_server_up = True
         self.tally.fork_server_starts += 1
-        self._outbox.processes.append(StartForkServer())
+        self._outbox.add_process_action(StartForkServer())
         self._table.release_again()
 
     def _on_fork_server_died(self, reason: str, now_ms: int) -> None:

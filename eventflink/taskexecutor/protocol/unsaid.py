@@ -47,7 +47,7 @@ class Unsaid:
         table.report_again(self.attempts)
         if self.slots:
             table.report_slots()
-        outbox.report(self.uploads.values())
+        outbox.add_reports(self.uploads.values())
         self.clear()
 
     def clear(self) -> None:

@@ -1,0 +1,137 @@
+"""One turn of a TaskExecutor's main loop: what comes first, what goes out together, and when an instance begins or is replaced."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from eventflink.events.codec import ReportsCodec
+from eventflink.events.effects import DeploymentEnvelope, DeploymentPayload, InstanceForgotten, LeaderChanged, RegistrationAccepted
+from eventflink.events.inputs import FileUploadCompleted, SlotReport, TaskManagerRegistration
+from eventflink.taskexecutor.process_events import EndTask, Killed, LaunchTask, TaskLaunched, TaskProcessEnded
+from eventflink.taskexecutor.protocol import (
+    Action,
+    DriverAction,
+    Input,
+    InstanceStarted,
+    MainLoop,
+    Phase,
+    SendHeartbeat,
+    SendReports,
+    StartForkServer,
+    Stopped,
+)
+from eventflink.taskexecutor.protocol.records import RECORD_LIMIT_BYTES, encode_reports
+from tests.unit.test_taskexecutor_protocol import SETTINGS, WALL_CLOCK_MS, A, B, deployment, reports
+
+
+class Driver:
+    """What drives the loop; instances are called i1, i2, …"""
+
+    def __init__(self) -> None:
+        self.loop = MainLoop(SETTINGS, self._new_id)
+        self.now_ms = 1000
+        self.instances = 0
+
+    def _new_id(self) -> str:
+        self.instances += 1
+        return f"i{self.instances}"
+
+    def turn(self, *inputs: Input, after_ms: int = 10) -> list[DriverAction]:
+        self.now_ms += after_ms
+        return self.loop.turn(self.now_ms, WALL_CLOCK_MS + self.now_ms, inputs)
+
+    def effect(self, payload: DeploymentPayload) -> Input:
+        envelope = DeploymentEnvelope(epoch=1, task_manager_id="tm", instance_id=self.loop.protocol.instance_id, payload=payload)
+        return partial(self.loop.protocol.on_deployment, envelope)
+
+    def stop(self, now_ms: int) -> list[Action]:
+        return self.loop.protocol.stop(now_ms, "told to")
+
+    def registered(self) -> "Driver":
+        self.turn(self.loop.protocol.on_positioned)
+        self.turn(self.effect(RegistrationAccepted("blob:1")))
+        assert self.loop.protocol.phase is Phase.REGISTERED
+        return self
+
+
+def _kinds(actions: Sequence[DriverAction]) -> list[type[DriverAction]]:
+    return [type(action) for action in actions]
+
+
+def test_nothing_is_sent_or_started_before_no_effect_can_be_missed() -> None:
+    driver = Driver()
+    assert [driver.turn(after_ms=1000) for _ in range(10)] == [[]] * 10
+    actions = driver.turn(driver.loop.protocol.on_positioned)
+    assert actions[0] == InstanceStarted("i1", "", "the TaskExecutor has started")
+    assert _kinds(actions[1:]) == [StartForkServer, SendReports]
+    assert [type(report) for report in reports(list(actions))] == [TaskManagerRegistration]
+
+
+def test_positions_that_are_taken_again_begin_no_other_instance() -> None:
+    driver = Driver().registered()
+    assert InstanceStarted not in _kinds(driver.turn(driver.loop.protocol.on_positioned))
+    assert driver.loop.protocol.instance_id == "i1"
+
+
+def test_who_is_told_to_stop_before_its_first_instance_ends_without_one() -> None:
+    driver = Driver()
+    assert driver.turn(driver.stop, driver.loop.protocol.on_positioned) == [Stopped("told to", failed=False)]
+    assert driver.loop.stopped == Stopped("told to", failed=False)
+    assert driver.instances == 0
+
+
+def test_after_a_long_pause_the_fence_comes_before_whatever_waited() -> None:
+    """An acknowledgement that came while the process stood still must not keep it from its fence."""
+    driver = Driver().registered()
+    sent_at_ms = next(a.sent_at_ms for a in driver.turn() if isinstance(a, SendHeartbeat))
+    driver.turn(partial(driver.loop.protocol.on_beat_acknowledged, sent_at_ms))
+    driver.turn(driver.effect(deployment(A)))
+    late = driver.turn(partial(driver.loop.protocol.on_beat_acknowledged, driver.now_ms), after_ms=60_000)
+    assert driver.loop.protocol.phase is Phase.FENCING
+    assert EndTask in _kinds(late)
+
+
+def test_an_instance_that_is_over_is_replaced_in_the_same_turn() -> None:
+    driver = Driver().registered()
+    actions = driver.turn(driver.effect(InstanceForgotten("silent")))
+    assert [a for a in actions if isinstance(a, InstanceStarted)] == [
+        InstanceStarted("i2", "i1", "the master has forgotten this instance: silent")
+    ]
+    assert driver.loop.protocol.phase is Phase.REGISTERING
+
+
+def test_an_instance_that_is_over_is_not_replaced_by_who_is_told_to_stop() -> None:
+    driver = Driver().registered()
+    actions = driver.turn(driver.effect(InstanceForgotten("silent")), driver.stop)
+    assert InstanceStarted not in _kinds(actions)
+    assert actions[-1] == driver.loop.stopped == Stopped("told to", failed=False)
+
+
+def test_the_reports_of_a_turn_go_out_together_after_the_orders_to_processes() -> None:
+    driver = Driver().registered()
+    driver.turn(driver.effect(deployment(A, 0)))
+    protocol = driver.loop.protocol
+    launched = partial(protocol.on_process_event, TaskLaunched(A, 4711))
+    killed = partial(protocol.on_process_event, TaskProcessEnded(A, Killed(9)))
+    actions = driver.turn(launched, killed, driver.effect(deployment(B, 1)), driver.effect(LeaderChanged("leader-2", "blob:2")))
+    assert _kinds(actions).count(SendReports) == 1
+    assert _kinds(actions).index(LaunchTask) < _kinds(actions).index(SendReports)
+    assert isinstance(reports(list(actions))[-1], SlotReport)
+    assert [a.sent_at_ms for a in actions if isinstance(a, SendReports)] == [driver.now_ms]
+
+
+def test_stopped_is_the_last_that_is_given_and_the_disconnection_goes_before_it() -> None:
+    driver = Driver().registered()
+    actions = driver.turn(driver.stop)
+    assert _kinds(actions)[-2:] == [SendReports, Stopped]
+
+
+def test_reports_that_are_too_large_for_one_record_are_cut_in_order() -> None:
+    said = [FileUploadCompleted("tm", "i1", f"r{number}", None, "e" * 3000) for number in range(100)]
+    records = list(encode_reports(said))
+    assert len(records) > 1
+    assert all(len(value) <= RECORD_LIMIT_BYTES for _, value in records)
+    assert [report for part, _ in records for report in part] == said
+    assert [report for _, value in records for report in ReportsCodec("TaskManagerEnvelope").decode(value)] == said
+    [(alone, value)] = encode_reports([FileUploadCompleted("tm", "i1", "r", None, "e" * 2 * RECORD_LIMIT_BYTES)])
+    assert len(alone) == 1
+    assert len(value) > RECORD_LIMIT_BYTES
