@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from eventflink.events.columns import ColumnsUnreadable
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
 from eventflink.events.topics import MAX_SNAPSHOT_CHUNK_BYTES
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.state_codec import FORMAT_VERSION, document_of, restore_fold
-from eventflink.leadership.state_columns import StateUnreadable
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.master import Master
 from eventflink.model.features import FEATURE_LEVEL
@@ -136,7 +136,7 @@ def restore_snapshot(manifest: SnapshotManifest, chunks: Mapping[int, SnapshotCh
     try:
         document = json.loads(_unpack(manifest, _join(manifest, chunks)))
         restore_fold(document, fold)
-    except (StateUnreadable, ValueError, TypeError, LookupError, AttributeError, RecursionError, MemoryError) as error:
+    except (ColumnsUnreadable, ValueError, TypeError, LookupError, AttributeError, RecursionError, MemoryError) as error:
         raise SnapshotUnusable(manifest, f"its data cannot be read: {error}") from error
     _check_restored(manifest, fold)
     if verify:

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
+from eventflink.events.columns import Column, ColumnsUnreadable
+from eventflink.events.record_columns import Columns, Derivation, Records
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.state_columns import Column, StateUnreadable
-from eventflink.leadership.state_records import Columns, Derivation, Records
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, edges_by_source, edges_by_target, group_profiles_of
 from eventflink.master.job_master import JobMaster
@@ -46,7 +46,7 @@ def _group_profiles_of(graph: JobGraph) -> dict[str, ResourceProfile | None]:
     try:
         return group_profiles_of(graph)
     except IllegalTransition as error:
-        raise StateUnreadable(str(error)) from error
+        raise ColumnsUnreadable(str(error)) from error
 
 
 def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
@@ -90,13 +90,13 @@ class StateCodec:
         """Set everything in the fold of this codec's master, which must be fresh, to what the document says.
 
         Raises:
-            StateUnreadable: the document is none of this format, or damaged; the fold is then of no use.
+            ColumnsUnreadable: the document is none of this format, or damaged; the fold is then of no use.
 
         """
         if type(document) is not dict or document.get("format") != FORMAT_VERSION or set(document) != {"format", "fold", "master"}:
-            raise StateUnreadable(f"it is no document of the format {FORMAT_VERSION}")
+            raise ColumnsUnreadable(f"it is no document of the format {FORMAT_VERSION}")
         if type(document["master"]) is not dict or not set(document["master"]) <= set(self._parts):
-            raise StateUnreadable(f"the parts of a master are {', '.join(self._parts)}, and it has others")
+            raise ColumnsUnreadable(f"the parts of a master are {', '.join(self._parts)}, and it has others")
         for name, column in self._parts.items():
             # A part that the writer did not know stays as it begins.
             if name in document["master"]:

@@ -28,10 +28,10 @@ from eventflink.taskexecutor.fork_server_wire import (
     ProcessReaped,
     ServerReady,
     StopServer,
-    UnreadableLine,
     decode_line,
     encode_line,
 )
+from eventflink.taskexecutor.message_lines import UnreadableLine
 from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,

@@ -1,18 +1,16 @@
-"""How orders and events travel between a TaskExecutor, its fork server and the task processes: one line each, a class's name and its JSON.
+"""What travels between a TaskExecutor, its fork server and the task processes, each message a line (`message_lines.py`).
 
-Only the format, and the records that are nobody else's business, live here; who says what when is in `fork_server_main.py`. Both ends
-run the same installation, so there are no versions. A line has at most `MAX_LINE_BYTES`; whoever reads a longer or unknown one ends the
-connection.
+Orders and events are in `process_events.py`; here are the messages besides them. Who sends what when is in `fork_server_main.py`. A line
+has at most `MAX_LINE_BYTES`; who reads a longer or unknown one ends the connection.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-from pydantic import TypeAdapter, ValidationError
+from typing import Final
 
 from eventflink.blob.tls import TlsFiles
 from eventflink.taskexecutor import process_events
+from eventflink.taskexecutor.message_lines import LineCodec, UnreadableLine
 
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """A deployment comes out of a decision of at most 512 KiB; JSON and the events of a task stay far below this."""
@@ -58,51 +56,23 @@ class StopServer:
     """End every task (SIGTERM, then SIGKILL after the kill timeout), then end."""
 
 
-class UnreadableLine(Exception):
-    """A line that is no message; the message says why."""
-
-
-_MESSAGES: Final[dict[bytes, TypeAdapter[Any]]] = {
-    cls.__name__.encode(): TypeAdapter(cls)
-    for cls in (
-        ForkServerSettings,
-        ServerReady,
-        ProcessForked,
-        ProcessReaped,
-        StopServer,
-        process_events.LaunchTask,
-        process_events.EndTask,
-        process_events.ReleaseSpark,
-        process_events.TaskLaunched,
-        process_events.TaskInitialized,
-        process_events.SparkOpened,
-        process_events.TaskProcessEnded,
-        process_events.SparkReleased,
-    )
-}
-
-
-def encode_line(message: Any) -> bytes:
-    """Return the message as one line, its newline included."""
-    name = type(message).__name__.encode()
-    return name + b" " + _MESSAGES[name].dump_json(message) + b"\n"
-
-
-def decode_line(line: bytes) -> Any:
-    """Return the message of one line.
-
-    Raises:
-        UnreadableLine: the class is unknown or its fields are not as they should be.
-
-    """
-    name, _, body = line.partition(b" ")
-    adapter = _MESSAGES.get(name)
-    if adapter is None:
-        raise UnreadableLine(f"unknown message {name[:64]!r}")
-    try:
-        return adapter.validate_json(body)
-    except ValidationError as error:
-        raise UnreadableLine(f"{name.decode()}: {error}") from error
+_CODEC: Final = LineCodec(
+    ForkServerSettings,
+    ServerReady,
+    ProcessForked,
+    ProcessReaped,
+    StopServer,
+    process_events.LaunchTask,
+    process_events.EndTask,
+    process_events.ReleaseSpark,
+    process_events.TaskLaunched,
+    process_events.TaskInitialized,
+    process_events.SparkOpened,
+    process_events.TaskProcessEnded,
+    process_events.SparkReleased,
+)
+encode_line = _CODEC.encode
+decode_line = _CODEC.decode
 
 
 class LineBuffer:

@@ -1,11 +1,12 @@
-"""What a TaskExecutor tells its guardian: JSON lines on a pipe, each shorter than the pipe's atomic write.
+"""What a TaskExecutor tells its guardian: lines (`message_lines.py`) on a pipe, each shorter than the pipe's atomic write.
 
 The pipe's end without a goodbye *is* the message that matters; everything else only says what is to be looked after then.
 """
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Final
+
+from eventflink.taskexecutor.message_lines import LineCodec
 
 LINE_LIMIT_BYTES: Final = 4096
 """A write of this size to a pipe is whole or does not happen (PIPE_BUF on Linux)."""
@@ -54,7 +55,8 @@ class Goodbye:
 
 GuardianMessage = InstanceStarted | ProcessStarted | ProcessEnded | SessionOpened | SessionReleased | Goodbye
 
-_CLASSES: Final = {cls.__name__: cls for cls in (InstanceStarted, ProcessStarted, ProcessEnded, SessionOpened, SessionReleased, Goodbye)}
+_CODEC: Final = LineCodec(InstanceStarted, ProcessStarted, ProcessEnded, SessionOpened, SessionReleased, Goodbye)
+decode_message = _CODEC.decode
 
 
 def encode_message(message: GuardianMessage) -> bytes:
@@ -64,22 +66,7 @@ def encode_message(message: GuardianMessage) -> bytes:
         ValueError: it is longer than a pipe takes at once.
 
     """
-    line = json.dumps({"message": type(message).__name__} | asdict(message)).encode() + b"\n"
+    line = _CODEC.encode(message)
     if len(line) > LINE_LIMIT_BYTES:
         raise ValueError(f"a message of {len(line)} bytes is too long for the guardian: {line[:200]!r}")
     return line
-
-
-def decode_message(line: bytes) -> GuardianMessage:
-    """Return the message of a line.
-
-    Raises:
-        ValueError: the line holds none.
-
-    """
-    try:
-        fields = json.loads(line)
-        message: GuardianMessage = _CLASSES[fields.pop("message")](**fields)
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise ValueError(f"this is no message to a guardian: {line[:200]!r}") from error
-    return message

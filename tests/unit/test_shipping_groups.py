@@ -13,7 +13,8 @@ from eventflink.jobs.shipping import InputUnusable, Share, key_groups_of, subtas
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
 from eventflink.taskexecutor.failure_causes import MESSAGE_LIMIT, STACK_TRACE_LIMIT, UnknownFunction, bounded, cause_of
-from eventflink.taskexecutor.fork_server_wire import LineBuffer, UnreadableLine, decode_line, encode_line
+from eventflink.taskexecutor.fork_server_wire import LineBuffer, decode_line, encode_line
+from eventflink.taskexecutor.message_lines import UnreadableLine
 from eventflink.taskexecutor.process_events import EndTask, Failed, Finished, Killed, TaskProcessEnded
 from eventflink.taskexecutor.spark_release import channel_target
 from eventflink.taskexecutor.task_code import resolve_function

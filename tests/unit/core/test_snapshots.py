@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from eventflink.events.codec import PayloadCodec
+from eventflink.events.columns import ColumnsUnreadable
 from eventflink.events.log_events import RegionRestarted
+from eventflink.events.record_columns import Columns, NotStorable
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
 from eventflink.leadership import snapshot as snapshot_module
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
@@ -22,8 +24,6 @@ from eventflink.leadership.fold import RECENT_REPLIES, Fold
 from eventflink.leadership.snapshot import LogRange, SnapshotUnusable, check_manifest, encode_fold, restore_snapshot, take_snapshot
 from eventflink.leadership.snapshot_search import ENVELOPE, MANIFEST, Candidate, SnapshotSearch, record_key
 from eventflink.leadership.state_codec import FORMAT_VERSION, StateCodec, document_of, part_names, restore_fold
-from eventflink.leadership.state_columns import StateUnreadable
-from eventflink.leadership.state_records import Columns, NotStorable
 from eventflink.master.canonical import DERIVED
 from eventflink.master.exception_history import ExceptionHistory
 from eventflink.master.inputs import RestartsDue
@@ -360,14 +360,14 @@ def test_a_part_that_an_older_version_did_not_have_begins_as_it_does() -> None:
 def test_a_state_without_a_field_that_has_no_default_is_refused_by_name() -> None:
     document = document_of(replay(_log("busy")))
     del document["master"]["dispatcher"]["jobs"]["values"]["graph_digest"]
-    with pytest.raises(StateUnreadable, match=r"JobMaster\.graph_digest is missing"):
+    with pytest.raises(ColumnsUnreadable, match=r"JobMaster\.graph_digest is missing"):
         _restored_from(document)
 
 
 def test_a_state_with_a_field_that_this_version_does_not_know_is_refused_by_name() -> None:
     document = document_of(replay(_log("busy")))
     document["master"]["requests"]["colour"] = ["red"]
-    with pytest.raises(StateUnreadable, match="Requests: this version knows no colour"):
+    with pytest.raises(ColumnsUnreadable, match="Requests: this version knows no colour"):
         _restored_from(document)
 
 

@@ -1,9 +1,9 @@
-"""Columns: how many values of one type are written as JSON values side by side, and read again.
+"""Columns: how many values of one type are written as JSON values side by side, and read again. Snapshots and local pipes use them.
 
-One codec for each kind of type; that of dataclasses, and which one a type gets, is in `state_records`. Nested collections become their
+One codec for each kind of type; that of dataclasses, and which one a type gets, is in `record_columns`. Nested collections become their
 lengths and one flat list: that is read and built by loops in C, where value by value would cost a call for each.
 
-What is read may be anybody's bytes. The rule: a column that does not fit its type or its length raises `StateUnreadable`, no class is
+What is read may be anybody's bytes. The rule: a column that does not fit its type or its length raises `ColumnsUnreadable`, no class is
 built that the annotations do not name, and nothing is allocated that the bytes do not hold.
 """
 
@@ -12,14 +12,15 @@ import typing
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 _SAMPLE: Final = 256
 """How many values of a column tell whether they repeat."""
 
 
-class StateUnreadable(Exception):
-    """A written state does not fit the classes of this version; the message says where."""
+class ColumnsUnreadable(Exception):
+    """What was written does not fit the classes of this version; the message says where."""
 
 
 class Column(Protocol):
@@ -32,25 +33,25 @@ class Column(Protocol):
         """Return `count` values.
 
         Raises:
-            StateUnreadable: `plain` is not what `write` makes of as many values.
+            ColumnsUnreadable: `plain` is not what `write` makes of as many values.
 
         """
 
 
 def require(condition: object, what: str) -> None:
-    """Raise `StateUnreadable` unless the condition holds."""
+    """Raise `ColumnsUnreadable` unless the condition holds."""
     if not condition:
-        raise StateUnreadable(what)
+        raise ColumnsUnreadable(what)
 
 
 def as_list(plain: Any, count: int, what: str) -> list[Any]:
-    """Return a JSON array of this length, or raise `StateUnreadable`."""
+    """Return a JSON array of this length, or raise `ColumnsUnreadable`."""
     require(type(plain) is list and len(plain) == count, f"{what}: {count} values are wanted")
     return typing.cast("list[Any]", plain)
 
 
 def as_fields(plain: Any, names: set[str], what: str) -> dict[str, Any]:
-    """Return a JSON object with these names, or raise `StateUnreadable`."""
+    """Return a JSON object with these names, or raise `ColumnsUnreadable`."""
     require(type(plain) is dict and set(plain) == names, f"{what}: the parts {', '.join(sorted(names))} are wanted")
     return typing.cast("dict[str, Any]", plain)
 
@@ -66,7 +67,7 @@ class Scalars:
         return values
 
     def read(self, plain: Any, count: int) -> list[Any]:
-        """Return the values, or raise `StateUnreadable`."""
+        """Return the values, or raise `ColumnsUnreadable`."""
         name = self.scalar_type.__name__
         values = as_list(plain, count, name)
         require(set(map(type, values)) <= {self.scalar_type}, f"{name}: a value is of another type")
@@ -85,11 +86,25 @@ class Bytes:
         return [value.hex() for value in values]
 
     def read(self, plain: Any, count: int) -> list[Any]:
-        """Return the values, or raise `StateUnreadable`."""
+        """Return the values, or raise `ColumnsUnreadable`."""
         try:
             return [bytes.fromhex(text) for text in as_list(plain, count, "bytes")]
         except (TypeError, ValueError) as error:
-            raise StateUnreadable(f"bytes: {error}") from error
+            raise ColumnsUnreadable(f"bytes: {error}") from error
+
+
+class Paths:
+    """Paths of the file system, as text."""
+
+    def write(self, values: list[Path]) -> Any:
+        """Return the values as JSON values."""
+        return [str(value) for value in values]
+
+    def read(self, plain: Any, count: int) -> list[Any]:
+        """Return the values, or raise `ColumnsUnreadable`."""
+        texts = as_list(plain, count, "paths")
+        require(set(map(type, texts)) <= {str}, "paths: a value is no text")
+        return list(map(Path, texts))
 
 
 class Nones:
@@ -100,7 +115,7 @@ class Nones:
         return None
 
     def read(self, plain: Any, count: int) -> list[Any]:
-        """Return the values, or raise `StateUnreadable`."""
+        """Return the values, or raise `ColumnsUnreadable`."""
         require(plain is None, "a value stands where only None can")
         return [None] * count
 
@@ -116,12 +131,12 @@ class Enums:
         return [value.name for value in values]
 
     def read(self, plain: Any, count: int) -> list[Any]:
-        """Return the values, or raise `StateUnreadable`."""
+        """Return the values, or raise `ColumnsUnreadable`."""
         name = self.enum_type.__name__
         try:
             return list(map(self.enum_type.__members__.__getitem__, as_list(plain, count, name)))
         except (KeyError, TypeError) as error:
-            raise StateUnreadable(f"{name}: {error} is no member") from error
+            raise ColumnsUnreadable(f"{name}: {error} is no member") from error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,7 +151,7 @@ class Optionals:
         return {"at": at, "values": self.inner.write([values[index] for index in at])}
 
     def read(self, plain: Any, count: int) -> list[Any]:
-        """Return the values, or raise `StateUnreadable`."""
+        """Return the values, or raise `ColumnsUnreadable`."""
         fields = as_fields(plain, {"at", "values"}, "optional")
         at = fields["at"]
         require(type(at) is list and set(map(type, at)) <= {int}, "optional: the places are no numbers")
@@ -165,7 +180,7 @@ class Sequences:
         return {"lengths": [len(value) for value in values], "elements": self.inner.write(list(chain.from_iterable(values)))}
 
     def read(self, plain: Any, count: int) -> list[Any]:
-        """Return the values, or raise `StateUnreadable`."""
+        """Return the values, or raise `ColumnsUnreadable`."""
         fields = as_fields(plain, {"lengths", "elements"}, "sequence")
         lengths = _read_lengths(fields["lengths"], count)
         elements = iter(self.inner.read(fields["elements"], sum(lengths)))
@@ -189,7 +204,7 @@ class Mappings:
         }
 
     def read(self, plain: Any, count: int) -> list[Any]:
-        """Return the values, or raise `StateUnreadable`."""
+        """Return the values, or raise `ColumnsUnreadable`."""
         fields = as_fields(plain, {"lengths", "keys", "values"}, "mapping")
         lengths = _read_lengths(fields["lengths"], count)
         total = sum(lengths)
@@ -218,7 +233,7 @@ class Tuples:
         return [column.write(of_place) for column, of_place in zip(self.inner, columns, strict=True)]
 
     def read(self, plain: Any, count: int) -> list[Any]:
-        """Return the values, or raise `StateUnreadable`."""
+        """Return the values, or raise `ColumnsUnreadable`."""
         columns = as_list(plain, len(self.inner), "tuple")
         return list(map(self.make, *(column.read(of_place, count) for column, of_place in zip(self.inner, columns, strict=True))))
 
@@ -241,7 +256,7 @@ class Unions:
         }
 
     def read(self, plain: Any, count: int) -> list[Any]:
-        """Return the values, or raise `StateUnreadable`."""
+        """Return the values, or raise `ColumnsUnreadable`."""
         fields = as_fields(plain, {"kinds", "values"}, "union")
         kinds = as_list(fields["kinds"], count, "kinds")
         require(all(type(kind) is str and kind in self.members for kind in kinds), "union: a kind is not of it")

@@ -1,7 +1,7 @@
 """The columns of dataclasses, and which codec a type gets: from its annotation alone.
 
 A record is written as one column for each field, by the field's name. A field that the writer did not know takes its default; a field
-that is derived from others is not written but computed again. Nothing here knows which classes a state has.
+that is derived from others is not written but computed again. Nothing here knows which classes there are.
 """
 
 import dataclasses
@@ -11,18 +11,20 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final
 
-from eventflink.leadership.state_columns import (
+from eventflink.events.columns import (
     Bytes,
     Column,
+    ColumnsUnreadable,
     Enums,
     Mappings,
     Nones,
     Optionals,
+    Paths,
     Scalars,
     Sequences,
-    StateUnreadable,
     Tuples,
     Unions,
     require,
@@ -33,7 +35,7 @@ Derivation = Callable[[Mapping[str, list[Any]], int], list[Any]]
 
 
 class NotStorable(TypeError):
-    """An annotation of a state class is of no kind that can be written; the message names it."""
+    """An annotation is of no kind that can be written; the message names it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,18 +88,19 @@ class Records:
         if field.name not in plain:
             make_default = field.make_default
             if make_default is None:
-                raise StateUnreadable(f"{place} is missing, and has no default")
+                raise ColumnsUnreadable(f"{place} is missing, and has no default")
             return [make_default() for _ in range(count)]
         if field.column is None:
-            raise StateUnreadable(f"{place} is not stored")
+            raise ColumnsUnreadable(f"{place} is not stored")
         try:
             return field.column.read(plain[field.name], count)
-        except StateUnreadable as error:
-            raise StateUnreadable(f"{place}: {error}") from error
+        except ColumnsUnreadable as error:
+            raise ColumnsUnreadable(f"{place}: {error}") from error
 
 
 _MAKERS: Final[dict[Any, Callable[[Iterable[Any]], Any]]] = {list: list, tuple: tuple, deque: deque}
 _SCALARS: Final = (int, float, str, bool)
+_OTHERS: Final[dict[Any, Callable[[], Column]]] = {bytes: Bytes, Path: Paths, None: Nones, types.NoneType: Nones}
 
 
 class Columns:
@@ -125,10 +128,8 @@ class Columns:
             return self._make_generic(annotation)
         if annotation in _SCALARS:
             return Scalars(annotation)
-        if annotation is bytes:
-            return Bytes()
-        if annotation is None or annotation is types.NoneType:
-            return Nones()
+        if annotation in _OTHERS:
+            return _OTHERS[annotation]()
         return self._make_class(annotation)
 
     def _make_class(self, annotation: Any) -> Column:
@@ -140,7 +141,7 @@ class Columns:
             if issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
                 hints = typing.get_type_hints(annotation)
                 return Tuples(annotation, tuple(self.of(hint) for hint in hints.values()))
-        raise NotStorable(f"a value of {annotation} cannot be stored in a snapshot")
+        raise NotStorable(f"a value of {annotation} cannot be written")
 
     def _make_generic(self, annotation: Any) -> Column:
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -152,14 +153,14 @@ class Columns:
             return Tuples(lambda *values: values, tuple(self.of(argument) for argument in arguments))
         if origin in _MAKERS:
             return Sequences(self.of(arguments[0]), _MAKERS[origin])
-        raise NotStorable(f"a value of {annotation} cannot be stored in a snapshot")
+        raise NotStorable(f"a value of {annotation} cannot be written")
 
     def _make_union(self, annotation: Any, arguments: tuple[Any, ...]) -> Column:
         members = [argument for argument in arguments if argument is not types.NoneType]
         if len(members) == 1:
             return Optionals(self.of(members[0]))
         if len(members) < len(arguments) or not all(map(dataclasses.is_dataclass, members)):
-            raise NotStorable(f"a value of {annotation} cannot be stored in a snapshot: only unions of records can")
+            raise NotStorable(f"a value of {annotation} cannot be written: only unions of records can")
         return Unions({member.__name__: self.of(member) for member in members})
 
     def records(self, cls: type[Any], leave_out: frozenset[str] = frozenset()) -> Records:
