@@ -1,6 +1,6 @@
 """A process that hosts many TaskExecutors whose task processes are only said to be there; started with `python -m`.
 
-Each speaks the real protocol over the real links to Kafka: registration, beats, fences, offers, states, slot reports. What is
+Each speaks the real protocol over the real links to Kafka: registration, heartbeats, fences, offers, states, slot reports. What is
 simulated is the fork server alone: an ordered task is RUNNING at once, until its run time is over or it is cancelled. The rule
 this module keeps: nobody who looks at Kafka can tell these from TaskExecutors that run processes.
 """
@@ -113,7 +113,7 @@ class SimulatedTaskExecutor:
             case SendReports(reports=reports, sent_at_ms=sent_at_ms):
                 self._writer.send_reports(reports, sent_at_ms)
             case SendHeartbeat(heartbeat=heartbeat, sent_at_ms=sent_at_ms):
-                self._writer.send_beat(heartbeat, sent_at_ms)
+                self._writer.send_heartbeat(heartbeat, sent_at_ms)
             case UploadFile(instance_id=instance_id, order=order):
                 error = "a simulated task writes no files"
                 self._results.append(partial(self._protocol.on_upload_completed, instance_id, order.request_id, None, error))

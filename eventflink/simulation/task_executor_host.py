@@ -68,7 +68,7 @@ class TaskExecutorHost:
         self._lives = 0
         self._instances = 0
         self._was_frozen = False
-        self._alive_ms: int | None = None
+        self._acknowledged_ms: int | None = None
         self.is_up = False
         self.on_end: Callable[[], None] = self.start
         """What follows when a life is over and its time to start again has come: another one, unless somebody else is to see to it."""
@@ -79,7 +79,7 @@ class TaskExecutorHost:
         self._inbox: deque[Input] = deque()
         self._will_turn = False
         self._reports: SimulatedProducer | None = None
-        self._beats: SimulatedProducer | None = None
+        self._heartbeats: SimulatedProducer | None = None
         self._consumer: SimulatedConsumer | None = None
 
     @property
@@ -112,7 +112,7 @@ class TaskExecutorHost:
         self._lives += 1
         self.is_up = True
         self._was_frozen = False
-        self._alive_ms = None
+        self._acknowledged_ms = None
         scheduler = self._broker.scheduler
         self.process = Process(self.name, scheduler, self.clock)
         self.others = Process(self.name, scheduler, self.clock)
@@ -122,7 +122,7 @@ class TaskExecutorHost:
         self._will_turn = False
         wires = (self._broker, self.process, self.link, self._rng)
         self._reports = SimulatedProducer(*wires, _REPORT_TIMEOUT_MS)
-        self._beats = SimulatedProducer(*wires, self._settings.self_fence_timeout_ms, is_idempotent=False)
+        self._heartbeats = SimulatedProducer(*wires, self._settings.self_fence_timeout_ms, is_idempotent=False)
         self._transcript.note(self.name, f"starts for the {self._lives}. time")
         self._position()
 
@@ -173,7 +173,7 @@ class TaskExecutorHost:
     def _close(self) -> None:
         self.is_up = False
         self.process.kill()
-        for closable in (self._consumer, self._reports, self._beats):
+        for closable in (self._consumer, self._reports, self._heartbeats):
             if closable is not None:
                 closable.close()
         self._consumer = None
@@ -207,9 +207,9 @@ class TaskExecutorHost:
         """Tell whether it could not fence itself because nothing of it ran."""
         if self._was_frozen:
             return True
-        if not self.process.is_paused or self._alive_ms is None:
+        if not self.process.is_paused or self._acknowledged_ms is None:
             return False
-        return self.clock.monotonic_ms() - self._alive_ms >= self._settings.self_fence_timeout_ms - _TURN_MS
+        return self.clock.monotonic_ms() - self._acknowledged_ms >= self._settings.self_fence_timeout_ms - _TURN_MS
 
     # -- the main loop ---------------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class TaskExecutorHost:
 
     def _instance_started(self, started: InstanceStarted) -> None:
         self._was_frozen = False
-        self._alive_ms = None
+        self._acknowledged_ms = None
         if started.replaced_id:
             self._transcript.note(self.name, f"the instance {started.replaced_id} ends: {started.reason}")
         self._transcript.note(self.name, f"begins the instance {started.instance_id}")
@@ -292,13 +292,13 @@ class TaskExecutorHost:
             if timestamp_ms is not None:
                 if heartbeat.instance_id == self.protocol.instance_id:
                     self._heard(sent_at_ms)
-                self._put_input(lambda now_ms: self.protocol.on_beat_acknowledged(sent_at_ms, now_ms))
+                self._put_input(lambda now_ms: self.protocol.on_heartbeat_acknowledged(sent_at_ms, now_ms))
 
-        if self._beats is not None:
-            self._beats.produce(Topic.HEARTBEATS, self.name.encode(), encode_heartbeat(heartbeat), on_delivery=on_delivery)
+        if self._heartbeats is not None:
+            self._heartbeats.produce(Topic.HEARTBEATS, self.name.encode(), encode_heartbeat(heartbeat), on_delivery=on_delivery)
 
     def _heard(self, sent_at_ms: int) -> None:
-        self._alive_ms = sent_at_ms if self._alive_ms is None else max(self._alive_ms, sent_at_ms)
+        self._acknowledged_ms = sent_at_ms if self._acknowledged_ms is None else max(self._acknowledged_ms, sent_at_ms)
 
     def _stopped(self, end: Stopped) -> None:
         """Flush the reports and end the process; whoever watches over it starts it again."""

@@ -188,7 +188,7 @@ class TaskExecutor:
                 _LOGGER.info("InstanceStarted instance=%s", instance_id)
                 self._guardian.tell(guardian_messages.InstanceStarted(instance_id))
             case SendHeartbeat(heartbeat=heartbeat, sent_at_ms=sent_at_ms):
-                self._writer.send_beat(heartbeat, sent_at_ms)
+                self._writer.send_heartbeat(heartbeat, sent_at_ms)
             case StartForkServer():
                 self._processes.start()
             case EndForkServer(reason=reason):

@@ -139,7 +139,7 @@ def _release(remote: str, session_id: str, deadline_s: float) -> None:
 
 
 def report_death(bootstrap: str, cluster_id: str, death: TaskManagerDeath) -> bool:
-    """Append the death to `taskmanagers`; return whether Kafka has it. Without Kafka the master sees the missed beats."""
+    """Append the death to `taskmanagers`; return whether Kafka has it. Without Kafka the master sees the missed heartbeats."""
     outcome: list[KafkaError | None] = []
 
     def on_delivery(error: KafkaError | None, _message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The TaskExecutor's three threads to Kafka: effects in, reports and beats out.
+"""The TaskExecutor's three threads to Kafka: effects in, reports and heartbeats out.
 
 Everything that Kafka tells is put into one bounded inbox as an `Input`, to be called by the main loop with the time; nothing is decided
 here. Effects are read from the end of `deployments` on (P12) with positions that are never committed; a hole in them is told, not hidden.
@@ -242,29 +242,29 @@ class _PolledProducer:
 
 
 class ReportsWriter:
-    """Appends reports and beats, and tells the protocol what became of them."""
+    """Appends reports and heartbeats, and tells the protocol what became of them."""
 
     def __init__(
         self,
         bootstrap: str,
         cluster_id: str,
         task_manager_id: str,
-        beat_timeout_ms: int,
+        heartbeat_timeout_ms: int,
         inbox: Inbox,
         protocol: TaskExecutorProtocol,
     ) -> None:
-        """Open the producers; a beat that is not delivered within `beat_timeout_ms` is given up."""
+        """Open the producers; a heartbeat that is not delivered within `heartbeat_timeout_ms` is given up."""
         self._task_manager_id = task_manager_id
         self._inbox = inbox
         self._protocol = protocol
         self._reports_topic = topic_name(cluster_id, Topic.TASKMANAGERS)
-        self._beats_topic = topic_name(cluster_id, Topic.HEARTBEATS)
-        self._prompt_beat_sent_at_ms = 0
-        """When the newest beat was sent that Kafka acknowledged at once."""
+        self._heartbeats_topic = topic_name(cluster_id, Topic.HEARTBEATS)
+        self._prompt_heartbeat_sent_at_ms = 0
+        """When the newest heartbeat was sent that Kafka acknowledged at once."""
         common = client_configuration(bootstrap, task_manager_id) | {"acks": "all", "linger.ms": 0}
         self._reports = _PolledProducer(common | {"enable.idempotence": True, "message.timeout.ms": _REPORT_TIMEOUT_MS}, "reports-producer")
-        # A producer of its own: beats neither wait behind reports nor keep them waiting.
-        self._beats = _PolledProducer(common | {"message.timeout.ms": beat_timeout_ms}, "beats-producer")
+        # A producer of its own: heartbeats neither wait behind reports nor keep them waiting.
+        self._heartbeats = _PolledProducer(common | {"message.timeout.ms": heartbeat_timeout_ms}, "heartbeats-producer")
 
     def send_reports(self, reports: Sequence[TaskManagerReport], sent_at_ms: int) -> None:
         """Append the reports, in order."""
@@ -282,34 +282,34 @@ class ReportsWriter:
 
         self._reports.produce(self._reports_topic, self._task_manager_id, value, on_delivery)
 
-    def send_beat(self, beat: Heartbeat, sent_at_ms: int) -> None:
-        """Append the beat."""
+    def send_heartbeat(self, heartbeat: Heartbeat, sent_at_ms: int) -> None:
+        """Append the heartbeat."""
 
         def on_delivery(error: KafkaError | None, _timestamp_ms: int) -> None:
             if error is None:
-                self._inbox.put_input(lambda now_ms: self._on_beat_acknowledged(sent_at_ms, now_ms))
+                self._inbox.put_input(lambda now_ms: self._on_heartbeat_acknowledged(sent_at_ms, now_ms))
             else:
-                _LOGGER.warning("BeatNotDelivered instance=%s sequence=%d error=%s", beat.instance_id, beat.sequence, error)
+                _LOGGER.warning("HeartbeatNotDelivered instance=%s sequence=%d error=%s", heartbeat.instance_id, heartbeat.sequence, error)
 
-        self._beats.produce(self._beats_topic, self._task_manager_id, encode_heartbeat(beat), on_delivery)
+        self._heartbeats.produce(self._heartbeats_topic, self._task_manager_id, encode_heartbeat(heartbeat), on_delivery)
 
     def _on_reports_failed(self, reports: Sequence[TaskManagerReport], late_since_ms: int | None, now_ms: int) -> list[Action]:
-        """Tell the protocol; where beats that were sent well after the reports got through at once, the producer of reports is stuck.
+        """Tell the protocol; where heartbeats that were sent well after the reports got through at once, the producer of reports is stuck.
 
         An idempotent producer of librdkafka that lost its broker at the wrong moment delivers nothing more, and says so of nothing but each
         record. Kafka serves others meanwhile, so nothing of the old producer still waits there to come behind what the new one sends.
         """
-        if late_since_ms is not None and self._prompt_beat_sent_at_ms >= late_since_ms + _STUCK_AFTER_MS:
+        if late_since_ms is not None and self._prompt_heartbeat_sent_at_ms >= late_since_ms + _STUCK_AFTER_MS:
             self._reports.renew()
         return self._protocol.on_reports_failed(reports, now_ms)
 
-    def _on_beat_acknowledged(self, sent_at_ms: int, now_ms: int) -> list[Action]:
+    def _on_heartbeat_acknowledged(self, sent_at_ms: int, now_ms: int) -> list[Action]:
         if now_ms - sent_at_ms <= _PROMPT_MS:
-            self._prompt_beat_sent_at_ms = max(self._prompt_beat_sent_at_ms, sent_at_ms)
-        return self._protocol.on_beat_acknowledged(sent_at_ms, now_ms)
+            self._prompt_heartbeat_sent_at_ms = max(self._prompt_heartbeat_sent_at_ms, sent_at_ms)
+        return self._protocol.on_heartbeat_acknowledged(sent_at_ms, now_ms)
 
     def close(self, timeout_s: float) -> int:
         """Deliver what is waiting, for at most `timeout_s`; return how many reports were not delivered."""
         left = self._reports.close(timeout_s)
-        self._beats.close(0.2)
+        self._heartbeats.close(0.2)
         return left

@@ -85,13 +85,13 @@ def main_loop_collectors(slots: int) -> dict[str, Collect[TaskExecutorView]]:
 
 
 def _collect_instance(view: TaskExecutorView, samples: Samples) -> None:
-    protocol, tally = view.protocol, view.protocol.tally
+    protocol, counters = view.protocol, view.protocol.counters
     samples.add_one_of(c.PHASE, protocol.phase.name, [phase.name for phase in Phase])
     samples.add(c.TM_EPOCH, protocol.newest_epoch)
-    samples.add(c.INSTANCES, tally.instances)
-    samples.add(c.FENCES, tally.fences)
-    samples.add(c.BEATS_SENT, tally.beats_sent)
-    samples.add(c.BEATS_ACKNOWLEDGED, tally.beats_acknowledged)
+    samples.add(c.INSTANCES, counters.instances)
+    samples.add(c.FENCES, counters.fences)
+    samples.add(c.BEATS_SENT, counters.heartbeats_sent)
+    samples.add(c.BEATS_ACKNOWLEDGED, counters.heartbeats_acknowledged)
     if protocol.acknowledged_ms is not None:
         samples.add(c.BEAT_AGE, max(0, view.now_ms - protocol.acknowledged_ms) / 1000)
     samples.add(c.TM_UPLOADS, protocol.upload_count)
@@ -106,19 +106,19 @@ def _collect_slots(slots: int, view: TaskExecutorView, samples: Samples) -> None
 def _collect_processes(view: TaskExecutorView, samples: Samples) -> None:
     samples.add(c.TASK_PROCESSES, view.process_count)
     samples.add(c.FORK_SERVER_UP, float(view.protocol.has_fork_server))
-    samples.add(c.FORK_SERVER_STARTS, view.protocol.tally.fork_server_starts)
+    samples.add(c.FORK_SERVER_STARTS, view.protocol.counters.fork_server_starts)
 
 
 def _collect_tasks(view: TaskExecutorView, samples: Samples) -> None:
-    tally, attempts = view.protocol.tally, view.protocol.live_attempts()
+    counters, attempts = view.protocol.counters, view.protocol.live_attempts()
     states = Counter(known.state for known in attempts)
     for state in ExecutionState:
         if state not in TERMINAL_EXECUTION_STATES:
             samples.add(c.TM_TASKS, states[state], state)
-    samples.add(c.TASK_STARTS, tally.tasks_started)
-    samples.add(c.TASK_REFUSALS, tally.tasks_refused)
+    samples.add(c.TASK_STARTS, counters.tasks_started)
+    samples.add(c.TASK_REFUSALS, counters.tasks_refused)
     for state in sorted(TERMINAL_EXECUTION_STATES):
-        samples.add(c.TASK_ENDS, tally.tasks_ended[state], state)
+        samples.add(c.TASK_ENDS, counters.tasks_ended[state], state)
     samples.later.extend(
         partial(_collect_task, known.process_id, _scope_of(known), view.now_ms - known.deployed_at_ms) for known in attempts
     )

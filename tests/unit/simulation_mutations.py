@@ -321,17 +321,17 @@ def nobody_fences_itself(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P14", "the fence is counted from when a beat was acknowledged, not from when it was sent")
 def fence_counts_from_acknowledgements(patch: pytest.MonkeyPatch) -> None:
-    acknowledged = TaskExecutorProtocol.on_beat_acknowledged
+    acknowledged = TaskExecutorProtocol.on_heartbeat_acknowledged
 
     def late(self: TaskExecutorProtocol, _sent_at_ms: int, now_ms: int) -> list[Action]:
         return acknowledged(self, now_ms, now_ms)
 
-    patch.setattr(TaskExecutorProtocol, "on_beat_acknowledged", late)
+    patch.setattr(TaskExecutorProtocol, "on_heartbeat_acknowledged", late)
 
 
 @breaks("P15", "a new instance begins before the tasks of the old one have ended")
 def instances_do_not_wait_for_tasks(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(AttemptTable, "quiet", property(lambda _self: True))
+    patch.setattr(AttemptTable, "is_empty", property(lambda _self: True))
 
 
 @breaks("P15", "an attempt is reported terminal while its Spark session still works")

@@ -83,9 +83,9 @@ def test_after_a_long_pause_the_fence_comes_before_whatever_waited() -> None:
     """An acknowledgement that came while the process stood still must not keep it from its fence."""
     driver = Driver().registered()
     sent_at_ms = next(a.sent_at_ms for a in driver.turn() if isinstance(a, SendHeartbeat))
-    driver.turn(partial(driver.loop.protocol.on_beat_acknowledged, sent_at_ms))
+    driver.turn(partial(driver.loop.protocol.on_heartbeat_acknowledged, sent_at_ms))
     driver.turn(driver.effect(deployment(A)))
-    late = driver.turn(partial(driver.loop.protocol.on_beat_acknowledged, driver.now_ms), after_ms=60_000)
+    late = driver.turn(partial(driver.loop.protocol.on_heartbeat_acknowledged, driver.now_ms), after_ms=60_000)
     assert driver.loop.protocol.phase is Phase.FENCING
     assert EndTask in _kinds(late)
 

@@ -51,7 +51,7 @@ def _send_in_vain(writer: ReportsWriter, inbox: Inbox) -> None:
 def test_a_producer_is_replaced_that_delivers_nothing_while_later_beats_get_through(
     writer: ReportsWriter, inbox: Inbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    writer._on_beat_acknowledged(SENT_AT_MS + 6_000, SENT_AT_MS + 6_010)
+    writer._on_heartbeat_acknowledged(SENT_AT_MS + 6_000, SENT_AT_MS + 6_010)
     stuck = writer._reports._producer
     with caplog.at_level(logging.ERROR):
         _send_in_vain(writer, inbox)
@@ -70,7 +70,7 @@ def test_a_producer_is_replaced_that_delivers_nothing_while_later_beats_get_thro
 def test_a_producer_is_kept_where_kafka_itself_may_be_what_is_waited_for(
     writer: ReportsWriter, inbox: Inbox, beat_sent_at_ms: int, acknowledged_at_ms: int
 ) -> None:
-    writer._on_beat_acknowledged(beat_sent_at_ms, acknowledged_at_ms)
+    writer._on_heartbeat_acknowledged(beat_sent_at_ms, acknowledged_at_ms)
     patient = writer._reports._producer
     _send_in_vain(writer, inbox)
     assert not writer._reports._broken

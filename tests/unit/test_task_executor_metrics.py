@@ -183,7 +183,7 @@ def test_heartbeats_are_counted_and_the_last_acknowledged_one_ages(tmp_path: Pat
     for _ in range(3):
         loop.now_ms += 1_000
         sent += [a.sent_at_ms for a in loop.protocol.on_tick(loop.now_ms) if isinstance(a, SendHeartbeat)]
-    loop.protocol.on_beat_acknowledged(sent[1], loop.now_ms)
+    loop.protocol.on_heartbeat_acknowledged(sent[1], loop.now_ms)
     loop.now_ms += 400
     scrape = loop.scrape()
     assert scrape.one(f"{TM}heartbeats_sent_total") == len(sent) == 3

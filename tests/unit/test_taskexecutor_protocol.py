@@ -132,7 +132,7 @@ class Harness:
             new = self.machine.on_tick(self.now_ms)
             for action in new:
                 if isinstance(action, SendHeartbeat) and beats_arrive:
-                    new = new + self.machine.on_beat_acknowledged(action.sent_at_ms, self.now_ms)
+                    new = new + self.machine.on_heartbeat_acknowledged(action.sent_at_ms, self.now_ms)
             actions += new
         return actions
 
@@ -741,7 +741,7 @@ def test_the_fence_counts_from_the_time_an_acknowledged_beat_was_sent() -> None:
     harness = registered()
     (first,) = beats(harness.wait(500, beats_arrive=False))
     harness.wait(2900, beats_arrive=False)
-    harness.machine.on_beat_acknowledged(first.sent_at_ms, harness.now_ms)  # Late: it says little about now.
+    harness.machine.on_heartbeat_acknowledged(first.sent_at_ms, harness.now_ms)  # Late: it says little about now.
     harness.wait(90, beats_arrive=False)
     assert is_in(harness, Phase.REGISTERED)
     harness.wait(first.sent_at_ms + 3500 - harness.now_ms, beats_arrive=False)

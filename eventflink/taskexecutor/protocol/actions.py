@@ -52,7 +52,7 @@ class SendReports:
 
 @dataclass(slots=True)
 class SendHeartbeat:
-    """Append this beat to `heartbeats`, and tell when Kafka acknowledged it."""
+    """Append this heartbeat to `heartbeats`, and tell when Kafka acknowledged it."""
 
     heartbeat: Heartbeat
     sent_at_ms: int

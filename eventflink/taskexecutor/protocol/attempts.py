@@ -1,9 +1,9 @@
 """The attempts and slots of one instance of a TaskExecutor.
 
 A slot belongs to one allocation at a time, and is free when the last attempt of that has ended. An attempt that this instance has heard
-of is known until the instance ends: it is never started twice, and whoever asks again gets the whole path of its states again. What
-ended stays in a bounded memory, cancellations that overtook their deployment (tombstones) and refusals among it. An attempt is terminal
-only when its process is reaped and its Spark session released (P15).
+of is known until the instance ends: it is never started twice, and a deployment that is resent is answered with the whole path of its
+states. What ended stays in a bounded memory, cancellations that overtook their deployment (tombstones) and refusals among it. An attempt is
+terminal only when its process is reaped and its Spark session released (P15).
 """
 
 import signal
@@ -30,7 +30,7 @@ from eventflink.taskexecutor.process_events import (
     TaskProcessEnded,
 )
 from eventflink.taskexecutor.protocol.actions import EndForkServer, Outbox, ProtocolSettings
-from eventflink.taskexecutor.protocol.tally import Tally
+from eventflink.taskexecutor.protocol.counters import Counters
 
 AttemptEvent = TaskLaunched | TaskInitialized | SparkOpened | TaskProcessEnded | SparkReleased
 
@@ -43,7 +43,7 @@ _STACK_TRACE_LIMIT = 16_384
 class KnownAttempt:
     """One attempt that the instance was told about; without allocation it is a tombstone.
 
-    `path` holds the states that it went through after DEPLOYING; the first `said` of them were reported.
+    `path` holds the states that it went through after DEPLOYING; the first `reported_count` of them were reported.
     """
 
     attempt: AttemptId
@@ -52,7 +52,7 @@ class KnownAttempt:
     spark_session_id: str = ""
     refusal: str = ""
     path: list[ExecutionState] = field(default_factory=list)
-    said: int = 0
+    reported_count: int = 0
     offered: bool = False
     process_id: int = 0
     spark_opened: bool = False
@@ -102,9 +102,9 @@ def _clip_cause(cause: FailureCause) -> FailureCause:
 class AttemptTable:
     """What one instance runs and ran; it writes orders and reports to the outbox."""
 
-    def __init__(self, settings: ProtocolSettings, instance_id: str, outbox: Outbox, tally: Tally) -> None:
+    def __init__(self, settings: ProtocolSettings, instance_id: str, outbox: Outbox, counters: Counters) -> None:
         """Begin with free slots and no memory."""
-        self._tally = tally
+        self._counters = counters
         self._settings = settings
         self._instance_id = instance_id
         self._outbox = outbox
@@ -116,7 +116,7 @@ class AttemptTable:
         self._silent = False
 
     @property
-    def quiet(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nothing runs and nothing has to be released."""
         return not self._live
 
@@ -139,14 +139,14 @@ class AttemptTable:
         attempt = AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)
         known = self._live.get(attempt) or self._ended.get(attempt)
         if known is not None:
-            self._outbox.add_reports(self._present(known))
+            self._outbox.add_reports(self._all_reports_of(known))
             return
         known = KnownAttempt(attempt, deployment.allocation_id, deployment.slot_index, job_name=deployment.job_name, deployed_at_ms=now_ms)
         known.refusal = refusal or self._find_refusal(deployment)
         if known.refusal:
-            self._tally.tasks_refused += 1
+            self._counters.tasks_refused += 1
             self._remember(known)
-            self._outbox.add_reports(self._present(known))
+            self._outbox.add_reports(self._all_reports_of(known))
             return
         # Derived, not drawn: unique because instance ids are, and the same in every run of a simulation.
         known.spark_session_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self._instance_id}/{attempt}"))
@@ -165,9 +165,9 @@ class AttemptTable:
             return
         ended = self._ended.get(attempt)
         if ended is None:
-            ended = KnownAttempt(attempt, path=[ExecutionState.CANCELED], said=1, cancelled=True)
+            ended = KnownAttempt(attempt, path=[ExecutionState.CANCELED], reported_count=1, cancelled=True)
             self._remember(ended)
-        self._outbox.add_reports(self._present(ended))
+        self._outbox.add_reports(self._all_reports_of(ended))
 
     def end_all(self, now_ms: int, *, silent: bool) -> None:
         """End every attempt because the instance ends; when silent, nothing more is reported of any."""
@@ -184,7 +184,7 @@ class AttemptTable:
         match event:
             case TaskLaunched(process_id=process_id):
                 known.process_id = process_id
-                self._tally.tasks_started += 1
+                self._counters.tasks_started += 1
                 if not known.ending:
                     known.deadline_ms = None
                 self._advance(known, ExecutionState.INITIALIZING)
@@ -206,8 +206,8 @@ class AttemptTable:
             if known.outcome is None:
                 self._process_ended(known, outcome, now_ms, can_release=False)
 
-    def release_again(self) -> None:
-        """Order again every release that is still waited for: a new fork server is there."""
+    def resend_releases(self) -> None:
+        """Order every release again that is still awaited: there is a new fork server."""
         for known in self._live.values():
             if known.outcome is not None:
                 self._outbox.add_process_action(ReleaseSpark(known.attempt, known.spark_session_id))
@@ -229,17 +229,17 @@ class AttemptTable:
         """Report everything; terminal states that Kafka has not acknowledged go before it, lest the attempts seem missing."""
         for known in self._ended.values():
             if not known.delivered and known.allocation_id:
-                self._outbox.add_reports(self._present(known))
+                self._outbox.add_reports(self._all_reports_of(known))
         slots = tuple(SlotStatus(i, next((k.allocation_id for k in s.values()), None)) for i, s in enumerate(self._slots))
         attempts = tuple(AttemptStatus(*k.attempt, k.state) for k in self._live.values())
         self._outbox.add_reports([SlotReport(self._settings.task_manager_id, self._instance_id, slots, attempts)])
 
-    def report_again(self, attempts: Iterable[AttemptId]) -> None:
-        """Say again what is known of the attempts."""
+    def resend_reports(self, attempts: Iterable[AttemptId]) -> None:
+        """Report again what is known of the attempts."""
         for attempt in attempts:
             known = self._live.get(attempt) or self._ended.get(attempt)
             if known is not None:
-                self._outbox.add_reports(self._present(known))
+                self._outbox.add_reports(self._all_reports_of(known))
 
     def delivered(self, reports: Iterable[TaskManagerReport]) -> None:
         """Kafka has these reports."""
@@ -280,7 +280,7 @@ class AttemptTable:
         """Report the states that are new; what is being ended has nothing more to say until it has ended."""
         known.path.extend(s for s in states if s not in known.path)
         if not known.ending:
-            self._say(known)
+            self._report_new_states(known)
 
     def _process_ended(self, known: KnownAttempt, outcome: Outcome, now_ms: int, *, can_release: bool) -> None:
         if known.outcome is not None:
@@ -298,7 +298,7 @@ class AttemptTable:
         outcome = known.outcome
         if known.cancelled:
             known.path.append(ExecutionState.CANCELED)
-            known.said = len(known.path) - 1  # What it went through meanwhile is of no interest any more.
+            known.reported_count = len(known.path) - 1  # What it went through meanwhile is of no interest any more.
         elif isinstance(outcome, Finished):
             known.outputs = outcome.outputs
             known.path = [ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED]
@@ -307,12 +307,12 @@ class AttemptTable:
             known.lost_inputs = outcome.lost_inputs if isinstance(outcome, Failed) else ()
             known.path.append(ExecutionState.FAILED)
         known.deadline_ms = None
-        self._tally.tasks_ended[known.state] += 1
+        self._counters.tasks_ended[known.state] += 1
         del self._live[known.attempt]
         del self._slots[known.slot_index][known.attempt]
         self._remember(known)
         if not self._ending_all or known.state is not ExecutionState.FAILED:
-            self._say(known)  # Else nobody asked for this end and it is no failure of the task: the instance's end says it.
+            self._report_new_states(known)  # Else nobody asked for this end and it is no failure of the task: the instance's end says it.
 
     @staticmethod
     def _find_cause(known: KnownAttempt, outcome: Outcome | None) -> FailureCause:
@@ -326,24 +326,24 @@ class AttemptTable:
         while len(self._ended) > self._settings.ended_attempt_limit:
             del self._ended[next(iter(self._ended))]
 
-    def _say(self, known: KnownAttempt) -> None:
+    def _report_new_states(self, known: KnownAttempt) -> None:
         """Report the states that were not reported; with the first goes the offer of the slot."""
-        if self._silent or known.said == len(known.path):
+        if self._silent or known.reported_count == len(known.path):
             return
-        self._outbox.add_reports(self._reports_of(known, known.path[known.said :], with_offer=not known.offered))
+        self._outbox.add_reports(self._reports_of(known, known.path[known.reported_count :], with_offer=not known.offered))
         known.offered = True
-        known.said = len(known.path)
+        known.reported_count = len(known.path)
 
-    def _present(self, known: KnownAttempt) -> list[TaskManagerReport]:
-        """Return all that was said of the attempt; nothing before it was launched, for that will be said when it is."""
+    def _all_reports_of(self, known: KnownAttempt) -> list[TaskManagerReport]:
+        """Return all that was reported of the attempt; nothing before it was launched, for that is reported when it is."""
         if self._silent:
             return []
         if known.refusal:
             place = (self._settings.task_manager_id, self._instance_id, known.allocation_id)
             return [SlotOfferRefusal(*place, known.refusal, *known.attempt[1:])]
-        if known.said == 0:
+        if known.reported_count == 0:
             return []
-        return self._reports_of(known, known.path[: known.said], with_offer=bool(known.allocation_id))
+        return self._reports_of(known, known.path[: known.reported_count], with_offer=bool(known.allocation_id))
 
     def _reports_of(self, known: KnownAttempt, states: Iterable[ExecutionState], *, with_offer: bool) -> list[TaskManagerReport]:
         task_manager_id, instance_id = self._settings.task_manager_id, self._instance_id

@@ -1,8 +1,8 @@
-"""The life of a TaskExecutor: it registers, beats, obeys the leader of the newest epoch, fences itself, and ends in order.
+"""The life of a TaskExecutor: it registers, sends heartbeats, obeys the leader of the newest epoch, fences itself, and ends in order.
 
 Here is when an instance begins and ends (P12, P14) and which effects count (P4); what it runs is in `attempts.py`. Times are
-milliseconds of one monotonic clock, passed in. An instance is replaced only when all its tasks have ended: whoever registers anew has
-nothing of the past running.
+milliseconds of one monotonic clock, passed in. An instance is replaced only when all its tasks have ended: nothing of an earlier instance
+runs when the next one registers.
 """
 
 import zlib
@@ -39,8 +39,8 @@ from eventflink.taskexecutor.protocol.actions import (
     UploadFile,
 )
 from eventflink.taskexecutor.protocol.attempts import AttemptTable, KnownAttempt
-from eventflink.taskexecutor.protocol.tally import Tally
-from eventflink.taskexecutor.protocol.unsaid import Unsaid
+from eventflink.taskexecutor.protocol.counters import Counters
+from eventflink.taskexecutor.protocol.resends import Resends
 
 _EPOCH_OF_NO_LEADER = -1
 _FORK_SERVER_DELAY_MS = 100
@@ -64,8 +64,8 @@ class TaskExecutorProtocol:
         """Do nothing yet: `start` begins."""
         self._settings = settings
         self._outbox = Outbox()
-        self.tally = Tally()
-        self._table = AttemptTable(settings, "", self._outbox, self.tally)
+        self.counters = Counters()
+        self._table = AttemptTable(settings, "", self._outbox, self.counters)
         self.phase = Phase.NEW
         self.instance_id = ""
         self.newest_epoch = _EPOCH_OF_NO_LEADER
@@ -81,13 +81,13 @@ class TaskExecutorProtocol:
         self._registration_count = 0
         self._refusals = 0
         self._next_registration_ms = 0
-        self._alive_ms: int | None = None
-        self._last_word: tuple[int, int] | None = None
+        self._acknowledged_ms: int | None = None
+        self._stamped_registration: tuple[int, int] | None = None
         """The newest registration that Kafka has: when it was sent, by this host's clock, and Kafka's timestamp of it."""
-        self._next_beat_ms: int | None = None  # Only a registered instance beats: to others a beat means nothing.
-        self._beat_sequence = 0
+        self._next_heartbeat_ms: int | None = None  # Only a registered instance sends them: the master ignores those of others.
+        self._heartbeat_sequence = 0
         self._uploads: set[str] = set()
-        self._unsaid = Unsaid()
+        self._resends = Resends()
         self._resend_at_ms = 0
         self._fork_server_up = False
         self._fork_server_start_ms: int | None = 0
@@ -113,15 +113,15 @@ class TaskExecutorProtocol:
         self.phase = Phase.REGISTERING
         self.instance_id = instance_id
         self._begun_at_ms = max(wall_clock_ms, self._begun_at_ms + 1)  # A clock that was set back does not make it the older one.
-        self._table = AttemptTable(self._settings, instance_id, self._outbox, self.tally)
-        self.tally.instances += 1
+        self._table = AttemptTable(self._settings, instance_id, self._outbox, self.counters)
+        self.counters.instances += 1
         self._registrations = []
         self._registration_count = 0
-        self._alive_ms = None
-        self._last_word = None
-        self._next_beat_ms = None
+        self._acknowledged_ms = None
+        self._stamped_registration = None
+        self._next_heartbeat_ms = None
         self._uploads.clear()
-        self._unsaid.clear()
+        self._resends.clear()
         # After a failure many instances begin at once; their registrations are spread (P13), and refused ones do not hurry.
         self._next_registration_ms = now_ms if first else now_ms + self._delay_registration(self._refusals) // 2
         return self.on_tick(now_ms)
@@ -136,10 +136,10 @@ class TaskExecutorProtocol:
         self.newest_epoch = envelope.epoch
         mine = envelope.task_manager_id == self._settings.task_manager_id and envelope.instance_id == self.instance_id
         if isinstance(envelope.payload, StopTaskManager) and envelope.task_manager_id == self._settings.task_manager_id:
-            # Whichever instance is named: one that was cut off meanwhile, and begins anew, is to end with its process as well.
+            # Whichever instance is named: the successor of one that was cut off meanwhile is to end with its process as well.
             self._begin_stop(now_ms, envelope.payload.reason, failed=False)
         elif mine and self.phase in (Phase.REGISTERING, Phase.REGISTERED):
-            self._obey(envelope, now_ms, timestamp_ms)
+            self._on_current_effect(envelope, now_ms, timestamp_ms)
         return self._settle(now_ms)
 
     def on_effects_lost(self, reason: str, now_ms: int) -> list[Action]:
@@ -163,24 +163,24 @@ class TaskExecutorProtocol:
             self._start_fork_server()
         if (
             self.phase is Phase.REGISTERED
-            and self._alive_ms is not None
-            and now_ms - self._alive_ms >= self._settings.self_fence_timeout_ms
+            and self._acknowledged_ms is not None
+            and now_ms - self._acknowledged_ms >= self._settings.self_fence_timeout_ms
         ):
-            self._fence(f"no beat was acknowledged for {now_ms - self._alive_ms} ms", now_ms)
+            self._fence(f"no heartbeat was acknowledged for {now_ms - self._acknowledged_ms} ms", now_ms)
         if self.phase is Phase.REGISTERING and now_ms >= self._next_registration_ms:
             self._send_registration(now_ms)
-        if self._next_beat_ms is not None and now_ms >= self._next_beat_ms:
-            self._send_beat(now_ms)
+        if self._next_heartbeat_ms is not None and now_ms >= self._next_heartbeat_ms:
+            self._send_heartbeat(now_ms)
         self._table.tick(now_ms)
         if now_ms >= self._resend_at_ms:
-            self._unsaid.say(self._table, self._outbox)
+            self._resends.resend(self._table, self._outbox)
         return self._settle(now_ms)
 
-    def on_beat_acknowledged(self, sent_at_ms: int, now_ms: int) -> list[Action]:
-        """Kafka has the beat that was sent at `sent_at_ms`."""
-        if self._alive_ms is not None:  # A beat of an earlier instance was sent before this one's registration.
-            self._alive_ms = max(self._alive_ms, sent_at_ms)
-        self.tally.beats_acknowledged += 1
+    def on_heartbeat_acknowledged(self, sent_at_ms: int, now_ms: int) -> list[Action]:
+        """Kafka has the heartbeat that was sent at `sent_at_ms`."""
+        if self._acknowledged_ms is not None:  # A heartbeat of an earlier instance was sent before this one's registration.
+            self._acknowledged_ms = max(self._acknowledged_ms, sent_at_ms)
+        self.counters.heartbeats_acknowledged += 1
         return self._settle(now_ms)
 
     def on_reports_delivered(
@@ -188,19 +188,19 @@ class TaskExecutorProtocol:
     ) -> list[Action]:
         """Kafka has these reports, with that timestamp of its own clock (0: unknown).
 
-        A registration counts as a beat: the master holds for alive whose registration it has read (P13).
+        A registration counts as a heartbeat: the master counts its timeout from the registration that it has read (P13).
         """
         current = [r for r in reports if r.instance_id == self.instance_id]
         if self.phase is Phase.REGISTERING and any(isinstance(r, TaskManagerRegistration) for r in current):
-            self._alive_ms = sent_at_ms if self._alive_ms is None else max(self._alive_ms, sent_at_ms)
-            if timestamp_ms and (self._last_word is None or sent_at_ms >= self._last_word[0]):
-                self._last_word = (sent_at_ms, timestamp_ms)
+            self._acknowledged_ms = sent_at_ms if self._acknowledged_ms is None else max(self._acknowledged_ms, sent_at_ms)
+            if timestamp_ms and (self._stamped_registration is None or sent_at_ms >= self._stamped_registration[0]):
+                self._stamped_registration = (sent_at_ms, timestamp_ms)
         self._table.delivered(current)
         return self._settle(now_ms)
 
     def on_reports_failed(self, reports: Iterable[TaskManagerReport], now_ms: int) -> list[Action]:
-        """Kafka did not take these reports: say again, a little later, how things stand then."""
-        self._unsaid.add((r for r in reports if r.instance_id == self.instance_id), self._table)
+        """Kafka did not take these reports: report a little later how things stand then."""
+        self._resends.add((r for r in reports if r.instance_id == self.instance_id), self._table)
         self._resend_at_ms = now_ms + self._settings.resend_delay_ms
         return self._settle(now_ms)
 
@@ -218,8 +218,8 @@ class TaskExecutorProtocol:
 
     @property
     def acknowledged_ms(self) -> int | None:
-        """When the newest beat or registration of this instance that Kafka has was sent; None: it has none yet."""
-        return self._alive_ms
+        """When the newest heartbeat or registration of this instance that Kafka has was sent; None: it has none yet."""
+        return self._acknowledged_ms
 
     @property
     def has_fork_server(self) -> bool:
@@ -241,15 +241,15 @@ class TaskExecutorProtocol:
         return self._table.live_attempts()
 
     def stop(self, now_ms: int, reason: str, *, failed: bool = False) -> list[Action]:
-        """End all tasks, say goodbye, and give `Stopped`; bounded in time."""
+        """End all tasks, report the disconnection, and give `Stopped`; bounded in time."""
         self._begin_stop(now_ms, reason, failed=failed)
         return self._settle(now_ms)
 
-    def _obey(self, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int) -> None:
+    def _on_current_effect(self, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int) -> None:
         payload = envelope.payload
         answered_ms = self._answered_ms(timestamp_ms, now_ms)
         if self.phase is Phase.REGISTERING and now_ms - answered_ms >= self._settings.self_fence_timeout_ms:
-            # Cut off since it registered, it reads what it was told then: by now the master may hold it for lost (P14).
+            # Cut off since it registered, it reads what it was told then: by now the master may have declared it lost (P14).
             self._fence("what answers the registration comes too late to be believed", now_ms)
             return
         if isinstance(payload, InstanceForgotten):
@@ -278,24 +278,24 @@ class TaskExecutorProtocol:
     def _answered_ms(self, timestamp_ms: int, now_ms: int) -> int:
         """Return the earliest time, by this host's clock, at which an effect can have been written; `timestamp_ms` is Kafka's time of it.
 
-        What this instance said last tells how far the two clocks are apart at most: Kafka stamped it after it was sent. Where Kafka's
-        times are not known, an effect is as old as the newest word that Kafka has, or as the first one, for it answers one of them.
+        The newest registration bounds how far the two clocks are apart: Kafka stamped it after it was sent. Where Kafka's times are not
+        known, an effect is as old as the newest message that Kafka has, or as the first registration, for it answers one of them.
         """
-        if timestamp_ms and self._last_word is not None:
-            sent_ms, word_ms = self._last_word
-            return min(now_ms, sent_ms + timestamp_ms - word_ms)
-        return self._alive_ms if self._alive_ms is not None else next(iter(self._registrations), now_ms)
+        if timestamp_ms and self._stamped_registration is not None:
+            sent_ms, stamped_ms = self._stamped_registration
+            return min(now_ms, sent_ms + timestamp_ms - stamped_ms)
+        return self._acknowledged_ms if self._acknowledged_ms is not None else next(iter(self._registrations), now_ms)
 
     def _become_registered(self, answered_ms: int, now_ms: int) -> bool:
-        """Any effect for this instance proves that the master has it. Tell whether that is news."""
+        """Any effect for this instance proves that the master has it. Tell whether that was not known before."""
         if self.phase is not Phase.REGISTERING:
             return False
         self.phase = Phase.REGISTERED
         self._refusals = 0
-        # What it said later may wait for a decision still; from now on its beats count.
-        self._alive_ms = answered_ms if self._alive_ms is None else min(self._alive_ms, answered_ms)
+        # What it sent later may still wait for a decision; from now on its heartbeats count.
+        self._acknowledged_ms = answered_ms if self._acknowledged_ms is None else min(self._acknowledged_ms, answered_ms)
         self._registrations = []
-        self._next_beat_ms = now_ms
+        self._next_heartbeat_ms = now_ms
         return True
 
     def _upload(self, order: FileUploadOrder | TaskManagerFileUploadOrder) -> None:
@@ -314,8 +314,8 @@ class TaskExecutorProtocol:
         if self.phase not in (Phase.REGISTERING, Phase.REGISTERED):
             return
         self.phase, self._end_reason = Phase.FENCING, reason
-        self.tally.fences += 1
-        self._next_beat_ms = None
+        self.counters.fences += 1
+        self._next_heartbeat_ms = None
         self._table.end_all(now_ms, silent=True)
 
     def _begin_stop(self, now_ms: int, reason: str, *, failed: bool) -> None:
@@ -329,10 +329,10 @@ class TaskExecutorProtocol:
 
     def _settle(self, now_ms: int) -> list[Action]:
         """End the instance once it is to end and nothing of it is left; return what is to be done."""
-        if self.phase is Phase.FENCING and self._table.quiet:
+        if self.phase is Phase.FENCING and self._table.is_empty:
             self.phase = Phase.NEW
             self._outbox.add_action(NewInstanceNeeded(self._end_reason))
-        elif self.phase is Phase.STOPPING and (self._table.quiet or now_ms >= self._stop_deadline_ms):
+        elif self.phase is Phase.STOPPING and (self._table.is_empty or now_ms >= self._stop_deadline_ms):
             self.phase = Phase.STOPPED
             if self._registration_count:
                 self._outbox.add_reports([Disconnection(self._settings.task_manager_id, self.instance_id, self._end_reason)])
@@ -361,20 +361,20 @@ class TaskExecutorProtocol:
         delay_ms = min(self._settings.registration_retry_ms << min(failures, 16), self._settings.registration_retry_limit_ms)
         return delay_ms // 2 + zlib.crc32(f"{self.instance_id}/{self._registration_count}".encode()) % (delay_ms // 2 + 1)
 
-    def _send_beat(self, now_ms: int) -> None:
-        self._beat_sequence += 1
-        self.tally.beats_sent += 1
-        self._next_beat_ms = now_ms + self._settings.heartbeat_interval_ms
+    def _send_heartbeat(self, now_ms: int) -> None:
+        self._heartbeat_sequence += 1
+        self.counters.heartbeats_sent += 1
+        self._next_heartbeat_ms = now_ms + self._settings.heartbeat_interval_ms
         ids = (self._settings.task_manager_id, self.instance_id)
-        beat = Heartbeat(*ids, self._beat_sequence, self._table.free_slots, self._table.running_tasks)
-        self._outbox.add_action(SendHeartbeat(beat, now_ms))
+        heartbeat = Heartbeat(*ids, self._heartbeat_sequence, self._table.free_slots, self._table.running_tasks)
+        self._outbox.add_action(SendHeartbeat(heartbeat, now_ms))
 
     def _start_fork_server(self) -> None:
         self._fork_server_start_ms = None
         self._fork_server_up = True
-        self.tally.fork_server_starts += 1
+        self.counters.fork_server_starts += 1
         self._outbox.add_process_action(StartForkServer())
-        self._table.release_again()
+        self._table.resend_releases()
 
     def _on_fork_server_died(self, reason: str, now_ms: int) -> None:
         """All its attempts have failed; start another one, after a growing delay, unless it dies again and again."""

@@ -1,4 +1,4 @@
-"""What Kafka did not take and is to be said again: not the old reports, but how things stand by then."""
+"""What Kafka did not take and is to be resent: not the old reports, but how things stand by then."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ from eventflink.taskexecutor.protocol.attempts import AttemptTable, attempt_of
 
 
 @dataclass(slots=True)
-class Unsaid:
-    """Collects subjects of failed reports until they are said again; bounded by what the instance knows."""
+class Resends:
+    """Collects the subjects of failed reports until they are reported again; bounded by what the instance knows."""
 
     attempts: dict[AttemptId, None] = field(default_factory=dict)
     uploads: dict[str, FileUploadCompleted] = field(default_factory=dict)
@@ -38,20 +38,20 @@ class Unsaid:
                 case SlotReport():
                     self.slots = True
                 case _:
-                    pass  # A registration has its own retry; a failed disconnection leaves it to the missed beats.
+                    pass  # A registration has its own retry; a failed disconnection leaves it to the missed heartbeats.
         if allocations:
             self.attempts.update(dict.fromkeys(table.find_allocations(allocations)))
 
-    def say(self, table: AttemptTable, outbox: Outbox) -> None:
-        """Say it, and forget it."""
-        table.report_again(self.attempts)
+    def resend(self, table: AttemptTable, outbox: Outbox) -> None:
+        """Report how they stand now, and forget them."""
+        table.resend_reports(self.attempts)
         if self.slots:
             table.report_slots()
         outbox.add_reports(self.uploads.values())
         self.clear()
 
     def clear(self) -> None:
-        """Forget it."""
+        """Forget them."""
         self.attempts.clear()
         self.uploads.clear()
         self.slots = False

@@ -1,4 +1,4 @@
-"""What a TaskExecutor has counted since its process began, over all its instances: for whoever measures it, and for nothing else."""
+"""What a TaskExecutor has counted since its process began, over all its instances: for its metrics, and for nothing else."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -7,13 +7,13 @@ from eventflink.model.statuses import ExecutionState
 
 
 @dataclass(slots=True)
-class Tally:
+class Counters:
     """Counts that only grow."""
 
     instances: int = 0
     fences: int = 0
-    beats_sent: int = 0
-    beats_acknowledged: int = 0
+    heartbeats_sent: int = 0
+    heartbeats_acknowledged: int = 0
     fork_server_starts: int = 0
     tasks_started: int = 0
     """Attempts that got a process."""
