@@ -10,9 +10,7 @@ built that the annotations do not name, and nothing is allocated that the bytes 
 import dataclasses
 import typing
 from collections.abc import Callable, Iterable
-from enum import StrEnum
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 _SAMPLE: Final = 256
@@ -78,33 +76,26 @@ class Scalars:
         return list(map(memo.setdefault, values, values))
 
 
-class Bytes:
-    """Bytes, in hexadecimal."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Texts:
+    """Values that are written as text: bytes in hexadecimal, paths, members of an enumeration by name."""
 
-    def write(self, values: list[bytes]) -> Any:
+    name: str
+    to_text: Callable[[Any], str]
+    from_text: Callable[[str], Any]
+
+    def write(self, values: list[Any]) -> Any:
         """Return the values as JSON values."""
-        return [value.hex() for value in values]
+        return list(map(self.to_text, values))
 
     def read(self, plain: Any, count: int) -> list[Any]:
         """Return the values, or raise `ColumnsUnreadable`."""
+        texts = as_list(plain, count, self.name)
+        require(set(map(type, texts)) <= {str}, f"{self.name}: a value is no text")
         try:
-            return [bytes.fromhex(text) for text in as_list(plain, count, "bytes")]
-        except (TypeError, ValueError) as error:
-            raise ColumnsUnreadable(f"bytes: {error}") from error
-
-
-class Paths:
-    """Paths of the file system, as text."""
-
-    def write(self, values: list[Path]) -> Any:
-        """Return the values as JSON values."""
-        return [str(value) for value in values]
-
-    def read(self, plain: Any, count: int) -> list[Any]:
-        """Return the values, or raise `ColumnsUnreadable`."""
-        texts = as_list(plain, count, "paths")
-        require(set(map(type, texts)) <= {str}, "paths: a value is no text")
-        return list(map(Path, texts))
+            return list(map(self.from_text, texts))
+        except (KeyError, ValueError) as error:
+            raise ColumnsUnreadable(f"{self.name}: not a valid value: {error}") from error
 
 
 class Nones:
@@ -118,25 +109,6 @@ class Nones:
         """Return the values, or raise `ColumnsUnreadable`."""
         require(plain is None, "a value stands where only None can")
         return [None] * count
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Enums:
-    """Members of an enumeration, by name."""
-
-    enum_type: type[StrEnum]
-
-    def write(self, values: list[Any]) -> Any:
-        """Return the values as JSON values."""
-        return [value.name for value in values]
-
-    def read(self, plain: Any, count: int) -> list[Any]:
-        """Return the values, or raise `ColumnsUnreadable`."""
-        name = self.enum_type.__name__
-        try:
-            return list(map(self.enum_type.__members__.__getitem__, as_list(plain, count, name)))
-        except (KeyError, TypeError) as error:
-            raise ColumnsUnreadable(f"{name}: {error} is no member") from error
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,16 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from eventflink.events.columns import (
-    Bytes,
     Column,
     ColumnsUnreadable,
-    Enums,
     Mappings,
     Nones,
     Optionals,
-    Paths,
     Scalars,
     Sequences,
+    Texts,
     Tuples,
     Unions,
     require,
@@ -100,7 +98,12 @@ class Records:
 
 _MAKERS: Final[dict[Any, Callable[[Iterable[Any]], Any]]] = {list: list, tuple: tuple, deque: deque}
 _SCALARS: Final = (int, float, str, bool)
-_OTHERS: Final[dict[Any, Callable[[], Column]]] = {bytes: Bytes, Path: Paths, None: Nones, types.NoneType: Nones}
+_OTHERS: Final[dict[Any, Column]] = {
+    bytes: Texts("bytes", bytes.hex, bytes.fromhex),
+    Path: Texts("path", str, Path),
+    None: Nones(),
+    types.NoneType: Nones(),
+}
 
 
 class Columns:
@@ -129,13 +132,13 @@ class Columns:
         if annotation in _SCALARS:
             return Scalars(annotation)
         if annotation in _OTHERS:
-            return _OTHERS[annotation]()
+            return _OTHERS[annotation]
         return self._make_class(annotation)
 
     def _make_class(self, annotation: Any) -> Column:
         if isinstance(annotation, type):
             if issubclass(annotation, StrEnum):
-                return Enums(annotation)
+                return Texts(annotation.__name__, attrgetter("name"), annotation.__members__.__getitem__)
             if dataclasses.is_dataclass(annotation):
                 return self.records(annotation)
             if issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
