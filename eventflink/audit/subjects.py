@@ -138,7 +138,7 @@ class SubjectFinder:
 
         """
         if not text:
-            raise NothingKnown("an id is wanted, not nothing")
+            raise NothingKnown("an id is expected, and the text is empty")
         self._text = text
         self._task = _TASK.fullmatch(text)
         self._subtask = (self._task["vertex"], int(self._task["index"])) if self._task else None
@@ -208,7 +208,7 @@ class SubjectFinder:
         fitting = [job_id for job_id in self._jobs if job_id.startswith(text)]
         if len(fitting) > 1:
             shown = ", ".join(fitting[-_AMBIGUOUS_SHOWN:])
-            raise NothingKnown(f"'{text}' begins {len(fitting)} job ids, such as {shown}")
+            raise NothingKnown(f"'{text}' is ambiguous: {len(fitting)} job ids begin with it, such as {shown}")
         return (fitting[0], self._jobs[fitting[0]]) if fitting else None
 
     def _job_subject(self, job_id: str) -> Subject:
@@ -231,10 +231,12 @@ class SubjectFinder:
             raise NothingKnown(f"job '{job_id}' has no vertex '{vertex_id}'; it has {known}")
         parallelism = max(vertex.parallelism, job.parallelism.get(vertex_id, 0))
         if index >= parallelism:
-            raise NothingKnown(f"vertex '{vertex_id}' of job '{job_id}' has {parallelism} subtasks, counted from 0: none is {index}")
+            raise NothingKnown(
+                f"vertex '{vertex_id}' of job '{job_id}' has {parallelism} subtasks, counted from 0; there is no subtask {index}"
+            )
         newest = job.attempts.get((vertex_id, index), 1)
         if self._task["attempt"] and not 1 <= attempt <= newest:
-            raise NothingKnown(f"{job_id}/{vertex_id}[{index}] has {newest} attempts, counted from 1: none is {attempt}")
+            raise NothingKnown(f"{job_id}/{vertex_id}[{index}] has {newest} attempts, counted from 1; there is no attempt {attempt}")
         name = f"{job_id}/{vertex_id}[{index}]" + (f"#{attempt}" if attempt else "")
         return Subject(SubjectType.SUBTASK, name, job_id, vertex_id, index, attempt, job_status=job.status, ends=job.ends)
 

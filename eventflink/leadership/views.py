@@ -59,7 +59,7 @@ def find_job(fold: Fold, job_id: str) -> JobMaster:
     if len(fitting) == 1:
         return jobs[fitting[0]]
     if fitting:
-        raise JobNotFound(f"'{job_id}' begins {len(fitting)} job ids: {', '.join(sorted(fitting)[:5])}")
+        raise JobNotFound(f"'{job_id}' is ambiguous: {len(fitting)} job ids begin with it, such as {', '.join(sorted(fitting)[:5])}")
     raise not_in_memory(fold, job_id)
 
 

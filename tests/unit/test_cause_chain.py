@@ -253,21 +253,21 @@ def test_a_refused_submission_is_found_by_the_job_id_that_it_wanted() -> None:
 def test_the_beginning_of_a_job_id_is_enough_where_it_is_clear(busy: ScriptedCluster) -> None:
     assert why(busy, "wait").subject.name == "waiting"
     assert why(busy, "wait/a[8]").subject.name == "waiting/a[8]"
-    with pytest.raises(NothingKnown, match="'done' begins 4 job ids, such as done0"):
+    with pytest.raises(NothingKnown, match="'done' is ambiguous: 4 job ids begin with it, such as done0"):
         why(busy, "done")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "not nothing"),
+        ("", "the text is empty"),
         ("runing", "nearest: running"),
         ("allocation-99", "nearest: allocation-9"),
         ("tm1-9", "nearest: tm1-1"),
         ("failing/x[0]", "no vertex 'x'; it has a"),
-        ("failing/a[2]", "has 2 subtasks, counted from 0: none is 2"),
-        ("failing/a[0]#2", "has 1 attempts, counted from 1: none is 2"),
-        ("failing/a[0]#0", "none is 0"),
+        ("failing/a[2]", "has 2 subtasks, counted from 0; there is no subtask 2"),
+        ("failing/a[0]#2", "has 1 attempts, counted from 1; there is no attempt 2"),
+        ("failing/a[0]#0", "there is no attempt 0"),
         ("ʞ", "knows nothing of the id 'ʞ'"),
     ],
 )

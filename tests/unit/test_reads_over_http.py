@@ -263,7 +263,7 @@ def test_a_master_that_builds_its_state_sends_its_askers_elsewhere() -> None:
         ("/cluster?timeout_ms=0", 400, "timeout_ms"),
         ("/cluster?limit=1", 400, "there is no parameter 'limit'"),
         ("/jobs/nobody", 404, "there is no job 'nobody'"),
-        ("/jobs/job-", 404, "'job-' begins 2 job ids: job-1, job-2"),
+        ("/jobs/job-", 404, "'job-' is ambiguous: 2 job ids begin with it, such as job-1, job-2"),
         ("/nothing", 404, "there are /cluster, /jobs"),
         ("/jobs/nobody/exceptions", 404, "there is no job 'nobody'"),
         ("/jobs/job-1/exceptions?limit=0", 400, "limit: '0' is no whole number from 1 to 1000"),
