@@ -117,7 +117,7 @@ class BlobCleaner:
         participant = self._present()
         if participant is None or participant.leader is None:
             raise NotNow("this master does not lead")
-        if participant.inboxes[Topic.SUBMISSIONS].waiting:
+        if participant.intake.inboxes[Topic.SUBMISSIONS].waiting:
             raise NotNow("submissions wait to be decided")
         answer: asyncio.Future[Answered | ReadRefused] = asyncio.get_running_loop().create_future()
 

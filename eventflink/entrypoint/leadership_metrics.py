@@ -9,16 +9,18 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Final
 
-from eventflink.entrypoint.tail import TailFailed
+from eventflink.leadership.intake import TailFailed
 from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
+from eventflink.leadership.master_life import TurnFailed
 from eventflink.leadership.observer import Observer
 from eventflink.leadership.wires import AppendFailed
 from eventflink.master.effects import Effect
 from eventflink.metrics.definitions import LATENCY_BOUNDARIES, Histogram
+from eventflink.model.statuses import Role
 
 END_REASONS: Final = (
     "Resigned",
-    *(error.__name__ for error in (Deposed, LeadershipEnded, ApplyFailed, AppendFailed, TailFailed)),
+    *(error.__name__ for error in (Deposed, LeadershipEnded, ApplyFailed, AppendFailed, TailFailed, TurnFailed)),
 )
 """Why a leadership usually ends; that it never did is a number, too."""
 
@@ -40,8 +42,10 @@ class LeadershipMetrics(Observer):
         self._appended_s: deque[float] = deque()
         """When each decision was made that is not read back yet."""
 
-    def promoted(self) -> None:
+    def became(self, role: Role, epoch: int) -> None:  # noqa: ARG002 - the port's signature
         """Count a leadership; what an earlier one left behind is void."""
+        if role is not Role.LEADER:
+            return
         self.leaderships_begun += 1
         self._leads = True
         self._appended_s.clear()

@@ -90,17 +90,17 @@ def _collect_lag(view: MasterView, samples: Samples) -> None:
     end_offset = max(view.log_end_offset or 0, participant.log_end_offset)
     samples.add(c.LOG_OFFSET, last_offset)
     samples.add(c.LOG_LAG, max(0, end_offset - 1 - last_offset))
-    samples.add(c.LOG_QUEUED, len(participant.log))
+    samples.add(c.LOG_QUEUED, len(participant.intake.log))
 
 
 def _collect_inboxes(view: MasterView, samples: Samples) -> None:
     participant = view.participant
     if participant is None:
         return
-    for topic, inbox in participant.inboxes.items():
+    for topic, inbox in participant.intake.inboxes.items():
         samples.add(c.INBOX_LENGTH, len(inbox.waiting) + len(inbox.decided), topic)
         samples.add(c.INBOX_BYTES, inbox.byte_count, topic)
-        samples.add(c.INBOX_PAUSED, float(Topic(topic) in participant.is_paused), topic)
+        samples.add(c.INBOX_PAUSED, float(Topic(topic) in participant.intake.is_paused), topic)
         samples.add(c.HELD_BACK, view.held_back.get(Topic(topic), 0), topic)
 
 

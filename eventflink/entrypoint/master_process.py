@@ -1,15 +1,16 @@
-"""A running master: blob server, then one term after the other until it is told to stop.
+"""A running master: its servers, and the driver that carries out on Kafka what its life asks for.
 
-A term that ends because its leadership ended is followed by another one, after a rebuild of the state from the log and with back-off;
-the tail goes on meanwhile if it can be trusted. A log that cannot be folded is fatal.
+What comes after what, from the first rebuild to the exit, is decided in `leadership/master_life.py`.
 """
 
 import asyncio
+import contextlib
 import gc
 import logging
 import signal
 import uuid
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
@@ -23,7 +24,7 @@ from eventflink.entrypoint.application_main import Application
 from eventflink.entrypoint.application_runner import ApplicationRunner
 from eventflink.entrypoint.blob_cleaning import BlobCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
-from eventflink.entrypoint.elections import ElectionService, create_election
+from eventflink.entrypoint.elections import create_election
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
 from eventflink.entrypoint.master_collectors import MasterView
 from eventflink.entrypoint.master_metrics import master_registry
@@ -32,15 +33,15 @@ from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.resource_drivers import create_driver
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.entrypoint.snapshots import ClusterView, SnapshotKeeper, starter
-from eventflink.entrypoint.tail import Tail, TailFailed, TopicReplaced
-from eventflink.entrypoint.term import Identity, Term
+from eventflink.entrypoint.tail import Tail
+from eventflink.entrypoint.term import Term
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.leader import Deposed, LeadershipEnded
+from eventflink.leadership.intake import TailFailed, TopicReplaced
+from eventflink.leadership.master_life import Exit, Follow, MasterLife, Rebuild, Step
 from eventflink.leadership.observer import Observer
-from eventflink.leadership.participant import Participant
-from eventflink.leadership.wires import AppendFailed
+from eventflink.leadership.participant import Participant, ParticipantSettings
 from eventflink.log.administration import AdministrationError, check_durability, ensure_topics
 from eventflink.log.producers import EffectProducer
 from eventflink.log.replay import ReplayStalled, replay
@@ -60,14 +61,13 @@ from eventflink.model.statuses import ApplicationStatus, JobStoreType, Scheduler
 
 _logger = logging.getLogger(__name__)
 
-FIRST_BACKOFF_S = 0.2
-MAX_BACKOFF_S = 10.0
 EFFECTS_CLOSE_TIMEOUT_S = 5.0
 
-_PASSING = (
-    LeadershipEnded,
-    AppendFailed,
+_EXPECTED = (
+    LogUnusable,
+    LogDiverged,
     LogNotDense,
+    TopicReplaced,
     TailFailed,
     ReplayStalled,
     KafkaException,
@@ -75,6 +75,7 @@ _PASSING = (
     OSError,
     TimeoutError,
 )
+"""How a rebuild, a tail or a connection may fail; any other exception ends the process."""
 
 
 class MasterFailed(Exception):
@@ -141,10 +142,9 @@ class MasterProcess:
         self,
         configuration: Configuration,
         bootstrap: str,
-        identity: Identity,
-        election: ElectionService,
+        life: MasterLife,
+        registry: SchemaRegistryClient,
         rebound: Collection[str],
-        observer: Observer,
         archives: JobArchives | None,
         driver: ResourceDriver | None = None,
     ) -> None:
@@ -152,83 +152,62 @@ class MasterProcess:
         self.driver = driver
         self._configuration = configuration
         self._bootstrap = bootstrap
-        self._election = election
+        self._life = life
+        self._registry = registry
         self._rebound = rebound
-        self._identity = identity
-        self._observer = observer
         self._archives = archives
-        self._registry = SchemaRegistryClient(configuration.schema_registry_url)
-        self._decoder = InboundDecoder(configuration.request_horizon_ms, self._registry.schema)
-        self._poisoned: dict[tuple[str, int], str] = {}
         self._effects = EffectProducer(bootstrap, configuration.cluster_id)
         self._tail: Tail | None = None
-        self._known_shutdowns: int | None = None
-        """How often the cluster had ended when this process first folded its log."""
 
     @property
     def participant(self) -> Participant | None:
         """The participant of the present term; None between two terms."""
-        return None if self._tail is None else self._tail.participant
+        return self._life.participant
 
     async def run(self, stop: asyncio.Event) -> ApplicationStatus | None:
-        """Take part in one term after the other until `stop` is set or the cluster ends; return as what it has ended.
+        """Live until `stop` is set or the cluster ends; return as what it has ended.
 
         Raises:
             MasterFailed: the log or a topic is not usable.
 
         """
-        backoff_s = FIRST_BACKOFF_S
+        step = self._life.start(monotonic_ms())
         try:
-            while not stop.is_set():
-                started = asyncio.get_running_loop().time()
+            while not isinstance(step, Exit):
                 try:
-                    if (outcome := await self._run_term(stop)) is not None:
-                        return outcome
-                except (LogUnusable, LogDiverged, TopicReplaced) as error:
-                    raise MasterFailed(str(error)) from error
-                except Deposed as error:
-                    _logger.warning("Deposed reason=%s", error)
-                except _PASSING as error:
-                    _logger.warning("TermEnded reason=%s error=%s", type(error).__name__, error)
-                    await self._drop_tail()
-                    if asyncio.get_running_loop().time() - started > MAX_BACKOFF_S:
-                        backoff_s = FIRST_BACKOFF_S
-                    backoff_s = await _wait(stop, backoff_s)
+                    step = await self._carry_out(step, stop)
+                except _EXPECTED as error:
+                    step = self._life.failed(error, monotonic_ms())
         finally:
             await self._drop_tail()
             await asyncio.to_thread(self._effects.close, EFFECTS_CLOSE_TIMEOUT_S)
-        return None
+        if step.is_failure:
+            raise MasterFailed(str(step.cause)) from step.cause
+        return step.status
 
-    async def _run_term(self, stop: asyncio.Event) -> ApplicationStatus | None:
+    async def _carry_out(self, step: Step, stop: asyncio.Event) -> Step:
+        if isinstance(step, Rebuild):
+            if step.closes_tail:
+                await self._drop_tail()
+            await _wait(stop, step.after_ms / 1000)
+        if stop.is_set() and (exit_ := self._life.stop(monotonic_ms())) is not None:
+            return exit_
+        if isinstance(step, Follow):
+            return await self._follow(step.fold, stop)
         gc.unfreeze()  # The state of the last term is garbage now.
         gc.collect()
         fold = await asyncio.to_thread(self._rebuild)
         gc.freeze()  # A large state would be walked through by every full collection, and decisions would wait for that.
-        shutdown = fold.master.shutdown
-        if self._known_shutdowns is None:
-            self._known_shutdowns = shutdown.count
-        if shutdown.request is not None and shutdown.count > self._known_shutdowns:
-            return shutdown.request.application_status  # It ended while this master was between two terms.
+        return self._life.rebuilt(fold)
+
+    async def _follow(self, fold: Fold, stop: asyncio.Event) -> Step:
         tail = self._tail
         if tail is None:
             tail = self._tail = Tail(self._configuration, self._bootstrap, self._registry, self._rebound)
             await tail.start(fold)
         tail.check()
-        return await Term(
-            self._configuration,
-            self._bootstrap,
-            self._identity,
-            fold,
-            tail,
-            self._election.election,
-            self._effects,
-            self._decoder,
-            self._poisoned,
-            self._observer,
-            self._archives,
-            self.driver,
-            known_shutdowns=self._known_shutdowns,
-        ).run(stop)
+        term = Term(self._configuration, self._bootstrap, self._life, tail, self._effects, self._archives, self.driver)
+        return await term.run(fold, stop)
 
     def _rebuild(self) -> Fold:
         """Take the newest snapshot, and fold the log behind it up to its present end."""
@@ -257,13 +236,25 @@ class MasterProcess:
             await tail.stop()
 
 
-async def _wait(stop: asyncio.Event, backoff_s: float) -> float:
-    """Wait for the back-off or the end; return the next back-off."""
-    try:
-        await asyncio.wait_for(stop.wait(), backoff_s)
-    except TimeoutError:
-        return min(2 * backoff_s, MAX_BACKOFF_S)
-    return backoff_s
+def _participant_settings(configuration: Configuration, incarnation: str, blob_address: str, query_address: str) -> ParticipantSettings:
+    return ParticipantSettings(
+        master_id=configuration.master_id,
+        incarnation=incarnation,
+        blob_address=blob_address,
+        query_address=query_address,
+        lease_timeout_ms=configuration.lease_timeout_ms,
+        beat_interval_ms=configuration.leader_beat_interval_ms,
+        window_size=configuration.window_size,
+        resend_interval_ms=configuration.redeploy_interval_ms,
+        heartbeat_interval_ms=configuration.heartbeat_interval_ms,
+        loss_timeout_ms=configuration.loss_timeout_ms,
+    )
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> None:
+    """Wait so long, or until the master is told to stop."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
 
 
 async def _end(task: asyncio.Task[None]) -> None:
@@ -339,9 +330,16 @@ async def _run(
             await asyncio.to_thread(election.start)
         except OSError as error:  # TimeoutError is one.
             raise MasterFailed(f"high-availability.type {configuration.high_availability}: {error}") from error
-        identity = Identity(incarnation, f"{configuration.rpc_address}:{port}")
         work = LeadershipMetrics() if configuration.metrics_ports else None
-        process = MasterProcess(configuration, bootstrap, identity, election, rebound, work or Observer(), archives, driver)
+        registry = SchemaRegistryClient(configuration.schema_registry_url)
+        life = MasterLife(
+            _participant_settings(configuration, incarnation, f"{configuration.rpc_address}:{port}", ""),
+            election.election,
+            InboundDecoder(configuration.request_horizon_ms, registry.schema),
+            lambda: f"{configuration.master_id}-{uuid.uuid4().hex}",
+            work or Observer(),
+        )
+        process = MasterProcess(configuration, bootstrap, life, registry, rebound, archives, driver)
         query_server = QueryServer(
             bootstrap,
             configuration.cluster_id,
@@ -351,7 +349,8 @@ async def _run(
             lambda: process.participant,
             archives,
         )
-        identity.query_address = f"{configuration.rpc_address}:{await query_server.start()}"
+        query_address = f"{configuration.rpc_address}:{await query_server.start()}"
+        life.settings = replace(life.settings, query_address=query_address)
         metrics = None
         if work is not None:
             metrics = await asyncio.to_thread(serve_metrics, master_registry(configuration, work, loop, process.measure), configuration)

@@ -1,13 +1,11 @@
-"""What a master reads: every topic, through Faust, from where the state says, over all the terms of a process.
+"""What a master reads: every topic, through Faust, from where the state says. Its records go to an `Intake`, in the order of each topic.
 
-Agents only enqueue: the log into a queue, inbound records into the inboxes, beats to the participant of the present term. A tail
-outlives a term that ended because somebody else leads; after any other end a new one is begun, for the old one is in doubt.
+A tail may outlive terms; when it is closed is decided in `leadership/master_life.py`.
 """
 
 import asyncio
 import logging
 import uuid
-from collections import deque
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -16,28 +14,15 @@ from eventflink.entrypoint.faust_application import FaustApplication
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.events.topics import INBOUND, Topic, topic_name
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.inbox import InboundRecord, PartitionInbox
-from eventflink.leadership.participant import InboundTopic, Participant
+from eventflink.leadership.intake import InboundTopic, Intake, TailFailed, TopicReplaced
 from eventflink.log.administration import delete_group, topic_ids, watermarks
 from eventflink.model.configuration import Configuration
 
 _logger = logging.getLogger(__name__)
 
-MAX_QUEUED_RECORDS = 200_000
-"""Records of the log that may wait while the state is rebuilt; beyond, the tail is begun anew behind the rebuild."""
-
-
 HELD_BACK_CHECK_MS = 2_000
 HELD_BACK_ALARM_MS = 10_000
 """A transaction that holds a topic back for so long is told, again and again."""
-
-
-class TopicReplaced(Exception):
-    """An inbound topic is not the one that its cursor was bound to (P9)."""
-
-
-class TailFailed(Exception):
-    """Nothing can be read through this tail any more."""
 
 
 class Tail:
@@ -51,13 +36,10 @@ class Tail:
         self._rebound = rebound
         self._group = f"{configuration.cluster_id}.{configuration.master_id}.{uuid.uuid4().hex}"
         self._application: FaustApplication | None = None
-        self._overflowed = False
         self._held_back_since: dict[Topic, int] = {}
         self._next_held_back_check_ms = 0
-        self.inboxes = {str(topic): PartitionInbox(configuration.inbox_size) for topic in INBOUND}
-        self.log: deque[tuple[int, int, bytes]] = deque()
-        self.topics: dict[str, InboundTopic] = {}
-        self.participant: Participant | None = None
+        self._topics: dict[str, InboundTopic] = {}
+        self.intake = Intake(self._topics, configuration.inbox_size, self._pause, self._resume)
         self.on_progress: Callable[[], None] = _nothing
 
     async def start(self, fold: Fold) -> None:
@@ -84,7 +66,7 @@ class Tail:
                     "created again, and offsets of the old one mean nothing in it. `eventflink master --rebind "
                     f"{topic}` begins at its first record"
                 )
-            self.topics[topic] = InboundTopic(ids[topic], low, marks[names[topic], 0].high, is_rebound=bool(replaced))
+            self._topics[topic] = InboundTopic(ids[topic], low, marks[names[topic], 0].high, is_rebound=bool(replaced))
             offsets[topic] = low if cursor is None or replaced else max(low, cursor.next_offset)
         self._application = FaustApplication(bootstrap, cluster_id, self._group, offsets, self._on_record)
         await self._application.start()
@@ -93,8 +75,6 @@ class Tail:
         """Raise `TailFailed` if nothing more is to be expected."""
         if self._application is not None and self._application.has_failed:
             raise TailFailed("Faust has stopped reading")
-        if self._overflowed:
-            raise TailFailed(f"more than {MAX_QUEUED_RECORDS} records of the log arrived while the state was rebuilt")
         now = monotonic_ms()
         if now >= self._next_held_back_check_ms:
             self._next_held_back_check_ms = now + HELD_BACK_CHECK_MS
@@ -121,13 +101,11 @@ class Tail:
         """Return how many records of which topics a client's open transaction holds back now (P11)."""
         return self._application.held_back() if self._application is not None else {}
 
-    def pause(self, topic: Topic) -> None:
-        """Stop reading a topic: its inbox is full."""
+    def _pause(self, topic: Topic) -> None:
         if self._application is not None:
             self._application.pause(topic)
 
-    def resume(self, topic: Topic) -> None:
-        """Go on reading a topic."""
+    def _resume(self, topic: Topic) -> None:
         if self._application is not None:
             self._application.resume(topic)
 
@@ -142,43 +120,20 @@ class Tail:
             _logger.info("GroupNotDeleted group=%s error=%s", self._group, error)
 
     def _on_record(self, topic: Topic, message: Any) -> Any:
-        """Enqueue one record; agents call this in the event loop."""
-        participant = self.participant
-        if topic is Topic.LOG:
-            if len(self.log) >= MAX_QUEUED_RECORDS:
-                self._overflowed = True
-                return None
-            self.log.append((message.offset, round(message.timestamp * 1000), message.value or b""))
-        elif topic is Topic.HEARTBEATS:
-            if participant is not None:
-                participant.on_heartbeat(message.value, monotonic_ms())
-            return None
-        elif topic is Topic.LEADERSHIP:
-            if participant is not None and (error := participant.on_leadership(message.value, monotonic_ms())):
-                _logger.warning("LeadershipRecordUnreadable offset=%d error=%s", message.offset, error)
-            return None
-        else:
-            schema_id = self._registry.needs(message.value)
-            if schema_id is not None:
-                return self._fetch_then_enqueue(schema_id, topic, message)
-            self._enqueue(topic, message)
-        self.on_progress()
+        """Hand one record in; agents call this in the event loop."""
+        if topic in INBOUND and (schema_id := self._registry.needs(message.value)) is not None:
+            return self._fetch_then_enqueue(schema_id, topic, message)
+        self._enqueue(topic, message)
         return None
 
     async def _fetch_then_enqueue(self, schema_id: int, topic: Topic, message: Any) -> None:
         await self._registry.fetch(schema_id)
         self._enqueue(topic, message)
-        self.on_progress()
 
     def _enqueue(self, topic: Topic, message: Any) -> None:
-        record = InboundRecord(str(topic), message.offset, round(message.timestamp * 1000), message.key, message.value)
-        if self.participant is not None:
-            self.participant.on_inbound(record)
-        else:
-            inbox = self.inboxes[topic]
-            inbox.put(record)
-            if inbox.is_full:
-                self.pause(topic)  # The next participant pauses or resumes each topic as its inbox stands.
+        timestamp_ms = round(message.timestamp * 1000)
+        if self.intake.on_record(topic, message.offset, timestamp_ms, message.key, message.value, monotonic_ms()):
+            self.on_progress()
 
 
 def _nothing() -> None:

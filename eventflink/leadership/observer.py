@@ -7,13 +7,14 @@ nothing here reads one.
 from collections.abc import Sequence
 
 from eventflink.master.effects import Effect
+from eventflink.model.statuses import Role
 
 
 class Observer:
     """What is told; this one does nothing with it, and is what a master has that nobody measures."""
 
-    def promoted(self) -> None:
-        """Take note that a leadership begins."""
+    def became(self, role: Role, epoch: int) -> None:
+        """Take note of another role, at an accepted epoch; as LEADER a leadership begins."""
 
     def ended(self, reason: str) -> None:
         """Take note that the leadership is over, if there was one."""

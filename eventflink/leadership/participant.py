@@ -5,19 +5,18 @@ leadership or its candidacy ends; then the state is dropped, and another one beg
 Kafka, the simulation with a seed. Every call is bounded: a turn reads back and decides a limited amount, and says whether more waits.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
-from eventflink.events.topics import INBOUND, Topic
+from eventflink.events.topics import INBOUND
 from eventflink.leadership.acceptance import LogBehind
 from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.intake import Intake
 from eventflink.leadership.leader import Leader, LeadershipEnded, Released
 from eventflink.leadership.liveness import Liveness
 from eventflink.leadership.observer import Observer
@@ -62,18 +61,6 @@ class ParticipantSettings:
     feature_level: int = FEATURE_LEVEL
 
 
-@dataclass(frozen=True, slots=True)
-class InboundTopic:
-    """What a master found when it began to read an inbound topic."""
-
-    topic_id: str
-    low_offset: int
-    high_offset: int = 0
-    """Behind the last record that was there."""
-    is_rebound: bool = False
-    """An operator said that the cursor is to be bound to this topic, from its first record on (P9)."""
-
-
 @dataclass(slots=True)
 class _Stuck:
     """Since when the cursor of a topic has stood still although an input waits (L1)."""
@@ -89,18 +76,14 @@ class Participant:
     settings: ParticipantSettings
     fold: Fold
     decoder: InboundDecoder
-    inboxes: dict[str, PartitionInbox]
+    intake: Intake
     election: Election
     wires: Wires
-    topics: Mapping[str, InboundTopic]
     mint_leader_id: Callable[[], str]
     """Returns an id that no candidacy had before."""
     poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
-    log: deque[tuple[int, int, bytes]] = field(default_factory=deque)
-    """Records of the log that wait to be folded: offset, Kafka's timestamp, value."""
     role: MasterRole = field(init=False)
     reads: Reads = field(init=False)
-    is_paused: set[Topic] = field(default_factory=set)
     observer: Observer = field(default_factory=Observer)
     presence_sequence: int = 0
     is_draining: bool = False
@@ -132,9 +115,9 @@ class Participant:
             RoleSettings(settings.master_id, settings.window_size, settings.lease_timeout_ms),
             self.fold,
             self.decoder,
-            self.inboxes,
+            self.intake.inboxes,
             self.poisoned,
-            high_offsets={topic: found.high_offset for topic, found in self.topics.items()},
+            high_offsets={topic: found.high_offset for topic, found in self.intake.topics.items()},
             observer=self.observer,
         )
         self.reads = Reads(self.role)
@@ -143,25 +126,15 @@ class Participant:
         self._codec = PayloadCodec("LeadershipEnvelope")
         self._presences = Presences(settings.lease_timeout_ms)
         cursors = self.fold.master.requests.cursors
-        for topic, inbox in self.inboxes.items():
-            inbox.rewind()
-            if topic in cursors and self._is_bound_elsewhere(topic):
+        for topic in INBOUND:
+            is_bound = topic in cursors and not self._is_bound_elsewhere(topic)
+            if topic in cursors and not is_bound:
                 self.role.unbound.add(topic)
-            elif topic in cursors:
-                inbox.accepted(cursors[topic].next_offset)
-            self._pause_or_resume(Topic(topic), inbox)  # What the term before this one paused is not known here.
-
-    def _pause_or_resume(self, topic: Topic, inbox: PartitionInbox) -> None:
-        if inbox.is_full:
-            self.is_paused.add(topic)
-            self.wires.pause(topic)
-        else:
-            self.is_paused.discard(topic)
-            self.wires.resume(topic)
+            self.intake.rewind(topic, cursors[topic].next_offset if is_bound else None)
 
     def _is_bound_elsewhere(self, topic: str) -> bool:
         """Tell whether the cursor counts the offsets of a topic that is gone, and an operator wants it bound to this one (P9)."""
-        cursor, found = self.fold.master.requests.cursors[topic], self.topics[topic]
+        cursor, found = self.fold.master.requests.cursors[topic], self.intake.topics[topic]
         return found.is_rebound and cursor.topic_id != found.topic_id
 
     @property
@@ -170,15 +143,6 @@ class Participant:
         return self.role.leader
 
     # -- records in ------------------------------------------------------------------------------------------------
-
-    def on_inbound(self, record: InboundRecord) -> None:
-        """Take a record of an inbound topic."""
-        inbox = self.inboxes[record.topic]
-        inbox.put(record)
-        topic = Topic(record.topic)
-        if inbox.is_full and topic not in self.is_paused:
-            self.is_paused.add(topic)
-            self.wires.pause(topic)
 
     def on_heartbeat(self, value: bytes | None, now_ms: int) -> None:
         """Take a record of `heartbeats`; who does not lead needs none, for at promotion all deadlines begin anew."""
@@ -223,7 +187,7 @@ class Participant:
         more = self.read_back(monotonic())
         more = self._decide(monotonic, wall_ms) or more
         more = self._say_again() or more
-        self._resume_reading()
+        self.intake.resume_what_has_room()
         return more
 
     def read_back(self, now_ms: int) -> bool:
@@ -236,8 +200,8 @@ class Participant:
         role = self.role
         if self.reads.closed:  # The term is over: what arrives is for the next one.
             return False
-        for _ in range(min(len(self.log), RECORDS_PER_TURN)):
-            offset, timestamp_ms, value = self.log.popleft()
+        for _ in range(min(len(self.intake.log), RECORDS_PER_TURN)):
+            offset, timestamp_ms, value = self.intake.log.popleft()
             was, epoch = role.role, self.fold.acceptance.epoch
             released = role.on_record(offset, timestamp_ms, value, now_ms)
             if self.fold.acceptance.epoch != epoch:
@@ -249,7 +213,7 @@ class Participant:
                 self._release(released)
             self.reads.release_held()
         self.reads.serve()
-        return bool(self.log)
+        return bool(self.intake.log)
 
     def _decide(self, monotonic: Callable[[], int], wall_ms: int) -> bool:
         leader, clock = self.leader, self.role.clock
@@ -270,11 +234,6 @@ class Participant:
                 break
         return True
 
-    def _resume_reading(self) -> None:
-        for topic in [t for t in self.is_paused if self.inboxes[t].has_room]:
-            self.is_paused.discard(topic)
-            self.wires.resume(topic)
-
     # -- promotion -------------------------------------------------------------------------------------------------
 
     def _promoted(self, released: Released | None, now_ms: int) -> None:
@@ -283,7 +242,7 @@ class Participant:
         if leader is None:
             return
         for topic in INBOUND:
-            cursor, found = master.requests.cursors.get(topic), self.topics[topic]
+            cursor, found = master.requests.cursors.get(topic), self.intake.topics[topic]
             if cursor is None or self._is_bound_elsewhere(topic):
                 leader.timers.append(BindInputs(topic, found.topic_id, found.low_offset))
             elif found.low_offset > cursor.next_offset:
@@ -339,9 +298,9 @@ class Participant:
             self._releaser.resign(Resignation(acceptance.epoch, acceptance.leader_id))
         return leads
 
-    def fall(self, reason: str) -> None:
+    def step_down(self, reason: str) -> None:
         """End whatever this term was: the state is doubtful."""
-        self.role.fall()
+        self.role.step_down()
         self.reads.abort(reason)
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -358,13 +317,13 @@ class Participant:
         self.read_back(now_ms)  # What has arrived is no longer unconfirmed, however late this tick comes.
         self.role.check(now_ms)
         if self.leader is not None and not self.election.may_lead():
-            self.role.fall()
+            self.role.step_down()
             raise LeadershipEnded("the election service took the leadership back")
         if now_ms >= self._next_presence_ms:
             self._say_present(now_ms)
         if self._has_read_end:
             return
-        if self.role.role is Role.STANDBY and not self.log:
+        if self.role.role is Role.STANDBY and not self.intake.log:
             self._stand_by(now_ms, wall_ms)
         elif self.leader is not None:
             self._lead(self.leader, now_ms, wall_ms)
@@ -424,7 +383,7 @@ class Participant:
             self._stuck.clear()
             return None
         for topic, cursor in self.fold.master.requests.cursors.items():
-            waits = self.inboxes[topic].last_waiting_offset >= cursor.next_offset
+            waits = self.intake.inboxes[topic].last_waiting_offset >= cursor.next_offset
             before = self._stuck.get(topic)
             if not waits:
                 self._stuck.pop(topic, None)
@@ -475,7 +434,7 @@ class Participant:
     @property
     def log_end_offset(self) -> int:
         """The offset behind the last record of the log that this master knows of: received, or named by the leader."""
-        last = self.log[-1][0] if self.log else self.fold.last_offset
+        last = self.intake.log[-1][0] if self.intake.log else self.fold.last_offset
         return max(last, self._leader_log_offset) + 1
 
     def oldest_word_ms(self) -> int | None:

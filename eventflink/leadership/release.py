@@ -65,7 +65,7 @@ class Releaser:
                 case ArchiveJob():
                     self._wires.archive(effect)
                 case DrillOrder():
-                    self._wires.fall(effect)
+                    self._wires.drill(effect)
                 case RequestWorker() | StopWorker() | WorkersWanted():
                     self._wires.order_worker(effect, epoch)
 

@@ -6,6 +6,7 @@ confirmed, and decides. After a leader that did not say farewell the first input
 are handed in; the records to append and the effects to release are handed out.
 """
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +20,8 @@ from eventflink.leadership.log_clock import LogClock
 from eventflink.leadership.observer import Observer
 from eventflink.master.effects import Effect, leader_changes, unacknowledged
 from eventflink.model.statuses import ROLE_TRANSITIONS, Role, check_transition
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -56,6 +59,11 @@ class MasterRole:
     def _become(self, role: Role) -> None:
         check_transition(ROLE_TRANSITIONS, self.settings.master_id, self.role, role)
         self.role = role
+        self.observer.became(role, self.fold.acceptance.epoch)
+        if role is Role.LEADER:
+            _logger.info("LeadershipGranted epoch=%d offset=%d", self.fold.acceptance.epoch, self.fold.last_offset)
+        elif role is Role.CANDIDATE:
+            _logger.info("Candidate epoch=%d", self.fold.acceptance.epoch + 1)
 
     def campaign(self, leader_id: str, blob_address: str, wall_ms: int, monotonic_ms: int) -> bytes:
         """Become a candidate; return the grant to append.
@@ -118,7 +126,6 @@ class MasterRole:
     def _promoted(self, offset: int, grant: Decision, before_ms: int, silence_ms: int, monotonic_ms: int, *, is_cautious: bool) -> Released:
         """Lead from here: with the state of the log, and its time."""
         self._become(Role.LEADER)
-        self.observer.promoted()
         passed_ms = max(0, silence_ms) if before_ms else 0
         self.clock = LogClock(max(before_ms, grant.decided_at_ms) + passed_ms, monotonic_ms)
         self.leader = Leader(
@@ -153,13 +160,13 @@ class MasterRole:
             try:
                 self.leader.check_lease(monotonic_ms)
             except LeadershipEnded:
-                self.fall()
+                self.step_down()
                 raise
         elif self.role is Role.CANDIDATE and monotonic_ms - self._campaigned_at_ms > self.settings.lease_timeout_ms:
             self._become(Role.STANDBY)
             raise LeadershipEnded("the grant was not read back within a lease")
 
-    def fall(self) -> None:
+    def step_down(self) -> None:
         """Give the leadership up: the state is doubtful, or its decisions can no longer be appended."""
         self.leader = None
         if self.role is Role.LEADER:

@@ -33,11 +33,14 @@ class Wires(Protocol):
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         """Have the resource driver do what an accepted decision of this epoch wants; what becomes of it comes back as an input."""
 
-    def fall(self, order: DrillOrder) -> None:
+    def drill(self, order: DrillOrder) -> None:
         """Stop, freeze or die, as a drill asked."""
 
-    def pause(self, topic: Topic) -> None:
-        """Read no more of an inbound topic: its inbox is full."""
+    def poll(self) -> None:
+        """Look at what became of earlier calls.
 
-    def resume(self, topic: Topic) -> None:
-        """Read on."""
+        Raises:
+            AppendFailed: a record of the log was not delivered.
+            TailFailed: nothing is read any more.
+
+        """

@@ -56,7 +56,8 @@ LEADERSHIPS_ENDED = _define(
     _JM,
     "leaderships_ended_total",
     "How often it ceased to lead, by reason: `Resigned` (in order), `Deposed` (somebody else leads), `AppendFailed`, `ApplyFailed`, "
-    "`TailFailed`, `LeadershipEnded` (a decision was not read back within the lease, or a turn failed), or what was wrong with the log.",
+    "`TailFailed`, `LeadershipEnded` (a decision was not read back within the lease), `TurnFailed` (a defect), or what was wrong with "
+    "the log.",
     "reason",
 )
 

@@ -1,10 +1,8 @@
-"""A machine with a master: the real participant, driven as `entrypoint/term.py` drives it, over simulated wires.
+"""A process of a master: the real `MasterLife`, driven over simulated wires as `entrypoint/` drives it over Kafka.
 
-A process goes from term to term: it folds the log, takes part until its leadership or candidacy ends, drops the state and begins again.
-What it reads outlives a term that ended because somebody else leads; after any other end it begins to read anew.
+What comes after what is the life's decision. Here is how its steps are carried out in virtual time, and which of its errors are violations.
 """
 
-import traceback
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -15,7 +13,9 @@ from eventflink.leadership.acceptance import LogBehind, LogDiverged, LogNotDense
 from eventflink.leadership.election import LogElection
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
+from eventflink.leadership.leader import ApplyFailed
+from eventflink.leadership.master_life import Deregister, Exit, Follow, MasterLife, Rebuild, Step, TurnFailed
+from eventflink.leadership.observer import Observer as RoleObserver
 from eventflink.leadership.participant import Participant, ParticipantSettings
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.leadership.wires import AppendFailed
@@ -38,15 +38,28 @@ from eventflink.simulation.transcript import Transcript
 from eventflink.simulation.violations import Invariant, ViolationFound
 
 _TICK_MS: Final = 40
-_BACKOFF_MS: Final = 200
-_DEAF_MS: Final = 10_000
 _EFFECTS_TIMEOUT_MS: Final = 30_000
 _EXIT_MS: Final = 300
 _OUTSIDE_FAILS: Final = 0.1
 
 
-class TailFailed(Exception):
-    """The master hears nothing any more, not even itself."""
+class LogUnreachable(Exception):
+    """The log could not be read to its end."""
+
+
+class _RoleNotes(RoleObserver):
+    """Writes into the transcript what a master becomes."""
+
+    def __init__(self, name: str, transcript: Transcript) -> None:
+        self._name = name
+        self._transcript = transcript
+
+    def became(self, role: Role, epoch: int) -> None:
+        self._transcript.note(self._name, f"becomes {role} in epoch={epoch}")
+
+    def ended(self, reason: str) -> None:
+        if reason == "Resigned":
+            self._transcript.note(self._name, "resigns")
 
 
 class MasterHost:
@@ -85,29 +98,35 @@ class MasterHost:
         self._effects = SimulatedProducer(broker, self.process, link, rng, _EFFECTS_TIMEOUT_MS)
         self._appender: SimulatedProducer | None = None
         self._append_failed = False
-        self._decoder = InboundDecoder(master_settings.request_horizon_ms)
-        self._poisoned: dict[tuple[str, int], str] = {}
-        self._election = LogElection(master_id, incarnation, settings.lease_timeout_ms)
+        self._life = MasterLife(
+            _participant_settings(settings, master_id, incarnation),
+            LogElection(master_id, incarnation, settings.lease_timeout_ms),
+            InboundDecoder(master_settings.request_horizon_ms),
+            self._mint_leader_id,
+            _RoleNotes(incarnation, transcript),
+        )
         self.tail: SimulatedTail | None = None
-        self.participant: Participant | None = None
-        self._terms = 0
         self._candidacies = 0
-        self._role = Role.STANDBY
         self._will_turn = False
-        self._is_stopping = False
+        self._has_exited = False
         self._busy_ms = 0
         self.may_have_holes = False
-        self.on_fall: Callable[[DrillOrder], None] = lambda _order: None
+        self.on_drill_step: Callable[[DrillOrder], None] = lambda _order: None
         self.on_cluster_end: Callable[[], None] = lambda: None
-        self._known_shutdowns: int | None = None
         reports = SimulatedProducer(broker, self.process, link, rng, _EFFECTS_TIMEOUT_MS)
         self._snapshotter = Snapshotter(self.name, master_id, broker, reports, rng, master_settings, transcript)
         transcript.note(self.name, "starts")
         if settings.snapshot_interval_ms:
             self._snapshot_later()
-        self.process.after(50 + rng.random() * 400, self._rebuild)
+        step = self._life.start(clock.monotonic_ms())
+        self.process.after(50 + rng.random() * 400, lambda: self._carry_out(step))
 
     # -- the course of a process -----------------------------------------------------------------------------------
+
+    @property
+    def participant(self) -> Participant | None:
+        """The participant of the present term; None between two terms, and when the process is gone."""
+        return self._life.participant if self.process.is_alive else None
 
     @property
     def is_leader(self) -> bool:
@@ -121,90 +140,68 @@ class MasterHost:
 
     def _exit(self) -> None:
         self.process.kill()
-        self.participant = None
         self._effects.close()
+        self._close_appender()
+        self._close_tail()
+
+    def _close_appender(self) -> None:
         if self._appender is not None:
             self._appender.close()
+
+    def _close_tail(self) -> None:
         if self.tail is not None:
             self.tail.close()
+            self.tail = None
 
     def stop(self) -> None:
         """Ask for an orderly end."""
         self._transcript.note(self.name, "is asked to stop")
-        self._is_stopping = True
-        if self.participant is None:
-            self._exit()
-            return
-        self.participant.is_draining = True
-        self.process.after(self._settings.lease_timeout_ms, self._leave)
+        self._carry_out(self._life.stop(self.clock.monotonic_ms()))
 
-    def _leave(self) -> None:
-        if self.participant is not None and self.participant.resign():
-            self._transcript.note(self.name, "resigns")
-        self.participant = None
-        self.process.after(_EXIT_MS, self._exit)
+    # -- the steps of its life -------------------------------------------------------------------------------------
 
-    def _end_with_cluster(self) -> None:
-        """Do as a master does that reads that the cluster has stopped."""
-        self._transcript.note(self.name, "ends with its cluster")
-        self._is_stopping = True
-        self._leave()
-        self.on_cluster_end()
+    def _carry_out(self, step: Step | None) -> None:
+        match step:
+            case Rebuild():
+                self._close_appender()
+                if step.closes_tail:
+                    self._close_tail()
+                self.process.after(step.after_ms + self._rng.random() * 5, self._rebuild)
+            case Follow():
+                duration_ms = self._rng.random() * (1_500 if self._rng.random() < 0.1 else 40)  # noqa: PLR2004 - a share
+                self.process.after(duration_ms, lambda: self._follow(step.fold))
+            case Deregister():
+                self._carry_out(self._life.leave(self.clock.monotonic_ms()))
+            case Exit():
+                self._has_exited = True
+                self.process.after(_EXIT_MS, self._exit)
+                if step.status is not None and not self._life.is_stopping:
+                    self._transcript.note(self.name, "ends with its cluster")
+                    self.on_cluster_end()
+            case None:
+                pass
 
     def _rebuild(self) -> None:
-        """Fold the log up to its present end; it takes a while."""
+        """Fold the log up to its present end."""
+        if self._has_exited:
+            return
         if not self.link.can_receive(Topic.LOG):
-            self.process.after(_BACKOFF_MS * 2, self._rebuild)
+            self._carry_out(self._life.failed(LogUnreachable("the log does not answer"), self.clock.monotonic_ms()))
             return
         fold = replay(self._broker, load_fold(self._broker, self._master_settings))
         self._observer.compare(self.name, fold, is_whole=True, is_thorough=bool(self._settings.snapshot_interval_ms))
-        duration_ms = self._rng.random() * (1_500 if self._rng.random() < 0.1 else 40)  # noqa: PLR2004 - a share
-        self.process.after(duration_ms, lambda: self._begin_term(fold))
+        self._carry_out(self._life.rebuilt(fold))
 
-    def _begin_term(self, fold: Fold) -> None:
-        if self._is_stopping:
-            self._exit()
-            return
-        count = fold.master.shutdown.count
-        if self._known_shutdowns is None:
-            self._known_shutdowns = count
-        if count > self._known_shutdowns and fold.master.shutdown.request is not None:
-            self._end_with_cluster()
+    def _follow(self, fold: Fold) -> None:
+        if self._has_exited:
             return
         settings = self._settings
         if self.tail is None:
-            self.tail = SimulatedTail(self, self._broker, self.process, self.link, self._rng, settings.inbox_size, fold)
+            self.tail = SimulatedTail(self._broker, self.process, self.link, self._rng, settings.inbox_size, fold, self.schedule)
         self._appender = SimulatedProducer(self._broker, self.process, self.link, self._rng, settings.lease_timeout_ms)
         self._append_failed = False
-        self._terms += 1
-        self.participant = Participant(
-            settings=ParticipantSettings(
-                master_id=self.master_id,
-                incarnation=self.name,
-                blob_address=f"{self.master_id}:1",
-                lease_timeout_ms=settings.lease_timeout_ms,
-                beat_interval_ms=settings.beat_interval_ms,
-                window_size=settings.window_size,
-                resend_interval_ms=settings.resend_interval_ms,
-                heartbeat_interval_ms=settings.heartbeat_interval_ms,
-                loss_timeout_ms=settings.loss_timeout_ms,
-            ),
-            fold=fold,
-            decoder=self._decoder,
-            inboxes=self.tail.inboxes,
-            election=self._election,
-            wires=self,
-            topics=self.tail.topics,
-            mint_leader_id=self._mint_leader_id,
-            poisoned=self._poisoned,
-            log=self.tail.log,
-            known_shutdowns=self._known_shutdowns,
-        )
-        now_ms = self.clock.monotonic_ms()
-        self.participant.heard_itself_ms = now_ms
-        self._election.begin(now_ms)
-        self._role = Role.STANDBY
-        self._tick_again(self._terms)
+        self._life.follow(fold, self, self.tail.intake, self.clock.monotonic_ms())
+        self._tick_again(self._life.participant)
         self.schedule()
 
     def _mint_leader_id(self) -> str:
@@ -226,95 +223,52 @@ class MasterHost:
 
     def _turn(self) -> None:
         self._will_turn = False
+        self._busy_ms = 0
+        self._run(lambda: self._life.turn(self._monotonic_ms, self.clock.wall_ms()))
+        if self._life.has_more:
+            self.schedule()
+
+    def _tick_again(self, participant: Participant | None) -> None:
+        if participant is None or participant is not self.participant:
+            return
+        self._run(lambda: self._life.tick(self.clock.monotonic_ms(), self.clock.wall_ms()))
+        if participant is self.participant:
+            self.process.after(_TICK_MS * (0.7 + self._rng.random()), lambda: self._tick_again(participant))
+            self.schedule()
+
+    def _run(self, call: Callable[[], Step | None]) -> None:
+        """Make a call of the real code, judge how a term ended, and carry out what is asked for."""
         participant = self.participant
         if participant is None:
             return
-        self._busy_ms = 0
-        more = self._run(lambda: self._poll() or participant.turn(self._monotonic_ms, self.clock.wall_ms()))
-        if more:
-            self.schedule()
+        step = call()
+        error = step.cause if isinstance(step, Rebuild | Exit) else None
+        if error is not None:
+            self._judge(error, participant.fold)
+            self._transcript.note(self.name, f"ends its term: {type(error).__name__}: {error}")
+        if participant is self.participant:
+            leader = participant.leader
+            self._observer.compare(self.name, participant.fold, is_whole=leader is None or not leader.unconfirmed)
+        self._carry_out(step)
 
-    def _tick_again(self, term: int) -> None:
-        participant = self.participant
-        if participant is None or term != self._terms:
-            return
-        self._run(lambda: self._tick(participant))
-        if self.participant is not None:
-            self.process.after(_TICK_MS * (0.7 + self._rng.random()), lambda: self._tick_again(term))
-            self.schedule()
+    def _judge(self, error: Exception, fold: Fold) -> None:
+        """Tell how a term may end from what is a violation.
 
-    def _tick(self, participant: Participant) -> bool:
-        self._poll()
-        now_ms = self.clock.monotonic_ms()
-        participant.tick(now_ms, self.clock.wall_ms())
-        if now_ms - participant.heard_itself_ms > _DEAF_MS:
-            raise TailFailed(f"nothing was heard for {now_ms - participant.heard_itself_ms} ms")
-        if self._is_stopping and participant.is_drained:
-            self._leave()
-        return False
+        Raises:
+            ViolationFound: the error must not happen, or not while the broker has lost nothing.
 
-    def _poll(self) -> bool:
-        if self._append_failed:
-            if self._appender is not None:
-                self._appender.purge()
-            raise AppendFailed("a decision could not be appended: it was not delivered in time")
-        return False
-
-    def _run(self, call: Callable[[], bool]) -> bool:
-        """Make a call of the real code; end the term when it says so, and the run when it fails in another way."""
-        participant = self.participant
-        try:
-            more = call()
-        except ViolationFound:
-            raise
-        except ApplyFailed as error:
+        """
+        if isinstance(error, TurnFailed) and isinstance(error.__cause__, ViolationFound):
+            raise error.__cause__
+        if isinstance(error, ApplyFailed | TurnFailed):
             raise ViolationFound(Invariant.NO_DEFECT, f"{self.name}: {error}") from error
-        except (LeadershipEnded, AppendFailed, TailFailed) as error:
-            self._end_term(error)
-            return False
-        except LogBehind as error:  # Nothing need be missing: links are cut topic by topic.
-            self._end_term(error)
-            return False
-        except LogNotDense as error:
-            is_trimmed = participant is not None and self._broker.partition(Topic.LOG).low_offset > participant.fold.last_offset + 1
+        if isinstance(error, LogDiverged | LogUnusable):
+            raise ViolationFound(Invariant.LOG_READABLE, f"{self.name}: {error}") from error
+        # A standby that is behind need not miss anything: links are cut topic by topic.
+        if isinstance(error, LogNotDense) and not isinstance(error, LogBehind):
+            is_trimmed = self._broker.partition(Topic.LOG).low_offset > fold.last_offset + 1
             if not self.may_have_holes and not is_trimmed:
                 raise ViolationFound(Invariant.NO_DEFECT, f"{self.name}: {error}, and the broker has lost nothing") from error
-            self._end_term(error)
-            return False
-        except (LogDiverged, LogUnusable) as error:
-            raise ViolationFound(Invariant.LOG_READABLE, f"{self.name}: {error}") from error
-        except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            message = f"{self.name}: {error!r} in {where.name}, line {where.lineno} of {where.filename.rpartition('/')[2]}"
-            raise ViolationFound(Invariant.NO_DEFECT, message) from error
-        if participant is not None:
-            self._look_at(participant)
-        return more
-
-    def _look_at(self, participant: Participant) -> None:
-        if participant.outcome is not None and not self._is_stopping:
-            self._end_with_cluster()
-            return
-        leader, role = participant.leader, participant.role.role
-        self._observer.compare(self.name, participant.fold, is_whole=leader is None or not leader.unconfirmed)
-        if role is not self._role:
-            self._role = role
-            self._transcript.note(self.name, f"becomes {role} in epoch={participant.fold.acceptance.epoch}")
-
-    def _end_term(self, error: Exception) -> None:
-        self._transcript.note(self.name, f"ends its term: {type(error).__name__}: {error}")
-        if self.participant is not None:
-            self.participant.fall(str(error))
-        self.participant = None
-        if self._appender is not None:
-            self._appender.close()
-        if isinstance(error, Deposed):
-            self.process.after(self._rng.random() * 5, self._rebuild)
-            return
-        if self.tail is not None:
-            self.tail.close()
-            self.tail = None
-        self.process.after(_BACKOFF_MS, self._rebuild)
 
     def _snapshot_later(self) -> None:
         def work() -> None:
@@ -343,7 +297,7 @@ class MasterHost:
 
     def append(self, value: bytes) -> None:
         """Append to the log."""
-        self._poll()
+        self.poll()
         if self._appender is not None:
             appender = self._appender
             appender.produce(Topic.LOG, None, value, on_delivery=lambda timestamp_ms: self._appended(appender, timestamp_ms))
@@ -351,6 +305,13 @@ class MasterHost:
     def _appended(self, appender: SimulatedProducer, timestamp_ms: int | None) -> None:
         if timestamp_ms is None and appender is self._appender:
             self._append_failed = True
+
+    def poll(self) -> None:
+        """Look at what became of the appends; raises `AppendFailed`."""
+        if self._append_failed:
+            if self._appender is not None:
+                self._appender.purge()
+            raise AppendFailed("a decision could not be appended: it was not delivered in time")
 
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
         """Produce an effect."""
@@ -414,16 +375,20 @@ class MasterHost:
 
         self.process.after(20 + self._rng.random() * 300, reconcile)
 
-    def fall(self, order: DrillOrder) -> None:
+    def drill(self, order: DrillOrder) -> None:
         """Do what a drill asks."""
-        self.on_fall(order)
+        self.on_drill_step(order)
 
-    def pause(self, topic: Topic) -> None:
-        """Read no more of an inbound topic."""
-        if self.tail is not None:
-            self.tail.consumers[topic].pause()
 
-    def resume(self, topic: Topic) -> None:
-        """Read on."""
-        if self.tail is not None:
-            self.tail.consumers[topic].resume()
+def _participant_settings(settings: SimulationSettings, master_id: str, incarnation: str) -> ParticipantSettings:
+    return ParticipantSettings(
+        master_id=master_id,
+        incarnation=incarnation,
+        blob_address=f"{master_id}:1",
+        lease_timeout_ms=settings.lease_timeout_ms,
+        beat_interval_ms=settings.beat_interval_ms,
+        window_size=settings.window_size,
+        resend_interval_ms=settings.resend_interval_ms,
+        heartbeat_interval_ms=settings.heartbeat_interval_ms,
+        loss_timeout_ms=settings.loss_timeout_ms,
+    )

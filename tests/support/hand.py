@@ -1,17 +1,21 @@
 """One real participant that a test moves by hand: what it appends comes back when the test says so."""
 
 import json
-from collections import deque
 
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.inbox import InboundRecord, PartitionInbox
-from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
+from eventflink.leadership.inbox import InboundRecord
+from eventflink.leadership.intake import InboundTopic, Intake
+from eventflink.leadership.participant import Participant, ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from tests.support.cluster import HORIZON_MS, START_MS, graph, new_fold, vertex
 
 NOWHERE = "127.0.0.1:9"
+
+
+def _nothing_is_read(_topic: Topic) -> None:
+    pass
 
 
 class ListWires:
@@ -35,14 +39,11 @@ class ListWires:
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         """No driver is there."""
 
-    def fall(self, order: DrillOrder) -> None:
+    def drill(self, order: DrillOrder) -> None:
         """Nobody drills."""
 
-    def pause(self, topic: Topic) -> None:
-        """Nothing is read."""
-
-    def resume(self, topic: Topic) -> None:
-        """Nothing is read."""
+    def poll(self) -> None:
+        """Nothing fails."""
 
 
 class Hand:
@@ -57,12 +58,10 @@ class Hand:
             settings=ParticipantSettings(master_id="m-1", incarnation="i-1", blob_address=NOWHERE),
             fold=new_fold(),
             decoder=InboundDecoder(HORIZON_MS),
-            inboxes={str(topic): PartitionInbox(1_000) for topic in INBOUND},
+            intake=Intake({str(topic): InboundTopic(f"id-of-{topic}", 0) for topic in INBOUND}, 1_000, _nothing_is_read, _nothing_is_read),
             election=SingleMaster(),
             wires=self.wires,
-            topics={str(topic): InboundTopic(f"id-of-{topic}", 0) for topic in INBOUND},
             mint_leader_id=lambda: "leader-1",
-            log=deque(),
         )
 
     def lead(self) -> None:
@@ -76,7 +75,7 @@ class Hand:
         document = {"job_id": job_id, "job_graph": graph(vertex("only"), code_archives=list(code_archives))}
         record = InboundRecord(str(Topic.SUBMISSIONS), self.inputs, START_MS, None, json.dumps(document).encode())
         self.inputs += 1
-        self.participant.on_inbound(record)
+        self.participant.intake.put(record)
 
     def decide(self) -> None:
         """Decide what waits; nothing is read back."""
@@ -85,7 +84,7 @@ class Hand:
     def read_back(self) -> None:
         """Read back whatever was appended, all of it at once."""
         for value in self.wires.appended:
-            self.participant.log.append((len(self.log), START_MS, value))
+            self.participant.intake.log.append((len(self.log), START_MS, value))
             self.log.append(value)
         self.wires.appended.clear()
         self.participant.read_back(self.now_ms)

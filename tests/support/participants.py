@@ -5,7 +5,6 @@ master can be frozen, or its records held back; a term that ends is followed by 
 """
 
 import json
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,10 +17,11 @@ from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import Election, LogElection
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.inbox import InboundRecord
+from eventflink.leadership.intake import InboundTopic, Intake
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.observer import Observer
-from eventflink.leadership.participant import InboundTopic, Participant, ParticipantSettings
+from eventflink.leadership.participant import Participant, ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
@@ -70,7 +70,7 @@ class ListWires:
     """Its appends reach nobody."""
     clean_ups: list[CleanUp] = field(default_factory=list)
     archives: list[ArchiveJob] = field(default_factory=list)
-    falls: list[DrillOrder] = field(default_factory=list)
+    drill_steps: list[DrillOrder] = field(default_factory=list)
     worker_orders: list[tuple[WorkerOrder, int]] = field(default_factory=list)
     calls: list[tuple[str, str]] = field(default_factory=list)
 
@@ -94,8 +94,11 @@ class ListWires:
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         self.worker_orders.append((order, epoch))
 
-    def fall(self, order: DrillOrder) -> None:
-        self.falls.append(order)
+    def drill(self, order: DrillOrder) -> None:
+        self.drill_steps.append(order)
+
+    def poll(self) -> None:
+        """Nothing fails: what is cut off is noticed by its silence."""
 
     def pause(self, topic: Topic) -> None:
         self.calls.append(("pause", str(topic)))
@@ -117,11 +120,9 @@ class Node:
     capacity: int
     topics: dict[str, InboundTopic]
     observer: Observer
-    inboxes: dict[str, PartitionInbox] = field(init=False)
+    intake: Intake = field(init=False)
     wires: ListWires = field(init=False)
     participant: Participant = field(init=False)
-    log: deque[tuple[int, int, bytes]] = field(default_factory=deque)
-    is_paused: set[Topic] = field(default_factory=set)
     poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
     ends: list[Exception] = field(default_factory=list)
     is_frozen: bool = False
@@ -135,8 +136,8 @@ class Node:
     terms: int = 0
 
     def __post_init__(self) -> None:
-        self.inboxes = {str(topic): PartitionInbox(self.capacity) for topic in INBOUND}
         self.wires = ListWires(self.world, self.master_id)
+        self.intake = Intake(self.topics, self.capacity, self.wires.pause, self.wires.resume)
         self.positions = {"log": len(self.world.log), "leadership": len(self.world.leadership), "heartbeats": len(self.world.heartbeats)}
         fold = self._replayed()
         for topic in INBOUND:
@@ -165,14 +166,11 @@ class Node:
             ),
             fold=fold or self._replayed(),
             decoder=InboundDecoder(HORIZON_MS),
-            inboxes=self.inboxes,
+            intake=self.intake,
             election=self.election,
             wires=self.wires,
-            topics=self.topics,
             mint_leader_id=self.world.mint_leader_id,
             poisoned=self.poisoned,
-            log=self.log,
-            is_paused=self.is_paused,
             observer=self.observer,
         )
         self.election.begin(self.world.now_ms)
@@ -197,14 +195,14 @@ class Node:
         self.positions["heartbeats"] = len(world.heartbeats)
         if not self.is_blind:
             for offset in range(self.positions["log"], len(world.log)):
-                self.log.append((offset, world.timestamps[offset], world.log[offset]))
+                self.intake.log.append((offset, world.timestamps[offset], world.log[offset]))
             self.positions["log"] = len(world.log)
         for topic in INBOUND if self.reads_inputs else ():
             for record in [r for r in world.inbound[topic] if r.offset >= self.positions[topic]]:
-                if topic in self.is_paused:
+                if topic in self.intake.is_paused:
                     break
                 self.positions[topic] = record.offset + 1
-                participant.on_inbound(record)
+                self.intake.put(record)
 
     def act(self) -> None:
         """Give it a tick, and turns while more waits or its own records come back; a term that ends is followed by another one."""
@@ -216,11 +214,11 @@ class Node:
                 self.turns += 1
                 if not self.participant.turn(lambda: world.now_ms, world.wall_ms) and self.positions["log"] == len(world.log):
                     return
-                if self.is_blind and not self.log:
+                if self.is_blind and not self.intake.log:
                     return
         except (LeadershipEnded, LogNotDense) as error:
             self.ends.append(error)
-            self.participant.fall(str(error))
+            self.participant.step_down(str(error))
             self.positions["log"] = len(world.log)
             self.begin()
             return

@@ -139,7 +139,8 @@ def epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
             settings = self.settings
             self.role.role = Role.LEADER
             self.role.clock = LogClock(self.fold.last_decided_at_ms, 0)
-            self.role.leader = Leader(self.fold, self.decoder, self.inboxes, settings.window_size, settings.lease_timeout_ms, self.poisoned)
+            inboxes = self.intake.inboxes
+            self.role.leader = Leader(self.fold, self.decoder, inboxes, settings.window_size, settings.lease_timeout_ms, self.poisoned)
 
     read_back = Leader.read_back
 

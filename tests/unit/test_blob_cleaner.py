@@ -121,7 +121,7 @@ def test_a_leader_that_falls_before_its_state_is_accepted_touches_nothing(store:
     async def test(cleaner: BlobCleaner) -> None:
         cleaning_ = asyncio.create_task(clean(cleaner))
         await asyncio.sleep(0.1)
-        hand.participant.fall("the lease is gone")
+        hand.participant.step_down("the lease is gone")
         with pytest.raises(NotNow):
             await cleaning_
 
@@ -161,7 +161,7 @@ def test_who_falls_in_the_middle_of_a_run_stops_there(store: BlobStore, hand: Ha
     done = cleaning.carry_out
 
     def carry_out_and_fall(*arguments: object) -> bool:
-        hand.participant.fall("the lease is gone")
+        hand.participant.step_down("the lease is gone")
         return done(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(blob_cleaning, "carry_out", carry_out_and_fall)

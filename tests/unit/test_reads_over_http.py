@@ -151,7 +151,7 @@ def test_what_was_never_accepted_is_never_read(leader: Hand) -> None:
 
     async def test(asker: Asker) -> None:
         task = await asker.begin("/jobs", 503)
-        leader.participant.fall("somebody else leads")
+        leader.participant.step_down("somebody else leads")
         assert "somebody else leads" in (await task)["error"]
         # The state of a term that is over is doubtful, also for who asks afterwards.
         assert "somebody else leads" in (await asker.get("/jobs", 503))["error"]
@@ -168,7 +168,7 @@ def test_a_leader_that_falls_on_its_lease_answers_nobody(leader: Hand) -> None:
         leader.now_ms += 10_000
         with pytest.raises(LeadershipEnded):
             leader.participant.tick(leader.now_ms, START_MS)
-        leader.participant.fall("the lease is over")
+        leader.participant.step_down("the lease is over")
         assert (await task)["error"] == "the lease is over"
 
     with_server(lambda: leader.participant, test)
@@ -321,7 +321,7 @@ def test_who_wants_a_result_waits_for_it_and_is_told_the_status_when_the_time_is
         assert (early["is_terminal"], early["status"], early["net_run_time_ms"]) == (False, "RUNNING", None)
         task = await asker.begin("/jobs/job-1/result?timeout_ms=20000")
         document = {"type": "CancelJob", "job_id": "job-1"}
-        leader.participant.on_inbound(InboundRecord(str(Topic.COMMANDS), 0, START_MS, None, json.dumps(document).encode()))
+        leader.participant.intake.put(InboundRecord(str(Topic.COMMANDS), 0, START_MS, None, json.dumps(document).encode()))
         leader.decide()
         await asyncio.sleep(0.2)
         assert not task.done()  # It was decided, but not accepted (P4).

@@ -112,7 +112,7 @@ class TestLeader:
         _decide(world, node, "job")
         held, waiting = Asked(node), Asked(node, min_offset=1_000)
         if end == "fall":
-            node.participant.fall("deposed")
+            node.participant.step_down("deposed")
         else:
             node.participant.resign()
         reason = "deposed" if end == "fall" else "the master stops"

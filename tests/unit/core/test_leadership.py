@@ -186,14 +186,14 @@ class TestRole:
 
     def test_falling_is_possible_from_every_role(self) -> None:
         cluster = ScriptedCluster()
-        cluster.role.fall()
-        cluster.role.fall()
+        cluster.role.step_down()
+        cluster.role.step_down()
         assert cluster.role.role is Role.DEPOSED
         standby = cluster._new_role(new_fold())
-        standby.fall()
+        standby.step_down()
         assert standby.role.value == Role.STANDBY
         standby.campaign("l", "b", START_MS, 0)
-        standby.fall()
+        standby.step_down()
         assert standby.role.value == Role.STANDBY
 
 

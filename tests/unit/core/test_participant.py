@@ -170,7 +170,7 @@ class TestPromotion:
         for number in range(20):
             world.command(f"r{number}")
         world.run(LEASE_MS // 2)
-        assert len(other.inboxes[Topic.COMMANDS].waiting) == 20
+        assert len(other.intake.inboxes[Topic.COMMANDS].waiting) == 20
         other.reads_inputs = False
         world.run_until(lambda: other.role is Role.LEADER)
         world.run(20)
@@ -192,7 +192,7 @@ class TestPromotion:
         for number in range(5):
             world.submit(graph(vertex("a")), f"job-{number}", f"r{number}")
         world.run(50)
-        assert len(node.inboxes[Topic.SUBMISSIONS].decided) == 5
+        assert len(node.intake.inboxes[Topic.SUBMISSIONS].decided) == 5
         assert world.answered() == []
         rival = world.start("b", election=SingleMaster())
         world.kill(rival)

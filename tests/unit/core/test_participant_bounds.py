@@ -10,7 +10,7 @@ from eventflink.events.inputs import Heartbeat, TaskManagerRegistration
 from eventflink.events.log_events import InputsBound, InputsLost
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.election import SingleMaster
-from eventflink.leadership.participant import InboundTopic
+from eventflink.leadership.intake import InboundTopic
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import Role
 from tests.support.cluster import REPORTS
@@ -36,7 +36,7 @@ class TestBounds:
     def test_a_full_inbox_pauses_its_topic_and_holds_no_more(self, world: World) -> None:
         _, standby = self._backlog(world)
         world.run(LEASE_MS // 2)
-        assert len(standby.inboxes[Topic.COMMANDS].waiting) == 100
+        assert len(standby.intake.inboxes[Topic.COMMANDS].waiting) == 100
         assert standby.wires.calls[3:] == [("pause", "commands")]
 
     def test_reading_goes_on_as_decisions_are_accepted_and_ends_with_all_of_it(self, world: World) -> None:
@@ -46,11 +46,11 @@ class TestBounds:
         world.run(LEASE_MS // 2)
         assert world.answered() == [f"r{n}" for n in range(1_000)]
         world.run(LEASE_MS // 2)
-        inbox = standby.inboxes[Topic.COMMANDS]
+        inbox = standby.intake.inboxes[Topic.COMMANDS]
         assert (len(inbox.waiting), len(inbox.decided), inbox.byte_count) == (0, 0, 0)
         assert inbox.last_offset == 999
         assert standby.wires.calls[3:5] == [("pause", "commands"), ("resume", "commands")]
-        assert not standby.is_paused
+        assert not standby.intake.is_paused
 
     def test_a_new_leader_works_through_a_backlog_beyond_its_inbox(self, world: World) -> None:
         leader, _ = self._backlog(world)
@@ -62,32 +62,32 @@ class TestBounds:
         """The tail outlives a term that somebody else's leadership ended."""
         leader, standby = self._backlog(world)
         world.run(LEASE_MS // 2)
-        assert standby.is_paused
-        standby.participant.fall("the test says so")
+        assert standby.intake.is_paused
+        standby.participant.step_down("the test says so")
         standby.begin()
-        assert len(standby.inboxes[Topic.COMMANDS].waiting) == 100
+        assert len(standby.intake.inboxes[Topic.COMMANDS].waiting) == 100
         leader.is_frozen = False
-        world.run_until(lambda: standby.inboxes[Topic.COMMANDS].last_offset == 999)
+        world.run_until(lambda: standby.intake.inboxes[Topic.COMMANDS].last_offset == 999)
 
     def test_what_a_term_paused_and_was_decided_since_is_read_on_from_the_beginning_of_the_next(self, world: World) -> None:
         """And it is paused again as soon as it is full again."""
         leader, standby = self._backlog(world)
         world.run(LEASE_MS // 2)
-        standby.participant.fall("the test says so")
+        standby.participant.step_down("the test says so")
         leader.is_frozen = False
         leader.receive()
         leader.act()
         leader.is_frozen = True
         standby.positions["log"] = len(world.log)
-        standby.log.clear()
+        standby.intake.log.clear()
         for number in range(1_000):
             world.command(f"more{number}")
         standby.begin()
-        assert Topic.COMMANDS not in standby.is_paused
-        assert not standby.inboxes[Topic.COMMANDS].waiting
+        assert Topic.COMMANDS not in standby.intake.is_paused
+        assert not standby.intake.inboxes[Topic.COMMANDS].waiting
         for _ in range(3):
             standby.receive()
-        assert len(standby.inboxes[Topic.COMMANDS].waiting) == 100
+        assert len(standby.intake.inboxes[Topic.COMMANDS].waiting) == 100
 
     def test_no_more_than_a_window_is_unconfirmed_and_the_rest_is_decided_later(self, world: World) -> None:
         leader = world.start("a", election=SingleMaster(), window_size=8)
@@ -184,15 +184,15 @@ class TestLeaving:
         leader.receive()
         leader.participant.turn(lambda: world.now_ms, world.wall_ms)
         leader.receive()
-        assert leader.log
+        assert leader.intake.log
         if end == "resign":
             leader.participant.resign()
         else:
-            leader.participant.fall("the test says so")
-        waiting = list(leader.log)
+            leader.participant.step_down("the test says so")
+        waiting = list(leader.intake.log)
         assert not leader.participant.turn(lambda: world.now_ms, world.wall_ms)
         leader.participant.tick(world.now_ms, world.wall_ms)
-        assert list(leader.log) == waiting
+        assert list(leader.intake.log) == waiting
         world.kill(leader)
 
 
@@ -220,7 +220,7 @@ class TestPresence:
         node = world.start("a")
         world.run(3 * LEASE_MS)
         for _ in range(3):
-            node.participant.fall("the test says so")
+            node.participant.step_down("the test says so")
             node.begin()
             world.run(LEASE_MS)
         numbers = [p.sequence for p in world.said(MasterPresence)]
@@ -288,9 +288,9 @@ class TestTopics:
         rebound = InboundTopic("id-2", 0, 5, is_rebound=True)
         node = world.start("b", topics={Topic.COMMANDS: rebound})
         node.receive()
-        node.participant.fall("the test says so")
+        node.participant.step_down("the test says so")
         node.begin()
-        assert len(node.inboxes[Topic.COMMANDS].waiting) == 5
+        assert len(node.intake.inboxes[Topic.COMMANDS].waiting) == 5
         world.leader()
         world.run(100)
         assert world.answered("b")[-5:] == [f"new{n}" for n in range(5)]
@@ -307,7 +307,7 @@ class TestTopics:
             world.command(f"new{number}")
         node = world.start("b", topics={Topic.COMMANDS: InboundTopic("id-2", 0, 5, is_rebound=True)})
         world.run(100)
-        assert len(node.inboxes[Topic.COMMANDS].waiting) == 5
+        assert len(node.intake.inboxes[Topic.COMMANDS].waiting) == 5
         assert len(world.answered("a")) == 20
         world.kill(leader)
         world.leader()

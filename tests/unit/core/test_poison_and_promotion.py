@@ -86,7 +86,7 @@ class TestPoison:
             record = caught.value.record
             assert record is not None
             cluster.poisoned[record.topic, record.offset] = str(caught.value)
-        cluster.role.fall()
+        cluster.role.step_down()
         cluster.fail_over()
         cluster.settle()
         [rejected] = cluster.events(RequestRejected)
@@ -125,7 +125,7 @@ class TestPoison:
                 cluster.settle()
         assert caught.value.record is not None
         cluster.poisoned["taskmanagers", 0] = str(caught.value)
-        cluster.role.fall()
+        cluster.role.step_down()
         cluster.fail_over()
         cluster.register()
         assert len(cluster.events(RequestRejected)) == 1

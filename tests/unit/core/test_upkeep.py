@@ -244,7 +244,7 @@ class TestDrills:
         world.run(50)
         world.send(DrillStep(drill_id="d", step=DrillStepType.KILL, master_id="a"))
         world.run(50)
-        assert (node.wires.falls, other.wires.falls) == ([DrillOrder(DrillStepType.KILL, 0)], [])
+        assert (node.wires.drill_steps, other.wires.drill_steps) == ([DrillOrder(DrillStepType.KILL, 0)], [])
 
     def test_the_effect_is_made_of_the_event(self, drilled: ScriptedCluster) -> None:
         event = DrillStepOrdered("drill", DrillStepType.FREEZE, "master-1", 7)

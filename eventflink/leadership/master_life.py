@@ -1,0 +1,279 @@
+"""One life of a master as a sans-I/O machine: from the start of its process to its exit, over all its terms.
+
+A life rebuilds the state from the log, follows and leads in a term until that ends, and rebuilds again. What ends a term, what is done
+then, and when the process exits is decided here alone. The entrypoint drives it with Kafka and the simulation with a seed: they hand in
+time, rebuilt states, what was read (through the `Intake`) and failures of the wires, and carry out the step that a call returns.
+"""
+
+import logging
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from eventflink.events.topics import Topic
+from eventflink.leadership.acceptance import LogDiverged, LogNotDense
+from eventflink.leadership.election import Election
+from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.intake import Intake, TailFailed, TopicReplaced
+from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
+from eventflink.leadership.observer import Observer
+from eventflink.leadership.participant import Participant, ParticipantSettings
+from eventflink.leadership.wires import AppendFailed, Wires
+from eventflink.model.statuses import ApplicationStatus
+
+_logger = logging.getLogger(__name__)
+
+FIRST_BACKOFF_MS: Final = 200
+MAX_BACKOFF_MS: Final = 10_000
+MIN_DEAF_MS: Final = 10_000
+DEAF_LEASES: Final = 5
+"""A master that has not read its own presence on `leadership` for so many leases opens a new tail (L1)."""
+
+_FATAL = (LogUnusable, LogDiverged, TopicReplaced)
+"""Another term would come to the same."""
+
+_ANNOUNCED = (LeadershipEnded, AppendFailed, LogNotDense, LogDiverged, LogUnusable, TailFailed)
+"""How a term may end; any other exception is a defect."""
+
+
+class TurnFailed(LeadershipEnded):
+    """A turn ended in an error that nothing announces; the message says which, and where it came from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """Fold the log up to its present end, `after_ms` from now; then call `rebuilt`, or `failed`."""
+
+    after_ms: int = 0
+    closes_tail: bool = False
+    """Close the tail first: what it has read is in doubt. Otherwise it goes on reading meanwhile."""
+    cause: Exception | None = None
+    """What ended the term, or kept it from beginning; without the frames that would keep its state in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Open a tail behind the fold if none is open, connect to the log, and call `follow`, or `failed`."""
+
+    fold: Fold
+
+
+@dataclass(frozen=True, slots=True)
+class Deregister:
+    """The cluster has ended under this leader: tell the resource driver, then call `leave`. Turns and ticks continue meanwhile."""
+
+    status: ApplicationStatus
+    diagnostics: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Close everything and exit."""
+
+    status: ApplicationStatus | None = None
+    """As what the cluster has ended; None: it has not."""
+    cause: Exception | None = None
+    """What ended the last term, where that was not done in order; as in `Rebuild`."""
+    is_failure: bool = False
+    """No master can run on this log, and `cause` says why."""
+
+
+Step = Rebuild | Follow | Deregister | Exit
+
+
+@dataclass(slots=True)
+class MasterLife:
+    """One master process."""
+
+    settings: ParticipantSettings
+    election: Election
+    decoder: InboundDecoder
+    mint_leader_id: Callable[[], str]
+    """Returns an id that no candidacy had before."""
+    observer: Observer = field(default_factory=Observer)
+    participant: Participant | None = None
+    """Of the present term; None between two terms."""
+    has_more: bool = False
+    """Whether the last turn left something for the next one."""
+    is_stopping: bool = False
+    _wires: Wires | None = None
+    _poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Inputs (topic, offset) that ended a leadership of this process, with how: they are refused (P10)."""
+    _known_shutdowns: int | None = None
+    """How often the cluster had ended when this process first folded its log: those ends are not its own."""
+    _status: ApplicationStatus | None = None
+    _leaves_by_ms: int | None = None
+    """Until when an orderly leave waits for decisions to be read back; None: the master stays."""
+    _is_status_logged: bool = False
+    _began_ms: int = 0
+    """When the present rebuild was due."""
+    _backoff_ms: int = FIRST_BACKOFF_MS
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it was told to exit in order, or its cluster has ended."""
+        return self._leaves_by_ms is not None
+
+    # -- between terms ---------------------------------------------------------------------------------------------
+
+    def start(self, now_ms: int) -> Step:
+        """Begin."""
+        self._began_ms = now_ms
+        return Rebuild()
+
+    def rebuilt(self, fold: Fold) -> Step:
+        """Take the state; the cluster may have ended while this master was between two terms."""
+        shutdown = fold.master.shutdown
+        if self._known_shutdowns is None:
+            self._known_shutdowns = shutdown.count
+        if shutdown.request is not None and shutdown.count > self._known_shutdowns:
+            self._status = shutdown.request.application_status
+        return Exit(self._status) if self.is_stopping or self._status is not None else Follow(fold)
+
+    def failed(self, error: Exception, now_ms: int) -> Step:
+        """End the term, if there is one, and say what comes next: after an error of a turn, of the wires, or on the way to a term.
+
+        A master that was deposed can follow on what it reads. After any other end its tail is in doubt, and it waits for a back-off.
+        """
+        self.end_term(error)
+        _drop_frames(error)
+        if self.is_stopping or self._status is not None:
+            return Exit(self._status, error)
+        if isinstance(error, _FATAL):
+            return Exit(cause=error, is_failure=True)
+        if isinstance(error, Deposed):
+            _logger.warning("Deposed reason=%s", error)
+            self._began_ms = now_ms
+            return Rebuild(cause=error)
+        _logger.warning("TermEnded reason=%s error=%s", type(error).__name__, error)
+        if now_ms - self._began_ms > MAX_BACKOFF_MS:
+            self._backoff_ms = FIRST_BACKOFF_MS
+        after_ms, self._backoff_ms = self._backoff_ms, min(2 * self._backoff_ms, MAX_BACKOFF_MS)
+        self._began_ms = now_ms + after_ms
+        return Rebuild(after_ms, closes_tail=True, cause=error)
+
+    def stop(self, now_ms: int) -> Step | None:
+        """Exit in order: at once between two terms, otherwise as `leave` says."""
+        self.is_stopping = True
+        return self.leave(now_ms) if self.participant is not None else Exit(self._status)
+
+    # -- a term ----------------------------------------------------------------------------------------------------
+
+    def follow(self, fold: Fold, wires: Wires, intake: Intake, now_ms: int) -> None:
+        """Begin a term: a whole lease from here on whoever leads has time to be heard (L2)."""
+        self.participant = Participant(
+            settings=self.settings,
+            fold=fold,
+            decoder=self.decoder,
+            intake=intake,
+            election=self.election,
+            wires=wires,
+            mint_leader_id=self.mint_leader_id,
+            poisoned=self._poisoned,
+            observer=self.observer,
+            known_shutdowns=self._known_shutdowns or 0,
+            heard_itself_ms=now_ms,
+        )
+        intake.listener = self.participant
+        self._wires = wires
+        self._is_status_logged = False
+        self.election.begin(now_ms)
+
+    def turn(self, monotonic: Callable[[], int], wall_ms: int) -> Step | None:
+        """Give the participant a turn; `has_more` tells whether another one is due at once. None: the term goes on."""
+        participant, wires = self.participant, self._wires
+        if participant is None or wires is None:
+            self.has_more = False
+            return None
+        try:
+            self.has_more = participant.turn(monotonic, wall_ms)
+            wires.poll()
+        except Exception as error:  # noqa: BLE001 - told apart in `_ended`
+            return self._ended(error, participant, monotonic())
+        return self._look(participant, monotonic())
+
+    def tick(self, now_ms: int, wall_ms: int) -> Step | None:
+        """Do what is due; to be called at least every few tens of milliseconds. None: the term goes on."""
+        participant, wires = self.participant, self._wires
+        if participant is None or wires is None:
+            return None
+        try:
+            wires.poll()
+            participant.intake.check()
+            participant.tick(now_ms, wall_ms)
+            deaf_ms = now_ms - participant.heard_itself_ms
+            if deaf_ms > max(MIN_DEAF_MS, DEAF_LEASES * self.settings.lease_timeout_ms):
+                raise TailFailed(f"nothing was heard on '{Topic.LEADERSHIP}' for {deaf_ms} ms, not even this master's own presence")  # noqa: TRY301
+        except Exception as error:  # noqa: BLE001 - told apart in `_ended`
+            return self._ended(error, participant, now_ms)
+        return self._look(participant, now_ms)
+
+    def _ended(self, error: Exception, participant: Participant, now_ms: int) -> Step:
+        self.has_more = False
+        if not isinstance(error, _ANNOUNCED):
+            # A defect of ours. The state is doubtful, and a master that went on without its turns would lead without deciding.
+            fold, where = participant.fold, traceback.extract_tb(error.__traceback__)[-1]
+            _logger.error("TurnFailed epoch=%d offset=%d", fold.acceptance.epoch, fold.last_offset, exc_info=error)
+            place = f"{where.name}, line {where.lineno} of {where.filename.rpartition('/')[2]}"
+            failure = TurnFailed(f"a turn failed: {error!r} in {place}")
+            failure.__cause__, error = error, failure
+        if isinstance(error, ApplyFailed) and error.record is not None:
+            self._poisoned[error.record.topic, error.record.offset] = str(error)
+        return self.failed(error, now_ms)
+
+    def _look(self, participant: Participant, now_ms: int) -> Step | None:
+        """See whether the cluster has ended, by the accepted log, and whether a leave has come to its end."""
+        request = participant.fold.master.shutdown.request
+        if request is not None and participant.is_drained:
+            if request.recorded_at_ms and participant.leader is not None and not self._is_status_logged:
+                self._is_status_logged = True
+                _logger.info("ApplicationStatusRecorded status=%s diagnostics=%s", request.application_status, request.diagnostics)
+            if self._status is None and (status := participant.outcome) is not None:
+                self._status = status
+                _logger.info("ClusterStopped status=%s offset=%d", status, participant.fold.last_offset)
+                if self._leaves_by_ms is None:
+                    return self.leave(now_ms) if participant.leader is None else Deregister(status, request.diagnostics)
+        if self._leaves_by_ms is not None and (participant.is_drained or now_ms >= self._leaves_by_ms):
+            return self._exit(participant)
+        return None
+
+    # -- the end of it ---------------------------------------------------------------------------------------------
+
+    def leave(self, now_ms: int) -> Step | None:
+        """Leave in order: what was decided is read back and released first, for at most a lease. None: that is still to come."""
+        participant = self.participant
+        if participant is None:
+            return Exit(self._status)
+        participant.is_draining = True
+        if self._leaves_by_ms is None:
+            self._leaves_by_ms = now_ms + self.settings.lease_timeout_ms
+        return self._exit(participant) if participant.is_drained else None
+
+    def _exit(self, participant: Participant) -> Step:
+        epoch = participant.fold.acceptance.epoch
+        if participant.resign():
+            self.observer.ended("Resigned")
+            _logger.info("Resigned epoch=%d", epoch)
+        self.end_term(None)
+        return Exit(self._status)
+
+    def end_term(self, error: Exception | None) -> None:
+        """Drop the participant, whatever it was: its state is doubtful, or nothing feeds it any more."""
+        participant, self.participant, self._wires = self.participant, None, None
+        if participant is None:
+            return
+        participant.step_down(str(error) if error is not None else "the term is over")
+        participant.intake.listener = None
+        self.observer.ended(type(error).__name__ if error is not None else "TermEnded")
+        self.election.end()
+
+
+def _drop_frames(error: BaseException | None) -> None:
+    """Let an exception that is kept hold no frames: they would keep the old state in memory while the next one is built."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,314 @@
+"""The life of a master over its terms: which end keeps the tail and which does not, back-off, and the three ways to exit.
+
+The life is moved by hand over lists; everything in it is real.
+"""
+
+import gc
+
+import pytest
+
+from eventflink.events.log_events import RequestRejected
+from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.acceptance import LogBehind, LogDiverged, LogNotDense
+from eventflink.leadership.election import LogElection
+from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.intake import InboundTopic, Intake, TailFailed, TopicReplaced
+from eventflink.leadership.leader import ApplyFailed, Deposed, Leader, LeadershipEnded
+from eventflink.leadership.master_life import (
+    FIRST_BACKOFF_MS,
+    MAX_BACKOFF_MS,
+    MIN_DEAF_MS,
+    Deregister,
+    Exit,
+    Follow,
+    MasterLife,
+    Rebuild,
+    Step,
+    TurnFailed,
+)
+from eventflink.leadership.participant import Participant, ParticipantSettings
+from eventflink.leadership.wires import AppendFailed
+from eventflink.master.master import Master
+from eventflink.model.statuses import ApplicationStatus, Role
+from tests.support.cluster import CODEC, HORIZON_MS, START_MS, replay
+from tests.support.hand import ListWires
+
+LEASE_MS = 1_000
+TICK_MS = 20
+SHUT_DOWN = b'{"type": "ShutDownCluster", "application_status": "FAILED", "request_id": "r", "reply_partition": 0}'
+
+
+class LoopWires(ListWires):
+    """What is said on `leadership` comes back to the master itself; the log comes back when `World.read_back` says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leadership: list[bytes] = []
+        self.failure: Exception | None = None
+
+    def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:  # noqa: ARG002 - the port's signature
+        if topic is Topic.LEADERSHIP:
+            self.leadership.append(value)
+
+    def poll(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+class Driver:
+    """Carries out what a life asks for, when the test says so."""
+
+    def __init__(self, log: list[bytes] | None = None) -> None:
+        self.log = list(log or [])
+        self.now_ms = 50_000
+        self.wires = LoopWires()
+        self.hears = True
+        settings = ParticipantSettings(master_id="m", incarnation="m-1", blob_address="m:1", lease_timeout_ms=LEASE_MS)
+        self.minted = 0
+        self.life = MasterLife(settings, LogElection("m", "m-1", LEASE_MS), InboundDecoder(HORIZON_MS), self._mint)
+        self.intake = self._new_intake()
+
+    def _mint(self) -> str:
+        self.minted += 1
+        return f"leader-{self.minted}"
+
+    def _new_intake(self) -> Intake:
+        topics = {str(topic): InboundTopic(f"id-of-{topic}", 0) for topic in INBOUND}
+        return Intake(topics, 1_000, lambda _topic: None, lambda _topic: None)
+
+    def fold(self) -> Fold:
+        return replay(self.log)
+
+    def begin(self) -> Participant:
+        """Rebuild and begin a term over the present tail."""
+        step = self.life.rebuilt(self.fold())
+        assert isinstance(step, Follow)
+        self.wires = LoopWires()
+        self.life.follow(step.fold, self.wires, self.intake, self.now_ms)
+        assert self.life.participant is not None
+        return self.life.participant
+
+    def read_back(self) -> None:
+        for value in self.wires.appended:
+            self.intake.on_record(Topic.LOG, len(self.log), START_MS, None, value, self.now_ms)
+            self.log.append(value)
+        self.wires.appended.clear()
+
+    def turn(self) -> Step | None:
+        return self.life.turn(lambda: self.now_ms, START_MS + self.now_ms)
+
+    def run(self, milliseconds: int) -> Step | None:
+        """Let time pass; return the first step that is asked for."""
+        for _ in range(milliseconds // TICK_MS):
+            self.now_ms += TICK_MS
+            for value in self.wires.leadership if self.hears else ():
+                self.intake.on_record(Topic.LEADERSHIP, 0, START_MS, None, value, self.now_ms)
+            self.wires.leadership.clear()
+            if (step := self.life.tick(self.now_ms, START_MS + self.now_ms)) is not None:
+                return step
+            self.read_back()
+            if (step := self.turn()) is not None:
+                return step
+        return None
+
+    def lead(self) -> Participant:
+        participant = self.begin()
+        assert self.run(3 * LEASE_MS) is None
+        assert participant.leader is not None
+        return participant
+
+
+class TestTheEndOfATerm:
+    """What comes next."""
+
+    def test_a_deposed_master_rebuilds_at_once_and_keeps_its_tail(self) -> None:
+        driver = Driver()
+        driver.lead()
+        rival = Driver(driver.log)
+        rival.lead()
+        for offset in range(len(driver.log), len(rival.log)):
+            driver.intake.on_record(Topic.LOG, offset, START_MS, None, rival.log[offset], driver.now_ms)
+        step = driver.run(TICK_MS)
+        assert isinstance(step, Rebuild)
+        assert (step.after_ms, step.closes_tail, type(step.cause)) == (0, False, Deposed)
+        assert driver.life.participant is None
+        assert driver.intake.listener is None
+
+    @pytest.mark.parametrize(
+        "error", [LeadershipEnded("x"), AppendFailed("x"), LogNotDense("x"), LogBehind("x"), TailFailed("x"), OSError("x")]
+    )
+    def test_after_any_other_end_the_tail_is_closed_and_the_back_off_doubles_up_to_its_bound(self, error: Exception) -> None:
+        driver = Driver()
+        driver.life.start(driver.now_ms)
+        waits: list[int] = []
+        for _ in range(9):
+            step = driver.life.failed(error, driver.now_ms)
+            assert isinstance(step, Rebuild)
+            assert step.closes_tail
+            waits.append(step.after_ms)
+            driver.now_ms += step.after_ms
+        assert waits == [min(FIRST_BACKOFF_MS * 2**n, MAX_BACKOFF_MS) for n in range(9)]
+        driver.now_ms += MAX_BACKOFF_MS + 1
+        step = driver.life.failed(error, driver.now_ms)
+        assert isinstance(step, Rebuild)
+        assert step.after_ms == FIRST_BACKOFF_MS  # What lasted for long is no failure to begin.
+
+    @pytest.mark.parametrize("error", [LogUnusable("log@3: garbage"), LogDiverged("log@3: other records"), TopicReplaced("gone")])
+    def test_a_log_that_no_term_can_follow_ends_the_process_and_says_why(self, error: Exception) -> None:
+        driver = Driver()
+        driver.begin()
+        step = driver.life.failed(error, driver.now_ms)
+        assert step == Exit(None, error, is_failure=True)
+        assert driver.life.participant is None
+
+    def test_an_append_that_failed_ends_the_term(self) -> None:
+        driver = Driver()
+        participant = driver.lead()
+        driver.wires.failure = AppendFailed("not delivered")
+        step = driver.run(TICK_MS)
+        assert isinstance(step, Rebuild)
+        assert isinstance(step.cause, AppendFailed)
+        assert (participant.leader, participant.reads.closed) == (None, "not delivered")
+
+    def test_a_defect_ends_the_leadership_and_names_where_it_was(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        driver = Driver()
+        driver.lead()
+
+        def break_down(_self: Leader, _now_ms: int, _monotonic_ms: int) -> bytes | None:
+            raise ZeroDivisionError("by nothing")
+
+        monkeypatch.setattr(Leader, "decide_next", break_down)
+        step = driver.turn()
+        assert isinstance(step, Rebuild)
+        assert isinstance(step.cause, TurnFailed)
+        assert "ZeroDivisionError" in str(step.cause)
+        assert "break_down, line" in str(step.cause)
+        assert step.closes_tail
+
+    def test_what_ended_a_term_keeps_no_state_in_memory(self) -> None:
+        driver = Driver()
+        participant = driver.lead()
+        driver.wires.failure = AppendFailed("not delivered")
+        fold_id = id(participant.fold)
+        del participant
+        step = driver.run(TICK_MS)
+        gc.collect()
+        assert step is not None
+        assert not [found for found in gc.get_objects() if isinstance(found, Fold) and id(found) == fold_id]
+
+    def test_an_input_that_ended_a_leadership_is_refused_in_the_next_term(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        driver = Driver()
+        driver.lead()
+        document = b'{"type": "CancelJob", "job_id": "none", "request_id": "r", "reply_partition": 0}'
+        driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, document, driver.now_ms)
+
+        def break_down(_self: Master, _event: object, _at_ms: int) -> None:
+            raise ValueError("it cannot be applied")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Master, "apply", break_down)
+            step = driver.turn()
+        assert isinstance(step, Rebuild)
+        assert isinstance(step.cause, ApplyFailed)
+        driver.intake = driver._new_intake()
+        driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, document, driver.now_ms)
+        driver.lead()
+        assert driver.fold().master.requests.cursors[Topic.COMMANDS].next_offset == 1
+        [refused] = [e for value in driver.log for e in CODEC.decode(value).events if isinstance(e, RequestRejected)]
+        assert "it cannot be applied" in refused.message
+
+    def test_a_master_that_no_longer_hears_itself_opens_a_new_tail(self) -> None:
+        driver = Driver()
+        driver.begin()
+        driver.hears = False
+        step = driver.run(MIN_DEAF_MS - 100)
+        assert step is None
+        step = driver.run(200)
+        assert isinstance(step, Rebuild)
+        assert isinstance(step.cause, TailFailed)
+        assert step.closes_tail
+
+
+class TestTheExit:
+    """Told to stop, or because the cluster has ended."""
+
+    def test_between_two_terms_it_exits_at_once(self) -> None:
+        driver = Driver()
+        driver.life.start(driver.now_ms)
+        assert driver.life.stop(driver.now_ms) == Exit()
+
+    def test_a_leader_has_its_decisions_read_back_and_then_resigns(self) -> None:
+        driver = Driver()
+        participant = driver.lead()
+        driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, b"{}", driver.now_ms)
+        assert driver.turn() is None
+        assert not participant.is_drained
+        assert driver.life.stop(driver.now_ms) is None
+        assert driver.life.is_leaving
+        driver.wires.leadership.clear()
+        driver.read_back()
+        assert driver.turn() == Exit()
+        assert participant.role.role is Role.STANDBY
+        assert len(driver.wires.leadership) == 1  # The resignation.
+
+    def test_it_waits_for_at_most_a_lease(self) -> None:
+        driver = Driver()
+        driver.lead()
+        driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, b"{}", driver.now_ms)
+        assert driver.turn() is None
+        driver.life.stop(driver.now_ms)
+        began_ms = driver.now_ms
+        while (step := driver.life.tick(driver.now_ms, START_MS)) is None:
+            driver.now_ms += TICK_MS
+        assert isinstance(step, Exit)
+        assert driver.now_ms - began_ms <= LEASE_MS + TICK_MS
+
+    def test_an_error_while_it_leaves_ends_it(self) -> None:
+        driver = Driver()
+        driver.lead()
+        driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, b"{}", driver.now_ms)
+        assert driver.turn() is None
+        assert driver.life.stop(driver.now_ms) is None
+        driver.wires.failure = AppendFailed("not delivered")
+        step = driver.turn()
+        assert isinstance(step, Exit)
+        assert isinstance(step.cause, AppendFailed)
+        assert not step.is_failure
+
+    def test_a_leader_deregisters_its_cluster_before_it_leaves_and_a_standby_just_leaves(self) -> None:
+        driver = Driver()
+        participant = driver.lead()
+        standby = Driver()
+        standby.begin()
+        for offset, value in enumerate(_ended_log()):
+            standby.intake.on_record(Topic.LOG, offset, START_MS, None, value, standby.now_ms)
+        assert standby.turn() == Exit(ApplicationStatus.FAILED)
+
+        driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, SHUT_DOWN, driver.now_ms)
+        step = driver.run(10 * LEASE_MS)
+        assert isinstance(step, Deregister)
+        assert step.status is ApplicationStatus.FAILED
+        assert participant.leader is not None  # It leads until the driver was told.
+        assert driver.run(10 * TICK_MS) is None
+        assert driver.life.leave(driver.now_ms) == Exit(ApplicationStatus.FAILED)
+
+    def test_an_end_before_the_process_began_is_not_its_own(self) -> None:
+        ended = Driver(_ended_log())
+        assert isinstance(ended.life.rebuilt(ended.fold()), Follow)
+
+    def test_an_end_between_two_terms_is(self) -> None:
+        driver = Driver()
+        driver.begin()
+        assert isinstance(driver.life.failed(OSError("gone"), driver.now_ms), Rebuild)
+        driver.log = _ended_log()
+        assert driver.life.rebuilt(driver.fold()) == Exit(ApplicationStatus.FAILED)
+
+
+def _ended_log() -> list[bytes]:
+    """Return the log of a cluster that a leader led to its end."""
+    driver = Driver()
+    driver.lead()
+    driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, SHUT_DOWN, driver.now_ms)
+    assert isinstance(driver.run(10 * LEASE_MS), Deregister)
+    return driver.log
