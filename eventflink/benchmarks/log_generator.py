@@ -16,7 +16,8 @@ from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
-from eventflink.leadership.role import MasterRole, RoleSettings
+from eventflink.leadership.leader import Leader, grant_of
+from eventflink.leadership.settings import ParticipantSettings
 from eventflink.master.effects import CleanUp, Deployment, Effect
 from eventflink.master.inputs import BindInputs, CleanupsCompleted, RaiseFeatureLevel
 from eventflink.master.resource_manager import MAX_SLOTS
@@ -46,7 +47,6 @@ class LogGenerator:
         self._running_jobs = running_jobs
         self._inboxes = {str(topic): PartitionInbox(1_000_000) for topic in INBOUND}
         self._offsets = dict.fromkeys(self._inboxes, 0)
-        self._role = MasterRole(RoleSettings("generator", window_size=1), fold, InboundDecoder(_HORIZON_MS), self._inboxes)
         self._submissions = PayloadCodec("SubmissionEnvelope")
         self._reports = ReportsCodec("TaskManagerEnvelope")
         self._now_ms = _START_MS
@@ -54,10 +54,12 @@ class LogGenerator:
     def records(self, event_count: int) -> Iterator[bytes]:
         """Yield records of the log until they hold at least this many events."""
         graph = noop_graph()
-        yield from self._take(self._role.campaign("generator-1", "localhost:1", _START_MS, 0))[0]
-        leader = self._role.leader
-        if leader is None:
+        grant = grant_of(self._fold, "generator", "generator-1", "localhost:1", _START_MS)
+        if self._fold.take(self._fold.last_offset + 1, self._now_ms, grant) is None:
             raise RuntimeError("the only candidate was not granted the leadership")
+        yield grant
+        settings = ParticipantSettings(master_id="generator", incarnation="generator", blob_address="localhost:1", window_size=1)
+        leader = Leader(self._fold, InboundDecoder(_HORIZON_MS), self._inboxes, settings, {})
         leader.timers.extend(BindInputs(topic, "", 0) for topic in self._inboxes)
         leader.timers.append(RaiseFeatureLevel(FEATURE_LEVEL))
         self._put(Topic.TASKMANAGERS, self._reports.encode([TaskManagerRegistration("tm", "tm-1", "localhost", 1, self._slots)]))
@@ -67,28 +69,22 @@ class LogGenerator:
             job = JobSubmission(job_id=f"{name}{number}", request_id=f"request-{number}", actor="generator", job_graph=graph)
             self._put(Topic.SUBMISSIONS, self._submissions.encode(job, sent_at_ms=0))
             number += 1
-            yield from self._drain()
+            yield from self._drain(leader)
             leader.timers.extend(self._fold.master.due(self._now_ms, self._now_ms))
 
-    def _drain(self) -> Iterator[bytes]:
-        leader = self._role.leader
-        while leader is not None:
+    def _drain(self, leader: Leader) -> Iterator[bytes]:
+        while True:
             self._now_ms += 1
             value = leader.decide_next(self._now_ms, 0)
             if value is None:
                 return
-            records, effects = self._take(value)
-            yield from records
-            for effect in effects:
-                self._answer(effect)
+            released = leader.read_back(self._fold.last_offset + 1, self._now_ms, value)
+            yield value
+            for effect in released.effects if released is not None else ():
+                self._answer(leader, effect)
 
-    def _take(self, value: bytes) -> tuple[list[bytes], list[Effect]]:
-        released = self._role.on_record(self._fold.last_offset + 1, self._now_ms, value, 0)
-        return [value], released.effects if released is not None else []
-
-    def _answer(self, effect: Effect) -> None:
-        leader = self._role.leader
-        if isinstance(effect, CleanUp) and leader is not None:
+    def _answer(self, leader: Leader, effect: Effect) -> None:
+        if isinstance(effect, CleanUp):
             leader.timers.append(CleanupsCompleted((effect.job_id,)))
         if not isinstance(effect, Deployment) or not isinstance(effect.payload, TaskDeployment):
             return

@@ -51,7 +51,7 @@ def work_collectors(work: LeadershipMetrics) -> dict[str, Collect[MasterView]]:
 
 def _collect_leadership(work: LeadershipMetrics, view: MasterView, samples: Samples) -> None:
     participant = view.participant
-    role = participant.role.role if participant is not None else None
+    role = participant.role if participant is not None else None
     samples.add(c.IS_LEADER, float(role is Role.LEADER))
     samples.add_one_of(c.ROLE, role, Role)
     samples.add(c.LEADERSHIPS_BEGUN, work.leaderships_begun)

@@ -62,7 +62,7 @@ def _ask_state(loop: asyncio.AbstractEventLoop, look: Callable[[], MasterView], 
             return
 
         def compute(fold: Fold) -> Any:
-            clock = participant.role.clock
+            clock = participant.clock
             leads = clock is not None and participant.leader is not None
             now_ms = clock.read(view.now_ms, view.wall_ms) if clock is not None and leads else fold.last_decided_at_ms
             return work(StateView(fold, now_ms))

@@ -41,7 +41,8 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import TailFailed, TopicReplaced
 from eventflink.leadership.master_life import Exit, Follow, MasterLife, Rebuild, Step
 from eventflink.leadership.observer import Observer
-from eventflink.leadership.participant import Participant, ParticipantSettings
+from eventflink.leadership.participant import Participant
+from eventflink.leadership.settings import ParticipantSettings
 from eventflink.log.administration import AdministrationError, check_durability, ensure_topics
 from eventflink.log.producers import EffectProducer
 from eventflink.log.replay import ReplayStalled, replay

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eventflink.events.codec import UndecodableRecord
-from eventflink.events.decision import Cause, FollowUpCause, InputCause, TimerCause
+from eventflink.events.decision import Cause, Decision, FollowUpCause, InputCause, TimerCause
 from eventflink.events.inputs import ReportSnapshot
-from eventflink.events.log_events import LogEvent, TaskManagerRegistered
+from eventflink.events.log_events import LeadershipGranted, LogEvent, TaskManagerRegistered
 from eventflink.events.topics import INBOUND, MAX_DECISION_BYTES
 from eventflink.leadership.acceptance import check_density, is_grant, next_hash
 from eventflink.leadership.caution import Caution
@@ -20,6 +20,7 @@ from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.observer import Observer
+from eventflink.leadership.settings import ParticipantSettings
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import Effect, effects_of
 from eventflink.master.inputs import FollowUp, MasterInput, RaiseFeatureLevel, UnreadableInput
@@ -105,8 +106,7 @@ class Leader:
     fold: Fold
     decoder: InboundDecoder
     inboxes: dict[str, PartitionInbox]
-    window_size: int
-    lease_timeout_ms: int
+    settings: ParticipantSettings
     poisoned: dict[tuple[str, int], str]
     observer: Observer = field(default_factory=Observer)
     unconfirmed: deque[Unconfirmed] = field(default_factory=deque)
@@ -127,7 +127,7 @@ class Leader:
         self.fold.master.leader_id = self.fold.acceptance.leader_id
         self._sequence = self.fold.acceptance.sequence
         self._hash = self.fold.running_hash
-        self.caution = Caution(self.fold, self.inboxes, self.lease_timeout_ms)
+        self.caution = Caution(self.fold, self.inboxes, self.settings.lease_timeout_ms)
 
     # -- deciding -------------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Leader:
             LeadershipEnded: the decision could not be applied.
 
         """
-        if len(self.unconfirmed) >= self.window_size or self._lags(monotonic_ms):
+        if len(self.unconfirmed) >= self.settings.window_size or self._lags(monotonic_ms):
             return None
         if self._opening and (value := self._decide_timer(now_ms, monotonic_ms)) is not None:
             return value
@@ -157,7 +157,7 @@ class Leader:
 
     def _lags(self, monotonic_ms: int) -> bool:
         """Tell whether reading back is so far behind that deciding more would only endanger the lease."""
-        return bool(self.unconfirmed) and LAG_DIVISOR * (monotonic_ms - self.unconfirmed[0].appended_at_ms) > self.lease_timeout_ms
+        return bool(self.unconfirmed) and LAG_DIVISOR * (monotonic_ms - self.unconfirmed[0].appended_at_ms) > self.settings.lease_timeout_ms
 
     def _decide_turn(self, turn: int, now_ms: int, monotonic_ms: int) -> bytes | None:
         if turn < len(INBOUND):
@@ -395,17 +395,31 @@ class Leader:
         fold.last_offset = offset
         fold.rejected_count += 1
 
-    def check_lease(self, monotonic_ms: int) -> None:
-        """End the leadership if a decision was not read back within a lease (P2).
-
-        Raises:
-            LeadershipEnded: it was not.
-
-        """
-        if self.unconfirmed and monotonic_ms - self.unconfirmed[0].appended_at_ms > self.lease_timeout_ms:
+    def check_lease(self, monotonic_ms: int) -> str:
+        """Return why the leadership is over: a decision was not read back within a lease (P2); or nothing."""
+        if self.unconfirmed and monotonic_ms - self.unconfirmed[0].appended_at_ms > self.settings.lease_timeout_ms:
             waited_ms = monotonic_ms - self.unconfirmed[0].appended_at_ms
-            raise LeadershipEnded(f"the decision sequence={self.unconfirmed[0].sequence} was not read back within {waited_ms} ms")
+            return f"the decision sequence={self.unconfirmed[0].sequence} was not read back within {waited_ms} ms"
+        return ""
 
     def may_beat(self, monotonic_ms: int) -> bool:
         """Tell whether the leader may say that it lives: not while a decision is unconfirmed for half a lease (L1)."""
-        return not self.unconfirmed or 2 * (monotonic_ms - self.unconfirmed[0].appended_at_ms) < self.lease_timeout_ms
+        return not self.unconfirmed or 2 * (monotonic_ms - self.unconfirmed[0].appended_at_ms) < self.settings.lease_timeout_ms
+
+
+def grant_of(fold: Fold, master_id: str, leader_id: str, blob_address: str, wall_ms: int) -> bytes:
+    """Return the record by which a candidate bids for the next epoch; `leader_id` is fresh for each candidacy.
+
+    Its time is the last decision's: how much time has passed since is known when it is read back.
+    """
+    grant = Decision(
+        epoch=fold.acceptance.epoch + 1,
+        sequence=0,
+        leader_id=leader_id,
+        decided_at_ms=fold.last_decided_at_ms or wall_ms,
+        previous_hash=b"",
+        causes=(),
+        actor="",
+        events=(LeadershipGranted(master_id, blob_address),),
+    )
+    return fold.codec.encode(grant, fold.master.upkeep.feature_level)

@@ -19,7 +19,8 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import Intake, TailFailed, TopicReplaced
 from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
 from eventflink.leadership.observer import Observer
-from eventflink.leadership.participant import Participant, ParticipantSettings
+from eventflink.leadership.participant import Participant
+from eventflink.leadership.settings import ParticipantSettings
 from eventflink.leadership.wires import AppendFailed, Wires
 from eventflink.model.statuses import ApplicationStatus
 

@@ -1,35 +1,42 @@
-"""One master taking part, as a sans-I/O machine: what it does with each record it reads and with the time that passes.
+"""One term of one master as a sans-I/O machine: STANDBY → CANDIDATE → LEADER, and DEPOSED as the way back.
 
-It holds the role, the election, the inboxes and the soft state, from the moment the log was folded up to some offset until its
-leadership or its candidacy ends; then the state is dropped, and another one begins with a fresh fold. The entrypoint drives it with
-Kafka, the simulation with a seed. Every call is bounded: a turn reads back and decides a limited amount, and says whether more waits.
+A standby folds. A candidate has appended its grant and waits to read it back: the first grant of an epoch in log order wins, for every
+reader alike. When the winner reads its own grant, its state is complete; it sends again what nobody has confirmed, and decides. A term
+begins with a fold of the log and ends with the leadership or the candidacy; then the state is dropped (`master_life.py`). Every call is
+bounded: a turn reads back and decides a limited amount, and says whether more waits.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
+from eventflink.events.decision import Decision, InputCause
 from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.events.log_events import InputsBound
 from eventflink.events.topics import INBOUND
-from eventflink.leadership.acceptance import LogBehind
+from eventflink.leadership.acceptance import is_grant
 from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import Intake
-from eventflink.leadership.leader import Leader, LeadershipEnded, Released
+from eventflink.leadership.leader import Leader, LeadershipEnded, Released, grant_of
 from eventflink.leadership.liveness import Liveness
+from eventflink.leadership.log_clock import LogClock
 from eventflink.leadership.observer import Observer
 from eventflink.leadership.presences import Presences
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.release import Releaser
-from eventflink.leadership.repetition import Repetition
-from eventflink.leadership.role import MasterRole, RoleSettings
+from eventflink.leadership.repetition import Repetition, recent_replies
+from eventflink.leadership.settings import ParticipantSettings
+from eventflink.leadership.stalls import Stalls
 from eventflink.leadership.wires import Wires
-from eventflink.master.effects import unacknowledged
+from eventflink.master.effects import leader_changes, unacknowledged
 from eventflink.master.inputs import ArchiveFailed, BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel, StartCluster
-from eventflink.model.features import FEATURE_LEVEL
-from eventflink.model.statuses import ApplicationStatus, Role
+from eventflink.model.statuses import ROLE_TRANSITIONS, ApplicationStatus, Role, check_transition
+
+_logger = logging.getLogger(__name__)
 
 RECORDS_PER_TURN: Final = 512
 DECISIONS_PER_TURN: Final = 256
@@ -38,35 +45,25 @@ TURN_MS: Final = 5
 
 TIMERS_INTERVAL_MS: Final = 100
 MAX_TIMERS: Final = 10_000
-BEHIND_LEASES: Final = 10
-"""A standby to which nothing of the log comes for so long, although the leader has read more of it, begins to read anew."""
-
 PRESENCES_PER_LEASE: Final = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParticipantSettings:
-    """Who the master is, and its times and bounds; durations in milliseconds."""
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A decision of somebody else was accepted."""
 
-    master_id: str
-    incarnation: str
-    blob_address: str
-    query_address: str = ""
-    lease_timeout_ms: int = 1000
-    beat_interval_ms: int = 100
-    window_size: int = 1024
-    resend_interval_ms: int = 10_000
-    heartbeat_interval_ms: int = 1000
-    loss_timeout_ms: int = 5000
-    feature_level: int = FEATURE_LEVEL
+    decision: Decision
 
 
-@dataclass(slots=True)
-class _Stuck:
-    """Since when the cursor of a topic has stood still although an input waits (L1)."""
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """The own grant was accepted: this master leads, and sends what nobody has confirmed."""
 
-    next_offset: int
-    since_ms: int
+    released: Released
+
+
+Change = Followed | Promoted | Released
+"""What an accepted record changed; `Released`: an own decision is accepted, and its effects may leave."""
 
 
 @dataclass(slots=True)
@@ -82,7 +79,11 @@ class Participant:
     mint_leader_id: Callable[[], str]
     """Returns an id that no candidacy had before."""
     poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
-    role: MasterRole = field(init=False)
+    """Inputs (topic, offset) that ended a leadership of this process, with how: they are refused."""
+    role: Role = Role.STANDBY
+    leader: Leader | None = None
+    """The leadership, while there is one."""
+    clock: LogClock | None = None
     reads: Reads = field(init=False)
     observer: Observer = field(default_factory=Observer)
     presence_sequence: int = 0
@@ -97,11 +98,14 @@ class Participant:
     _codec: PayloadCodec = field(init=False)
     _repetition: Repetition = field(default_factory=Repetition)
     """What nobody may have heard, from before this leadership."""
-    _stuck: dict[str, _Stuck] = field(default_factory=dict)
+    _stalls: Stalls = field(init=False)
     _presences: Presences = field(init=False)
-    _leader_log_offset: int = -1
-    _behind: _Stuck | None = None
-    """Since when this standby waits for a record of the log that the leader has read."""
+    _unbound: set[str] = field(default_factory=set)
+    """Topics whose cursors still count the offsets of another one of that name (P9)."""
+    _resigned: str = ""
+    """The candidacy that last resigned: the leader after it needs no caution."""
+    _grant: bytes = b""
+    _campaigned_ms: int = 0
     _promoted_ms: int = 0
     _next_presence_ms: int = 0
     _next_beat_ms: int = 0
@@ -111,16 +115,8 @@ class Participant:
     def __post_init__(self) -> None:
         """Begin as a standby: what was decided before and not accepted waits again."""
         settings = self.settings
-        self.role = MasterRole(
-            RoleSettings(settings.master_id, settings.window_size, settings.lease_timeout_ms),
-            self.fold,
-            self.decoder,
-            self.intake.inboxes,
-            self.poisoned,
-            high_offsets={topic: found.high_offset for topic, found in self.intake.topics.items()},
-            observer=self.observer,
-        )
-        self.reads = Reads(self.role)
+        self.reads = Reads(self)
+        self._stalls = Stalls(self.fold, self.intake, settings.lease_timeout_ms)
         self._releaser = Releaser(self.wires, settings.master_id)
         self._liveness = Liveness(settings.heartbeat_interval_ms, settings.loss_timeout_ms, self._releaser)
         self._codec = PayloadCodec("LeadershipEnvelope")
@@ -129,7 +125,7 @@ class Participant:
         for topic in INBOUND:
             is_bound = topic in cursors and not self._is_bound_elsewhere(topic)
             if topic in cursors and not is_bound:
-                self.role.unbound.add(topic)
+                self._unbound.add(topic)
             self.intake.rewind(topic, cursors[topic].next_offset if is_bound else None)
 
     def _is_bound_elsewhere(self, topic: str) -> bool:
@@ -137,10 +133,15 @@ class Participant:
         cursor, found = self.fold.master.requests.cursors[topic], self.intake.topics[topic]
         return found.is_rebound and cursor.topic_id != found.topic_id
 
-    @property
-    def leader(self) -> Leader | None:
-        """The leadership, while there is one."""
-        return self.role.leader
+    def _become(self, role: Role) -> None:
+        check_transition(ROLE_TRANSITIONS, self.settings.master_id, self.role, role)
+        self.role = role
+        epoch = self.fold.acceptance.epoch
+        self.observer.became(role, epoch)
+        if role is Role.LEADER:
+            _logger.info("LeadershipGranted epoch=%d offset=%d", epoch, self.fold.last_offset)
+        elif role is Role.CANDIDATE:
+            _logger.info("Candidate epoch=%d", epoch + 1)
 
     # -- records in ------------------------------------------------------------------------------------------------
 
@@ -157,9 +158,9 @@ class Participant:
             return str(error)
         match payload:
             case LeaderBeat():
-                self._leader_log_offset = payload.log_offset
+                self._stalls.leader_log_offset = payload.log_offset
             case Resignation():
-                self.role.resigned = payload.leader_id
+                self._resigned = payload.leader_id
             case MasterPresence():
                 self._presences.hear(payload, now_ms)
                 if payload.incarnation == self.settings.incarnation:
@@ -197,26 +198,74 @@ class Participant:
             As `turn`.
 
         """
-        role = self.role
         if self.reads.closed:  # The term is over: what arrives is for the next one.
             return False
         for _ in range(min(len(self.intake.log), RECORDS_PER_TURN)):
-            offset, timestamp_ms, value = self.intake.log.popleft()
-            was, epoch = role.role, self.fold.acceptance.epoch
-            released = role.on_record(offset, timestamp_ms, value, now_ms)
-            if self.fold.acceptance.epoch != epoch:
-                self.election.granted(self.fold.acceptance.epoch, now_ms)
-                self._stuck.clear()  # A new leader has its own time to move the cursors.
-            if role.role is Role.LEADER and was is not Role.LEADER:
-                self._promoted(released, now_ms)
-            elif released is not None:
-                self._release(released)
+            match self.on_record(*self.intake.log.popleft(), now_ms):
+                case Released() as released:
+                    self._release(released)
+                case Promoted(released):
+                    self._hear_grant(now_ms)
+                    self._begin_to_lead(released, now_ms)
+                case Followed(decision) if is_grant(decision):
+                    self._hear_grant(now_ms)
+                case _:
+                    pass
             self.reads.release_held()
         self.reads.serve()
         return bool(self.intake.log)
 
+    def on_record(self, offset: int, timestamp_ms: int, value: bytes, now_ms: int) -> Change | None:
+        """Take a record of the log in offset order; return what it changed, or None if it is without effect.
+
+        Raises:
+            LeadershipEnded: this master's leadership is over.
+            LogNotDense, LogDiverged, LogUnusable: the log cannot be followed any further.
+
+        """
+        fold = self.fold
+        if self.leader is not None:
+            try:
+                return self.leader.read_back(offset, timestamp_ms, value)
+            except LeadershipEnded:
+                self.leader = None
+                self._become(Role.DEPOSED)
+                raise
+        is_own_grant = self.role is Role.CANDIDATE and value == self._grant
+        decided_at_ms, before_ms, predecessor = fold.last_decided_at_ms, fold.last_timestamp_ms, fold.acceptance.leader_id
+        decision = fold.take(offset, timestamp_ms, value)
+        if decision is None:
+            if is_own_grant:  # Somebody else's grant of the epoch came first; this fold is as good as theirs.
+                self._become(Role.STANDBY)
+            return None
+        self._trim(decision)
+        self.observer.accepted([type(event).__name__ for event in decision.events], is_own=False)
+        if not is_own_grant:
+            return Followed(decision)
+        passed_ms = max(0, timestamp_ms - before_ms) if decided_at_ms else 0
+        self.clock = LogClock(max(decided_at_ms, decision.decided_at_ms) + passed_ms, now_ms)
+        self.leader = Leader(fold, self.decoder, self.intake.inboxes, self.settings, self.poisoned, self.observer)
+        if predecessor not in ("", self._resigned):
+            high_offsets = {topic: found.high_offset for topic, found in self.intake.topics.items()}
+            self.leader.caution.begin(self.settings.window_size, high_offsets)
+        self._become(Role.LEADER)
+        effects = [*leader_changes(fold.master, self.settings.master_id), *unacknowledged(fold.master)]
+        return Promoted(Released(offset, decision.epoch, decision.sequence, decision.leader_id, effects, None))
+
+    def _trim(self, decision: Decision) -> None:
+        """Drop from the inboxes what an accepted decision answers: a standby holds only what it would have to decide (L3)."""
+        if self._unbound:
+            self._unbound -= {event.topic for event in decision.events if isinstance(event, InputsBound)}
+        for cause in decision.causes:
+            if type(cause) is InputCause and cause.topic not in self._unbound:
+                self.intake.inboxes[cause.topic].accepted(cause.last_offset + 1)
+
+    def _hear_grant(self, now_ms: int) -> None:
+        self.election.granted(self.fold.acceptance.epoch, now_ms)
+        self._stalls.new_leader()
+
     def _decide(self, monotonic: Callable[[], int], wall_ms: int) -> bool:
-        leader, clock = self.leader, self.role.clock
+        leader, clock = self.leader, self.clock
         if leader is None or clock is None or self.is_draining or self._has_read_end:
             return False
         now_ms = started_ms = monotonic()
@@ -236,7 +285,7 @@ class Participant:
 
     # -- promotion -------------------------------------------------------------------------------------------------
 
-    def _promoted(self, released: Released | None, now_ms: int) -> None:
+    def _begin_to_lead(self, released: Released, now_ms: int) -> None:
         """Begin to lead: bind what is not bound, note what was lost, say what nobody may have heard."""
         leader, master = self.leader, self.fold.master
         if leader is None:
@@ -255,9 +304,8 @@ class Participant:
         self._promoted_ms = now_ms
         self._next_resend_ms = now_ms + self.settings.resend_interval_ms
         self._next_beat_ms = self._next_presence_ms = now_ms
-        if released is not None:
-            self._repetition.add(released)
-        self._repetition.extend(self.role.recent_replies())
+        self._repetition.add(released)
+        self._repetition.extend(recent_replies(self.fold))
 
     def _say_again(self) -> bool:
         return self.leader is not None and self._repetition.release(self._release, self.fold.acceptance)
@@ -291,16 +339,21 @@ class Participant:
 
     def resign(self) -> bool:
         """Leave in order; tell whether this master led. Decisions that were not read back yet are decided again by the next one."""
-        acceptance, leads = self.fold.acceptance, self.role.role is Role.LEADER
-        self.role.resign()
-        self.reads.abort("the master stops")
+        acceptance, leads = self.fold.acceptance, self.role is Role.LEADER
         if leads:
+            self.leader = None
+            self._become(Role.STANDBY)
             self._releaser.resign(Resignation(acceptance.epoch, acceptance.leader_id))
+        self.reads.abort("the master stops")
         return leads
 
     def step_down(self, reason: str) -> None:
-        """End whatever this term was: the state is doubtful."""
-        self.role.step_down()
+        """Give up the leadership or the candidacy, and everything that waits for this term: its state is doubtful."""
+        self.leader = None
+        if self.role is Role.LEADER:
+            self._become(Role.DEPOSED)
+        elif self.role is Role.CANDIDATE:
+            self._become(Role.STANDBY)
         self.reads.abort(reason)
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -315,18 +368,33 @@ class Participant:
         if self.reads.closed:
             return
         self.read_back(now_ms)  # What has arrived is no longer unconfirmed, however late this tick comes.
-        self.role.check(now_ms)
-        if self.leader is not None and not self.election.may_lead():
-            self.role.step_down()
-            raise LeadershipEnded("the election service took the leadership back")
+        self.check_lease(now_ms)
         if now_ms >= self._next_presence_ms:
             self._say_present(now_ms)
         if self._has_read_end:
             return
-        if self.role.role is Role.STANDBY and not self.intake.log:
+        if self.role is Role.STANDBY and not self.intake.log:
             self._stand_by(now_ms, wall_ms)
         elif self.leader is not None:
             self._lead(self.leader, now_ms, wall_ms)
+
+    def check_lease(self, now_ms: int) -> None:
+        """End what has waited for longer than a lease.
+
+        Raises:
+            LeadershipEnded: a decision, or the grant, was not read back in time, or an election service took the leadership back.
+
+        """
+        reason = ""
+        if self.leader is not None:
+            reason = self.leader.check_lease(now_ms)
+            if not reason and not self.election.may_lead():
+                reason = "the election service took the leadership back"
+        elif self.role is Role.CANDIDATE and now_ms - self._campaigned_ms > self.settings.lease_timeout_ms:
+            reason = "the grant was not read back within a lease"
+        if reason:
+            self.step_down(reason)
+            raise LeadershipEnded(reason)
 
     def _say_present(self, now_ms: int) -> None:
         settings = self.settings
@@ -338,7 +406,7 @@ class Participant:
                 master_id=settings.master_id,
                 incarnation=settings.incarnation,
                 sequence=self.presence_sequence,
-                role=self.role.role,
+                role=self.role,
                 epoch=self.fold.acceptance.epoch,
                 log_offset=self.fold.last_offset,
                 feature_level=settings.feature_level,
@@ -347,49 +415,21 @@ class Participant:
         )
 
     def _stand_by(self, now_ms: int, wall_ms: int) -> None:
-        self._check_progress(now_ms)
-        match self.election.advise(self._stuck_since(now_ms), now_ms):
+        self._stalls.check_progress(now_ms)
+        match self.election.advise(self._stalls.stuck_since(now_ms), now_ms):
             case Advice.PROBE:
                 self._say_present(now_ms)
             case Advice.CAMPAIGN:
-                self.wires.append(self.role.campaign(self.mint_leader_id(), self.settings.blob_address, wall_ms, now_ms))
+                self.wires.append(self.campaign(now_ms, wall_ms))
             case Advice.WAIT:
                 pass
 
-    def _check_progress(self, now_ms: int) -> None:
-        """End the term of a standby that does not come to where the leader says that the log is.
-
-        A hole is noticed by the record behind it, and behind the last record there is none: without this, a standby that missed the last
-        one would stand still until the next is written.
-
-        Raises:
-            LogBehind: nothing of the log came for as long as `BEHIND_LEASES`, and something is there.
-
-        """
-        last_offset = self.fold.last_offset
-        if self._leader_log_offset <= last_offset:
-            self._behind = None
-        elif self._behind is None or self._behind.next_offset != last_offset + 1:
-            self._behind = _Stuck(last_offset + 1, now_ms)
-        elif now_ms - self._behind.since_ms >= BEHIND_LEASES * self.settings.lease_timeout_ms:
-            raise LogBehind(
-                f"the leader has read log@{self._leader_log_offset}, and nothing came here behind log@{last_offset} "
-                f"for {now_ms - self._behind.since_ms} ms"
-            )
-
-    def _stuck_since(self, now_ms: int) -> int | None:
-        """Return since when some input waits that the leader does not decide; only a standby at the end of the log can tell."""
-        if self._leader_log_offset > self.fold.last_offset:
-            self._stuck.clear()
-            return None
-        for topic, cursor in self.fold.master.requests.cursors.items():
-            waits = self.intake.inboxes[topic].last_waiting_offset >= cursor.next_offset
-            before = self._stuck.get(topic)
-            if not waits:
-                self._stuck.pop(topic, None)
-            elif before is None or before.next_offset != cursor.next_offset:
-                self._stuck[topic] = _Stuck(cursor.next_offset, now_ms)
-        return min((s.since_ms for s in self._stuck.values()), default=None)
+    def campaign(self, now_ms: int, wall_ms: int) -> bytes:
+        """Become a candidate; return the grant to append."""
+        self._become(Role.CANDIDATE)
+        self._grant = grant_of(self.fold, self.settings.master_id, self.mint_leader_id(), self.settings.blob_address, wall_ms)
+        self._campaigned_ms = now_ms
+        return self._grant
 
     def _lead(self, leader: Leader, now_ms: int, wall_ms: int) -> None:
         if now_ms >= self._next_beat_ms and leader.may_beat(now_ms):
@@ -407,7 +447,7 @@ class Participant:
             self._resend(leader)
 
     def _run_timers(self, leader: Leader, now_ms: int, wall_ms: int) -> None:
-        clock, master = self.role.clock, self.fold.master
+        clock, master = self.clock, self.fold.master
         if clock is None or leader.timers:
             return  # What was due before is not decided yet.
         log_now_ms = clock.read(now_ms, wall_ms)
@@ -435,7 +475,7 @@ class Participant:
     def log_end_offset(self) -> int:
         """The offset behind the last record of the log that this master knows of: received, or named by the leader."""
         last = self.intake.log[-1][0] if self.intake.log else self.fold.last_offset
-        return max(last, self._leader_log_offset) + 1
+        return max(last, self._stalls.leader_log_offset) + 1
 
     def oldest_word_ms(self) -> int | None:
         """Return when the TaskManager that was silent for longest was heard of, by this master's clock; None where it does not lead."""

@@ -8,10 +8,11 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.role import MasterRole
+from eventflink.leadership.leader import Leader
+from eventflink.model.statuses import Role
 
 _logger = logging.getLogger(__name__)
 
@@ -51,11 +52,27 @@ class _Held:
     value: Any
 
 
+class Readable(Protocol):
+    """A master that can be read."""
+
+    @property
+    def fold(self) -> Fold:
+        """Its state."""
+
+    @property
+    def leader(self) -> Leader | None:
+        """Its leadership, by whose unconfirmed decisions the state is ahead of the log."""
+
+    @property
+    def role(self) -> Role:
+        """What it is now."""
+
+
 @dataclass(slots=True)
 class Reads:
     """The reads that wait at one master."""
 
-    role: MasterRole
+    of: Readable
     waiting: list[Read] = field(default_factory=list)
     held: deque[_Held] = field(default_factory=deque)
     closed: str = ""
@@ -77,7 +94,7 @@ class Reads:
         self.release_held()
         if not self.waiting:
             return
-        fold, leader = self.role.fold, self.role.leader
+        fold, leader = self.of.fold, self.of.leader
         is_quiet = leader is None or not leader.unconfirmed
         ready: list[Read] = []
         waiting: list[Read] = []
@@ -99,14 +116,14 @@ class Reads:
 
     def release_held(self) -> None:
         """Deliver the answers whose decisions were accepted; to be called after each record, so that they name its offset."""
-        while self.held and self.held[0].sequence <= self.role.fold.acceptance.sequence:
+        while self.held and self.held[0].sequence <= self.of.fold.acceptance.sequence:
             held = self.held.popleft()
             self._deliver(held.read, held.value)
 
     def _deliver(self, read: Read, value: Any) -> None:
-        fold = self.role.fold
+        fold = self.of.fold
         if not read.is_cancelled:
-            read.deliver(Answered(value, fold.last_offset, fold.acceptance.epoch, self.role.role.value))
+            read.deliver(Answered(value, fold.last_offset, fold.acceptance.epoch, self.of.role.value))
 
     def abort(self, reason: str) -> None:
         """Refuse everything that waits, and whatever is asked from now on."""

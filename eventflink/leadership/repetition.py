@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from eventflink.leadership.acceptance import Acceptance
+from eventflink.leadership.fold import Fold
 from eventflink.leadership.leader import Released
 
 EFFECTS_PER_TURN: Final = 128
@@ -51,3 +52,8 @@ class Repetition:
             return False
         released = self._waiting[0]
         return released.epoch < acceptance.epoch or released.sequence <= acceptance.sequence
+
+
+def recent_replies(fold: Fold) -> list[Released]:
+    """Return the answers of the last decisions before this leadership: their leader may have crashed before it sent them."""
+    return [Released(r.offset, r.epoch, r.sequence, r.leader_id, [r.reply], None) for r in fold.recent_replies]

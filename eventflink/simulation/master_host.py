@@ -16,8 +16,9 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.leader import ApplyFailed
 from eventflink.leadership.master_life import Deregister, Exit, Follow, MasterLife, Rebuild, Step, TurnFailed
 from eventflink.leadership.observer import Observer as RoleObserver
-from eventflink.leadership.participant import Participant, ParticipantSettings
+from eventflink.leadership.participant import Participant
 from eventflink.leadership.reads import Answered, Read, ReadRefused
+from eventflink.leadership.settings import ParticipantSettings
 from eventflink.leadership.wires import AppendFailed
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder

@@ -105,7 +105,7 @@ class Cell:
         fold = read_state(*self.reach)
         fold.master.validate()
         assert fold.master.digest() == self.scripted.master.digest()
-        assert fold.running_hash == self.scripted.role.fold.running_hash
+        assert fold.running_hash == self.scripted.fold.running_hash
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_the_log_is_trimmed_only_behind_a_confirmed_snapshot_and_the_cluster_goe
     before = cell.scripted.master.digest()
     fold = read_state(*cell.reach)
     fold.last_timestamp_ms = cell.scripted.timestamps[-1]  # The script's time is not Kafka's.
-    cell.scripted.role = cell.scripted._new_role(fold)
+    cell.scripted.participant = cell.scripted.new_participant(fold)
     assert cell.scripted.master.digest() == before
     cell.scripted.lead()
     cell.run_jobs("after")

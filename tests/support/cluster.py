@@ -15,11 +15,13 @@ from eventflink.events.effects import TaskCancellation, TaskDeployment
 from eventflink.events.inputs import Command, SlotOffer, SlotOfferRefusal, TaskManagerRegistration, TaskManagerReport, TaskStateReport
 from eventflink.events.log_events import LogEvent
 from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.leader import Leader, Released
-from eventflink.leadership.role import MasterRole, RoleSettings
+from eventflink.leadership.participant import Participant, Promoted
+from eventflink.leadership.settings import ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DeadLetterOrder, Deployment, Effect, Reply
 from eventflink.master.inputs import (
     ArchivesWritten,
@@ -37,6 +39,7 @@ from eventflink.model.attempts import FailureCause, OutputLocation
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
+from tests.support.wires import SilentWires, new_intake
 
 CODEC = DecisionCodec()
 REPORTS = ReportsCodec("TaskManagerEnvelope")
@@ -81,11 +84,11 @@ class ScriptedCluster:
     digests: dict[int, str] = field(default_factory=dict)
     poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
     terms: int = 0
-    role: MasterRole = field(init=False)
+    participant: Participant = field(init=False)
     _taken: int = 0
 
     def __post_init__(self) -> None:
-        self.role = self._new_role(new_fold(self.settings))
+        self.participant = self.new_participant(new_fold(self.settings))
         self.lead()
         for topic in INBOUND:
             self.leader.timers.append(BindInputs(str(topic), f"id-of-{topic}", 0))
@@ -93,35 +96,54 @@ class ScriptedCluster:
 
     # -- leadership ------------------------------------------------------------------------------------------------
 
-    def _new_role(self, fold: Fold) -> MasterRole:
-        inboxes = {str(topic): PartitionInbox(100_000) for topic in INBOUND}
-        for topic, records in self.inbound.items():
+    def new_participant(self, fold: Fold) -> Participant:
+        """Return a standby that has read every input."""
+        intake = new_intake(100_000)
+        for records in self.inbound.values():
             for record in records:
-                inboxes[topic].put(record)
-        settings = RoleSettings("master-1", self.window_size, self.lease_timeout_ms)
-        return MasterRole(settings, fold, InboundDecoder(HORIZON_MS), inboxes, self.poisoned)
+                intake.put(record)
+        return Participant(
+            settings=ParticipantSettings(
+                master_id="master-1",
+                incarnation="master-1",
+                blob_address="blob:1",
+                window_size=self.window_size,
+                lease_timeout_ms=self.lease_timeout_ms,
+            ),
+            fold=fold,
+            decoder=InboundDecoder(HORIZON_MS),
+            intake=intake,
+            election=SingleMaster(),
+            wires=SilentWires(),
+            mint_leader_id=lambda: f"leader-{self.terms}",
+            poisoned=self.poisoned,
+        )
 
     def lead(self) -> Released:
         """Campaign, win, and return what a new leader says first."""
         self.terms += 1
-        self.append(self.role.campaign(f"leader-{self.terms}", "blob:1", self.wall_ms, self.monotonic_ms))
+        self.append(self.participant.campaign(self.monotonic_ms, self.wall_ms))
         released = self.read_back(len(self.log) - 1)
         assert released is not None
         return released
 
     def fail_over(self) -> Released:
         """Drop the master and its state; a new one replays the log and leads."""
-        self.role = self._new_role(replay(self.log, self.settings, self.timestamps))
+        self.participant = self.new_participant(replay(self.log, self.settings, self.timestamps))
         return self.lead()
 
     @property
     def leader(self) -> Leader:
-        assert self.role.leader is not None
-        return self.role.leader
+        assert self.participant.leader is not None
+        return self.participant.leader
+
+    @property
+    def fold(self) -> Fold:
+        return self.participant.fold
 
     @property
     def master(self) -> Master:
-        return self.role.fold.master
+        return self.fold.master
 
     def job(self, job_id: str) -> JobMaster:
         return self.master.dispatcher.jobs[job_id]
@@ -134,15 +156,17 @@ class ScriptedCluster:
         return len(self.log) - 1
 
     def read_back(self, offset: int) -> Released | None:
-        released = self.role.on_record(offset, self.timestamps[offset], self.log[offset], self.monotonic_ms)
-        if released is not None:
-            self.released.append(released)
+        change = self.participant.on_record(offset, self.timestamps[offset], self.log[offset], self.monotonic_ms)
+        released = change.released if isinstance(change, Promoted) else change
+        if not isinstance(released, Released):
+            return None
+        self.released.append(released)
         return released
 
     def decide(self) -> bytes | None:
         """Let the leader decide once; append the record, and check the state that it leads to."""
-        assert self.role.clock is not None
-        value = self.leader.decide_next(self.role.clock.read(self.monotonic_ms, self.wall_ms), self.monotonic_ms)
+        assert self.participant.clock is not None
+        value = self.leader.decide_next(self.participant.clock.read(self.monotonic_ms, self.wall_ms), self.monotonic_ms)
         if value is not None:
             self.append(value)
             if self.check_states:
@@ -182,9 +206,9 @@ class ScriptedCluster:
             if offset in self.digests and fold.last_offset == offset:
                 assert fold.master.digest() == self.digests[offset], f"the replay differs from log@{offset} on"
         fold.master.validate()
-        if self.role.leader is not None and not self.role.leader.unconfirmed:
+        if self.participant.leader is not None and not self.participant.leader.unconfirmed:
             assert fold.master.digest() == self.master.digest()
-            assert fold.running_hash == self.role.fold.running_hash
+            assert fold.running_hash == self.fold.running_hash
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
@@ -193,7 +217,7 @@ class ScriptedCluster:
         records = self.inbound[str(topic)]
         record = InboundRecord(str(topic), len(records), self.wall_ms if timestamp_ms is None else timestamp_ms, key, value)
         records.append(record)
-        self.role.inboxes[str(topic)].put(record)
+        self.participant.intake.put(record)
         return record.offset
 
     def lose(self, topic: Topic, count: int) -> list[Effect]:
@@ -265,12 +289,12 @@ class ScriptedCluster:
 
     def pass_time(self, milliseconds: int) -> list[Effect]:
         """Let time pass, then decide what is due until nothing is, or nothing can be done about it yet."""
-        assert self.role.clock is not None
+        assert self.participant.clock is not None
         self.monotonic_ms += milliseconds
         self.wall_ms += milliseconds
         fresh: list[Effect] = []
         for _ in range(MAX_STEPS):
-            due = list(self.master.due(self.role.clock.read(self.monotonic_ms, self.wall_ms), self.role.clock.began_ms))
+            due = list(self.master.due(self.participant.clock.read(self.monotonic_ms, self.wall_ms), self.participant.clock.began_ms))
             count = len(self.log)
             fresh += self.timer(*due)
             if len(self.log) == count:

@@ -2,48 +2,26 @@
 
 import json
 
-from eventflink.events.topics import INBOUND, Topic
+from eventflink.events.topics import Topic
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord
-from eventflink.leadership.intake import InboundTopic, Intake
-from eventflink.leadership.participant import Participant, ParticipantSettings
-from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
+from eventflink.leadership.participant import Participant
+from eventflink.leadership.settings import ParticipantSettings
 from tests.support.cluster import HORIZON_MS, START_MS, graph, new_fold, vertex
+from tests.support.wires import SilentWires, new_intake
 
 NOWHERE = "127.0.0.1:9"
 
 
-def _nothing_is_read(_topic: Topic) -> None:
-    pass
-
-
-class ListWires:
-    """Appends to a list; whatever else a participant says, nobody hears."""
+class ListWires(SilentWires):
+    """Appends to a list."""
 
     def __init__(self) -> None:
         self.appended: list[bytes] = []
 
     def append(self, value: bytes) -> None:
         self.appended.append(value)
-
-    def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
-        """Nobody hears it."""
-
-    def clean_up(self, order: CleanUp) -> None:
-        """There is nothing to clean up."""
-
-    def archive(self, order: ArchiveJob) -> None:
-        """There is nothing to archive."""
-
-    def order_worker(self, order: WorkerOrder, epoch: int) -> None:
-        """No driver is there."""
-
-    def drill(self, order: DrillOrder) -> None:
-        """Nobody drills."""
-
-    def poll(self) -> None:
-        """Nothing fails."""
 
 
 class Hand:
@@ -58,7 +36,7 @@ class Hand:
             settings=ParticipantSettings(master_id="m-1", incarnation="i-1", blob_address=NOWHERE),
             fold=new_fold(),
             decoder=InboundDecoder(HORIZON_MS),
-            intake=Intake({str(topic): InboundTopic(f"id-of-{topic}", 0) for topic in INBOUND}, 1_000, _nothing_is_read, _nothing_is_read),
+            intake=new_intake(),
             election=SingleMaster(),
             wires=self.wires,
             mint_leader_id=lambda: "leader-1",

@@ -21,7 +21,8 @@ from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.intake import InboundTopic, Intake
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.observer import Observer
-from eventflink.leadership.participant import Participant, ParticipantSettings
+from eventflink.leadership.participant import Participant
+from eventflink.leadership.settings import ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
@@ -177,7 +178,7 @@ class Node:
 
     @property
     def role(self) -> Role:
-        return self.participant.role.role
+        return self.participant.role
 
     @property
     def master(self) -> Master:

@@ -27,8 +27,8 @@ from eventflink.leadership.fold import Fold
 from eventflink.leadership.leader import Leader, Released
 from eventflink.leadership.liveness import Liveness
 from eventflink.leadership.log_clock import LogClock
-from eventflink.leadership.participant import Participant
-from eventflink.leadership.role import MasterRole
+from eventflink.leadership.participant import Change, Participant
+from eventflink.leadership.stalls import Stalls
 from eventflink.leadership.state_codec import document_of
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.master import free_slots, slot_manager, task_executor_reports
@@ -120,12 +120,12 @@ def epoch_of_a_grant_is_not_new(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P1", "every candidacy of a master has the same leader id")
 def leader_id_is_not_fresh(patch: pytest.MonkeyPatch) -> None:
-    campaign = MasterRole.campaign
+    grant_of = leader_module.grant_of
 
-    def stale(self: MasterRole, leader_id: str, blob_address: str, wall_ms: int, monotonic_ms: int) -> bytes:  # noqa: ARG001 - not used
-        return campaign(self, self.settings.master_id, blob_address, wall_ms, monotonic_ms)
+    def stale(fold: Fold, master_id: str, _leader_id: str, blob_address: str, wall_ms: int) -> bytes:
+        return grant_of(fold, master_id, master_id, blob_address, wall_ms)
 
-    patch.setattr(MasterRole, "campaign", stale)
+    patch.setattr("eventflink.leadership.participant.grant_of", stale)
 
 
 @breaks("P2", "after a failed delivery the leader goes on under its epoch, and takes whatever has its sequence for its own decision")
@@ -136,11 +136,9 @@ def epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
         begin(self)
         leader_id = self.fold.acceptance.leader_id
         if leader_id.startswith(f"{self.settings.incarnation}#"):
-            settings = self.settings
-            self.role.role = Role.LEADER
-            self.role.clock = LogClock(self.fold.last_decided_at_ms, 0)
-            inboxes = self.intake.inboxes
-            self.role.leader = Leader(self.fold, self.decoder, inboxes, settings.window_size, settings.lease_timeout_ms, self.poisoned)
+            self.role = Role.LEADER
+            self.clock = LogClock(self.fold.last_decided_at_ms, 0)
+            self.leader = Leader(self.fold, self.decoder, self.intake.inboxes, self.settings, self.poisoned)
 
     read_back = Leader.read_back
 
@@ -207,15 +205,15 @@ def older_epochs_are_obeyed(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P6", "an input counts as decided by any decision in the log, accepted or not")
 def rejected_decisions_advance(patch: pytest.MonkeyPatch) -> None:
-    on_record = MasterRole.on_record
+    on_record = Participant.on_record
 
-    def trim(self: MasterRole, offset: int, timestamp_ms: int, value: bytes, monotonic_ms: int) -> Released | None:
+    def trim(self: Participant, offset: int, timestamp_ms: int, value: bytes, now_ms: int) -> Change | None:
         for cause in self.fold.codec.decode(value).causes:
             if isinstance(cause, InputCause):
-                self.inboxes[cause.topic].accepted(cause.last_offset + 1)
-        return on_record(self, offset, timestamp_ms, value, monotonic_ms)
+                self.intake.inboxes[cause.topic].accepted(cause.last_offset + 1)
+        return on_record(self, offset, timestamp_ms, value, now_ms)
 
-    patch.setattr(MasterRole, "on_record", trim)
+    patch.setattr(Participant, "on_record", trim)
 
 
 @breaks("P6", "the fold does not move the cursors: only a leader does, in its memory")
@@ -256,13 +254,13 @@ def horizon_is_too_short(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P10a", "the queue of consequences is lost when the leader changes (and at most one is decided with its cause, so that some wait)")
 def consequences_are_lost(patch: pytest.MonkeyPatch) -> None:
-    promoted = Participant._promoted
+    begin_to_lead = Participant._begin_to_lead
 
-    def lose(self: Participant, released: Released | None, now_ms: int) -> None:
+    def lose(self: Participant, released: Released, now_ms: int) -> None:
         self.fold.master.follow_ups.entries.clear()
-        promoted(self, released, now_ms)
+        begin_to_lead(self, released, now_ms)
 
-    patch.setattr(Participant, "_promoted", lose)
+    patch.setattr(Participant, "_begin_to_lead", lose)
     patch.setattr(leader_module, "INLINE_STEPS", 1)
 
 
@@ -421,13 +419,13 @@ def snapshots_are_not_whole(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("L1", "a leader that cannot read back what it appends goes on beating and leading")
 def deaf_leaders_go_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Leader, "check_lease", lambda _self, _monotonic_ms: None)
+    patch.setattr(Leader, "check_lease", lambda _self, _monotonic_ms: "")
     patch.setattr(Leader, "may_beat", lambda _self, _monotonic_ms: True)
 
 
 @breaks("L1", "nobody deposes a leader whose inputs stand still")
 def stuck_inputs_do_not_matter(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Participant, "_stuck_since", lambda _self, _now_ms: None)
+    patch.setattr(Stalls, "stuck_since", lambda _self, _now_ms: None)
 
 
 # -- slots ---------------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def fail(cluster: ScriptedCluster, job_id: str) -> None:
 
 def archive(cluster: ScriptedCluster, archives: JobArchives, job_id: str) -> None:
     """Write the archive of a job, and let the job leave the memory."""
-    file = archives.write(archive_view(cluster.role.fold, job_id))
+    file = archives.write(archive_view(cluster.fold, job_id))
     written = ArchivesWritten((WrittenArchive(job_id, file.location, file.digest, file.byte_count),))
     cluster.timer(CleanupsCompleted((job_id,)), written)
     cluster.pass_time(1)
@@ -87,8 +87,8 @@ def archives(tmp_path: Path) -> JobArchives:
 def test_an_evicted_job_is_shown_as_it_was_in_memory(archives: JobArchives) -> None:
     cluster = new_cluster()
     fail(cluster, "job")
-    before, result = job_view(cluster.role.fold, "job"), job_result(cluster.role.fold, "job")
-    standing = job_status(cluster.role.fold, "job")
+    before, result = job_view(cluster.fold, "job"), job_result(cluster.fold, "job")
+    standing = job_status(cluster.fold, "job")
     archive(cluster, archives, "job")
 
     async def test(get: Get) -> None:
@@ -193,7 +193,7 @@ def run_archiver(
             is_done.set()
 
     def ask(read: Read) -> None:
-        read.deliver(ReadRefused(refuse) if refuse else Answered(read.compute(cluster.role.fold), 0, 1, "LEADER"))
+        read.deliver(ReadRefused(refuse) if refuse else Answered(read.compute(cluster.fold), 0, 1, "LEADER"))
 
     async def run() -> None:
         archiver = kind(archives, ask, note)

@@ -39,7 +39,7 @@ def test_the_verdicts_are_those_of_the_fold() -> None:
     cluster = contested_cluster()
     entries = entries_of(cluster)
     assert [e.offset for e in entries] == list(range(len(cluster.log)))
-    assert sum(e.accepted for e in entries) == cluster.role.fold.accepted_count
+    assert sum(e.accepted for e in entries) == cluster.fold.accepted_count
     assert sum(not e.accepted for e in entries) == 5
 
 

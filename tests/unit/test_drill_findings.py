@@ -54,21 +54,21 @@ def places(cluster: ScriptedCluster) -> dict[int, str]:
 
 
 def test_tasks_that_a_change_of_leader_does_not_touch_are_undisturbed(cluster: ScriptedCluster) -> None:
-    before = live_attempts(cluster.role.fold)
+    before = live_attempts(cluster.fold)
     assert before == {SubtaskId("job", "a", index): 1 for index in range(4)}
     cluster.fail_over()
     cluster.settle()
-    assert disturbance(before, cluster.role.fold) == Disturbance(4, 4, 0, [])
+    assert disturbance(before, cluster.fold) == Disturbance(4, 4, 0, [])
 
 
 def test_a_task_that_ended_without_a_result_or_was_replaced_was_disturbed(cluster: ScriptedCluster) -> None:
-    before, at = live_attempts(cluster.role.fold), places(cluster)
+    before, at = live_attempts(cluster.fold), places(cluster)
     cluster.say(TaskManagerDeath("tm1", "tm1-1", "killed"))
     lost = [index for index, task_manager in at.items() if task_manager == "tm1"]
-    assert len(disturbance(before, cluster.role.fold).disturbed) == len(lost) == 2
+    assert len(disturbance(before, cluster.fold).disturbed) == len(lost) == 2
     cluster.register("tm3", slots=4)
     cluster.pass_time(10)
-    found = disturbance(before, cluster.role.fold)
+    found = disturbance(before, cluster.fold)
     assert (found.alive, found.undisturbed, found.finished) == (4, 2, 0)
     assert found.disturbed == [f"job/a[{index}]#1: replaced by attempt 2, DEPLOYING (TaskManagerLost)" for index in lost]
 
@@ -76,18 +76,18 @@ def test_a_task_that_ended_without_a_result_or_was_replaced_was_disturbed(cluste
 def test_a_task_that_finished_was_not_disturbed(cluster: ScriptedCluster) -> None:
     running = deployments(cluster.submit(graph(vertex("b")), job_id="short"))
     assert running == []  # It waits for a slot: nothing of it is alive.
-    before = live_attempts(cluster.role.fold)
+    before = live_attempts(cluster.fold)
     assert SubtaskId("short", "b", 0) not in before
     cluster.cancel("job")
-    assert disturbance(before, cluster.role.fold).undisturbed == 4  # They are being cancelled, as somebody asked.
+    assert disturbance(before, cluster.fold).undisturbed == 4  # They are being cancelled, as somebody asked.
     gone = {SubtaskId("evicted", "a", 0): 1}
-    assert disturbance(gone, cluster.role.fold) == Disturbance(1, 0, 1, [])
+    assert disturbance(gone, cluster.fold) == Disturbance(1, 0, 1, [])
 
 
 def test_changes_are_what_differs_and_nothing_else(cluster: ScriptedCluster) -> None:
-    before = Standing.of(cluster.role.fold)
+    before = Standing.of(cluster.fold)
     assert before.count_jobs() == {"RUNNING": 1}
-    same = changes_between(before, Standing.of(cluster.role.fold))
+    same = changes_between(before, Standing.of(cluster.fold))
     assert asdict(same) == {
         "epochs": 0,
         "jobs_submitted": 0,
@@ -105,7 +105,7 @@ def test_changes_are_what_differs_and_nothing_else(cluster: ScriptedCluster) -> 
     cluster.register("tm2", slots=2, instance="2")
     cluster.register("tm3", slots=7)
     cluster.fail_over()
-    found = changes_between(before, Standing.of(cluster.role.fold))
+    found = changes_between(before, Standing.of(cluster.fold))
     assert (found.epochs, found.jobs_submitted, len(found.jobs_named)) == (1, MAX_NAMED + 5, MAX_NAMED)
     assert (found.task_managers_gained, found.task_managers_lost, found.task_managers_replaced) == (["tm3"], ["tm1"], ["tm2"])
     assert found.slots == 5

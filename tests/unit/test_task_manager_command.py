@@ -16,7 +16,7 @@ def test_the_table_shows_slots_what_they_have_and_who_gets_no_new_tasks() -> Non
     cluster.register("one", 2, profile=ResourceProfile(500, 512 << 20))
     cluster.register("two", 1)
     cluster.block("two", "its disk is full [today]", duration_ms=60_000)
-    view = cluster_view(cluster.role.fold)
+    view = cluster_view(cluster.fold)
     out = io.StringIO()
     Console(file=out, width=220).print(task_manager_table(view))
     lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.getvalue().splitlines() if "host-of-" in line]

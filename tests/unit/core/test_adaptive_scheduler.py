@@ -495,7 +495,7 @@ def test_a_snapshot_in_the_middle_of_it_holds_everything(cluster: ScriptedCluste
     job = cluster.job("running")
     assert (len(job.rescales), len(cluster.job("waiting").waiting)) == (1, 1)
     fold = new_fold()
-    restore_fold(json.loads(encode_fold(cluster.role.fold)), fold)
+    restore_fold(json.loads(encode_fold(cluster.fold)), fold)
     fold.master.validate()
     assert fold.master.digest() == cluster.master.digest()
 

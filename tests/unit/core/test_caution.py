@@ -148,9 +148,9 @@ class TestAnnouncements:
     def test_after_a_resignation_there_is_no_caution(self) -> None:
         cluster = _raised()
         _wait(cluster, 3)
-        leader_id = cluster.role.fold.acceptance.leader_id
-        cluster.role = cluster._new_role(cluster.role.fold)
-        cluster.role.resigned = leader_id
+        leader_id = cluster.fold.acceptance.leader_id
+        cluster.participant = cluster.new_participant(cluster.fold)
+        cluster.participant._resigned = leader_id
         cluster.lead()
         assert [cluster.decide() is not None for _ in range(3)] == [True] * 3
         assert not any(_attempts(v) for v in cluster.log)
@@ -158,8 +158,8 @@ class TestAnnouncements:
     def test_a_farewell_of_an_earlier_leader_does_not_speak_for_the_one_that_fell(self) -> None:
         cluster = _raised()
         _wait(cluster, 3)
-        cluster.role = cluster._new_role(cluster.role.fold)
-        cluster.role.resigned = "an earlier candidacy"
+        cluster.participant = cluster.new_participant(cluster.fold)
+        cluster.participant._resigned = "an earlier candidacy"
         cluster.lead()
         assert cluster.leader.caution.remaining
 
@@ -323,8 +323,8 @@ class TestRefusal:
             cluster.fail_over()
             cluster.decide()
             cluster.read_back(len(cluster.log) - 1)
-        cluster.role = cluster._new_role(cluster.role.fold)
-        cluster.role.resigned = cluster.role.fold.acceptance.leader_id
+        cluster.participant = cluster.new_participant(cluster.fold)
+        cluster.participant._resigned = cluster.fold.acceptance.leader_id
         cluster.lead()
         assert not cluster.leader.caution.remaining
         cluster.settle()
@@ -336,7 +336,7 @@ class TestRefusal:
         cluster.fail_over()
         cluster.decide()
         cluster.read_back(len(cluster.log) - 1)
-        cluster.role.inboxes["commands"].waiting.clear()
+        cluster.participant.intake.inboxes["commands"].waiting.clear()
         cluster.lose(Topic.COMMANDS, 1)
         assert cluster.master.requests.attempts == {}
         _wait(cluster, 2)
@@ -368,7 +368,7 @@ class TestRefusal:
         cluster.fail_over()
         cluster.decide()
         cluster.read_back(len(cluster.log) - 1)
-        cluster.role.inboxes["commands"].waiting.clear()
+        cluster.participant.intake.inboxes["commands"].waiting.clear()
         _wait(cluster, 1, Topic.SUBMISSIONS)
         value = cluster.decide()
         assert value is not None

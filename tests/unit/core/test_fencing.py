@@ -43,16 +43,16 @@ def running(cluster: ScriptedCluster) -> ScriptedCluster:
 
 
 def test_a_command_for_the_present_leader_is_done(running: ScriptedCluster) -> None:
-    leader_id = running.role.fold.acceptance.leader_id
+    leader_id = running.fold.acceptance.leader_id
     assert isinstance(_answer(running.send(_upload(leader_id=leader_id))), RequestAccepted)
     assert isinstance(_answer(running.send(CancelJob(reply_partition=0, job_id="job", leader_id=leader_id))), RequestAccepted)
     assert len(running.events(FileUploadRequested)) == len(running.events(JobCancellationRequested)) == 1
 
 
 def test_a_command_for_a_leader_that_fell_is_refused_and_changes_nothing(running: ScriptedCluster) -> None:
-    stale = running.role.fold.acceptance.leader_id
+    stale = running.fold.acceptance.leader_id
     running.fail_over()
-    present = running.role.fold.acceptance.leader_id
+    present = running.fold.acceptance.leader_id
     assert present != stale
     before = running.job("job").status
     for command in (CancelJob(reply_partition=0, job_id="job", leader_id=stale), _upload(leader_id=stale)):
@@ -78,7 +78,7 @@ def test_a_jobs_own_token_is_its_job_masters_id(running: ScriptedCluster) -> Non
 
 def test_a_task_manager_is_blocked_and_unblocked_by_who_is_meant(running: ScriptedCluster) -> None:
     running.raise_feature_level()
-    leader_id = running.role.fold.acceptance.leader_id
+    leader_id = running.fold.acceptance.leader_id
     assert _refused(running.send(BlockTaskManager(reply_partition=0, task_manager_id="tm", leader_id="x"))).code == "FencingTokenMismatch"
     assert not running.events(TaskManagerBlocked)
     running.send(BlockTaskManager(reply_partition=0, task_manager_id="tm", leader_id=leader_id))
@@ -90,7 +90,7 @@ def test_a_task_manager_is_blocked_and_unblocked_by_who_is_meant(running: Script
 
 
 def test_both_tokens_have_to_fit(running: ScriptedCluster) -> None:
-    leader_id, job_master_id = running.role.fold.acceptance.leader_id, running.job("job").job_master_id
+    leader_id, job_master_id = running.fold.acceptance.leader_id, running.job("job").job_master_id
     for tokens in ((leader_id, "x"), ("x", job_master_id)):
         command = CancelJob(reply_partition=0, job_id="job", leader_id=tokens[0], job_master_id=tokens[1])
         assert _refused(running.send(command)).code == "FencingTokenMismatch"
@@ -102,7 +102,7 @@ def test_an_unknown_job_is_unknown_whatever_its_token(running: ScriptedCluster) 
 
 
 def test_a_request_that_was_done_is_answered_once_more_although_its_token_is_stale_by_then(running: ScriptedCluster) -> None:
-    command = CancelJob(request_id="r", reply_partition=0, job_id="job", leader_id=running.role.fold.acceptance.leader_id)
+    command = CancelJob(request_id="r", reply_partition=0, job_id="job", leader_id=running.fold.acceptance.leader_id)
     first = _answer(running.send(command))
     running.fail_over()
     running.take_effects()  # The new leader says the last answers again by itself.
@@ -114,7 +114,7 @@ def test_a_refusal_is_remembered_as_any_answer(running: ScriptedCluster) -> None
     """A token that is refused once stays refused under that request id, also when it fits by accident later."""
     first = _refused(running.command(type="CancelJob", job_id="job", request_id="r", leader_id="leader-2"))
     running.fail_over()
-    assert running.role.fold.acceptance.leader_id == "leader-2"
+    assert running.fold.acceptance.leader_id == "leader-2"
     running.take_effects()
     assert _refused(running.command(type="CancelJob", job_id="job", request_id="r", leader_id="leader-2")) == first
 

@@ -131,7 +131,7 @@ def test_an_evicted_job_is_remembered_with_how_it_ended(cluster: ScriptedCluster
     expected = ForgottenJob(digest, START_MS + 6, JobStatus.FAILED, START_MS, START_MS + 5, kept, "digest of bad")
     assert cluster.master.dispatcher.forgotten == {"bad": expected}
     restored = new_fold()
-    restore_fold(document_of(cluster.role.fold), restored)
+    restore_fold(document_of(cluster.fold), restored)
     assert restored.master.digest() == cluster.master.digest()
 
 

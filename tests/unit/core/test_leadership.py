@@ -10,6 +10,7 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.leader import LeadershipEnded
+from eventflink.leadership.participant import Followed, Promoted
 from eventflink.model.statuses import IllegalTransition, Role
 from tests.support.cluster import CODEC, REPORTS, START_MS, ScriptedCluster, deployments, graph, new_fold, replay, replies, vertex
 
@@ -103,7 +104,7 @@ class TestDensity:
         with pytest.raises(LogNotDense, match="log offset 6 came after 3: 2 records are missing"):
             replay(cluster.log).take(6, 0, cluster.log[-1])
         with pytest.raises(LogNotDense):
-            cluster.role.on_record(len(cluster.log) + 1, 0, cluster.log[-1], 0)
+            cluster.participant.on_record(len(cluster.log) + 1, 0, cluster.log[-1], 0)
 
     @pytest.mark.parametrize("garbage", [b"", b"garbage", b"\xc3\x01" + bytes(8), b"\xc3"])
     def test_garbage_in_the_log_is_never_skipped(self, garbage: bytes) -> None:
@@ -112,7 +113,7 @@ class TestDensity:
         with pytest.raises(LogUnusable, match="log@4"):
             replay(cluster.log).take(4, 0, garbage)
         with pytest.raises(LogUnusable, match="log@4"):
-            cluster.role.on_record(4, 0, garbage, 0)
+            cluster.participant.on_record(4, 0, garbage, 0)
 
     def test_a_decision_that_cannot_be_applied_names_itself(self) -> None:
         cluster = ScriptedCluster()
@@ -125,30 +126,30 @@ class TestDensity:
 
 class TestRole:
     def test_a_master_is_standby_candidate_and_leader_in_turn(self) -> None:
-        role = ScriptedCluster()._new_role(new_fold())
-        assert role.role.value == Role.STANDBY
-        grant = role.campaign("l", "b", START_MS, 0)
-        assert role.role.value == Role.CANDIDATE
-        assert role.on_record(0, START_MS, grant, 0) is not None
-        assert role.role.value == Role.LEADER
+        standby = ScriptedCluster().new_participant(new_fold())
+        assert standby.role.value == Role.STANDBY
+        grant = standby.campaign(0, START_MS)
+        assert standby.role.value == Role.CANDIDATE
+        assert isinstance(standby.on_record(0, START_MS, grant, 0), Promoted)
+        assert standby.role.value == Role.LEADER
         with pytest.raises(IllegalTransition):
-            role.campaign("l2", "b", START_MS, 0)
+            standby.campaign(0, START_MS)
 
     def test_the_loser_of_an_election_learns_it_from_its_own_grant(self) -> None:
-        role = ScriptedCluster()._new_role(new_fold())
-        grant = role.campaign("loser", "b", START_MS, 0)
-        assert role.on_record(0, START_MS, _grant(1, "winner"), 0) is None
-        assert role.on_record(1, START_MS, grant, 0) is None
-        assert role.role is Role.STANDBY
-        assert role.fold.acceptance.leader_id == "winner"  # It goes on as a standby, with the fold that it has.
+        standby = ScriptedCluster().new_participant(new_fold())
+        grant = standby.campaign(0, START_MS)
+        assert isinstance(standby.on_record(0, START_MS, _grant(1, "winner"), 0), Followed)
+        assert standby.on_record(1, START_MS, grant, 0) is None
+        assert standby.role is Role.STANDBY
+        assert standby.fold.acceptance.leader_id == "winner"  # It goes on as a standby, with the fold that it has.
 
     def test_a_candidate_gives_up_when_its_grant_is_not_read_back_within_a_lease(self) -> None:
-        role = ScriptedCluster(lease_timeout_ms=500)._new_role(new_fold())
-        role.campaign("l", "b", START_MS, 1_000)
-        role.check(1_500)
+        standby = ScriptedCluster(lease_timeout_ms=500).new_participant(new_fold())
+        standby.campaign(1_000, START_MS)
+        standby.check_lease(1_500)
         with pytest.raises(LeadershipEnded, match="grant"):
-            role.check(1_501)
-        assert role.role is Role.STANDBY
+            standby.check_lease(1_501)
+        assert standby.role is Role.STANDBY
 
     def test_a_foreign_grant_deposes_the_leader_whose_decisions_are_void(self) -> None:
         cluster = ScriptedCluster()
@@ -157,8 +158,8 @@ class TestRole:
         mine = cluster.leader.decide_next(START_MS, 0)
         assert mine is not None
         with pytest.raises(LeadershipEnded, match="the epoch 2 of rival began; 1 decisions are void"):
-            cluster.role.on_record(len(cluster.log), START_MS, _grant(2, "rival"), 0)
-        assert (cluster.role.role, cluster.role.leader) == (Role.DEPOSED, None)
+            cluster.participant.on_record(len(cluster.log), START_MS, _grant(2, "rival"), 0)
+        assert (cluster.participant.role, cluster.participant.leader) == (Role.DEPOSED, None)
         fold = replay([*cluster.log, _grant(2, "rival"), mine])
         assert (fold.acceptance.leader_id, fold.rejected_count) == ("rival", 1)
 
@@ -166,34 +167,34 @@ class TestRole:
         cluster = ScriptedCluster()
         for value in (_grant(1, "late"), _grant(9, "early"), _decision(1, 77, "leader-1")):
             offset = cluster.append(value)
-            assert cluster.role.on_record(offset, START_MS, value, 0) is None
+            assert cluster.participant.on_record(offset, START_MS, value, 0) is None
         cluster.register()
-        assert cluster.role.fold.rejected_count == 3
+        assert cluster.fold.rejected_count == 3
         cluster.check()
 
     def test_a_record_under_its_own_number_that_it_did_not_write_ends_the_leadership(self) -> None:
         """P2: somebody else's content was accepted for everyone; this state is not the log's."""
         cluster = ScriptedCluster()
-        acceptance = cluster.role.fold.acceptance
-        foreign = _decision(acceptance.epoch, acceptance.sequence + 1, acceptance.leader_id, cluster.role.fold)
+        acceptance = cluster.fold.acceptance
+        foreign = _decision(acceptance.epoch, acceptance.sequence + 1, acceptance.leader_id, cluster.fold)
         with pytest.raises(LeadershipEnded):
-            cluster.role.on_record(len(cluster.log), START_MS, foreign, 0)
+            cluster.participant.on_record(len(cluster.log), START_MS, foreign, 0)
 
     def test_a_leader_that_resigns_is_a_standby(self) -> None:
         cluster = ScriptedCluster()
-        cluster.role.resign()
-        assert (cluster.role.role, cluster.role.leader) == (Role.STANDBY, None)
+        cluster.participant.resign()
+        assert (cluster.participant.role, cluster.participant.leader) == (Role.STANDBY, None)
 
-    def test_falling_is_possible_from_every_role(self) -> None:
+    def test_stepping_down_is_possible_from_every_role(self) -> None:
         cluster = ScriptedCluster()
-        cluster.role.step_down()
-        cluster.role.step_down()
-        assert cluster.role.role is Role.DEPOSED
-        standby = cluster._new_role(new_fold())
-        standby.step_down()
+        cluster.participant.step_down("the test says so")
+        cluster.participant.step_down("the test says so")
+        assert cluster.participant.role is Role.DEPOSED
+        standby = cluster.new_participant(new_fold())
+        standby.step_down("the test says so")
         assert standby.role.value == Role.STANDBY
-        standby.campaign("l", "b", START_MS, 0)
-        standby.step_down()
+        standby.campaign(0, START_MS)
+        standby.step_down("the test says so")
         assert standby.role.value == Role.STANDBY
 
 
@@ -230,7 +231,7 @@ class TestRelease:
 
     def test_a_redelivered_own_decision_is_released_once(self, cluster: ScriptedCluster) -> None:
         cluster.register()
-        assert cluster.role.on_record(len(cluster.log) - 1, 0, cluster.log[-1], 0) is None
+        assert cluster.participant.on_record(len(cluster.log) - 1, 0, cluster.log[-1], 0) is None
 
     def test_no_more_decisions_than_the_window_are_unconfirmed(self) -> None:
         cluster = ScriptedCluster(window_size=3)
@@ -254,10 +255,10 @@ class TestRelease:
         cluster = ScriptedCluster(lease_timeout_ms=1_000)
         cluster.put(Topic.COMMANDS, b"garbage")
         cluster.decide()
-        cluster.role.check(1_000)
+        cluster.participant.check_lease(1_000)
         with pytest.raises(LeadershipEnded, match="not read back within 1001 ms"):
-            cluster.role.check(1_001)
-        assert (cluster.role.role, cluster.role.leader) == (Role.DEPOSED, None)
+            cluster.participant.check_lease(1_001)
+        assert (cluster.participant.role, cluster.participant.leader) == (Role.DEPOSED, None)
 
     def test_a_leader_stops_beating_when_half_a_lease_is_gone(self) -> None:
         """L1: its beats say that it decides, not that its process is alive."""

@@ -27,7 +27,8 @@ from eventflink.leadership.master_life import (
     Step,
     TurnFailed,
 )
-from eventflink.leadership.participant import Participant, ParticipantSettings
+from eventflink.leadership.participant import Participant
+from eventflink.leadership.settings import ParticipantSettings
 from eventflink.leadership.wires import AppendFailed
 from eventflink.master.master import Master
 from eventflink.model.statuses import ApplicationStatus, Role
@@ -249,7 +250,7 @@ class TestTheExit:
         driver.wires.leadership.clear()
         driver.read_back()
         assert driver.turn() == Exit()
-        assert participant.role.role is Role.STANDBY
+        assert participant.role is Role.STANDBY
         assert len(driver.wires.leadership) == 1  # The resignation.
 
     def test_it_waits_for_at_most_a_lease(self) -> None:

@@ -7,8 +7,8 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import LogBehind
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.leader import Deposed, LeadershipEnded
-from eventflink.leadership.participant import BEHIND_LEASES
 from eventflink.leadership.repetition import EFFECTS_PER_TURN
+from eventflink.leadership.stalls import BEHIND_LEASES
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupsCompleted
 from eventflink.model.statuses import Role

@@ -13,6 +13,7 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import ApplyFailed
 from eventflink.leadership.log_clock import LogClock
+from eventflink.leadership.repetition import recent_replies
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.effects import CleanUp, Deployment
 from eventflink.master.inputs import LoseInputs
@@ -78,7 +79,7 @@ class TestPoison:
 
             cluster.put(Topic.SUBMISSIONS, SUBMISSION)
             patch.setattr(Dispatcher, "apply_job_submitted", failing)
-            cluster.role.fold.master._apply.update(cluster.master._apply_table())
+            cluster.fold.master._apply.update(cluster.master._apply_table())
             count = len(cluster.log)
             with pytest.raises(ApplyFailed, match="JobSubmitted decided for JobSubmission cannot be applied") as caught:
                 cluster.settle()
@@ -86,7 +87,7 @@ class TestPoison:
             record = caught.value.record
             assert record is not None
             cluster.poisoned[record.topic, record.offset] = str(caught.value)
-        cluster.role.step_down()
+        cluster.participant.step_down("the test says so")
         cluster.fail_over()
         cluster.settle()
         [rejected] = cluster.events(RequestRejected)
@@ -125,7 +126,7 @@ class TestPoison:
                 cluster.settle()
         assert caught.value.record is not None
         cluster.poisoned["taskmanagers", 0] = str(caught.value)
-        cluster.role.step_down()
+        cluster.participant.step_down("the test says so")
         cluster.fail_over()
         cluster.register()
         assert len(cluster.events(RequestRejected)) == 1
@@ -191,7 +192,7 @@ class TestPromotion:
         sent = {r.record.offset: r for r in cluster.released if r.record is not None and replies(r.effects)}
         assert sent
         cluster.fail_over()
-        again = cluster.role.recent_replies()
+        again = recent_replies(cluster.fold)
         assert [replies(r.effects)[0].request_id for r in again] == ["r1", "r2"]
         for released in again:
             decision = CODEC.decode(cluster.log[released.offset])
@@ -213,7 +214,7 @@ class TestPromotion:
         cluster.put(Topic.SUBMISSIONS, b"lost")
         cluster.put(Topic.SUBMISSIONS, b"lost")
         cluster.put(Topic.SUBMISSIONS, SUBMISSION)
-        cluster.role.resign()
+        cluster.participant.resign()
         cluster.inbound["submissions"][:2] = []
         cluster.fail_over()
         cluster.leader.timers.append(LoseInputs("submissions", 2))
@@ -235,7 +236,7 @@ class TestPromotion:
         cluster.put(Topic.COMMANDS, b"a")
         record = cluster.inbound["commands"][0]
         record.offset = 7
-        cluster.role.inboxes["commands"].last_offset = -1
+        cluster.participant.intake.inboxes["commands"].last_offset = -1
         cluster.settle()
         assert cluster.master.requests.cursors["commands"].next_offset == 8
 

@@ -37,7 +37,7 @@ def test_the_recorded_log_is_worth_replaying() -> None:
     events = [e for v in _recorded().log for e in CODEC.decode(v).events]
     assert {type(e) for e in events} == set(typing.get_args(LogEvent))
     assert len(events) > 250
-    assert _recorded().role.fold.acceptance.epoch == 6
+    assert _recorded().fold.acceptance.epoch == 6
 
 
 def test_every_prefix_leads_to_the_digest_of_the_live_leader() -> None:

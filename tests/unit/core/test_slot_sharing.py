@@ -443,7 +443,7 @@ class TestVersions:
         running = cluster.submit(graph(sharing("a", 4), sharing("b", 3), sharing("c")))
         cluster.report(_of(running, "a0"), FINISHED)
         restored = new_fold()
-        restore_fold(json.loads(json.dumps(document_of(cluster.role.fold))), restored)
+        restore_fold(json.loads(json.dumps(document_of(cluster.fold))), restored)
         restored.master.validate()
         assert restored.master.digest() == cluster.master.digest()
         assert restored.master.slot_manager.sharing == cluster.master.slot_manager.sharing

@@ -14,7 +14,7 @@ def test_a_job_shows_for_what_it_waits_and_why() -> None:
     cluster.raise_feature_level()
     cluster.register("tm", 1, profile=ResourceProfile(500))
     cluster.submit(graph(vertex("a", 3), vertex("b", 2, cpu_cores=1)))
-    view = job_view(cluster.role.fold, "job")
+    view = job_view(cluster.fold, "job")
     assert view["slot_requests"] == [
         {"resources": None, "requests": 2, "reason": "NO_FREE_SLOT", "why": "all 1 registered slots are taken"},
         {
@@ -33,7 +33,7 @@ def test_the_cluster_shows_profiles_and_who_is_blocked() -> None:
     cluster.register("one", 2, profile=ResourceProfile(500, 512 << 20))
     cluster.register("two", 1)
     cluster.block("two", "its disk is full", duration_ms=60_000)
-    view = cluster_view(cluster.role.fold)
+    view = cluster_view(cluster.fold)
     rows = {row["task_manager_id"]: (row["slot_profile"], row["blocked"], row["slots_free"]) for row in view["task_managers"]}
     assert rows == {"one": ("cpu 0.5, task heap 512m", False, 2), "two": (None, True, 1)}
     [blocked] = view["blocked"]
@@ -50,7 +50,7 @@ def test_a_job_shows_what_slots_it_requires_and_holds_for_each_group_and_profile
     cluster.register("tm", 3, profile=ResourceProfile(2_000))
     vertices = [sharing("a", 3, cpu_cores=0.5), sharing("b", 2, cpu_cores=1), vertex("c", 2, cpu_cores=1), vertex("later")]
     running = cluster.submit(graph(*vertices, edges=[("c", "later", "rebalance")]))
-    view = job_view(cluster.role.fold, "job")
+    view = job_view(cluster.fold, "job")
     requirements = {
         (r["slot_sharing_group"], r["resources"]): (r["required"], r["held"], r["requested"]) for r in view["slot_requirements"]
     }
@@ -58,7 +58,7 @@ def test_a_job_shows_what_slots_it_requires_and_holds_for_each_group_and_profile
     assert [v["slot_sharing_group"] for v in view["vertices"]] == ["shared", "shared", None, None]
     assert json.loads(json.dumps(view["slot_requirements"])) == view["slot_requirements"]
     cluster.run(running)
-    assert job_view(cluster.role.fold, "job")["slot_requirements"] == []
+    assert job_view(cluster.fold, "job")["slot_requirements"] == []
 
 
 def test_a_task_manager_shows_all_attempts_that_are_in_a_slot() -> None:
@@ -66,10 +66,10 @@ def test_a_task_manager_shows_all_attempts_that_are_in_a_slot() -> None:
     cluster.raise_feature_level()
     cluster.register("tm", 2)
     a, _ = deployments(cluster.submit(graph(sharing("a"), sharing("b"))))
-    shared, free = task_manager(cluster.role.fold, "tm")["slot_states"]
+    shared, free = task_manager(cluster.fold, "tm")["slot_states"]
     assert [attempt["vertex_id"] for attempt in shared["attempts"]] == ["a", "b"]
     assert shared["attempt"]["vertex_id"] == "a"
     assert (free["attempt"], free["attempts"]) == (None, [])
     cluster.report(a, ExecutionState.FINISHED)
-    shared, _ = task_manager(cluster.role.fold, "tm")["slot_states"]
+    shared, _ = task_manager(cluster.fold, "tm")["slot_states"]
     assert [attempt["vertex_id"] for attempt in shared["attempts"]] == ["b"]

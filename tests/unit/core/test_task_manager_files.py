@@ -88,7 +88,7 @@ def test_an_order_is_repeated_until_it_is_answered_and_forgotten_with_its_instan
     repeated = [e for e in cluster.fail_over().effects if isinstance(e, Deployment) and isinstance(e.payload, TaskManagerFileUploadOrder)]
     assert repeated == [Deployment("tm", "tm-1", TaskManagerFileUploadOrder("r", TaskManagerFile.LOG, ""))]
     restored = new_fold()
-    restore_fold(document_of(cluster.role.fold), restored)
+    restore_fold(document_of(cluster.fold), restored)
     assert restored.master.digest() == cluster.master.digest()
     cluster.register("tm", instance="2")
     assert not cluster.master.task_manager_files.uploads
@@ -130,7 +130,7 @@ def test_where_a_task_manager_serves_its_metrics_is_in_the_log_and_in_the_answer
     cluster.say(TaskManagerRegistration("metered", "m-1", "h", 1, 1, metrics_address="h:9249"))
     cluster.say(TaskManagerRegistration("metered", "m-1", "h", 1, 1, metrics_address="h:1"))
     cluster.say(TaskManagerRegistration("long", "l-1", "h", 1, 1, metrics_address="x" * 1_000))
-    shown = {row["task_manager_id"]: row["metrics_address"] for row in task_managers(cluster.role.fold)["task_managers"]}
+    shown = {row["task_manager_id"]: row["metrics_address"] for row in task_managers(cluster.fold)["task_managers"]}
     assert shown == {"tm": "", "metered": "h:9249", "long": "x" * MAX_ADDRESS_LENGTH}
     assert [event.metrics_address for event in cluster.events(TaskManagerRegistered)][1:3] == ["h:9249", "h:9249"]
 

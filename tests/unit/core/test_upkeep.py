@@ -23,6 +23,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.events.schemas import MARKER, fingerprint_of, load_envelope, load_released
 from eventflink.leadership.election import SingleMaster
+from eventflink.leadership.repetition import recent_replies
 from eventflink.master.dispatcher import EVICTION_BATCH
 from eventflink.master.effects import DrillOrder, Effect, effects_of
 from eventflink.master.inputs import ExpireAnswers, RaiseFeatureLevel
@@ -233,7 +234,7 @@ class TestDrills:
         self._step(drilled, request_id="r")
         effects = [
             *drilled.fail_over().effects,
-            *(e for r in drilled.role.recent_replies() for e in r.effects),
+            *(e for r in recent_replies(drilled.fold) for e in r.effects),
             *self._step(drilled, request_id="r"),
         ]
         assert not [e for e in effects if isinstance(e, DrillOrder)]
@@ -265,8 +266,8 @@ class TestForgetting:
         cluster = self._cluster(request_horizon_ms=HORIZON_MS)
         cluster.submit(graph(vertex("a")), request_id="r")
         [answered_at_ms] = [a.answered_at_ms for a in cluster.master.requests.answers.values()]
-        assert cluster.role.clock is not None
-        left_ms = answered_at_ms + HORIZON_MS - cluster.role.clock.read(cluster.monotonic_ms, cluster.wall_ms)
+        assert cluster.participant.clock is not None
+        left_ms = answered_at_ms + HORIZON_MS - cluster.participant.clock.read(cluster.monotonic_ms, cluster.wall_ms)
         cluster.pass_time(left_ms)
         assert "r" in cluster.master.requests.answers
         cluster.pass_time(1)
@@ -278,8 +279,8 @@ class TestForgetting:
         cluster.wall_ms += HORIZON_MS
         cluster.monotonic_ms += HORIZON_MS
         record = b'{"job_graph": {"name": "x", "vertices": [{"id": "a", "sql": "s"}]}, "reply_partition": 0}'
-        assert cluster.role.clock is not None
-        now_ms = cluster.role.clock.read(cluster.monotonic_ms, cluster.wall_ms)
+        assert cluster.participant.clock is not None
+        now_ms = cluster.participant.clock.read(cluster.monotonic_ms, cluster.wall_ms)
         cluster.put("submissions", record, timestamp_ms=now_ms - HORIZON_MS)  # type: ignore[arg-type] # by its name
         assert _code(cluster.settle()) == ""
         cluster.put("submissions", record, timestamp_ms=now_ms - HORIZON_MS - 1)  # type: ignore[arg-type] # by its name

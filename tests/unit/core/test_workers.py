@@ -162,7 +162,7 @@ class TestReasons:
             SlotRequestDeferralReason.NO_TASK_MANAGER,
             SlotRequestDeferralReason.WORKER_REQUESTED,
         ]
-        [waiting] = job_view(cluster.role.fold, "job")["slot_requests"]
+        [waiting] = job_view(cluster.fold, "job")["slot_requests"]
         assert waiting["reason"] == "WORKER_REQUESTED"
         assert waiting["why"] == "worker-1, worker-2 with 4 slots were asked of the resource driver and have not registered yet"
 
@@ -172,13 +172,13 @@ class TestReasons:
         for number in (1, 2, 3):
             cluster.timer(WorkerTerminated(f"worker-{number}", "exit code 1"))
             cluster.pass_time(1)
-        [waiting] = job_view(cluster.role.fold, "job")["slot_requests"]
+        [waiting] = job_view(cluster.fold, "job")["slot_requests"]
         assert waiting["why"] == "no TaskManager is registered; the last request for a worker failed: worker-3: exit code 1"
 
     def test_the_cluster_s_view_names_pending_workers(self, cluster: ScriptedCluster) -> None:
         cluster.submit(graph(vertex("a")))
         cluster.pass_time(100)
-        view = cluster_view(cluster.role.fold)
+        view = cluster_view(cluster.fold)
         assert view["slots_pending"] == 2
         [pending] = view["workers"]["pending"]
         assert (pending["worker_id"], pending["slots"], pending["slot_profile"]) == ("worker-1", 2, None)
