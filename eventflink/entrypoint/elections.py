@@ -8,6 +8,7 @@ from typing import Final, Protocol, cast
 
 from eventflink.entrypoint.factories import check_members, made_by_factory
 from eventflink.leadership.election import Election, LogElection, SingleMaster
+from eventflink.leadership.peers import Peers
 from eventflink.model.configuration import Configuration, ConfigurationError
 
 _KEY: Final = "high-availability.type"
@@ -47,8 +48,8 @@ class _Local:
         """Hold nothing."""
 
 
-def create_election(configuration: Configuration, incarnation: str) -> ElectionService:
-    """Return the election that `high-availability.type` names.
+def create_election(configuration: Configuration, incarnation: str, peers: Peers) -> ElectionService:
+    """Return the election that `high-availability.type` names; one on the log ranks this master among its `peers`.
 
     Raises:
         ConfigurationError: the factory cannot be imported, or returned no election.
@@ -56,7 +57,7 @@ def create_election(configuration: Configuration, incarnation: str) -> ElectionS
     """
     kind = configuration.high_availability
     if kind == "kafka":
-        return _Local(LogElection(configuration.master_id, incarnation, configuration.lease_timeout_ms))
+        return _Local(LogElection(configuration.master_id, incarnation, configuration.lease_timeout_ms, peers))
     if kind == "none":
         return _Local(SingleMaster())
     if kind == "zookeeper":

@@ -59,7 +59,7 @@ def _collect_leadership(work: LeadershipMetrics, view: MasterView, samples: Samp
     if participant is not None:
         samples.add(c.EPOCH, participant.fold.acceptance.epoch)
         samples.add(c.RANK, participant.rank(view.now_ms))
-        samples.add(c.MASTERS, participant.master_count(view.now_ms))
+        samples.add(c.MASTERS, participant.peers.count(view.now_ms))
         samples.add(c.HEARD_ITSELF_AGE, (view.now_ms - participant.heard_itself_ms) / 1000)
 
 

@@ -42,6 +42,7 @@ from eventflink.leadership.intake import TailFailed, TopicReplaced
 from eventflink.leadership.master_life import Exit, Follow, MasterLife, Rebuild, Step
 from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import Participant
+from eventflink.leadership.peers import Peers
 from eventflink.leadership.settings import ParticipantSettings
 from eventflink.log.administration import AdministrationError, check_durability, ensure_topics
 from eventflink.log.producers import EffectProducer
@@ -319,7 +320,8 @@ async def _run(
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
     incarnation = uuid.uuid4().hex
-    election = create_election(configuration, incarnation)
+    peers = Peers(configuration.lease_timeout_ms)
+    election = create_election(configuration, incarnation, peers)
     archives = _open_archives(configuration)
     store, server = await _open_blobs(configuration)
     try:
@@ -336,6 +338,7 @@ async def _run(
         life = MasterLife(
             _participant_settings(configuration, incarnation, f"{configuration.rpc_address}:{port}", ""),
             election.election,
+            peers,
             InboundDecoder(configuration.request_horizon_ms, registry.schema),
             lambda: f"{configuration.master_id}-{uuid.uuid4().hex}",
             work or Observer(),

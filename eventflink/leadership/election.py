@@ -12,13 +12,10 @@ from enum import Enum, auto
 from typing import Protocol
 
 from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
-from eventflink.model.statuses import Role
+from eventflink.leadership.peers import Peers
 
 RANK_DELAY_DIVISOR = 5
 """Each standby before this one in the order of ids costs this part of a lease."""
-
-PRESENCE_LEASES = 3
-"""A standby that was not heard of for so many leases takes no rank."""
 
 STUCK_LEASES = 5
 """A leader that beats but lets an input wait for so many leases is to be replaced (L1)."""
@@ -69,18 +66,14 @@ class Election(Protocol):
 
 
 @dataclass(slots=True)
-class _Peer:
-    incarnation: str
-    heard_ms: int
-
-
-@dataclass(slots=True)
 class LogElection:
     """`high-availability.type: kafka`: beats, lease, rank, and compare-and-swap on the log."""
 
     master_id: str
     incarnation: str
     lease_timeout_ms: int
+    peers: Peers
+    """Of the process: whoever reads `leadership` keeps it."""
     _heard_ms: int = 0
     _epoch: int = 0
     _resigned_ms: int | None = None
@@ -88,22 +81,19 @@ class LogElection:
     """When the newest own presence that was read back had been sent."""
     _probed_ms: int = -1
     _outstanding: dict[int, int] = field(default_factory=dict)
-    _peers: dict[str, _Peer] = field(default_factory=dict)
 
     def heard(self, payload: LeaderBeat | Resignation | MasterPresence, now_ms: int) -> None:
-        """Take a record of `leadership`: a beat of the newest epoch, its leader's farewell, or a master's presence."""
+        """Take a record of `leadership`: a heartbeat of the newest epoch, its leader's resignation, or the own presence."""
         match payload:
             case LeaderBeat() if payload.epoch >= self._epoch:
                 if self._resigned_ms is None or payload.epoch > self._epoch:
                     self.granted(payload.epoch, now_ms)
-                self._peers.pop(payload.master_id, None)
+                self.peers.hear_leader(payload.master_id)
             case Resignation() if payload.epoch >= self._epoch:
                 self._epoch, self._resigned_ms = payload.epoch, now_ms
             case MasterPresence() if payload.master_id == self.master_id:
                 sent_ms = self._outstanding.pop(payload.sequence, -1) if payload.incarnation == self.incarnation else -1
                 self._proven_ms = max(self._proven_ms, sent_ms)
-            case MasterPresence() if payload.role is not Role.LEADER:
-                self._peers[payload.master_id] = _Peer(payload.incarnation, now_ms)
             case _:
                 pass
 
@@ -153,9 +143,7 @@ class LogElection:
     def _delay_ms(self, now_ms: int) -> int:
         """Return the delay of this master's rank among the standbys that live; jittered, so that equals differ."""
         step_ms = self.lease_timeout_ms // RANK_DELAY_DIVISOR
-        limit_ms = now_ms - PRESENCE_LEASES * self.lease_timeout_ms
-        self._peers = {peer_id: peer for peer_id, peer in self._peers.items() if peer.heard_ms >= limit_ms}
-        rank = sum(peer_id < self.master_id for peer_id in self._peers)
+        rank = self.peers.rank(self.master_id, now_ms)
         jitter_ms = zlib.crc32(f"{self.incarnation}/{self._epoch}".encode()) % (step_ms // 2 + 1) if rank else 0
         return rank * step_ms + jitter_ms
 

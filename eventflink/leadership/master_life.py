@@ -20,6 +20,7 @@ from eventflink.leadership.intake import Intake, TailFailed, TopicReplaced
 from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
 from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import Participant
+from eventflink.leadership.peers import Peers
 from eventflink.leadership.settings import ParticipantSettings
 from eventflink.leadership.wires import AppendFailed, Wires
 from eventflink.model.statuses import ApplicationStatus
@@ -90,6 +91,7 @@ class MasterLife:
 
     settings: ParticipantSettings
     election: Election
+    peers: Peers
     decoder: InboundDecoder
     mint_leader_id: Callable[[], str]
     """Returns an id that no candidacy had before."""
@@ -170,6 +172,7 @@ class MasterLife:
             decoder=self.decoder,
             intake=intake,
             election=self.election,
+            peers=self.peers,
             wires=wires,
             mint_leader_id=self.mint_leader_id,
             poisoned=self._poisoned,

@@ -17,7 +17,7 @@ from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
 from eventflink.events.log_events import InputsBound
 from eventflink.events.topics import INBOUND
 from eventflink.leadership.acceptance import is_grant
-from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election
+from eventflink.leadership.election import Advice, Election
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import Intake
@@ -25,7 +25,7 @@ from eventflink.leadership.leader import Leader, LeadershipEnded, Released, gran
 from eventflink.leadership.liveness import Liveness
 from eventflink.leadership.log_clock import LogClock
 from eventflink.leadership.observer import Observer
-from eventflink.leadership.presences import Presences
+from eventflink.leadership.peers import PRESENCE_LEASES, Peers
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.release import Releaser
 from eventflink.leadership.repetition import Repetition, recent_replies
@@ -75,6 +75,7 @@ class Participant:
     decoder: InboundDecoder
     intake: Intake
     election: Election
+    peers: Peers
     wires: Wires
     mint_leader_id: Callable[[], str]
     """Returns an id that no candidacy had before."""
@@ -99,7 +100,6 @@ class Participant:
     _repetition: Repetition = field(default_factory=Repetition)
     """What nobody may have heard, from before this leadership."""
     _stalls: Stalls = field(init=False)
-    _presences: Presences = field(init=False)
     _unbound: set[str] = field(default_factory=set)
     """Topics whose cursors still count the offsets of another one of that name (P9)."""
     _resigned: str = ""
@@ -120,7 +120,6 @@ class Participant:
         self._releaser = Releaser(self.wires, settings.master_id)
         self._liveness = Liveness(settings.heartbeat_interval_ms, settings.loss_timeout_ms, self._releaser)
         self._codec = PayloadCodec("LeadershipEnvelope")
-        self._presences = Presences(settings.lease_timeout_ms)
         cursors = self.fold.master.requests.cursors
         for topic in INBOUND:
             is_bound = topic in cursors and not self._is_bound_elsewhere(topic)
@@ -162,7 +161,7 @@ class Participant:
             case Resignation():
                 self._resigned = payload.leader_id
             case MasterPresence():
-                self._presences.hear(payload, now_ms)
+                self.peers.hear(payload, now_ms)
                 if payload.incarnation == self.settings.incarnation:
                     self.heard_itself_ms = now_ms
         if isinstance(payload, LeaderBeat | Resignation | MasterPresence):
@@ -462,14 +461,10 @@ class Participant:
 
     def _common_feature_level(self, now_ms: int) -> int:
         """Return the level that every master heard of in the last leases can read; nothing is said before all had time to be heard."""
-        common = self._presences.common_feature_level(now_ms)
+        common = self.peers.common_feature_level(now_ms)
         if common is None or now_ms - self._promoted_ms < PRESENCE_LEASES * self.settings.lease_timeout_ms:
             return 0
         return min(self.settings.feature_level, common)
-
-    def master_count(self, now_ms: int) -> int:
-        """Return how many masters were heard of in the last leases, this one included if it hears itself."""
-        return self._presences.count(now_ms)
 
     @property
     def log_end_offset(self) -> int:
@@ -483,4 +478,4 @@ class Participant:
 
     def rank(self, now_ms: int) -> int:
         """Return how many masters come before this one where work is to be done by one of them; a leader comes after all standbys."""
-        return self._presences.rank(self.settings.master_id, now_ms, leads=self.leader is not None)
+        return self.peers.rank(self.settings.master_id, now_ms, leads=self.leader is not None)

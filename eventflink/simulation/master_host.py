@@ -17,6 +17,7 @@ from eventflink.leadership.leader import ApplyFailed
 from eventflink.leadership.master_life import Deregister, Exit, Follow, MasterLife, Rebuild, Step, TurnFailed
 from eventflink.leadership.observer import Observer as RoleObserver
 from eventflink.leadership.participant import Participant
+from eventflink.leadership.peers import Peers
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.leadership.settings import ParticipantSettings
 from eventflink.leadership.wires import AppendFailed
@@ -99,9 +100,11 @@ class MasterHost:
         self._effects = SimulatedProducer(broker, self.process, link, rng, _EFFECTS_TIMEOUT_MS)
         self._appender: SimulatedProducer | None = None
         self._append_failed = False
+        peers = Peers(settings.lease_timeout_ms)
         self._life = MasterLife(
             _participant_settings(settings, master_id, incarnation),
-            LogElection(master_id, incarnation, settings.lease_timeout_ms),
+            LogElection(master_id, incarnation, settings.lease_timeout_ms, peers),
+            peers,
             InboundDecoder(master_settings.request_horizon_ms),
             self._mint_leader_id,
             _RoleNotes(incarnation, transcript),

@@ -12,6 +12,7 @@ from kazoo.protocol.states import KazooState
 from eventflink.entrypoint import zookeeper_election
 from eventflink.entrypoint.elections import create_election
 from eventflink.entrypoint.zookeeper_election import ZooKeeperElection
+from eventflink.leadership.peers import Peers
 from tests.support.election_laws import STEP_MS, WITHIN_MS, ElectionLaws, SmallCluster, SmallMaster, StuckLaws, configuration_of
 from tests.support.running_cluster import wait_until
 from tests.support.zookeeper import ZooKeeper
@@ -41,7 +42,7 @@ def _service(zookeeper: ZooKeeper, name: str, cluster_id: str, session_ms: int =
         "high-availability.zookeeper.session-timeout": session_ms,
         "high-availability.lease-timeout": LEASE_MS,
     }
-    service = create_election(configuration_of(name, **overrides), name)
+    service = create_election(configuration_of(name, **overrides), name, Peers(LEASE_MS))
     assert isinstance(service, ZooKeeperElection)
     return service
 

@@ -21,6 +21,7 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.leader import Leader, Released
 from eventflink.leadership.participant import Participant, Promoted
+from eventflink.leadership.peers import Peers
 from eventflink.leadership.settings import ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DeadLetterOrder, Deployment, Effect, Reply
 from eventflink.master.inputs import (
@@ -114,6 +115,7 @@ class ScriptedCluster:
             decoder=InboundDecoder(HORIZON_MS),
             intake=intake,
             election=SingleMaster(),
+            peers=Peers(1_000),
             wires=SilentWires(),
             mint_leader_id=lambda: f"leader-{self.terms}",
             poisoned=self.poisoned,

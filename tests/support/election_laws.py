@@ -10,7 +10,7 @@ import pytest
 
 from eventflink.entrypoint.elections import ElectionService
 from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
-from eventflink.leadership.election import Advice, Election
+from eventflink.leadership.election import Advice, Election, LogElection
 from eventflink.model.configuration import Configuration, load_configuration
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import Role
@@ -142,6 +142,8 @@ class SmallCluster:
     def _tell(self, payload: LeaderBeat | MasterPresence, now_ms: int) -> None:
         for master in self.masters.values():
             if master.takes_part:
+                if isinstance(payload, MasterPresence) and isinstance(master.election, LogElection):
+                    master.election.peers.hear(payload, now_ms)
                 master.election.heard(payload, now_ms)
 
     def _grant(self, winner: SmallMaster, now_ms: int) -> None:

@@ -7,6 +7,7 @@ from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.participant import Participant
+from eventflink.leadership.peers import Peers
 from eventflink.leadership.settings import ParticipantSettings
 from tests.support.cluster import HORIZON_MS, START_MS, graph, new_fold, vertex
 from tests.support.wires import SilentWires, new_intake
@@ -38,6 +39,7 @@ class Hand:
             decoder=InboundDecoder(HORIZON_MS),
             intake=new_intake(),
             election=SingleMaster(),
+            peers=Peers(1_000),
             wires=self.wires,
             mint_leader_id=lambda: "leader-1",
         )

@@ -22,6 +22,7 @@ from eventflink.leadership.intake import InboundTopic, Intake
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import Participant
+from eventflink.leadership.peers import Peers
 from eventflink.leadership.settings import ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.master import Master
@@ -116,6 +117,7 @@ class Node:
     master_id: str
     settings: MasterSettings
     election: Election
+    peers: Peers
     feature_level: int
     window_size: int
     capacity: int
@@ -169,6 +171,7 @@ class Node:
             decoder=InboundDecoder(HORIZON_MS),
             intake=self.intake,
             election=self.election,
+            peers=self.peers,
             wires=self.wires,
             mint_leader_id=self.world.mint_leader_id,
             poisoned=self.poisoned,
@@ -266,9 +269,19 @@ class World:
     ) -> Node:
         """Start a master; one of the same id that was there is gone."""
         found = {str(t): InboundTopic(f"id-of-{t}", 0, len(self.inbound[t])) for t in INBOUND} | dict(topics or {})
-        election = election or LogElection(master_id, f"{master_id}-process", LEASE_MS)
+        peers = Peers(LEASE_MS)
+        election = election or LogElection(master_id, f"{master_id}-process", LEASE_MS, peers)
         node = Node(
-            self, master_id, settings or MasterSettings(), election, feature_level, window_size, capacity, found, observer or Observer()
+            self,
+            master_id,
+            settings or MasterSettings(),
+            election,
+            peers,
+            feature_level,
+            window_size,
+            capacity,
+            found,
+            observer or Observer(),
         )
         self.nodes[master_id] = node
         return node

@@ -10,6 +10,7 @@ import pytest
 
 from eventflink.entrypoint.elections import create_election
 from eventflink.leadership.election import Advice
+from eventflink.leadership.peers import Peers
 from eventflink.model.configuration import ConfigurationError
 from tests.support.election_laws import STEP_MS, ElectionLaws, SmallCluster, StuckLaws, configuration_of
 from tests.support.file_election import FileElection
@@ -35,7 +36,10 @@ def _cluster(**overrides: Any) -> Iterator[SmallCluster]:
     time = VirtualTime()
     cluster = SmallCluster(time.read, time.wait, LEASE_MS)
     for name in ("a", "b"):
-        cluster.add(name, create_election(configuration_of(name, **{"high-availability.lease-timeout": LEASE_MS, **overrides}), name))
+        cluster.add(
+            name,
+            create_election(configuration_of(name, **{"high-availability.lease-timeout": LEASE_MS, **overrides}), name, Peers(LEASE_MS)),
+        )
     yield cluster
     cluster.close()
 
@@ -68,7 +72,7 @@ class TestElectionOfAFactory(ElectionLaws):
 
 
 def test_a_single_master_is_told_to_campaign_at_once() -> None:
-    service = create_election(configuration_of("a", **{"high-availability.type": "none"}), "1")
+    service = create_election(configuration_of("a", **{"high-availability.type": "none"}), "1", Peers(LEASE_MS))
     service.start()
     service.election.begin(7)
     assert service.election.advise(None, 7) is Advice.CAMPAIGN
@@ -116,7 +120,7 @@ def test_a_factory_that_is_none_is_named_with_what_is_wrong(
     for name in ("users_election", "users_broken_election"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(ConfigurationError, match=f"high-availability.type: .*{factory}.* {wrong}"):
-        create_election(configuration_of("a", **{"high-availability.type": factory}), "1")
+        create_election(configuration_of("a", **{"high-availability.type": factory}), "1", Peers(LEASE_MS))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +136,7 @@ def test_a_zookeeper_that_cannot_be_is_refused_with_its_key(key: str, value: str
     values = {"high-availability.type": "zookeeper", "high-availability.zookeeper.quorum": "localhost:2181"}
     values[f"high-availability.zookeeper.{key}"] = value
     with pytest.raises(ConfigurationError, match=f"high-availability.zookeeper.{key}: .*{wrong}"):
-        create_election(configuration_of("a", **values), "1")
+        create_election(configuration_of("a", **values), "1", Peers(LEASE_MS))
 
 
 def test_without_kazoo_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +145,7 @@ def test_without_kazoo_the_command_that_installs_it_is_named(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "kazoo", None)  # As Python notes a module that is not there.
     values = {"high-availability.type": "zookeeper", "high-availability.zookeeper.quorum": "localhost:2181"}
     with pytest.raises(ConfigurationError, match=r"pip install 'eventflink\[zookeeper\]'"):
-        create_election(configuration_of("a", **values), "1")
+        create_election(configuration_of("a", **values), "1", Peers(LEASE_MS))
 
 
 def test_the_example_of_the_documents_is_the_one_that_these_tests_run() -> None:

@@ -5,13 +5,13 @@ import pytest
 from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
 from eventflink.leadership.election import (
     MAX_OUTSTANDING_PRESENCES,
-    PRESENCE_LEASES,
     RANK_DELAY_DIVISOR,
     STUCK_LEASES,
     Advice,
     LogElection,
     SingleMaster,
 )
+from eventflink.leadership.peers import PRESENCE_LEASES, Peers
 from eventflink.model.statuses import Role
 
 LEASE_MS = 1_000
@@ -35,16 +35,21 @@ def _presence(master_id: str, sequence: int = 1, incarnation: str = "", role: Ro
 
 
 def _election(master_id: str = "b") -> LogElection:
-    election = LogElection(master_id, f"{master_id}-process", LEASE_MS)
+    election = LogElection(master_id, f"{master_id}-process", LEASE_MS, Peers(LEASE_MS))
     election.begin(0)
     election.heard(_beat(1), 0)
     return election
 
 
+def _hear(election: LogElection, presence: MasterPresence, now_ms: int) -> None:
+    election.peers.hear(presence, now_ms)
+    election.heard(presence, now_ms)
+
+
 def _prove(election: LogElection, sent_ms: int, read_ms: int, sequence: int = 1) -> None:
     """Have it say that it is there, and read that back."""
     election.said(sequence, sent_ms)
-    election.heard(_presence(election.master_id, sequence, election.incarnation), read_ms)
+    _hear(election, _presence(election.master_id, sequence, election.incarnation), read_ms)
 
 
 class TestLease:
@@ -84,16 +89,16 @@ class TestLease:
     def test_a_word_of_an_earlier_process_of_that_name_proves_nothing(self) -> None:
         election = _election()
         election.said(1, 1_000)
-        election.heard(_presence("b", 1, "an earlier process"), 1_001)
+        _hear(election, _presence("b", 1, "an earlier process"), 1_001)
         assert election.advise(None, 1_001) is Advice.PROBE
-        election.heard(_presence("b", 1), 1_002)
+        _hear(election, _presence("b", 1), 1_002)
         assert election.advise(None, 1_002) is Advice.CAMPAIGN
 
     def test_a_word_that_comes_twice_proves_once(self) -> None:
         election = _election()
         _prove(election, 1_000, 1_001)
         election.heard(_beat(1), 1_001)
-        election.heard(_presence("b", 1), 2_500)
+        _hear(election, _presence("b", 1), 2_500)
         assert election.advise(None, 2_500) is Advice.PROBE
 
     def test_probes_are_said_again_every_half_lease_and_no_more_often(self) -> None:
@@ -131,9 +136,9 @@ class TestLease:
         for sequence in range(1, 10_000):
             election.said(sequence, sequence)
         assert len(election._outstanding) == MAX_OUTSTANDING_PRESENCES
-        election.heard(_presence("b", 5_000), 10_000)
+        _hear(election, _presence("b", 5_000), 10_000)
         assert election.advise(None, 10_000) is Advice.PROBE, "the oldest are given up"
-        election.heard(_presence("b", 9_999), 10_000)
+        _hear(election, _presence("b", 9_999), 10_000)
         assert election.advise(None, 10_000) is Advice.CAMPAIGN
 
 
@@ -143,7 +148,7 @@ class TestRank:
         for master_id in "abc":
             election = _election(master_id)
             for other in {"a", "b", "c"} - {master_id}:
-                election.heard(_presence(other), 900)
+                _hear(election, _presence(other), 900)
             _prove(election, 1_000, 1_000)
             campaigns[master_id] = next(t for t in range(1_000, 3_000) if election.advise(None, t) is Advice.CAMPAIGN)
         assert campaigns["a"] == 1_000
@@ -154,35 +159,35 @@ class TestRank:
         """L2: two that collided once do not collide for ever."""
         delays = set()
         for number in range(20):
-            election = LogElection("b", f"process-{number}", LEASE_MS)
-            election.heard(_presence("a"), 900)
+            election = LogElection("b", f"process-{number}", LEASE_MS, Peers(LEASE_MS))
+            _hear(election, _presence("a"), 900)
             delays.add(election._delay_ms(1_000))
         assert len(delays) > 10
-        election = LogElection("b", "process", LEASE_MS)
-        election.heard(_presence("a"), 900)
+        election = LogElection("b", "process", LEASE_MS, Peers(LEASE_MS))
+        _hear(election, _presence("a"), 900)
         before = election._delay_ms(1_000)
         election.granted(2, 1_000)
         assert election._delay_ms(1_000) != before
 
     def test_a_peer_that_was_not_heard_of_for_three_leases_takes_no_rank_and_is_forgotten(self) -> None:
         election = _election()
-        election.heard(_presence("a"), 1_000)
+        _hear(election, _presence("a"), 1_000)
         assert election._delay_ms(1_000 + PRESENCE_LEASES * LEASE_MS) >= STEP_MS
         assert election._delay_ms(1_001 + PRESENCE_LEASES * LEASE_MS) == 0
-        assert not election._peers
+        assert not election.peers.count(1_001 + PRESENCE_LEASES * LEASE_MS)
 
     @pytest.mark.parametrize("role", [Role.STANDBY, Role.CANDIDATE, Role.DEPOSED])
     def test_whoever_does_not_lead_takes_a_rank(self, role: Role) -> None:
         election = _election()
-        election.heard(_presence("a", role=role), 1_000)
+        _hear(election, _presence("a", role=role), 1_000)
         assert election._delay_ms(1_000) >= STEP_MS
 
     def test_the_leader_takes_no_rank_by_its_presence_or_by_its_beats(self) -> None:
         """It is the one who may be gone; everybody would wait for it."""
         election = _election()
-        election.heard(_presence("a", role=Role.LEADER), 1_000)
+        _hear(election, _presence("a", role=Role.LEADER), 1_000)
         assert election._delay_ms(1_000) == 0
-        election.heard(_presence("a"), 1_000)
+        _hear(election, _presence("a"), 1_000)
         election.heard(_beat(2, "a"), 1_100)
         assert election._delay_ms(1_100) == 0
 
@@ -195,7 +200,7 @@ class TestResignation:
 
     def test_the_others_wait_for_their_rank(self) -> None:
         election = _election()
-        election.heard(_presence("a"), 200)
+        _hear(election, _presence("a"), 200)
         election.heard(Resignation(1, "leader-1"), 300)
         assert election.advise(None, 300 + STEP_MS - 1) is Advice.WAIT
         assert election.advise(None, 300 + 2 * STEP_MS) is Advice.CAMPAIGN
@@ -215,7 +220,7 @@ class TestResignation:
     @pytest.mark.parametrize("by", ["beat", "grant"])
     def test_somebody_elses_leadership_ends_it(self, by: str) -> None:
         election = _election()
-        election.heard(_presence("a"), 290)
+        _hear(election, _presence("a"), 290)
         election.heard(Resignation(1, "leader-1"), 300)
         if by == "beat":
             election.heard(_beat(2, "a"), 400)
@@ -242,7 +247,7 @@ class TestStuckLeader:
     def test_the_others_wait_for_their_rank(self) -> None:
         election = _election()
         due_ms = 200 + STUCK_LEASES * LEASE_MS
-        election.heard(_presence("a"), due_ms)
+        _hear(election, _presence("a"), due_ms)
         election.heard(_beat(1), due_ms)
         _prove(election, due_ms, due_ms)
         assert election.advise(200, due_ms + STEP_MS - 1) is Advice.WAIT
@@ -257,7 +262,7 @@ class TestStuckLeader:
         election.said(2, 20_000)
         election.heard(_beat(1), 20_001)
         assert election.advise(200, 20_001) is not Advice.CAMPAIGN
-        election.heard(_presence("b", 2), 20_002)
+        _hear(election, _presence("b", 2), 20_002)
         assert election.advise(None, 20_002) is Advice.WAIT
 
     def test_a_cursor_that_moves_is_not_stuck(self) -> None:
@@ -274,7 +279,7 @@ class TestStall:
         assert election.advise(None, 60_000) is Advice.PROBE
         election.said(2, 60_000)
         election.heard(_beat(1), 60_003)
-        election.heard(_presence("b", 2), 60_003)
+        _hear(election, _presence("b", 2), 60_003)
         assert election.advise(None, 60_004) is Advice.WAIT
         assert election.advise(None, 61_002) is Advice.WAIT
 
@@ -285,14 +290,14 @@ class TestStall:
         election.heard(Resignation(1, "leader-1"), 5_002)
         election.begin(6_000)
         assert election.advise(None, 6_999) is Advice.WAIT
-        election.heard(_presence("b", 2), 7_000)
+        _hear(election, _presence("b", 2), 7_000)
         assert election.advise(None, 7_000) is Advice.PROBE
 
     def test_a_new_term_remembers_epochs_and_peers(self) -> None:
         """Whoever was deposed by epoch 7 does not mind the beats of epoch 6."""
         election = _election()
         election.granted(7, 900)
-        election.heard(_presence("a"), 900)
+        _hear(election, _presence("a"), 900)
         election.begin(1_000)
         election.heard(_beat(6), 1_900)
         _prove(election, 2_000, 2_000)

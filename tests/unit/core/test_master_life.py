@@ -28,6 +28,7 @@ from eventflink.leadership.master_life import (
     TurnFailed,
 )
 from eventflink.leadership.participant import Participant
+from eventflink.leadership.peers import Peers
 from eventflink.leadership.settings import ParticipantSettings
 from eventflink.leadership.wires import AppendFailed
 from eventflink.master.master import Master
@@ -67,7 +68,8 @@ class Driver:
         self.hears = True
         settings = ParticipantSettings(master_id="m", incarnation="m-1", blob_address="m:1", lease_timeout_ms=LEASE_MS)
         self.minted = 0
-        self.life = MasterLife(settings, LogElection("m", "m-1", LEASE_MS), InboundDecoder(HORIZON_MS), self._mint)
+        peers = Peers(LEASE_MS)
+        self.life = MasterLife(settings, LogElection("m", "m-1", LEASE_MS, peers), peers, InboundDecoder(HORIZON_MS), self._mint)
         self.intake = self._new_intake()
 
     def _mint(self) -> str:
