@@ -15,11 +15,11 @@ from eventflink.events.inputs import ReportSnapshot
 from eventflink.events.log_events import LeadershipGranted, LogEvent, TaskManagerRegistered
 from eventflink.events.topics import INBOUND, MAX_DECISION_BYTES
 from eventflink.leadership.acceptance import check_density, is_grant, next_hash
-from eventflink.leadership.caution import Caution
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.observer import Observer
+from eventflink.leadership.recovery import RecoveryMode
 from eventflink.leadership.settings import ParticipantSettings
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import Effect, effects_of
@@ -113,7 +113,7 @@ class Leader:
     timers: deque[MasterInput] = field(default_factory=deque)
     registered: list[str] = field(default_factory=list)
     """Instances whose registration was just decided: that is a word of theirs, as a beat is (P13)."""
-    caution: Caution = field(init=False)
+    recovery: RecoveryMode = field(init=False)
     _granted_at_ms: tuple[int, int] | None = None
     """A moment of this leadership by Kafka's clock, and by the monotonic one."""
     _sequence: int = 0
@@ -127,7 +127,7 @@ class Leader:
         self.fold.master.leader_id = self.fold.acceptance.leader_id
         self._sequence = self.fold.acceptance.sequence
         self._hash = self.fold.running_hash
-        self.caution = Caution(self.fold, self.inboxes, self.settings.lease_timeout_ms)
+        self.recovery = RecoveryMode(self.fold, self.inboxes, self.settings.lease_timeout_ms)
 
     # -- deciding -------------------------------------------------------------------------------------------------
 
@@ -145,7 +145,9 @@ class Leader:
         if self._opening and (value := self._decide_timer(now_ms, monotonic_ms)) is not None:
             return value
         self._opening = False
-        if self.caution.remaining and not self.caution.goes_on(self.unconfirmed[0].sequence if self.unconfirmed else None, monotonic_ms):
+        if self.recovery.remaining and not self.recovery.may_decide(
+            self.unconfirmed[0].sequence if self.unconfirmed else None, monotonic_ms
+        ):
             return None
         sources = len(INBOUND) + 2
         for _ in range(sources):
@@ -180,13 +182,13 @@ class Leader:
         if record is None:
             return None
         poison = self._poison_of(record)
-        if poison is None and self.caution.is_to_be_announced(record):
+        if poison is None and self.recovery.is_to_be_announced(record):
             return self._announce(record, now_ms, monotonic_ms)
         inbound = self._checked(record, self._decoded(record, poison, self._kafka_now_ms(monotonic_ms)))
         if not inbound.inputs:
             inbound = Inbound((UnreadableInput("UndecodableRecord", f"{topic}@{record.offset}: the record holds no report", ""),))
         cause = InputCause(topic, 0, record.offset, record.offset)
-        self.caution.decides(record)
+        self.recovery.decides(record)
         return self._decide((cause,), inbound.actor, inbound.inputs, record, now_ms, monotonic_ms)
 
     def _checked(self, record: InboundRecord, inbound: Inbound) -> Inbound:
@@ -216,29 +218,29 @@ class Leader:
         cursor = self.fold.master.requests.cursors.get(topic)
         return None if cursor is None else self.inboxes[topic].head_from(cursor.next_offset)
 
-    # -- caution (P10) --------------------------------------------------------------------------------------------
+    # -- recovery mode (P10) --------------------------------------------------------------------------------------
 
     def _poison_of(self, record: InboundRecord) -> str | None:
         """Return why an input is refused undecided: a leadership of this process ended at it, or those of two others did."""
-        return self.caution.poison_of(record) or self.poisoned.get((record.topic, record.offset))
+        return self.recovery.poison_of(record) or self.poisoned.get((record.topic, record.offset))
 
     def _announce(self, record: InboundRecord, now_ms: int, monotonic_ms: int) -> bytes | None:
         """Say in the log which inputs are next, and wait until that was read back."""
-        attempt = self.caution.announcement(record, self._sequence + 1)
+        attempt = self.recovery.announcement(record, self._sequence + 1)
         return self._decide((TimerCause(type(attempt).__name__),), "", (attempt,), None, now_ms, monotonic_ms)
 
     def _announce_next(self, draft: _Draft) -> None:
-        """Say in a cautious decision which inputs come after it, if some do whose turn it is: one round trip for both."""
-        waiting = map(self._next_record, self.caution.announced_topics)
-        if any(record is not None and self.caution.has_announced(record) for record in waiting):
+        """Announce in a decision of the recovery mode which inputs come after it, if some do whose turn it is: one round trip for both."""
+        waiting = map(self._next_record, self.recovery.announced_topics)
+        if any(record is not None and self.recovery.has_announced(record) for record in waiting):
             return
         sources = len(INBOUND) + 2
         for turn in [(self._turn + step) % sources for step in range(sources)]:
             if not self._has_something(turn):
                 continue
             record = self._next_record(INBOUND[turn]) if turn < len(INBOUND) else None
-            if record is not None and self._poison_of(record) is None and self.caution.is_to_be_announced(record):
-                self._step(draft, self.caution.announcement(record, self._sequence + 1))
+            if record is not None and self._poison_of(record) is None and self.recovery.is_to_be_announced(record):
+                self._step(draft, self.recovery.announcement(record, self._sequence + 1))
                 self._turn = (turn + 1) % sources
             else:
                 self._turn = turn
@@ -277,7 +279,7 @@ class Leader:
             steps += 1
         if not draft.event_names:
             return None
-        if self.caution.remaining and not self._opening:
+        if self.recovery.remaining and not self._opening:
             self._announce_next(draft)
         return self._seal(draft, causes, actor, monotonic_ms)
 

@@ -103,7 +103,7 @@ class Participant:
     _unbound: set[str] = field(default_factory=set)
     """Topics whose cursors still count the offsets of another one of that name (P9)."""
     _resigned: str = ""
-    """The candidacy that last resigned: the leader after it needs no caution."""
+    """The candidacy that last resigned: the leader after it needs no recovery mode."""
     _grant: bytes = b""
     _campaigned_ms: int = 0
     _promoted_ms: int = 0
@@ -246,7 +246,7 @@ class Participant:
         self.leader = Leader(fold, self.decoder, self.intake.inboxes, self.settings, self.poisoned, self.observer)
         if predecessor not in ("", self._resigned):
             high_offsets = {topic: found.high_offset for topic, found in self.intake.topics.items()}
-            self.leader.caution.begin(self.settings.window_size, high_offsets)
+            self.leader.recovery.begin(self.settings.window_size, high_offsets)
         self._become(Role.LEADER)
         effects = [*leader_changes(fold.master, self.settings.master_id), *unacknowledged(fold.master)]
         return Promoted(Released(offset, decision.epoch, decision.sequence, decision.leader_id, effects, None))

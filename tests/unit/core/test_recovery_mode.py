@@ -1,4 +1,4 @@
-"""P10: after a leader that fell without a farewell, what waited then is announced, and that read back, before it is decided."""
+"""P10: after a leader that crashed, what waited then is announced, and that read back, before it is decided."""
 
 import itertools
 import json
@@ -10,10 +10,10 @@ from eventflink.events.decision import InputCause
 from eventflink.events.inputs import Disconnection
 from eventflink.events.log_events import FollowUpDecided, InputsAttempted, JobCleanupFailed, RequestRejected
 from eventflink.events.topics import Topic
-from eventflink.leadership.caution import ANNOUNCED_INPUTS, MAX_FALLS
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.leader import Leader
+from eventflink.leadership.recovery import ANNOUNCED_INPUTS, MAX_CRASHES
 from eventflink.master.inputs import BindInputs, CleanupFailed, RaiseFeatureLevel
 from eventflink.model.features import FIRST_LEVEL, UPKEEP_LEVEL
 from eventflink.model.statuses import Role
@@ -52,7 +52,7 @@ def _first_falls(world: World, node_id: str = "a") -> None:
 
 
 class TestAnnouncements:
-    def test_after_an_unorderly_fall_what_waited_is_announced_and_that_read_back_before_it_is_decided(self) -> None:
+    def test_after_a_crash_what_waited_is_announced_and_that_read_back_before_it_is_decided(self) -> None:
         cluster = _raised()
         _wait(cluster, 5)
         cluster.fail_over()
@@ -65,7 +65,7 @@ class TestAnnouncements:
         cluster.check()
 
     def test_so_many_are_announced_at_once_and_the_next_ones_in_the_decision_of_the_last(self) -> None:
-        """Caution costs one event and one round trip for each portion, and not one for each input."""
+        """The recovery mode costs one event and one round trip for each portion, and not one for each input."""
         cluster = _raised()
         _wait(cluster, 2 * ANNOUNCED_INPUTS + 5)
         cluster.fail_over()
@@ -95,13 +95,13 @@ class TestAnnouncements:
         assert cluster.master.requests.attempts == {}
         cluster.check()
 
-    def test_where_a_leader_fell_after_announcing_several_the_next_announces_each_alone(self) -> None:
+    def test_where_a_leader_crashed_after_announcing_several_the_next_announces_each_alone(self) -> None:
         cluster = _raised()
         _wait(cluster, 6)
         cluster.fail_over()
         cluster.decide()
         cluster.read_back(len(cluster.log) - 1)
-        for _ in range(2):  # Two of six are answered when the leader falls.
+        for _ in range(2):  # Two of six are answered when the leader crashes.
             cluster.decide()
         cluster.read_back(len(cluster.log) - 2)
         cluster.read_back(len(cluster.log) - 1)
@@ -112,29 +112,29 @@ class TestAnnouncements:
         assert [c for v in cluster.log[first:] for c in _causes(v)] == [("commands", n) for n in range(2, 6)]
         cluster.check()
 
-    def test_the_caution_ends_with_the_last_input_that_waited(self) -> None:
+    def test_the_recovery_mode_ends_with_the_last_input_that_waited(self) -> None:
         cluster = _raised()
         _wait(cluster, 3)
         cluster.fail_over()
         first = len(cluster.log)
-        _wait(cluster, 4, Topic.SUBMISSIONS)  # These come after the promotion: no leader can have fallen at them.
+        _wait(cluster, 4, Topic.SUBMISSIONS)  # These come after the promotion: no leader can have crashed at them.
         cluster.settle()
-        assert cluster.leader.caution.remaining == 0
+        assert cluster.leader.recovery.remaining == 0
         assert {topic for v in cluster.log[first:] for topic, _ in _attempts(v)} == {"commands"}
         _wait(cluster, 3)
         assert [cluster.decide() is not None for _ in range(3)] == [True] * 3, "decisions are pipelined again"
 
-    def test_where_nothing_waited_there_is_no_caution(self) -> None:
+    def test_where_nothing_waited_there_is_no_recovery_mode(self) -> None:
         cluster = _raised()
         cluster.fail_over()
         cluster.settle()
-        assert cluster.leader.caution.remaining == 0
+        assert cluster.leader.recovery.remaining == 0
         _wait(cluster, 3)
         first = len(cluster.log)
         assert [cluster.decide() is not None for _ in range(3)] == [True] * 3
         assert not any(_attempts(v) for v in cluster.log[first:])
 
-    def test_the_caution_ends_with_the_first_window_at_the_latest(self) -> None:
+    def test_the_recovery_mode_ends_with_the_first_window_at_the_latest(self) -> None:
         cluster = ScriptedCluster(window_size=4)
         cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
         _wait(cluster, 20)
@@ -143,9 +143,9 @@ class TestAnnouncements:
         cluster.settle()
         assert [len(_attempts(v)) for v in cluster.log[first:] if _attempts(v)] == [20], "all of them fit into one announcement"
         assert sum(len(_causes(v)) for v in cluster.log[first:]) == 20
-        assert cluster.leader.caution.remaining == 0
+        assert cluster.leader.recovery.remaining == 0
 
-    def test_after_a_resignation_there_is_no_caution(self) -> None:
+    def test_after_a_resignation_there_is_no_recovery_mode(self) -> None:
         cluster = _raised()
         _wait(cluster, 3)
         leader_id = cluster.fold.acceptance.leader_id
@@ -155,15 +155,15 @@ class TestAnnouncements:
         assert [cluster.decide() is not None for _ in range(3)] == [True] * 3
         assert not any(_attempts(v) for v in cluster.log)
 
-    def test_a_farewell_of_an_earlier_leader_does_not_speak_for_the_one_that_fell(self) -> None:
+    def test_the_resignation_of_an_earlier_leader_does_not_speak_for_the_one_that_crashed(self) -> None:
         cluster = _raised()
         _wait(cluster, 3)
         cluster.participant = cluster.new_participant(cluster.fold)
         cluster.participant._resigned = "an earlier candidacy"
         cluster.lead()
-        assert cluster.leader.caution.remaining
+        assert cluster.leader.recovery.remaining
 
-    def test_below_the_feature_level_nothing_is_announced_but_the_caution_is_the_same(self) -> None:
+    def test_below_the_feature_level_nothing_is_announced_but_the_recovery_mode_is_the_same(self) -> None:
         """P19: an older standby could not read the event."""
         cluster = ScriptedCluster()
         _wait(cluster, 3)
@@ -235,21 +235,21 @@ class TestFairness:
 
 
 class TestRefusal:
-    """An input at which two leaders in a row fell is refused, and the rest goes on."""
+    """An input at which two leaders in a row crashed is refused, and the rest goes on."""
 
-    def _falling(self, monkeypatch: pytest.MonkeyPatch, cluster: ScriptedCluster, poison: tuple[str, int]) -> list[int]:
+    def _crashing(self, monkeypatch: pytest.MonkeyPatch, cluster: ScriptedCluster, poison: tuple[str, int]) -> list[int]:
         """Have every leader die that decides the input; return a list that counts them."""
-        falls: list[int] = []
+        crashes: list[int] = []
         decoded = Leader._decoded
 
         def deadly(self: Leader, record: InboundRecord, reason: str | None, now_ms: int) -> Any:
             if (record.topic, record.offset) == poison and reason is None:
-                falls.append(cluster.terms)
+                crashes.append(cluster.terms)
                 raise _ProcessDiesError
             return decoded(self, record, reason, now_ms)
 
         monkeypatch.setattr(Leader, "_decoded", deadly)
-        return falls
+        return crashes
 
     def _lead_until_at_rest(self, cluster: ScriptedCluster, more: Any = lambda: None) -> None:
         for _ in range(10):
@@ -260,23 +260,23 @@ class TestRefusal:
                 cluster.fail_over()
             else:
                 return
-        raise AssertionError("leaders fall for ever")
+        raise AssertionError("leaders crash for ever")
 
     def test_it_is_refused_with_a_reply_and_a_dead_letter_and_the_rest_is_decided(self, monkeypatch: pytest.MonkeyPatch) -> None:
         cluster = _raised()
-        falls = self._falling(monkeypatch, cluster, ("commands", 2))
+        crashes = self._crashing(monkeypatch, cluster, ("commands", 2))
         _wait(cluster, 5)
         self._lead_until_at_rest(cluster)
-        assert len(falls) == 2 + MAX_FALLS, "one leader decided it in passing, one among others that it announced, two alone"
+        assert len(crashes) == 2 + MAX_CRASHES, "one leader decided it in passing, one among others that it announced, two alone"
         effects = [e for r in cluster.released for e in r.effects]
         answered = {r.request_id: r.payload for r in replies(effects)}
         assert set(answered) == {f"commands{n}" for n in range(5)}
         refusal = answered["commands2"]
         assert isinstance(refusal, RequestRejected)
         assert refusal.code == "InternalError"
-        assert "2 leaders in a row fell" in refusal.message
+        assert "2 leaders in a row crashed" in refusal.message
         [letter] = dead_letters(effects)
-        assert "2 leaders in a row fell" in letter.reason
+        assert "2 leaders in a row crashed" in letter.reason
         [released] = [r for r in cluster.released if dead_letters(r.effects)]
         assert released.record is not None
         assert (released.record.topic, released.record.offset) == ("commands", 2)
@@ -287,7 +287,7 @@ class TestRefusal:
     def test_it_is_refused_although_other_inputs_come_all_the_time(self, monkeypatch: pytest.MonkeyPatch, poison: Topic) -> None:
         """What is announced on one topic is not forgotten because something is announced on another one."""
         cluster = _raised()
-        falls = self._falling(monkeypatch, cluster, (str(poison), 1))
+        crashes = self._crashing(monkeypatch, cluster, (str(poison), 1))
         numbers = itertools.count()
 
         def more() -> None:
@@ -298,10 +298,10 @@ class TestRefusal:
         for _ in range(3):
             more()
         self._lead_until_at_rest(cluster, more)
-        assert len(falls) <= 2 + MAX_FALLS
+        assert len(crashes) <= 2 + MAX_CRASHES
         cluster.check()
 
-    def test_an_input_at_which_one_leader_fell_is_decided_by_the_next_who_survives(self) -> None:
+    def test_an_input_at_which_one_leader_crashed_is_decided_by_the_next_that_survives(self) -> None:
         """It was killed by something else."""
         cluster = _raised()
         _wait(cluster, 2)
@@ -316,17 +316,17 @@ class TestRefusal:
         assert cluster.master.requests.attempts == {}
         cluster.check()
 
-    def test_an_orderly_leader_refuses_what_two_others_fell_at(self) -> None:
+    def test_an_orderly_leader_refuses_what_two_others_crashed_at(self) -> None:
         cluster = _raised()
         _wait(cluster, 1)
-        for _ in range(MAX_FALLS):
+        for _ in range(MAX_CRASHES):
             cluster.fail_over()
             cluster.decide()
             cluster.read_back(len(cluster.log) - 1)
         cluster.participant = cluster.new_participant(cluster.fold)
         cluster.participant._resigned = cluster.fold.acceptance.leader_id
         cluster.lead()
-        assert not cluster.leader.caution.remaining
+        assert not cluster.leader.recovery.remaining
         cluster.settle()
         assert [e.code for e in cluster.events(RequestRejected)] == ["InternalError"]
 
@@ -343,14 +343,14 @@ class TestRefusal:
         cluster.settle()
         assert cluster.master.requests.attempts == {}
         assert len(cluster.events(RequestRejected)) == 2
-        assert cluster.leader.caution.remaining == 0
+        assert cluster.leader.recovery.remaining == 0
         cluster.check()
 
     def test_what_was_announced_of_a_topic_says_nothing_about_another_topic_of_that_name(self) -> None:
-        """P9: after a rebind the same offset is another input, at which nobody fell."""
+        """P9: after a rebind the same offset is another input, at which no leader crashed."""
         cluster = _raised()
         _wait(cluster, 1)
-        for _ in range(MAX_FALLS):
+        for _ in range(MAX_CRASHES):
             cluster.fail_over()
             cluster.decide()
             cluster.read_back(len(cluster.log) - 1)
@@ -376,7 +376,7 @@ class TestRefusal:
 
 
 class TestWhatHasNotArrived:
-    def test_what_waited_in_kafka_is_decided_with_caution_although_it_had_not_arrived_at_the_promotion(self, world: World) -> None:
+    def test_what_waited_in_kafka_is_decided_in_recovery_mode_although_it_had_not_arrived_at_the_promotion(self, world: World) -> None:
         """A single master leads before it has read the inbound topics; the input that kills it would do so for ever."""
         _first_falls(world)
         for number in range(3):
@@ -398,9 +398,9 @@ class TestWhatHasNotArrived:
         del world.inbound[Topic.COMMANDS][1]
         world.run(100)
         assert node.participant.leader is not None
-        assert node.participant.leader.caution.remaining
+        assert node.participant.leader.recovery.remaining
         world.run(LEASE_MS)
-        assert not node.participant.leader.caution.remaining
+        assert not node.participant.leader.recovery.remaining
         assert world.answered("b") == ["r0"]
 
     def test_a_standby_that_has_long_read_on_waits_for_nothing(self, world: World) -> None:
@@ -413,7 +413,7 @@ class TestWhatHasNotArrived:
         world.run_until(lambda: standby.role is Role.LEADER)
         world.step()
         assert standby.participant.leader is not None
-        assert not standby.participant.leader.caution.remaining
+        assert not standby.participant.leader.recovery.remaining
 
 
 class _ProcessDiesError(BaseException):

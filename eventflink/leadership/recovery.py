@@ -1,7 +1,7 @@
-"""The caution of a new leader whose predecessor said no farewell (P10): some input may have made it fall.
+"""The recovery mode of a new leader whose predecessor did not resign (P10): it may have crashed at some input.
 
 What waited at promotion is announced in the log, and that read back, before it is decided: many inputs at once, but each alone where a
-leader fell after announcing several. An input that two leaders in a row announced alone and did not answer is refused. Here is what is
+leader crashed after announcing several. An input that two leaders in a row announced alone and did not answer is refused. Here is what is
 known and which inputs are next; the leader decides.
 """
 
@@ -14,15 +14,15 @@ from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.master.inputs import AttemptInputs
 from eventflink.model.features import UPKEEP_LEVEL
 
-MAX_FALLS: Final = 2
+MAX_CRASHES: Final = 2
 """An input that so many leaders in a row announced alone and did not answer is refused."""
 
 ANNOUNCED_INPUTS: Final = 32
-"""So many inputs are announced at once, as long as nobody fell after announcing them: one round trip for all."""
+"""So many inputs are announced at once, as long as no leader crashed after announcing them: one round trip for all."""
 
 
 @dataclass(slots=True)
-class Caution:
+class RecoveryMode:
     """What a leader has to announce, and has announced."""
 
     fold: Fold
@@ -31,7 +31,7 @@ class Caution:
     remaining: int = 0
     """How many inputs are still announced, and that read back, before they are decided; 0: none."""
     _until: dict[str, int] = field(default_factory=dict)
-    """By topic, the last offset that may have waited when the leader before fell."""
+    """By topic, the last offset that may have waited when the leader before crashed."""
     _since_ms: int | None = None
     _announced: dict[str, int] = field(default_factory=dict)
     """What was announced and is not decided yet: by topic, up to which offset."""
@@ -39,15 +39,15 @@ class Caution:
     """The sequence of the decision that says so."""
 
     def begin(self, remaining: int, high_offsets: Mapping[str, int]) -> None:
-        """Be cautious with so many inputs at most: only what waited when the leader before fell can have made it fall.
+        """Enter the mode for so many inputs at most: only what waited when the leader before crashed can have been the cause.
 
         `high_offsets` tells where the inbound topics ended when this process began to read them: not all may have arrived yet.
         """
         self.remaining = remaining
         self._until = {topic: max(inbox.last_waiting_offset, high_offsets.get(topic, 0) - 1) for topic, inbox in self.inboxes.items()}
 
-    def goes_on(self, oldest_unconfirmed: int | None, monotonic_ms: int) -> bool:
-        """Tell whether something may be decided now; the caution ends with the last input that waited at promotion.
+    def may_decide(self, oldest_unconfirmed: int | None, monotonic_ms: int) -> bool:
+        """Tell whether something may be decided now; the mode ends with the last input that waited at promotion.
 
         `oldest_unconfirmed` is the sequence of the oldest decision that was not read back yet.
         """
@@ -72,11 +72,11 @@ class Caution:
         return record.offset <= last_offset if record is not None else not is_late and self.inboxes[topic].last_offset < last_offset
 
     def poison_of(self, record: InboundRecord) -> str | None:
-        """Return why an input is refused undecided: two leaders in a row fell when they were about to decide it."""
+        """Return why an input is refused undecided: two leaders in a row crashed when they were about to decide it."""
         attempt = self.fold.master.requests.attempts.get(record.topic)
         is_theirs = attempt is not None and attempt.is_single and attempt.first_offset == record.offset and not self.has_announced(record)
-        if is_theirs and attempt is not None and attempt.leaders >= MAX_FALLS:
-            return f"{attempt.leaders} leaders in a row fell when they were about to decide it"
+        if is_theirs and attempt is not None and attempt.leaders >= MAX_CRASHES:
+            return f"{attempt.leaders} leaders in a row crashed when they were about to decide it"
         return None
 
     def is_to_be_announced(self, record: InboundRecord) -> bool:
