@@ -11,7 +11,6 @@ from typing import Any, Final
 from eventflink.audit.subjects import Subject, SubjectType
 from eventflink.events.log_events import RequestAccepted
 from eventflink.events.wording import iso_time
-from eventflink.leadership.exceptions_view import exception_view, reaction_of
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
@@ -19,6 +18,7 @@ from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus, SlotState
+from eventflink.views.exceptions import exception_view, reaction_of
 
 _TASKS_SHOWN: Final = 5
 

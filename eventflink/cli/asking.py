@@ -17,11 +17,11 @@ from eventflink.cli.session import Session
 from eventflink.cli.state import read_fold
 from eventflink.gateways.errors import ArchiveUnusable
 from eventflink.gateways.reads import NoMasterAnswered, NothingThere, Parameters, ask_masters
-from eventflink.leadership.archive_view import archived_job
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.plain import View
-from eventflink.leadership.views import JobNotFound, job_view
 from eventflink.model.job_graph_document import is_valid_job_id
+from eventflink.views.archive import archived_job
+from eventflink.views.jobs_and_cluster import JobNotFound, job_view
+from eventflink.views.plain import View
 
 _logger = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ from eventflink.cli.failures import CommandFailed
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
-from eventflink.leadership import views
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.log.administration import AdministrationError
 from eventflink.log.replay import ReplayStalled
 from eventflink.log.snapshots import read_state
 from eventflink.master.job_master import JobMaster
+from eventflink.views import jobs_and_cluster
 
 
 def read_fold(bootstrap: str, cluster_id: str) -> Fold:
@@ -46,6 +46,6 @@ def find_job(fold: Fold, job_id: str) -> JobMaster:
 
     """
     try:
-        return views.find_job(fold, job_id)
-    except views.JobNotFound as error:
+        return jobs_and_cluster.find_job(fold, job_id)
+    except jobs_and_cluster.JobNotFound as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error

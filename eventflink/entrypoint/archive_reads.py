@@ -11,9 +11,9 @@ from typing import Final
 from eventflink.blob.errors import BlobError
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
 from eventflink.entrypoint.query_parameters import Refusal
-from eventflink.leadership.plain import View
-from eventflink.leadership.views import JobNotFound
 from eventflink.model.job_graph_document import is_valid_job_id
+from eventflink.views.jobs_and_cluster import JobNotFound
+from eventflink.views.plain import View
 
 READERS: Final = 4
 READ_TIMEOUT_S: Final = 10.0

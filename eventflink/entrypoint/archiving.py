@@ -13,13 +13,13 @@ from typing import Final
 
 from eventflink.blob.errors import BlobError
 from eventflink.blob.job_archives import ArchiveFile, JobArchives, render_archive
-from eventflink.leadership.archive_view import archive_view
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.plain import View
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.master.effects import ArchiveJob
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, MasterInput, WrittenArchive
 from eventflink.model.rehearsal import ARCHIVE_NOTED
+from eventflink.views.archive import archive_view
+from eventflink.views.plain import View
 
 _logger = logging.getLogger(__name__)
 

@@ -41,16 +41,16 @@ from eventflink.entrypoint.archive_reads import ArchiveReads
 from eventflink.entrypoint.bounded_connections import DESCRIPTORS_SHARE, MAX_CONNECTIONS, ConnectionBounds
 from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
 from eventflink.entrypoint.query_parameters import DEFAULT_TIMEOUT_MS, Refusal, Wish, whole_number, wish_of
-from eventflink.leadership import queries
-from eventflink.leadership.archive_view import archived_exceptions, archived_job, archived_result, archived_status
-from eventflink.leadership.exceptions_view import MAX_EXCEPTIONS, exceptions_view
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
-from eventflink.leadership.plain import View
 from eventflink.leadership.reads import Answered, Read, ReadRefused
-from eventflink.leadership.views import JobNotFound, cluster_view, find_job, job_view, jobs_view, position_view
 from eventflink.log.end_offset import EndOffset
 from eventflink.model.statuses import JobStatus
+from eventflink.views import queries
+from eventflink.views.archive import archived_exceptions, archived_job, archived_result, archived_status
+from eventflink.views.exceptions import MAX_EXCEPTIONS, exceptions_view
+from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, find_job, job_view, jobs_view, position_view
+from eventflink.views.plain import View
 
 MAX_JOBS: Final = 1_000
 DEFAULT_JOBS: Final = 100

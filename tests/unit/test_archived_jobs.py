@@ -17,15 +17,15 @@ from eventflink.entrypoint.query_server import QueryServer
 from eventflink.gateways.errors import ArchiveUnusable
 from eventflink.gateways.reads import answer_of
 from eventflink.gateways.results import ExecutionGraphInfo, JobResult, read_as
-from eventflink.leadership.archive_view import archive_view
-from eventflink.leadership.queries import job_result, job_status
 from eventflink.leadership.reads import Answered, Read, ReadRefused
-from eventflink.leadership.views import job_view
 from eventflink.master.effects import ArchiveJob
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupsCompleted, MasterInput, WrittenArchive
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.views.archive import archive_view
+from eventflink.views.jobs_and_cluster import job_view
+from eventflink.views.queries import job_result, job_status
 from tests.support.cluster import ScriptedCluster, deployments, graph, vertex
 from tests.support.hand import NOWHERE, Hand
 

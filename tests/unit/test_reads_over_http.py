@@ -14,7 +14,7 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.participant import Participant
-from eventflink.leadership.plain import iso_time
+from eventflink.views.plain import iso_time
 from tests.support.cluster import START_MS, replay
 from tests.support.hand import NOWHERE, Hand
 from tests.support.scenarios import restarting_cluster
@@ -349,7 +349,7 @@ def test_who_waits_for_results_keeps_nobody_from_reading(leader: Hand, monkeypat
 
 
 def test_of_more_jobs_than_a_list_holds_the_newest_are_told(leader: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eventflink.leadership.queries.MAX_LISTED_JOBS", 2)
+    monkeypatch.setattr("eventflink.views.queries.MAX_LISTED_JOBS", 2)
     for number in range(5):
         leader.submit(f"job-{number}")
     leader.settle()

@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from eventflink.cli.commands.taskmanager import say_blocked, task_manager_table
-from eventflink.leadership.views import cluster_view
 from eventflink.model.resources import ResourceProfile
+from eventflink.views.jobs_and_cluster import cluster_view
 from tests.support.cluster import ScriptedCluster
 
 

@@ -36,9 +36,9 @@ from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.follow import LogFollower
 from eventflink.jobs.archive import build_archive
 from eventflink.jobs.result import read_result
-from eventflink.leadership.views import job_view
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.model.statuses import JobStatus
+from eventflink.views.jobs_and_cluster import job_view
 
 _TIMEOUT_S: Final = 300.0
 _PRODUCE_TIMEOUT_S: Final = 15.0

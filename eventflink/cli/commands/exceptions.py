@@ -11,11 +11,11 @@ from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.reads import exceptions_path
-from eventflink.leadership.archive_view import archived_exceptions
-from eventflink.leadership.exceptions_view import MAX_EXCEPTIONS, exceptions_view, reaction_of
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.plain import View
-from eventflink.leadership.views import find_job
+from eventflink.views.archive import archived_exceptions
+from eventflink.views.exceptions import MAX_EXCEPTIONS, exceptions_view, reaction_of
+from eventflink.views.jobs_and_cluster import find_job
+from eventflink.views.plain import View
 
 
 @click.command()

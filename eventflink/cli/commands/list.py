@@ -9,9 +9,9 @@ from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.plain import View
-from eventflink.leadership.views import jobs_view
 from eventflink.model.statuses import JobStatus
+from eventflink.views.jobs_and_cluster import jobs_view
+from eventflink.views.plain import View
 
 MAX_ASKED = 1_000
 """More rows than a master gives at once are taken from the log."""

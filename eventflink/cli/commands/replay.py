@@ -21,9 +21,9 @@ from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import LogUnusable
-from eventflink.leadership.plain import iso_time
 from eventflink.log.administration import AdministrationError
 from eventflink.log.replay import ReplayStalled
+from eventflink.views.plain import iso_time
 
 
 @click.command()

@@ -10,8 +10,8 @@ from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session, pass_session
 from eventflink.jobs.result import ResultUnreadable, read_result
-from eventflink.leadership.plain import View
 from eventflink.model.statuses import JobStatus
+from eventflink.views.plain import View
 
 
 @click.command()

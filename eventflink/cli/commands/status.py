@@ -9,9 +9,9 @@ from eventflink.cli.commands.taskmanager import print_pending_workers, task_mana
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
-from eventflink.leadership.exceptions_view import reaction_of
-from eventflink.leadership.plain import View
-from eventflink.leadership.views import cluster_view
+from eventflink.views.exceptions import reaction_of
+from eventflink.views.jobs_and_cluster import cluster_view
+from eventflink.views.plain import View
 
 
 @click.command()

@@ -19,9 +19,9 @@ from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
-from eventflink.leadership.plain import View
-from eventflink.leadership.views import cluster_view
 from eventflink.model.statuses import TaskManagerFile
+from eventflink.views.jobs_and_cluster import cluster_view
+from eventflink.views.plain import View
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _TIMEOUT = click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds to wait.")

@@ -3,11 +3,11 @@
 import pytest
 
 from eventflink.events.inputs import TaskManagerDeath, TaskStateReport
-from eventflink.leadership.exceptions_view import exceptions_view, reaction_of
 from eventflink.master.exception_history import MAX_CONCURRENT, MAX_NAMED_TASKS, MESSAGE_LIMIT, STACK_TRACE_LIMIT
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, FailureReaction
+from eventflink.views.exceptions import exceptions_view, reaction_of
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, reports_of, vertex
 
 

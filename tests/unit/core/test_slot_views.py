@@ -2,10 +2,10 @@
 
 import json
 
-from eventflink.leadership.queries import task_manager
-from eventflink.leadership.views import cluster_view, job_view
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
+from eventflink.views.jobs_and_cluster import cluster_view, job_view
+from eventflink.views.queries import task_manager
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph, sharing, vertex
 
 

@@ -8,7 +8,6 @@ import pytest
 from eventflink.events.effects import TaskManagerFileUploadOrder
 from eventflink.events.inputs import FileUploadCompleted, RequestTaskManagerFileUpload, TaskManagerRegistration
 from eventflink.events.log_events import FileUploaded, RequestRejected, TaskManagerFileUploadRequested, TaskManagerRegistered
-from eventflink.leadership.queries import task_managers
 from eventflink.leadership.state_codec import document_of, restore_fold
 from eventflink.master.dispatcher import MAX_PENDING_UPLOADS
 from eventflink.master.effects import Deployment, Effect
@@ -17,6 +16,7 @@ from eventflink.master.resource_manager import MAX_ADDRESS_LENGTH
 from eventflink.master.task_manager_files import EXPIRY_BATCH, UPLOAD_TIMEOUT_MS
 from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.statuses import TaskManagerFile
+from eventflink.views.queries import task_managers
 from tests.support.cluster import ScriptedCluster, graph, new_fold, replies, vertex
 
 

@@ -16,7 +16,6 @@ from eventflink.events.log_events import (
     WorkerRequested,
     WorkerRequestFailed,
 )
-from eventflink.leadership.views import cluster_view, job_view
 from eventflink.master.effects import Effect, RequestWorker, StopWorker, WorkersWanted
 from eventflink.master.inputs import RaiseFeatureLevel, ReleaseTaskManagers, WorkerTerminated
 from eventflink.master.settings import MasterSettings
@@ -24,6 +23,7 @@ from eventflink.master.workers import MAX_BACKOFF_MS, WorkerSettings
 from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState, IllegalTransition, SlotRequestDeferralReason
+from eventflink.views.jobs_and_cluster import cluster_view, job_view
 from tests.support.cluster import ScriptedCluster, deployments, graph, vertex
 
 SMALL = ResourceProfile(500, 512 << 20)

@@ -6,10 +6,10 @@ What `views.py` says of all views holds here as well.
 import dataclasses
 from typing import Final
 
-from eventflink.leadership.plain import View, iso_time
 from eventflink.master.exception_history import RootFailure, TaskFailure
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import FailureReaction
+from eventflink.views.plain import View, iso_time
 
 MAX_EXCEPTIONS: Final = 1_000
 

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from eventflink.leadership.plain import View
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState
+from eventflink.views.plain import View
 
 
 @dataclass(slots=True)

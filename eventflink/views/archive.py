@@ -6,11 +6,11 @@ An archive holds what the views of the job showed at its end, so that an answer 
 
 from typing import Final
 
-from eventflink.leadership import queries
-from eventflink.leadership.exceptions_view import MAX_EXCEPTIONS, exceptions_view
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.plain import View
-from eventflink.leadership.views import job_view
+from eventflink.views import queries
+from eventflink.views.exceptions import MAX_EXCEPTIONS, exceptions_view
+from eventflink.views.jobs_and_cluster import job_view
+from eventflink.views.plain import View
 
 _STANDING: Final = ("job_id", "status", "status_since", "job_master_id")
 

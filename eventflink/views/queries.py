@@ -8,11 +8,11 @@ from collections import Counter
 from typing import Final
 
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.plain import View, iso_time
-from eventflink.leadership.views import not_in_memory
 from eventflink.master.dispatcher import ForgottenJob
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
+from eventflink.views.jobs_and_cluster import not_in_memory
+from eventflink.views.plain import View, iso_time
 
 MAX_LISTED_JOBS: Final = 100_000
 """How many jobs one list of ids holds at most, the newest: it is put together while the master decides nothing."""

@@ -9,10 +9,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
-from eventflink.leadership.exceptions_view import exceptions_view
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.plain import View, iso_time
-from eventflink.leadership.slot_requirements import slot_requirements_view
 from eventflink.master.cluster_shutdown import ClusterShutdown
 from eventflink.master.execution_graph import ExecutionVertex, Subtask
 from eventflink.master.job_master import JobMaster
@@ -20,6 +17,9 @@ from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.workers import Workers
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
+from eventflink.views.exceptions import exceptions_view
+from eventflink.views.plain import View, iso_time
+from eventflink.views.slot_requirements import slot_requirements_view
 
 MAX_SHOWN_EXCEPTIONS: Final = 3
 """With a job; `exceptions_view` shows the others."""
