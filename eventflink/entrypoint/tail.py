@@ -43,7 +43,7 @@ class Tail:
         self.on_progress: Callable[[], None] = _nothing
 
     async def start(self, fold: Fold) -> None:
-        """Begin to read: the log behind the fold, the inputs at its cursors, beats at their end.
+        """Begin to read: the log behind the fold, the inputs at its cursors, heartbeats at their end.
 
         Raises:
             TopicReplaced: an inbound topic was deleted and created again.
@@ -94,7 +94,7 @@ class Tail:
                 )
 
     def log_end_offset(self) -> int | None:
-        """Return where the log ended by the broker's last word; None before there was one."""
+        """Return where the log ended by the broker's last answer; None before there was one."""
         return self._application.end_offset(Topic.LOG) if self._application is not None else None
 
     def held_back(self) -> dict[Topic, int]:

@@ -2,7 +2,7 @@
 
 Whatever an election says, the log decides: a grant wins or loses by its place in it (P1), so a false alarm costs a change
 of leader and never safety. The election on the log counts a lease of silence on `leadership`. Silence proves something
-only when the standby has read a later word of its own there: one that was paused, or whose connection hangs, first reads what it missed
+only when the standby has read a later presence of its own there: one that was paused, or whose connection hangs, first reads what it missed
 (L2), as the leader's canaries do among the heartbeats (P13).
 """
 
@@ -53,7 +53,7 @@ class Election(Protocol):
         return
 
     def begin(self, now_ms: int) -> None:
-        """Take part from here on: whoever leads has a whole lease to be heard."""
+        """Take part from here on: the leader has a whole lease to be heard."""
 
     def end(self) -> None:
         """Take part no longer, until the next `begin`: give back what is held, so that others get their turn."""
@@ -62,7 +62,7 @@ class Election(Protocol):
         """Say what a standby at the end of the log is to do; `stuck_since_ms`: since when an input waits that nobody decides."""
 
     def may_lead(self) -> bool:
-        """Tell whether a leader may go on: an outside judge may have taken the leadership back."""
+        """Tell whether a leader may stay one: an outside judge may have taken the leadership back."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class LogElection:
     incarnation: str
     lease_timeout_ms: int
     peers: Peers
-    """Of the process: whoever reads `leadership` keeps it."""
+    """Of the process; the participant keeps it."""
     _heard_ms: int = 0
     _epoch: int = 0
     _resigned_ms: int | None = None
@@ -114,7 +114,7 @@ class LogElection:
         self._outstanding.clear()
 
     def end(self) -> None:
-        """Give nothing back: the log gives the next epoch to whoever asks first."""
+        """Give nothing back: the log gives the next epoch to the first candidate."""
 
     def advise(self, stuck_since_ms: int | None, now_ms: int) -> Advice:
         """Campaign a ranked delay after the leader resigned, fell silent, or stopped deciding."""

@@ -1,7 +1,7 @@
 """The inbox of a master: records of the inbound topics, from the first that no accepted decision answers, within bounds.
 
 A record that was decided stays until its decision was accepted: a leadership may end before, and then it is decided again
-(P6). So a master that was deposed, or never led, begins to decide from memory. Whoever fills the inbox asks `is_full` and stops
+(P6). So a master that was deposed, or never led, begins to decide from memory. The intake asks `is_full` and stops
 reading that partition until `has_room`: Kafka keeps the rest (L3).
 """
 
@@ -80,5 +80,5 @@ class PartitionInbox:
 
     @property
     def has_room(self) -> bool:
-        """Tell whether reading may go on."""
+        """Tell whether reading may be resumed."""
         return 2 * (len(self.waiting) + len(self.decided)) <= self.capacity and 2 * self.byte_count <= MAX_BYTES

@@ -112,7 +112,7 @@ class Leader:
     unconfirmed: deque[Unconfirmed] = field(default_factory=deque)
     timers: deque[MasterInput] = field(default_factory=deque)
     registered: list[str] = field(default_factory=list)
-    """Instances whose registration was just decided: that is a word of theirs, as a beat is (P13)."""
+    """Instances whose registration was just decided: that counts as a heartbeat (P13)."""
     recovery: RecoveryMode = field(init=False)
     _granted_at_ms: tuple[int, int] | None = None
     """A moment of this leadership by Kafka's clock, and by the monotonic one."""
@@ -200,7 +200,7 @@ class Leader:
         return inbound
 
     def _kafka_now_ms(self, monotonic_ms: int) -> int:
-        """Return the time by the clock that stamps records, so that a record's age is one clock's word (P20)."""
+        """Return the time by the clock that stamps records, so that a record's age is measured by one clock (P20)."""
         if self._granted_at_ms is None:
             self._granted_at_ms = (self.fold.last_timestamp_ms, monotonic_ms)
         granted_ms, granted_monotonic_ms = self._granted_at_ms
@@ -210,7 +210,7 @@ class Leader:
         if poison is None:
             try:
                 return self.decoder.decode(record, now_ms)
-            except Exception as error:  # noqa: BLE001 - whatever a decoder stumbles over: the input is refused, and everything else goes on
+            except Exception as error:  # noqa: BLE001 - whatever a decoder stumbles over: the input is refused, and everything else continues
                 poison = repr(error)
         return self.decoder.poisoned(record, poison, now_ms)
 
@@ -296,7 +296,7 @@ class Leader:
             room = MAX_DECISION_BYTES // REFUSAL_SHARE if draft.record is not None and not isinstance(value, FollowUp) else 0
             block, events = self._encoded(master.decide(value, draft.at_ms), draft, room)
         except Exception as error:
-            # Deciding is pure: the state is untouched, whatever went wrong. The input is refused, and everything else goes on.
+            # Deciding is pure: the state is untouched, whatever went wrong. The input is refused, and everything else continues.
             if isinstance(value, FollowUp) or draft.record is None:
                 raise ApplyFailed(f"{type(value).__name__} cannot be decided: {error!r}", draft.record) from error
             block, events = self._refused(draft, draft.record, error)

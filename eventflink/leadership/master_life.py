@@ -50,7 +50,7 @@ class Rebuild:
 
     after_ms: int = 0
     closes_tail: bool = False
-    """Close the tail first: what it has read is in doubt. Otherwise it goes on reading meanwhile."""
+    """Close the tail first: what it has read is in doubt. Otherwise it keeps reading meanwhile."""
     cause: Exception | None = None
     """What ended the term, or kept it from beginning; without the frames that would keep its state in memory."""
 
@@ -165,7 +165,7 @@ class MasterLife:
     # -- a term ----------------------------------------------------------------------------------------------------
 
     def follow(self, fold: Fold, wires: Wires, intake: Intake, now_ms: int) -> None:
-        """Begin a term: a whole lease from here on whoever leads has time to be heard (L2)."""
+        """Begin a term: from here on the leader has a whole lease to be heard (L2)."""
         self.participant = Participant(
             settings=self.settings,
             fold=fold,
@@ -186,7 +186,7 @@ class MasterLife:
         self.election.begin(now_ms)
 
     def turn(self, monotonic: Callable[[], int], wall_ms: int) -> Step | None:
-        """Give the participant a turn; `has_more` tells whether another one is due at once. None: the term goes on."""
+        """Give the participant a turn; `has_more` tells whether another one is due at once. None: the term continues."""
         participant, wires = self.participant, self._wires
         if participant is None or wires is None:
             self.has_more = False
@@ -199,7 +199,7 @@ class MasterLife:
         return self._look(participant, monotonic())
 
     def tick(self, now_ms: int, wall_ms: int) -> Step | None:
-        """Do what is due; to be called at least every few tens of milliseconds. None: the term goes on."""
+        """Do what is due; to be called at least every few tens of milliseconds. None: the term continues."""
         participant, wires = self.participant, self._wires
         if participant is None or wires is None:
             return None

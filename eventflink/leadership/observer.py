@@ -1,4 +1,4 @@
-"""The port to whoever measures a master at its work: it is told what happens, and changes nothing.
+"""The port of what measures a master at its work: it is told what happens, and changes nothing.
 
 The calls come from the loop that decides, many thousand times a second: none may wait, or raise. Clocks are the observer's own, for
 nothing here reads one.

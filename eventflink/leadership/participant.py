@@ -27,8 +27,7 @@ from eventflink.leadership.log_clock import LogClock
 from eventflink.leadership.observer import Observer
 from eventflink.leadership.peers import PRESENCE_LEASES, Peers
 from eventflink.leadership.reads import Reads
-from eventflink.leadership.release import Releaser
-from eventflink.leadership.repetition import Repetition, recent_replies
+from eventflink.leadership.release import Releaser, ResendQueue, recent_replies
 from eventflink.leadership.settings import ParticipantSettings
 from eventflink.leadership.stalls import Stalls
 from eventflink.leadership.wires import Wires
@@ -41,7 +40,7 @@ _logger = logging.getLogger(__name__)
 RECORDS_PER_TURN: Final = 512
 DECISIONS_PER_TURN: Final = 256
 TURN_MS: Final = 5
-"""How long one turn decides at most before its driver goes on to read."""
+"""How long one turn decides at most before its driver reads again."""
 
 TIMERS_INTERVAL_MS: Final = 100
 MAX_TIMERS: Final = 10_000
@@ -93,12 +92,11 @@ class Participant:
     known_shutdowns: int = 0
     """How often the cluster had ended before this process was started: those ends are not this master's."""
     heard_itself_ms: int = 0
-    """When a presence of this master was last read: whoever no longer hears itself hears nobody."""
+    """When a presence of this master was last read: a master that no longer hears itself hears nobody."""
     _releaser: Releaser = field(init=False)
     _liveness: Liveness = field(init=False)
     _codec: PayloadCodec = field(init=False)
-    _repetition: Repetition = field(default_factory=Repetition)
-    """What nobody may have heard, from before this leadership."""
+    _resends: ResendQueue = field(default_factory=ResendQueue)
     _stalls: Stalls = field(init=False)
     _unbound: set[str] = field(default_factory=set)
     """Topics whose cursors still count the offsets of another one of that name (P9)."""
@@ -145,7 +143,7 @@ class Participant:
     # -- records in ------------------------------------------------------------------------------------------------
 
     def on_heartbeat(self, value: bytes | None, now_ms: int) -> None:
-        """Take a record of `heartbeats`; who does not lead needs none, for at promotion all deadlines begin anew."""
+        """Take a record of `heartbeats`; a standby needs none, for at promotion all deadlines are reset."""
         if self.leader is not None:
             self._liveness.on_heartbeat(value, self.fold.master, now_ms)
 
@@ -169,7 +167,7 @@ class Participant:
         return ""
 
     def later(self, value: MasterInput) -> None:
-        """Take an internal input, such as the outcome of a clean-up; who does not lead needs none."""
+        """Take an internal input, such as the outcome of a clean-up; a standby needs none."""
         leader = self.leader
         if leader is not None and (len(leader.timers) < MAX_TIMERS or not isinstance(value, CleanupFailed | ArchiveFailed)):
             leader.timers.append(value)
@@ -186,7 +184,7 @@ class Participant:
         """
         more = self.read_back(monotonic())
         more = self._decide(monotonic, wall_ms) or more
-        more = self._say_again() or more
+        more = self._resend_portion() or more
         self.intake.resume_what_has_room()
         return more
 
@@ -285,7 +283,7 @@ class Participant:
     # -- promotion -------------------------------------------------------------------------------------------------
 
     def _begin_to_lead(self, released: Released, now_ms: int) -> None:
-        """Begin to lead: bind what is not bound, note what was lost, say what nobody may have heard."""
+        """Begin to lead: bind what is not bound, note what was lost, queue what may not have arrived."""
         leader, master = self.leader, self.fold.master
         if leader is None:
             return
@@ -297,17 +295,17 @@ class Participant:
                 leader.timers.append(LoseInputs(topic, found.low_offset))
         if master.shutdown.is_over:
             leader.timers.append(StartCluster())
-        if not master.requests.cursors:  # A cluster that nobody has led before: there is no older master to wait for.
+        if not master.requests.cursors:  # A cluster without a leader before: there is no older master to wait for.
             leader.timers.append(RaiseFeatureLevel(self.settings.feature_level))
         self._liveness.promoted(now_ms)
         self._promoted_ms = now_ms
         self._next_resend_ms = now_ms + self.settings.resend_interval_ms
         self._next_beat_ms = self._next_presence_ms = now_ms
-        self._repetition.add(released)
-        self._repetition.extend(recent_replies(self.fold))
+        self._resends.add(released)
+        self._resends.extend(recent_replies(self.fold))
 
-    def _say_again(self) -> bool:
-        return self.leader is not None and self._repetition.release(self._release, self.fold.acceptance)
+    def _resend_portion(self) -> bool:
+        return self.leader is not None and self._resends.release(self._release, self.fold.acceptance)
 
     def _release(self, released: Released) -> None:
         if released.effects:
@@ -318,7 +316,7 @@ class Participant:
         """Queue what nobody has confirmed yet: it follows from the state as a whole, and waits until all of that was accepted."""
         acceptance, effects = self.fold.acceptance, list(unacknowledged(self.fold.master))
         sequence = leader.unconfirmed[-1].sequence if leader.unconfirmed else acceptance.sequence
-        self._repetition.add(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects, None))
+        self._resends.add(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects, None))
 
     @property
     def _has_read_end(self) -> bool:
@@ -441,7 +439,7 @@ class Participant:
         if now_ms >= self._next_timers_ms and not self.is_draining:
             self._next_timers_ms = now_ms + TIMERS_INTERVAL_MS
             self._run_timers(leader, now_ms, wall_ms)
-        if now_ms >= self._next_resend_ms and not self._repetition:
+        if now_ms >= self._next_resend_ms and not self._resends:
             self._next_resend_ms = now_ms + self.settings.resend_interval_ms
             self._resend(leader)
 

@@ -1,4 +1,4 @@
-"""Reads of the state, by whoever asks a master: from the accepted fold only, with the offset that the answer reflects (P4, L4).
+"""Reads of the state, by anything that asks a master: from the accepted fold only, with the offset that the answer reflects (P4, L4).
 
 A standby answers as soon as its fold has reached the offset that is asked for. A leader's state runs ahead of the log: its
 answer is computed at once and held until the decisions before it were accepted; if the leadership ends first, there is none.
@@ -105,7 +105,7 @@ class Reads:
         for read in ready:
             try:
                 value = read.compute(fold)
-            except Exception as error:  # noqa: BLE001 - a question must not end the term of whoever answers it
+            except Exception as error:  # noqa: BLE001 - a question must not end the term of the master that answers it
                 _logger.warning("ReadFailed error=%r", error)
                 read.deliver(ReadRefused(f"the read cannot be computed: {error!r}"))
                 continue

@@ -1,15 +1,20 @@
-"""From accepted effects to records on the outbound topics. Everything here may happen twice; receivers tell it apart.
+"""From accepted effects to records on the outbound topics, and what a leader sends again because it may not have arrived.
 
-Effects carry the epoch of the leader that releases them (P4).
+Everything here may happen twice; receivers tell it apart. Effects carry the epoch of the leader that releases them (P4).
 """
 
 import logging
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import DeadLetter, LeaderBeat, MasterPresence, Resignation
 from eventflink.events.inputs import Canary
 from eventflink.events.topics import SPECIFICATIONS, Topic
+from eventflink.leadership.acceptance import Acceptance
+from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.leader import Released
 from eventflink.leadership.log_lines import one_line
@@ -27,14 +32,14 @@ from eventflink.master.effects import (
 )
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 _logger = logging.getLogger(__name__)
 
 REPLY_PARTITIONS = SPECIFICATIONS[Topic.REPLIES].partitions
 MAX_DEAD_LETTER_BYTES = SPECIFICATIONS[Topic.DEAD_LETTERS].max_message_bytes - 64 * 1024
 """Of value and key together: the rest of the record has room beside them."""
+
+EFFECTS_PER_TURN: Final = 128
+EFFECTS_PER_BATCH: Final = 64
 
 
 class Releaser:
@@ -125,3 +130,49 @@ class Releaser:
     def send_canary(self, leader_id: str, sequence: int) -> None:
         """Put a canary among the heartbeats."""
         self._wires.produce(Topic.HEARTBEATS, leader_id, self._heartbeats.encode(Canary(leader_id, sequence)))
+
+
+@dataclass(slots=True)
+class ResendQueue:
+    """What a leader sends again: first what is to be done, then the answers of the last decisions before it.
+
+    It leaves in portions, so that the first decisions do not wait for all of it (L3), and nothing of it before the decisions that it
+    follows from were accepted (P4).
+    """
+
+    _waiting: deque[Released] = field(default_factory=deque)
+
+    def __bool__(self) -> bool:
+        """Tell whether something waits."""
+        return bool(self._waiting)
+
+    def add(self, released: Released) -> None:
+        """Queue effects, however many, in batches."""
+        effects = released.effects
+        for first in range(0, len(effects), EFFECTS_PER_BATCH):
+            self._waiting.append(replace(released, effects=effects[first : first + EFFECTS_PER_BATCH]))
+
+    def extend(self, replies: Iterable[Released]) -> None:
+        """Queue answers behind everything else."""
+        self._waiting.extend(replies)
+
+    def release(self, release: Callable[[Released], None], acceptance: Acceptance) -> bool:
+        """Have one turn's portion released; tell whether more may leave."""
+        count = 0
+        while self._may_leave(acceptance) and count < EFFECTS_PER_TURN:
+            released = self._waiting.popleft()
+            count += len(released.effects)
+            release(released)
+        return self._may_leave(acceptance)
+
+    def _may_leave(self, acceptance: Acceptance) -> bool:
+        """Tell whether what comes next follows from accepted decisions (P4)."""
+        if not self._waiting:
+            return False
+        released = self._waiting[0]
+        return released.epoch < acceptance.epoch or released.sequence <= acceptance.sequence
+
+
+def recent_replies(fold: Fold) -> list[Released]:
+    """Return the answers of the last decisions before this leadership: their leader may have crashed before it sent them."""
+    return [Released(r.offset, r.epoch, r.sequence, r.leader_id, [r.reply], None) for r in fold.recent_replies]

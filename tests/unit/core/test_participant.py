@@ -7,7 +7,7 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import LogBehind
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.leader import Deposed, LeadershipEnded
-from eventflink.leadership.repetition import EFFECTS_PER_TURN
+from eventflink.leadership.release import EFFECTS_PER_TURN
 from eventflink.leadership.stalls import BEHIND_LEASES
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupsCompleted
@@ -309,7 +309,7 @@ class TestPromotion:
         leader.is_blind = True
         world.submit(graph(vertex("a", 2)), "job")
         world.run(200)
-        assert leader.participant._repetition, "it is due"
+        assert leader.participant._resends, "it is due"
         assert len(_deployed(world)) == sent
         leader.is_blind = False
         world.run(50)

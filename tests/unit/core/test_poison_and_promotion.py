@@ -13,7 +13,7 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import ApplyFailed
 from eventflink.leadership.log_clock import LogClock
-from eventflink.leadership.repetition import recent_replies
+from eventflink.leadership.release import recent_replies
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.effects import CleanUp, Deployment
 from eventflink.master.inputs import LoseInputs

@@ -23,7 +23,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.events.schemas import MARKER, fingerprint_of, load_envelope, load_released
 from eventflink.leadership.election import SingleMaster
-from eventflink.leadership.repetition import recent_replies
+from eventflink.leadership.release import recent_replies
 from eventflink.master.dispatcher import EVICTION_BATCH
 from eventflink.master.effects import DrillOrder, Effect, effects_of
 from eventflink.master.inputs import ExpireAnswers, RaiseFeatureLevel
