@@ -40,7 +40,7 @@ class Tail:
         self._next_held_back_check_ms = 0
         self._topics: dict[str, InboundTopic] = {}
         self.intake = Intake(self._topics, configuration.inbox_size, self._pause, self._resume)
-        self.on_progress: Callable[[], None] = _nothing
+        self.on_progress: Callable[[], None] = nothing
 
     async def start(self, fold: Fold) -> None:
         """Begin to read: the log behind the fold, the inputs at its cursors, heartbeats at their end.
@@ -136,5 +136,5 @@ class Tail:
             self.on_progress()
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Do nothing: no term runs."""

@@ -14,7 +14,7 @@ from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.drill_orders import obey
 from eventflink.entrypoint.resource_driver import ResourceDriver
-from eventflink.entrypoint.tail import Tail
+from eventflink.entrypoint.tail import Tail, nothing
 from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
 from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold
@@ -84,6 +84,7 @@ class Term:
                 waiting -= done
             return self._next.result()
         finally:
+            self._tail.on_progress = nothing
             self._life.end_term(None)
             self._end_supervision()
             for task in [*tasks, *([self._deregistering] if self._deregistering is not None else [])]:
