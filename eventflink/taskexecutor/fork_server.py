@@ -159,7 +159,7 @@ class ForkServer:
         try:
             while data := control.recv(_READ_BYTES):
                 for line in lines.feed(data):
-                    self._take(decode_line(line))
+                    self._on_message(decode_line(line))
         except (OSError, UnreadableLine) as error:
             reason = f"{type(error).__name__}: {error}"
         process.kill()
@@ -170,7 +170,7 @@ class ForkServer:
             reason = reason or f"it ended with status {status}"
             self._on_event(ForkServerDied(f"{reason}; its log ends with: {self._log_tail()}"))
 
-    def _take(self, message: Any) -> None:
+    def _on_message(self, message: Any) -> None:
         match message:
             case ServerReady():
                 self._ready.set()

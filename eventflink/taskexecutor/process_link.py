@@ -83,11 +83,11 @@ class ProcessLink:
         """Start a fork server; that it fails is told like its death. The calling thread must live as long as the process."""
         self.close()
         self._generation += 1
-        server = ForkServer(self._settings, partial(self._deliver, self._generation))
+        server = ForkServer(self._settings, partial(self._put_event, self._generation))
         try:
             server.start()
         except OSError as error:
-            self._inbox.put_input(partial(self._take, self._generation, ForkServerDied(f"it could not be started: {error}")))
+            self._inbox.put_result(partial(self._on_event, self._generation, ForkServerDied(f"it could not be started: {error}")))
             return
         self._server = server
         for process_id in server.process_ids():
@@ -98,7 +98,7 @@ class ProcessLink:
         """End the fork server with all its processes, and go on as if it had died."""
         _LOGGER.error("ForkServerEnded reason=%s", reason)
         self.close()
-        self._inbox.put_input(partial(self._take, self._generation, ForkServerDied(reason)))
+        self._inbox.put_result(partial(self._on_event, self._generation, ForkServerDied(reason)))
 
     def send_order(self, order: ProcessOrder) -> None:
         """Send the order to the fork server; without one it is void, as is whatever the order was about."""
@@ -118,10 +118,10 @@ class ProcessLink:
             self._guardian.forget_processes()
             self._process_ids.clear()
 
-    def _deliver(self, generation: int, event: ProcessEvent) -> None:
-        self._inbox.put_input(partial(self._take, generation, event))
+    def _put_event(self, generation: int, event: ProcessEvent) -> None:
+        self._inbox.put_input(partial(self._on_event, generation, event))
 
-    def _take(self, generation: int, event: ProcessEvent, now_ms: int) -> list[Action]:
+    def _on_event(self, generation: int, event: ProcessEvent, now_ms: int) -> list[Action]:
         if generation != self._generation:
             return []
         self._tell_guardian(event)
