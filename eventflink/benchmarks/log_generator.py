@@ -19,9 +19,8 @@ from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import Leader, grant_of
 from eventflink.leadership.settings import ParticipantSettings
 from eventflink.master.effects import CleanUp, Deployment, Effect
-from eventflink.master.inputs import BindInputs, CleanupsCompleted, RaiseFeatureLevel
+from eventflink.master.inputs import BindInputs, CleanupsCompleted
 from eventflink.master.resource_manager import MAX_SLOTS
-from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import ExecutionState
 
 _START_MS = 1_700_000_000_000
@@ -61,7 +60,6 @@ class LogGenerator:
         settings = ParticipantSettings(master_id="generator", incarnation="generator", blob_address="localhost:1", window_size=1)
         leader = Leader(self._fold, InboundDecoder(_HORIZON_MS), self._inboxes, settings, {})
         leader.timers.extend(BindInputs(topic, "", 0) for topic in self._inboxes)
-        leader.timers.append(RaiseFeatureLevel(FEATURE_LEVEL))
         self._put(Topic.TASKMANAGERS, self._reports.encode([TaskManagerRegistration("tm", "tm-1", "localhost", 1, self._slots)]))
         number = 0
         while self._fold.event_count < event_count or number < self._running_jobs:

@@ -14,10 +14,9 @@ from typing import Any, Final
 from eventflink.benchmarks.report import Distribution
 from eventflink.events.inputs import JobSubmission, TaskManagerRegistration, TaskStateReport
 from eventflink.events.log_events import SlotAllocated, TaskDeployed
-from eventflink.master.inputs import MasterInput, RaiseFeatureLevel
+from eventflink.master.inputs import MasterInput
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
-from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.resources import ExtendedResource, ResourceProfile
@@ -83,7 +82,6 @@ class _Core:
         self._now_ms = _START_MS
         self._jobs = 0
         self.deployed: list[tuple[TaskDeployed, SlotAllocated]] = []
-        self.take(RaiseFeatureLevel(FEATURE_LEVEL))
 
     def take(self, value: MasterInput) -> None:
         """Decide an input and all that follows from it."""

@@ -118,7 +118,7 @@ def look_around(wish: FailoverWish) -> Situation:
     masters = {m.master_id: m for m in listen_for_masters(wish.bootstrap, wish.cluster_id, listen_s=wish.listen_s)}
     leader = masters.get(beat.master_id)
     if leader is None:
-        raise DrillRefused(f"{beat.master_id} beats as the leader, but does not say that it is there: is it of an older version?")
+        raise DrillRefused(f"{beat.master_id} beats as the leader, but does not say that it is there")
     if wish.process_id is not None:
         check_process(wish.process_id, leader)
     standbys = sorted(m for m in masters if m != beat.master_id)

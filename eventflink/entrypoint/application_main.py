@@ -5,10 +5,10 @@ came to becomes the cluster's ApplicationStatus. Nothing is kept here: the proce
 jobs that are there.
 """
 
+import contextlib
 import importlib
 import json
 import sys
-import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -17,15 +17,13 @@ from typing import Any, Final
 
 from eventflink.blob.tls import tls_files
 from eventflink.gateways.application import ApplicationGateway
-from eventflink.gateways.errors import ClusterShuttingDown, RequestRefused
+from eventflink.gateways.errors import ClusterShuttingDown
 from eventflink.gateways.results import JobResult
 from eventflink.model.configuration import load_configuration
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import ApplicationStatus, JobStatus
 
 MAX_DIAGNOSTICS_LENGTH: Final = 4_096
-_LEVEL_TRIES: Final = 60
-_LEVEL_WAIT_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,19 +103,10 @@ def shut_down(gateway: ApplicationGateway, outcome: Outcome) -> None:
         RequestRefused: it cannot be ended.
 
     """
-    for tries_left in reversed(range(_LEVEL_TRIES)):
-        try:
-            gateway.dispatcher.shut_down_cluster(
-                outcome.status, outcome.diagnostics, cancel_jobs=True, actor=f"application {gateway.application_id}"
-            )
-        except ClusterShuttingDown:
-            return
-        except RequestRefused as refusal:
-            if refusal.code != "FeatureLevelTooLow" or not tries_left:
-                raise
-            time.sleep(_LEVEL_WAIT_S)  # The level rises once no older master is heard any more.
-        else:
-            return
+    with contextlib.suppress(ClusterShuttingDown):
+        gateway.dispatcher.shut_down_cluster(
+            outcome.status, outcome.diagnostics, cancel_jobs=True, actor=f"application {gateway.application_id}"
+        )
 
 
 def main(arguments: list[str]) -> int:

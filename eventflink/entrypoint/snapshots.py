@@ -18,7 +18,6 @@ from typing import Final, Protocol
 from eventflink.entrypoint.snapshotter import DONE, REFUTED
 from eventflink.master.upkeep import Upkeep
 from eventflink.model.configuration import Configuration
-from eventflink.model.features import UPKEEP_LEVEL
 
 _logger = logging.getLogger(__name__)
 
@@ -151,8 +150,6 @@ class SnapshotKeeper:
         self._backoff_s = min(2 * self._backoff_s, MAX_BACKOFF_S)
 
     def _find_task(self, view: ClusterView, now_s: float) -> SnapshotTask | None:
-        if view.upkeep.feature_level < UPKEEP_LEVEL:  # A master that is still there could not read what would be decided.
-            return None
         self._compared.intersection_update(view.upkeep.snapshots)
         return self._find_trim(view) or self._find_confirmation(view, now_s) or self._find_take(view)
 

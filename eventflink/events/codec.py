@@ -20,9 +20,9 @@ from eventflink.events import decision, effects, inputs, log_events, snapshot_re
 from eventflink.events.decision import Cause, Decision
 from eventflink.events.log_events import LogEvent
 from eventflink.events.oldest_release import PAYLOAD, writing_of
-from eventflink.events.schemas import MARKER, NAMESPACE, branches_of, fingerprint_of, load_envelope, load_released, part_of, registry_of
+from eventflink.events.schemas import MARKER, NAMESPACE, SchemaRegistry, branches_of, fingerprint_of, part_of, registry_of
 from eventflink.model import attempts, job_graph, resources, statuses
-from eventflink.model.features import DECISION_RELEASES, FEATURE_LEVEL
+from eventflink.model.features import FEATURE_LEVEL
 
 HEADER_LENGTH: Final = len(MARKER) + 8
 _SEVEN_BITS: Final = 0x7F
@@ -145,9 +145,9 @@ for _cls in record_classes():
 class EnvelopeCodec:
     """Encodes and decodes the records of one topic."""
 
-    def __init__(self, name: str) -> None:
-        """Load the schemas of the envelope `name`."""
-        self.registry = registry_of(name)
+    def __init__(self, name: str, registry: SchemaRegistry | None = None) -> None:
+        """Load the schemas of the envelope `name`, unless a `registry` has them."""
+        self.registry = registry or registry_of(name)
         self._header = MARKER + self.registry.current_fingerprint
 
     def encode_fields(self, fields: AvroFields) -> bytes:
@@ -201,7 +201,7 @@ class PayloadCodec(EnvelopeCodec):
     def encode(self, payload: Any, **envelope: Any) -> bytes:
         """Encode the payload with the envelope's other fields."""
         envelope[PAYLOAD] = tagged = _tagged(payload)
-        writing = writing_of(self.registry.name, tagged[0])
+        writing = writing_of(self.registry, tagged[0])
         stream = io.BytesIO()
         stream.write(writing.header)
         fastavro.schemaless_writer(stream, writing.schema, envelope)
@@ -256,10 +256,9 @@ class _DecisionSchemas(NamedTuple):
 
 
 @cache
-def _decision_schemas(level: int) -> _DecisionSchemas:
+def _decision_schemas(registry: SchemaRegistry, level: int) -> _DecisionSchemas:
     """Return what the log is written with at a feature level: no older master meets a schema that it does not have (P19)."""
-    number = DECISION_RELEASES.get(level)
-    schema = load_envelope("Decision") if number is None else load_released("Decision", number)
+    schema = registry.current if level == len(registry.releases) else registry.releases[level - 1]
     *head, events = schema["fields"]
     branches = branches_of(schema, events["type"]["items"])
     writers = {branch["name"]: (_long(number), branch) for number, branch in enumerate(branches)}
@@ -295,9 +294,14 @@ class DecisionCodec(EnvelopeCodec):
     goes by the cluster's feature level (P19); whatever was ever released is read.
     """
 
-    def __init__(self) -> None:
-        """Load the schemas of the Decision."""
-        super().__init__("Decision")
+    def __init__(self, registry: SchemaRegistry | None = None) -> None:
+        """Load the schemas of the Decision, unless a `registry` has them."""
+        super().__init__("Decision", registry)
+
+    @property
+    def feature_level(self) -> int:
+        """The newest level that this codec reads and writes: the Decision is released once a level."""
+        return len(self.registry.releases)
 
     def encode_events(self, events: Iterable[LogEvent], level: int = FEATURE_LEVEL) -> bytes:
         """Encode events as one or no block of the array, without its end.
@@ -306,7 +310,7 @@ class DecisionCodec(EnvelopeCodec):
             ValueError: the schema of this feature level does not have one of the events.
 
         """
-        writers, stream, count = _decision_schemas(level).writers, io.BytesIO(), 0
+        writers, stream, count = _decision_schemas(self.registry, level).writers, io.BytesIO(), 0
         for event in events:
             count += 1
             tag = _plans[type(event)].tag
@@ -326,7 +330,7 @@ class DecisionCodec(EnvelopeCodec):
         """
         if not block:
             return ()
-        readers, stream = _decision_schemas(level).readers, io.BytesIO(block)
+        readers, stream = _decision_schemas(self.registry, level).readers, io.BytesIO(block)
         events = []
         for _ in range(_read_long(stream)):
             schema = readers[_read_long(stream)]
@@ -350,7 +354,7 @@ class DecisionCodec(EnvelopeCodec):
         level: int = FEATURE_LEVEL,
     ) -> bytes:
         """Return the record of a decision whose events were encoded before, at the same level, block by block."""
-        schemas = _decision_schemas(level)
+        schemas = _decision_schemas(self.registry, level)
         stream = io.BytesIO()
         stream.write(schemas.header)
         head = {

@@ -190,7 +190,6 @@ class TaskManagerRegistration:
     slot_count: int
     begun_at_ms: int = 0
     slot_profile: ResourceProfile | None = None
-    feature_level: int = 0
     metrics_address: str = ""
 
 
@@ -221,9 +220,9 @@ class SlotOfferRefusal:
     instance_id: str
     allocation_id: str
     reason: str
-    vertex_id: str = ""
-    subtask_index: int = -1
-    attempt: int = 0
+    vertex_id: str
+    subtask_index: int
+    attempt: int
 
 
 @dataclass(slots=True)

@@ -4,11 +4,10 @@ A TaskExecutor, client or master of an older version reads every record that its
 new is written with a new schema. The log goes by the feature level instead (P19): all of a Decision is read by everybody.
 """
 
-import json
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from eventflink.events.schemas import MARKER, Schema, fingerprint_of, registry_of
+from eventflink.events.schemas import MARKER, Schema, SchemaRegistry, fingerprint_of
 
 PAYLOAD: Final = "payload"
 
@@ -22,44 +21,28 @@ class Writing(NamedTuple):
 
 
 @cache
-def writing_of(envelope: str, tag: str) -> Writing:
+def writing_of(registry: SchemaRegistry, tag: str) -> Writing:
     """Return how an envelope with the payload `tag`, a record's full name, is written.
 
     Raises:
         ValueError: today's envelope has no such payload.
 
     """
-    registry = registry_of(envelope)
     today = _meaning(registry.current, tag)
     if today is None:
-        message = f"{tag} is no payload of {envelope}"
+        message = f"{tag} is no payload of {registry.name}"
         raise ValueError(message)
     schema = next((s for s in registry.releases if _meaning(s, tag) == today), registry.current)
     return Writing(MARKER + fingerprint_of(schema), schema)
 
 
-def _meaning(schema: Schema, tag: str) -> str | None:
+def _meaning(schema: Schema, tag: str) -> Any:
     """Return everything that decides over the bytes of such an envelope but the branch's number; None where it has no such payload."""
-    named: dict[str, Any] = {}
-    _collect(schema, named)
+    named = schema["__named_schemas"]
     payload = next(f["type"] for f in schema["fields"] if f["name"] == PAYLOAD)
-    tags = [branch["name"] if isinstance(branch, dict) else branch for branch in payload]
-    if tag not in tags:
+    if tag not in [branch["name"] if isinstance(branch, dict) else branch for branch in payload]:
         return None
-    others = [(f["name"], _written_out(f["type"], named)) for f in schema["fields"] if f["name"] != PAYLOAD]
-    place = [f["name"] for f in schema["fields"]].index(PAYLOAD)
-    return json.dumps([others, place, _written_out(tag, named)])
-
-
-def _collect(node: Any, named: dict[str, Any]) -> None:
-    if isinstance(node, list):
-        for branch in node:
-            _collect(branch, named)
-    elif isinstance(node, dict):
-        if node["type"] in ("record", "enum", "fixed"):
-            named[node["name"]] = node
-        for inner in (*(f["type"] for f in node.get("fields", ())), node.get("items"), node.get("values")):
-            _collect(inner, named)
+    return [(f["name"], _written_out(tag if f["name"] == PAYLOAD else f["type"], named)) for f in schema["fields"]]
 
 
 def _written_out(node: Any, named: dict[str, Any]) -> Any:

@@ -21,7 +21,6 @@ class TaskManagerRegistered:
     slot_count: int
     begun_at_ms: int = 0
     slot_profile: ResourceProfile | None = None
-    feature_level: int = 0
     metrics_address: str = ""
 
 

@@ -92,28 +92,25 @@ def _collect_names(part: Any, named: dict[str, Schema], used: dict[str, Schema])
             _collect_names(field["type"], named, used)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SchemaRegistry:
     """The writer's schemas of one envelope by fingerprint: today's and every released one."""
 
     name: str
-    current: Schema = field(init=False)
-    current_fingerprint: bytes = field(init=False)
-    releases: tuple[Schema, ...] = field(init=False)
+    current: Schema
+    releases: tuple[Schema, ...]
     """The released ones, the oldest first."""
-    by_fingerprint: dict[bytes, Schema] = field(init=False, default_factory=dict)
+    current_fingerprint: bytes = field(init=False)
+    by_fingerprint: dict[bytes, Schema] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read the files."""
-        self.current = load_envelope(self.name)
+        """Compute the fingerprints."""
         self.current_fingerprint = fingerprint_of(self.current)
-        count = len(list((schema_directory() / "released").glob(f"{NAMESPACE}.{self.name}.*.avsc")))
-        self.releases = tuple(load_released(self.name, number) for number in range(1, count + 1))
-        self.by_fingerprint.update({fingerprint_of(released): released for released in self.releases})
-        self.by_fingerprint[self.current_fingerprint] = self.current
+        self.by_fingerprint = {fingerprint_of(schema): schema for schema in (*self.releases, self.current)}
 
 
 @cache
 def registry_of(name: str) -> SchemaRegistry:
-    """Return the registry of an envelope; nobody changes it."""
-    return SchemaRegistry(name)
+    """Return the registry of an envelope as the files have it; nobody changes it."""
+    count = len(list((schema_directory() / "released").glob(f"{NAMESPACE}.{name}.*.avsc")))
+    return SchemaRegistry(name, load_envelope(name), tuple(load_released(name, number) for number in range(1, count + 1)))

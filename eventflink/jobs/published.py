@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 FILE_LIST: Final = "_eventflink_files.json"
-"""Hidden from Spark by its first character. An output of an older version has none."""
+"""Hidden from Spark by its first character."""
 
 _MAX_LIST_BYTES: Final = 16 * 1024 * 1024
 
@@ -42,7 +42,7 @@ def find_damage(location: str) -> str | None:
             return f"{directory} is not there"
         listed = directory / FILE_LIST
         if not listed.is_file():
-            return None if any(directory.iterdir()) else f"{directory} is empty"
+            return f"{directory} has no list of its files"
         return _compare(directory, _read_list(listed))
     except (OSError, ValueError) as error:
         return f"{directory} cannot be read: {error}"

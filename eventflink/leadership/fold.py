@@ -58,7 +58,7 @@ class Fold:
         Raises:
             LogNotDense: records are missing before this one.
             LogDiverged: the record was made after other records than these.
-            LogUnusable: it cannot be decoded or applied.
+            LogUnusable: it cannot be decoded or applied, or allows events of which this version knows nothing (P19).
 
         """
         if not check_density(self.last_offset, offset):
@@ -77,6 +77,8 @@ class Fold:
                 f"log@{offset} epoch={decision.epoch} sequence={decision.sequence}: it was decided after other records than were read here"
             )
         self._apply(offset, decision)
+        if (level := self.master.upkeep.feature_level) > self.codec.feature_level:
+            raise LogUnusable(f"log@{offset}: the feature level is {level}; this version reads up to {self.codec.feature_level}")
         self.confirm(offset, timestamp_ms, decision.epoch, decision.sequence, decision.leader_id, decision.decided_at_ms, value)
         self.event_count += len(decision.events)
         for reply in replies_of(decision.events):

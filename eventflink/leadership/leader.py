@@ -23,8 +23,7 @@ from eventflink.leadership.recovery import RecoveryMode
 from eventflink.leadership.settings import ParticipantSettings
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import Effect, effects_of
-from eventflink.master.inputs import FollowUp, MasterInput, RaiseFeatureLevel, UnreadableInput
-from eventflink.model.features import FIRST_LEVEL, UPKEEP_LEVEL
+from eventflink.master.inputs import FollowUp, MasterInput, UnreadableInput
 from eventflink.model.statuses import IllegalTransition
 
 INLINE_BYTES = 32 * 1024
@@ -262,7 +261,7 @@ class Leader:
     ) -> bytes | None:
         """Decide inputs and what follows from them, as one record of the log."""
         master = self.fold.master
-        draft = _Draft(now_ms, record, self._level_of(inputs))
+        draft = _Draft(now_ms, record, master.upkeep.feature_level)
         try:
             master.apply_causes(causes)
         except InvariantBroken as error:
@@ -282,11 +281,6 @@ class Leader:
         if self.recovery.remaining and not self._opening:
             self._announce_next(draft)
         return self._seal(draft, causes, actor, monotonic_ms)
-
-    def _level_of(self, inputs: Sequence[MasterInput]) -> int:
-        """Return the level in force; the first raise is an event that the first level does not have."""
-        raises = any(isinstance(value, RaiseFeatureLevel) for value in inputs)
-        return max(self.fold.master.upkeep.feature_level, UPKEEP_LEVEL if raises else FIRST_LEVEL)
 
     def _step(self, draft: _Draft, value: MasterInput) -> None:
         """Decide one input, check its events by encoding and decoding them, and apply them."""

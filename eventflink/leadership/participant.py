@@ -296,7 +296,7 @@ class Participant:
         if master.shutdown.is_over:
             leader.timers.append(StartCluster())
         if not master.requests.cursors:  # A cluster without a leader before: there is no older master to wait for.
-            leader.timers.append(RaiseFeatureLevel(self.settings.feature_level))
+            leader.timers.append(RaiseFeatureLevel(self.fold.codec.feature_level))
         self._liveness.promoted(now_ms)
         self._promoted_ms = now_ms
         self._next_resend_ms = now_ms + self.settings.resend_interval_ms
@@ -406,7 +406,7 @@ class Participant:
                 role=self.role,
                 epoch=self.fold.acceptance.epoch,
                 log_offset=self.fold.last_offset,
-                feature_level=settings.feature_level,
+                feature_level=self.fold.codec.feature_level,
                 query_address=settings.query_address,
             )
         )
@@ -462,7 +462,7 @@ class Participant:
         common = self.peers.common_feature_level(now_ms)
         if common is None or now_ms - self._promoted_ms < PRESENCE_LEASES * self.settings.lease_timeout_ms:
             return 0
-        return min(self.settings.feature_level, common)
+        return min(self.fold.codec.feature_level, common)
 
     @property
     def log_end_offset(self) -> int:

@@ -12,7 +12,6 @@ from typing import Final
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.master.inputs import AttemptInputs
-from eventflink.model.features import UPKEEP_LEVEL
 
 MAX_CRASHES: Final = 2
 """An input that so many leaders in a row announced alone and did not answer is refused."""
@@ -51,7 +50,7 @@ class RecoveryMode:
 
         `oldest_unconfirmed` is the sequence of the oldest decision that was not read back yet.
         """
-        if oldest_unconfirmed is not None and (not self._may_announce() or oldest_unconfirmed <= self._announcement):
+        if oldest_unconfirmed is not None and (oldest_unconfirmed <= self._announcement):
             return False
         if self._since_ms is None:
             self._since_ms = monotonic_ms
@@ -59,9 +58,6 @@ class RecoveryMode:
         if not any(self._holds_a_suspect(topic, last, is_late=is_late) for topic, last in self._until.items()):
             self.remaining = 0
         return True
-
-    def _may_announce(self) -> bool:
-        return self.fold.master.upkeep.feature_level >= UPKEEP_LEVEL
 
     def _holds_a_suspect(self, topic: str, last_offset: int, *, is_late: bool) -> bool:
         """Tell whether an input that waited at promotion waits still, or, for a lease, may be on its way from Kafka."""
@@ -81,9 +77,7 @@ class RecoveryMode:
 
     def is_to_be_announced(self, record: InboundRecord) -> bool:
         """Tell whether an input may not be decided before it was announced."""
-        if not self.remaining or self.has_announced(record) or record.offset > self._until.get(record.topic, -1):
-            return False
-        return self._may_announce()
+        return self.remaining > 0 and not self.has_announced(record) and record.offset <= self._until.get(record.topic, -1)
 
     def has_announced(self, record: InboundRecord) -> bool:
         """Tell whether this leader has announced the input."""

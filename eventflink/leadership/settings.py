@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from eventflink.model.features import FEATURE_LEVEL
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantSettings:
@@ -19,4 +17,3 @@ class ParticipantSettings:
     resend_interval_ms: int = 10_000
     heartbeat_interval_ms: int = 1000
     loss_timeout_ms: int = 5000
-    feature_level: int = FEATURE_LEVEL

@@ -30,7 +30,7 @@ from eventflink.model.statuses import IllegalTransition
 FORMAT_VERSION: Final = 1
 """Of the document; another one is refused."""
 
-_NOT_STATE: Final = frozenset({"settings"})
+_NOT_STATE: Final = frozenset({"leader_id", "settings"})
 """What a Master has that is no state; names that begin with an underscore are none either."""
 
 _NOT_FOLDED: Final = frozenset({"master", "codec"})

@@ -58,9 +58,3 @@ def rejected(request: JobSubmission | Command, code: str, message: str) -> Reque
         message=message[:MAX_MESSAGE_LENGTH],
         dead_letter=False,
     )
-
-
-def too_early(request: JobSubmission | Command, feature_level: int) -> RequestRejected:
-    """Return that the request has to wait for a higher feature level (P19)."""
-    message = f"the cluster's feature level is {feature_level}: a master that is still there could not read the event"
-    return rejected(request, "FeatureLevelTooLow", message)

@@ -9,9 +9,8 @@ from typing import Final
 
 from eventflink.events.inputs import BlockTaskManager, UnblockTaskManager
 from eventflink.events.log_events import LogEvent, RequestRejected, TaskManagerBlocked, TaskManagerUnblocked
-from eventflink.master.answers import accepted, rejected, too_early
+from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import require
-from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.statuses import IllegalTransition
 
 MAX_BLOCKED: Final = 10_000
@@ -39,9 +38,9 @@ class Blocklist:
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_block(self, command: BlockTaskManager, now_ms: int, *, registered: bool, feature_level: int) -> list[LogEvent]:
+    def decide_block(self, command: BlockTaskManager, now_ms: int, *, registered: bool) -> list[LogEvent]:
         """Block a TaskManager; one that is blocked gets the new reason and the new end."""
-        if refusal := self._find_fault(command, feature_level):
+        if refusal := self._find_fault(command):
             return [refusal]
         known = self.task_managers.get(command.task_manager_id)
         if known is None and not registered:
@@ -53,9 +52,7 @@ class Blocklist:
             return [accepted(command)]
         return [accepted(command), TaskManagerBlocked(command.task_manager_id, command.reason, until_ms, command.actor)]
 
-    def _find_fault(self, command: BlockTaskManager, feature_level: int) -> RequestRejected | None:
-        if feature_level < SCHEDULING_LEVEL:
-            return too_early(command, feature_level)
+    def _find_fault(self, command: BlockTaskManager) -> RequestRejected | None:
         if not 0 <= command.duration_ms <= MAX_DURATION_MS:
             message = f"duration_ms is {command.duration_ms}; it must be between 0 and {MAX_DURATION_MS}"
             return rejected(command, "InvalidRequest", message)
@@ -64,10 +61,8 @@ class Blocklist:
             return rejected(command, "InvalidRequest", message)
         return None
 
-    def decide_unblock(self, command: UnblockTaskManager, *, registered: bool, feature_level: int) -> list[LogEvent]:
+    def decide_unblock(self, command: UnblockTaskManager, *, registered: bool) -> list[LogEvent]:
         """Unblock a TaskManager; one that is not blocked is as it is wanted."""
-        if feature_level < SCHEDULING_LEVEL:
-            return [too_early(command, feature_level)]
         if command.task_manager_id in self.task_managers:
             return [accepted(command), TaskManagerUnblocked(command.task_manager_id, "a command", command.actor)]
         if registered:

@@ -19,10 +19,9 @@ from eventflink.events.log_events import (
     LogEvent,
     TaskManagerLost,
 )
-from eventflink.master.answers import accepted, rejected, too_early
+from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import require
 from eventflink.master.suspension import SUSPENDABLE, resume, suspend
-from eventflink.model.features import ELASTIC_LEVEL
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ApplicationStatus, IllegalTransition, JobStatus
 
 if TYPE_CHECKING:
@@ -79,10 +78,8 @@ class ClusterShutdown:
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_shutdown(self, command: ShutDownCluster, feature_level: int) -> list[LogEvent]:
+    def decide_shutdown(self, command: ShutDownCluster) -> list[LogEvent]:
         """Begin to end the cluster; asked for the same end again, it is as it is wanted."""
-        if feature_level < ELASTIC_LEVEL:
-            return [too_early(command, feature_level)]
         if len(command.diagnostics) > MAX_DIAGNOSTICS_LENGTH:
             message = f"diagnostics has {len(command.diagnostics)} characters; it may have {MAX_DIAGNOSTICS_LENGTH}"
             return [rejected(command, "InvalidRequest", message)]

@@ -24,15 +24,13 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import DERIVED, require
-from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.master.failover import GOING_ON
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.job_master import JobMaster
 from eventflink.master.suspension import decide_resumption, decide_suspension
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
-from eventflink.model.job_graph import NEWER_STRATEGIES, RestartStrategy, older_strategy
+from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.job_graph_document import graph_digest
 from eventflink.model.statuses import (
     TERMINAL_JOB_STATUSES,
@@ -60,7 +58,6 @@ class JobDefaults:
     """For graphs that name none."""
     failover_strategy: FailoverStrategy
     exception_history_size: int
-    feature_level: int
     scheduler: SchedulerType = SchedulerType.DEFAULT
     """For graphs that name none."""
     reactive: bool = False
@@ -90,10 +87,9 @@ class ForgottenJob:
 
     graph_digest: str
     evicted_at_ms: int
-    status: JobStatus | None = None
-    """How it ended; None: it was evicted before that was kept."""
-    submitted_at_ms: int = 0
-    ended_at_ms: int = 0
+    status: JobStatus
+    submitted_at_ms: int
+    ended_at_ms: int
     cause: FailureCause | None = None
     """Why it failed, without the stack trace."""
     archive_digest: str = ""
@@ -128,10 +124,7 @@ class Dispatcher:
     # -- decide ---------------------------------------------------------------------------------------------------
 
     def decide_submission(self, submission: JobSubmission, defaults: JobDefaults) -> list[LogEvent]:
-        """Accept a job, or say why not. The graph itself was validated before it came here.
-
-        Below `SCHEDULING_LEVEL` a graph that needs a newer restart strategy is refused, and newer defaults are replaced by older ones.
-        """
+        """Accept a job, or say why not. The graph itself was validated before it came here."""
         job_id, graph = submission.job_id, submission.job_graph
         digest = graph_digest(graph)
         known = self.jobs.get(job_id)
@@ -143,16 +136,9 @@ class Dispatcher:
                 what = f"with another graph; {what}"
             return [rejected(submission, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
         strategy = graph.restart_strategy
-        is_newest = defaults.feature_level >= SCHEDULING_LEVEL
-        if strategy.strategy_type in NEWER_STRATEGIES and not is_newest:
-            wanted = strategy.strategy_type.lower().replace("_", "-")
-            message = f"the cluster's feature level is {defaults.feature_level}: a master that is still there does not know {wanted}"
-            return [rejected(submission, "FeatureLevelTooLow", f"restart_strategy {wanted}: {message}")]
         if strategy.strategy_type is RestartStrategyType.CLUSTER_DEFAULT:
-            strategy = defaults.restart_strategy if is_newest else older_strategy(defaults.restart_strategy)
+            strategy = defaults.restart_strategy
         scheduler = defaults.scheduler if graph.scheduler is SchedulerType.CLUSTER_DEFAULT else graph.scheduler
-        if defaults.feature_level < ELASTIC_LEVEL:
-            scheduler = SchedulerType.DEFAULT
         return [
             accepted(submission),
             JobSubmitted(job_id, digest, submission.actor, graph),
@@ -160,8 +146,8 @@ class Dispatcher:
                 job_id,
                 f"{job_id}-1",
                 strategy,
-                defaults.failover_strategy if is_newest else FailoverStrategy.REGION,
-                defaults.exception_history_size if is_newest else DEFAULT_HISTORY_SIZE,
+                defaults.failover_strategy,
+                defaults.exception_history_size,
                 scheduler,
                 reactive=defaults.reactive and scheduler is SchedulerType.ADAPTIVE,
             ),
@@ -180,16 +166,16 @@ class Dispatcher:
             return [self._unknown_job(command, command.job_id)]
         return [accepted(command)] if job.status is JobStatus.CANCELED else [accepted(command), *job.decide_cancellation(command.actor)]
 
-    def decide_suspension(self, command: SuspendJob, feature_level: int, *, resumes_with_cluster: bool) -> list[LogEvent]:
+    def decide_suspension(self, command: SuspendJob, *, resumes_with_cluster: bool) -> list[LogEvent]:
         """Begin to suspend a job."""
         unknown = self._unknown_job(command, command.job_id)
         job = self.jobs.get(command.job_id)
-        return decide_suspension(job, command, feature_level, unknown, resumes_with_cluster=resumes_with_cluster)
+        return decide_suspension(job, command, unknown, resumes_with_cluster=resumes_with_cluster)
 
-    def decide_resumption(self, command: ResumeJob, feature_level: int) -> list[LogEvent]:
+    def decide_resumption(self, command: ResumeJob) -> list[LogEvent]:
         """Let a suspended job go on."""
         job_id = command.job_id
-        return decide_resumption(self.jobs.get(job_id), command, feature_level, self._unknown_job(command, job_id))
+        return decide_resumption(self.jobs.get(job_id), command, self._unknown_job(command, job_id))
 
     def decide_file_upload(self, command: RequestFileUpload, holder: tuple[str, str] | None, others: int) -> list[LogEvent]:
         """Ask the TaskManager that ran an attempt for one of its files; `holder` is (TaskManager, instance).
@@ -310,15 +296,14 @@ class Dispatcher:
         else:
             del self.dirty[event.job_id]
 
-    def apply_job_evicted(self, event: JobEvicted, at_ms: int, archive_digest: str, *, with_result: bool) -> None:
-        """Forget all but the id, and from `ELASTIC_LEVEL` on how it ended and what its archive is."""
+    def apply_job_evicted(self, event: JobEvicted, at_ms: int, archive_digest: str) -> None:
+        """Forget all but the id, how it ended, and what its archive is."""
         job = self.job(event.job_id)
         if event.job_id not in self.ended or event.job_id in self.dirty:
             raise IllegalTransition(f"job '{event.job_id}' is not ended and clean")
         del self.jobs[event.job_id]
         del self.ended[event.job_id]
-        forgotten = ForgottenJob.of(job, at_ms, archive_digest) if with_result else ForgottenJob(job.graph_digest, at_ms)
-        self.forgotten[event.job_id] = forgotten
+        self.forgotten[event.job_id] = ForgottenJob.of(job, at_ms, archive_digest)
 
     def apply_job_ids_expired(self, event: JobIdsExpired, _at: int) -> None:
         """Forget the oldest ids as well."""

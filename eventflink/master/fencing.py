@@ -1,7 +1,7 @@
 """Fencing tokens of commands: for whom a command is, when its sender wants nobody else to do it.
 
-A token is a part of the input and never of the log: who reads the refusal in the log needs none to apply it, and so it is checked at every
-feature level. A command without one is for whoever leads.
+A token is a part of the input and never of the log: who reads the refusal in the log needs none to apply it. A command without
+one is for whoever leads.
 """
 
 from typing import Final

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from eventflink.events.log_events import JobArchived, JobArchiveFailed, JobArchiveRequested, JobEvicted, JobResultStored, LogEvent
 from eventflink.master.canonical import require
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten
-from eventflink.model.features import ELASTIC_LEVEL
 from eventflink.model.statuses import IllegalTransition
 
 if TYPE_CHECKING:
@@ -57,9 +56,9 @@ class JobStore:
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_archives(self, completion: list[LogEvent], rules: JobStoreRules, feature_level: int) -> list[LogEvent]:
+    def decide_archives(self, completion: list[LogEvent], rules: JobStoreRules) -> list[LogEvent]:
         """Have the archive of a job that ends now written, where archives are. One that only stops has none."""
-        if not rules.archives or feature_level < ELASTIC_LEVEL:
+        if not rules.archives:
             return []
         return [JobArchiveRequested(event.job_id) for event in completion if isinstance(event, JobResultStored)]
 
@@ -78,24 +77,24 @@ class JobStore:
         retry_at_ms = 0 if attempt >= MAX_ARCHIVE_ATTEMPTS else now_ms + backoff_ms
         return [JobArchiveFailed(failed.job_id, attempt, retry_at_ms, failed.message[:MAX_MESSAGE_LENGTH])]
 
-    def decide_eviction(self, dispatcher: "Dispatcher", rules: JobStoreRules, feature_level: int, now_ms: int) -> list[LogEvent]:
+    def decide_eviction(self, dispatcher: "Dispatcher", rules: JobStoreRules, now_ms: int) -> list[LogEvent]:
         """Let a batch of ended jobs go: the oldest beyond the capacity, those whose time is over, and those that are archived."""
         leaving: dict[str, None] = {}
         excess = len(dispatcher.ended) - rules.capacity
         for number, job_id in zip(range(EVICTION_BATCH), dispatcher.ended, strict=False):
-            if number < excess or _is_expired(dispatcher, job_id, rules, feature_level, now_ms):
+            if number < excess or _is_expired(dispatcher, job_id, rules, now_ms):
                 leaving[job_id] = None
         archived_excess = 0 if rules.cache_size is None else len(self.archived) - rules.cache_size
         for _, job_id in zip(range(min(max(archived_excess, 0), EVICTION_BATCH)), self.archived, strict=False):
             leaving[job_id] = None
         return [JobEvicted(job_id) for job_id in leaving if job_id not in dispatcher.dirty and job_id not in self.pending]
 
-    def is_eviction_due(self, dispatcher: "Dispatcher", rules: JobStoreRules, feature_level: int, now_ms: int) -> bool:
+    def is_eviction_due(self, dispatcher: "Dispatcher", rules: JobStoreRules, now_ms: int) -> bool:
         """Tell whether some job is to leave the memory, though it may have to be cleaned up or archived first."""
         if len(dispatcher.ended) > rules.capacity or (rules.cache_size is not None and len(self.archived) > rules.cache_size):
             return True
         oldest = next(iter(dispatcher.ended), None)
-        return oldest is not None and _is_expired(dispatcher, oldest, rules, feature_level, now_ms)
+        return oldest is not None and _is_expired(dispatcher, oldest, rules, now_ms)
 
     def due(self, now_ms: int) -> list[str]:
         """Return the jobs whose archives were not written at first, and whose back-off is over."""
@@ -142,6 +141,5 @@ class JobStore:
         require(not set(self.pending) & set(self.archived), "an archive is both written and to be written")
 
 
-def _is_expired(dispatcher: "Dispatcher", job_id: str, rules: JobStoreRules, feature_level: int, now_ms: int) -> bool:
-    is_known = rules.expiration_ms > 0 and feature_level >= ELASTIC_LEVEL
-    return is_known and dispatcher.jobs[job_id].ended_at_ms + rules.expiration_ms <= now_ms
+def _is_expired(dispatcher: "Dispatcher", job_id: str, rules: JobStoreRules, now_ms: int) -> bool:
+    return rules.expiration_ms > 0 and dispatcher.jobs[job_id].ended_at_ms + rules.expiration_ms <= now_ms

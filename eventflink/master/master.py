@@ -80,13 +80,11 @@ from eventflink.master.timers import due
 from eventflink.master.upkeep import Upkeep
 from eventflink.master.workers import Workers, WorkerSettings
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.resources import ResourceProfile, fits
 from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
     FollowUpType,
     IllegalTransition,
-    SchedulerType,
 )
 
 
@@ -208,32 +206,16 @@ class Master:
             settings.restart_strategy,
             settings.failover_strategy,
             settings.exception_history_size,
-            self.upkeep.feature_level,
             settings.adaptive.scheduler,
             settings.adaptive.reactive,
         )
-        refused = self._repeated(submission) or self.shutdown.refuse(submission) or self._too_early(submission)
+        refused = self._repeated(submission) or self.shutdown.refuse(submission)
         return refused or self.dispatcher.decide_submission(submission, defaults)
-
-    def _too_early(self, submission: JobSubmission) -> list[LogEvent] | None:
-        """Refuse a graph that says what a master of an older version could not read in the log."""
-        level = self.upkeep.feature_level
-        if submission.job_graph.scheduler is not SchedulerType.CLUSTER_DEFAULT and level < ELASTIC_LEVEL:
-            message = f"the graph names a scheduler; the feature level is {level}, and an older master could not read that"
-            return [rejected(submission, "FeatureLevelTooLow", message)]
-        vertices = submission.job_graph.vertices
-        asking = [f"'{v.vertex_id}' asks for resources" for v in vertices if v.resources is not None and level < SCHEDULING_LEVEL]
-        sharing = [f"'{v.vertex_id}' shares slots" for v in vertices if v.slot_sharing_group is not None and level < ELASTIC_LEVEL]
-        newer = next(iter(asking + sharing), None)
-        if newer is None:
-            return None
-        message = f"vertex {newer}; the feature level is {level}, and an older master could not read that"
-        return [rejected(submission, "FeatureLevelTooLow", message)]
 
     @property
     def worker_settings(self) -> WorkerSettings | None:
-        """How workers are asked for; None: not at all, because there is no driver, or an older master could not read it in the log."""
-        return self.settings.workers if self.upkeep.feature_level >= ELASTIC_LEVEL else None
+        """How workers are asked for; None: not at all, because there is no driver."""
+        return self.settings.workers
 
     def may_come(self, profile: ResourceProfile | None) -> bool:
         """Tell whether the resource driver can start what has room for a request."""
@@ -246,23 +228,15 @@ class Master:
             return [e.TaskManagerRegistrationRefused(*ids, REASON)]
         if (given_up := self.workers.given_up.get(registration.task_manager_id)) is not None:
             return [e.TaskManagerRegistrationRefused(*ids, f"this worker was given up: {given_up}")]
-        return self.resource_manager.decide_registration(registration, self.upkeep.feature_level)
+        return self.resource_manager.decide_registration(registration)
 
     def _decide_block_task_manager(self, command: BlockTaskManager, now_ms: int) -> list[LogEvent]:
         registered = command.task_manager_id in self.resource_manager.task_managers
-        return (
-            self._repeated(command)
-            or self._fenced(command)
-            or self.blocklist.decide_block(command, now_ms, registered=registered, feature_level=self.upkeep.feature_level)
-        )
+        return self._repeated(command) or self._fenced(command) or self.blocklist.decide_block(command, now_ms, registered=registered)
 
     def _decide_unblock_task_manager(self, command: UnblockTaskManager, _now: int) -> list[LogEvent]:
         registered = command.task_manager_id in self.resource_manager.task_managers
-        return (
-            self._repeated(command)
-            or self._fenced(command)
-            or self.blocklist.decide_unblock(command, registered=registered, feature_level=self.upkeep.feature_level)
-        )
+        return self._repeated(command) or self._fenced(command) or self.blocklist.decide_unblock(command, registered=registered)
 
     def _decide_task_manager_file(self, command: RequestTaskManagerFileUpload, _now: int) -> list[LogEvent]:
         known = self.resource_manager.task_managers.get(command.task_manager_id)
@@ -270,7 +244,7 @@ class Master:
             self._repeated(command)
             or self._fenced(command)
             or self.task_manager_files.decide_upload(
-                command, known.instance_id if known is not None else None, len(self.dispatcher.uploads), self.upkeep.feature_level
+                command, known.instance_id if known is not None else None, len(self.dispatcher.uploads)
             )
         )
 
@@ -278,25 +252,20 @@ class Master:
         return self._repeated(command) or self._fenced(command) or self.dispatcher.decide_cancellation(command)
 
     def _decide_suspend_job(self, command: SuspendJob, _now: int) -> list[LogEvent]:
-        level = self.upkeep.feature_level
         with_cluster = command.job_id in self.shutdown.suspended
         refused = self._repeated(command) or self._fenced(command)
-        return refused or self.dispatcher.decide_suspension(command, level, resumes_with_cluster=with_cluster)
+        return refused or self.dispatcher.decide_suspension(command, resumes_with_cluster=with_cluster)
 
     def _decide_resume_job(self, command: ResumeJob, _now: int) -> list[LogEvent]:
-        level = self.upkeep.feature_level
         refused = self._repeated(command) or self._fenced(command) or self.shutdown.refuse(command)
-        return refused or self.dispatcher.decide_resumption(command, level)
+        return refused or self.dispatcher.decide_resumption(command)
 
     def _decide_shut_down_cluster(self, command: ShutDownCluster, _now: int) -> list[LogEvent]:
-        level = self.upkeep.feature_level
-        return self._repeated(command) or self._fenced(command) or self.shutdown.decide_shutdown(command, level)
+        return self._repeated(command) or self._fenced(command) or self.shutdown.decide_shutdown(command)
 
     def _decide_rescale_job(self, command: RescaleJob, _now: int) -> list[LogEvent]:
         job = self.dispatcher.jobs.get(command.job_id)
-        return (
-            self._repeated(command) or self._fenced(command) or decide_rescale(job, command, self.slot_manager, self.upkeep.feature_level)
-        )
+        return self._repeated(command) or self._fenced(command) or decide_rescale(job, command, self.slot_manager)
 
     def _decide_request_file_upload(self, command: RequestFileUpload, _now: int) -> list[LogEvent]:
         refused = self._repeated(command) or self._fenced(command)
@@ -374,7 +343,7 @@ class Master:
                 return [decided, *self.dispatcher.jobs[subject].decide_task_cancellations()]
             case FollowUpType.COMPLETE_JOB:
                 completion = self.dispatcher.jobs[subject].decide_completion(now_ms)
-                archives = self.job_store.decide_archives(completion, self.settings.job_store, self.upkeep.feature_level)
+                archives = self.job_store.decide_archives(completion, self.settings.job_store)
                 return [decided, *completion, *archives]
             case FollowUpType.FAIL_ALLOCATION:
                 return [decided, *self._decide_fail_allocation(subject, now_ms)]
@@ -394,7 +363,7 @@ class Master:
         return decide_restarts(job, now_ms) if job is not None else []
 
     def _decide_evict_jobs(self, _value: i.EvictJobs, now_ms: int) -> list[LogEvent]:
-        return self.job_store.decide_eviction(self.dispatcher, self.settings.job_store, self.upkeep.feature_level, now_ms)
+        return self.job_store.decide_eviction(self.dispatcher, self.settings.job_store, now_ms)
 
     def _decide_adapt_job(self, value: i.AdaptJob, now_ms: int) -> list[LogEvent]:
         if value.job_id not in self.dispatcher.adaptive_jobs:
@@ -515,7 +484,7 @@ class Master:
             e.FileUploaded: self._apply_file_uploaded,
             e.TaskManagerFileUploadRequested: self._apply_task_manager_file_upload_requested,
             e.InputsAttempted: requests.apply_inputs_attempted,
-            e.FeatureLevelRaised: self._apply_feature_level_raised,
+            e.FeatureLevelRaised: self.upkeep.apply_feature_level_raised,
             e.SnapshotTaken: self.upkeep.apply_snapshot_taken,
             e.SnapshotConfirmed: self.upkeep.apply_snapshot_confirmed,
             e.DrillStepOrdered: self.upkeep.apply_drill_step_ordered,
@@ -527,11 +496,6 @@ class Master:
     def _apply_leadership_granted(self, event: e.LeadershipGranted, _at: int) -> None:
         self.blob_address = event.blob_address
         self.upkeep.leading_master_id = event.master_id
-
-    def _apply_feature_level_raised(self, event: e.FeatureLevelRaised, at_ms: int) -> None:
-        self.upkeep.apply_feature_level_raised(event, at_ms)
-        if event.from_level < SCHEDULING_LEVEL <= event.to_level:
-            self.slot_manager.begin_turns()
 
     def _apply_job_suspension_requested(self, event: e.JobSuspensionRequested, at_ms: int) -> None:
         self.shutdown.check_suspension(event)
@@ -568,7 +532,7 @@ class Master:
 
     def _apply_job_evicted(self, event: e.JobEvicted, at_ms: int) -> None:
         digest = self.job_store.archive_of_leaving(event.job_id)
-        self.dispatcher.apply_job_evicted(event, at_ms, digest, with_result=self.upkeep.feature_level >= ELASTIC_LEVEL)
+        self.dispatcher.apply_job_evicted(event, at_ms, digest)
         self.job_store.archived.pop(event.job_id, None)
 
     def _apply_follow_up_decided(self, event: e.FollowUpDecided, _at: int) -> None:
@@ -606,8 +570,7 @@ class Master:
         job = self.dispatcher.job(event.job_id)
         subtask = job.without_request(event)
         profile, group = job.execution_graph.slot_profile_of(event.vertex_id), job.execution_graph.group_of(subtask)
-        in_turns = self.upkeep.feature_level >= SCHEDULING_LEVEL
-        self.slot_manager.apply_slot_requested(event, at_ms, profile, in_turns=in_turns, group=group)
+        self.slot_manager.apply_slot_requested(event, at_ms, profile, group=group)
         subtask.allocation_id = event.allocation_id
 
     def _apply_slot_shared(self, event: e.SlotShared, at_ms: int) -> None:

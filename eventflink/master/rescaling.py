@@ -19,10 +19,9 @@ from eventflink.events.log_events import (
     LogEvent,
     RescaleScheduled,
 )
-from eventflink.master.answers import accepted, rejected, too_early
+from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import require
 from eventflink.master.execution_graph import ExecutionVertex, SubtaskKey
-from eventflink.model.features import ELASTIC_LEVEL
 from eventflink.model.job_graph_document import MAX_PARALLELISM, MAX_SUBTASKS
 from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
@@ -115,13 +114,11 @@ def decide_change(job: "JobMaster", vertex_id: str, to_parallelism: int, reason:
     return [scheduled, JobStatusChanged(job.job_id, job.status, JobStatus.RESTARTING)]
 
 
-def decide_rescale(job: "JobMaster | None", command: RescaleJob, slots: "SlotManager", feature_level: int) -> list[LogEvent]:
+def decide_rescale(job: "JobMaster | None", command: RescaleJob, slots: "SlotManager") -> list[LogEvent]:
     """Do what a user's command asks for, or say why not.
 
     An adaptive job that asks for more than there are slots goes on, and is rescaled when they come.
     """
-    if feature_level < ELASTIC_LEVEL:
-        return [too_early(command, feature_level)]
     if job is None:
         return [rejected(command, "UnknownJob", f"there is no job '{command.job_id[:_SHOWN]}'")]
     if refusal := _find_fault(job, command):

@@ -21,7 +21,6 @@ from eventflink.events.log_events import (
 from eventflink.master.canonical import require
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.configuration import ID_PATTERN
-from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.resources import InvalidResources, ResourceProfile, checked_profile
 from eventflink.model.statuses import IllegalTransition
 
@@ -46,8 +45,6 @@ class TaskManager:
     """By the clock of its host; 0 where it was not said."""
     slot_profile: ResourceProfile | None = None
     """What each of its slots has; None: it was not said."""
-    feature_level: int = 0
-    """The newest that it knows; 0: it was not said."""
     metrics_address: str = ""
     """Where it serves its metrics; empty: nowhere, or it was not said."""
 
@@ -65,7 +62,7 @@ class ResourceManager:
         known = self.task_managers.get(task_manager_id)
         return known is not None and known.instance_id == instance_id
 
-    def decide_registration(self, registration: TaskManagerRegistration, feature_level: int) -> list[LogEvent]:
+    def decide_registration(self, registration: TaskManagerRegistration) -> list[LogEvent]:
         """Register an instance; an older one of the same TaskManager is lost first."""
         if registration.instance_id in self.gone_instances:
             reason = self.gone_instances[registration.instance_id]
@@ -73,10 +70,10 @@ class ResourceManager:
         if reason := _find_fault(registration):
             return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, reason)]
         try:
-            profile = checked_profile(registration.slot_profile) if feature_level >= SCHEDULING_LEVEL else None
+            profile = checked_profile(registration.slot_profile)
         except InvalidResources as error:
             return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, f"its slot profile: {error}")]
-        metrics_address = registration.metrics_address[:MAX_ADDRESS_LENGTH] if feature_level >= ELASTIC_LEVEL else ""
+        metrics_address = registration.metrics_address[:MAX_ADDRESS_LENGTH]
         events: list[LogEvent] = []
         older = self.task_managers.get(registration.task_manager_id)
         if older is not None and 0 < registration.begun_at_ms < older.begun_at_ms:
@@ -86,7 +83,6 @@ class ResourceManager:
             reason = f"replaced by its new instance {registration.instance_id}"
             events.append(TaskManagerLost(registration.task_manager_id, older.instance_id, reason))
         same = older if older is not None and older.instance_id == registration.instance_id else None
-        level = registration.feature_level if feature_level >= ELASTIC_LEVEL else 0
         events.append(
             TaskManagerRegistered(
                 registration.task_manager_id,
@@ -96,7 +92,6 @@ class ResourceManager:
                 registration.slot_count if same is None else same.slot_count,
                 registration.begun_at_ms if same is None else same.begun_at_ms,
                 profile if same is None else same.slot_profile,
-                level if same is None else same.feature_level,
                 metrics_address if same is None else same.metrics_address,
             )
         )
@@ -136,7 +131,6 @@ class ResourceManager:
                 at_ms,
                 event.begun_at_ms,
                 event.slot_profile,
-                event.feature_level,
                 event.metrics_address,
             )
 

@@ -15,7 +15,6 @@ from eventflink.master.canonical import require
 from eventflink.master.slot_requests import SlotRequest
 from eventflink.master.slots import Allocation, TaskManagerSlots
 from eventflink.model.attempts import AttemptId
-from eventflink.model.features import ELASTIC_LEVEL
 
 GroupKey = tuple[str, str]
 """(job, slot sharing group)."""
@@ -30,11 +29,11 @@ def age_of(allocation_id: str) -> Age:
 
 
 def is_open(allocation: Allocation, task_managers: Mapping[str, TaskManagerSlots]) -> bool:
-    """Tell whether attempts may join those in a slot: it is a group's and not lost, its TaskExecutor knows sharing and is not blocked."""
+    """Tell whether attempts may join those in a slot: it is a group's and not lost, its TaskManager is not blocked."""
     if not allocation.slot_sharing_group or allocation.orphaned:
         return False
     held = task_managers.get(allocation.task_manager_id)
-    return held is not None and held.feature_level >= ELASTIC_LEVEL and not held.blocked
+    return held is not None and not held.blocked
 
 
 def _discard(ages: list[Age], age: Age) -> None:
@@ -216,10 +215,10 @@ class SharePicker:
         """Tell whether a request gets a slot of its own by this decision, or a place in another one."""
         return allocation_id in self._served
 
-    def add(self, allocation_id: str, request: SlotRequest, *, shared: bool) -> None:
-        """Take note that a request gets a slot of its own, which its group may share or not."""
+    def add(self, allocation_id: str, request: SlotRequest) -> None:
+        """Take note that a request gets a slot of its own, which its group may share."""
         self._served.add(allocation_id)
-        if shared and request.slot_sharing_group:
+        if request.slot_sharing_group:
             self._choices.setdefault(request.group_key, _Choices()).added[age_of(allocation_id)] = request.attempt
 
     def serve(self) -> Iterator[tuple[str, str]]:

@@ -256,7 +256,6 @@ class SlotManager:
             profile=event.slot_profile,
             blocked=blocked,
             idle_since_ms=at_ms,
-            feature_level=event.feature_level,
         )
         self.task_managers[event.task_manager_id] = held
         self.totals.setdefault(held.profile, ProfileTotals()).add(held)
@@ -316,27 +315,20 @@ class SlotManager:
         for allocation_id in event.missing:
             self._orphan(allocation_id, "AttemptMissing: its TaskExecutor does not report it")
 
-    def apply_slot_requested(self, event: SlotRequested, at_ms: int, profile: Asked, *, in_turns: bool, group: str = "") -> None:
-        """Put a request into its queue; `in_turns` once the cluster's feature level knows rounds, before that all are in one.
+    def apply_slot_requested(self, event: SlotRequested, at_ms: int, profile: Asked, *, group: str = "") -> None:
+        """Put a request into its queue.
 
         `group` is the slot sharing group whose vertices may share the slot; empty: it is to be the attempt's own.
         """
         if event.allocation_id in self.pending or event.allocation_id in self.allocations:
             raise IllegalTransition(f"{event.allocation_id} was requested already")
         attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
-        number = self.queues.next_round(event.job_id, profile, self.served_round, self.pending) if in_turns else 0
+        number = self.queues.next_round(event.job_id, profile, self.served_round, self.pending)
         request = self.pending[event.allocation_id] = SlotRequest(attempt, at_ms, profile, number, group)
         self.queues.add(event.allocation_id, request)
         self.sharing.add_request(event.allocation_id, request)
         self.next_allocation += 1
-        if in_turns:
-            self.deferrals.add(event.job_id, profile)
-        self._want_matching()
-
-    def begin_turns(self) -> None:
-        """Say of the requests that came before the cluster could say so why they wait."""
-        for request in self.pending.values():
-            self.deferrals.add(request.attempt.job_id, request.profile)
+        self.deferrals.add(event.job_id, profile)
         self._want_matching()
 
     def apply_slot_allocated(self, event: SlotAllocated, _at: int) -> None:

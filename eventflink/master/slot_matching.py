@@ -14,7 +14,6 @@ from eventflink.master.free_slots import Place, SlotPicker
 from eventflink.master.shared_slots import SharePicker
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import Asked, Turn, turn_of
-from eventflink.model.features import ELASTIC_LEVEL
 
 MATCH_BATCH: Final = 256
 """How many requests one decision matches or defers at most; the rest follows in the next (P10a)."""
@@ -81,7 +80,7 @@ def _give(slots: SlotManager, allocation_id: str, picker: SlotPicker, shares: Sh
         return joined
     place = picker.pick(request.profile)
     if place is not None:
-        shares.add(allocation_id, request, shared=slots.task_managers[place[0]].feature_level >= ELASTIC_LEVEL)
+        shares.add(allocation_id, request)
     return place
 
 

@@ -31,8 +31,6 @@ class TaskManagerSlots:
     blocked: bool = False
     idle_since_ms: int = 0
     """Since when all slots have been free, if they are."""
-    feature_level: int = 0
-    """The newest that its TaskExecutor knows; 0: it was not said."""
 
 
 @dataclass(slots=True)

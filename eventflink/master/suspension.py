@@ -19,9 +19,8 @@ from eventflink.events.log_events import (
     LogEvent,
     RequestRejected,
 )
-from eventflink.master.answers import accepted, rejected, too_early
+from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import require
-from eventflink.model.features import ELASTIC_LEVEL
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, IllegalTransition, JobStatus, RestartStrategyType
 
@@ -81,14 +80,12 @@ def to_resume(graph: "ExecutionGraph") -> "list[Subtask]":
 
 
 def decide_suspension(
-    job: "JobMaster | None", command: SuspendJob, feature_level: int, unknown: RequestRejected, *, resumes_with_cluster: bool
+    job: "JobMaster | None", command: SuspendJob, unknown: RequestRejected, *, resumes_with_cluster: bool
 ) -> list[LogEvent]:
     """Begin to suspend a job; one that is suspended is as it is wanted. `unknown` refuses a job that is not there.
 
     One that `resumes_with_cluster` is suspended already, but would go on by itself when the cluster begins anew.
     """
-    if feature_level < ELASTIC_LEVEL:
-        return [too_early(command, feature_level)]
     if len(command.reason) > MAX_REASON_LENGTH:
         message = f"the reason has {len(command.reason)} characters; it may have {MAX_REASON_LENGTH}"
         return [rejected(command, "InvalidRequest", message)]
@@ -110,10 +107,8 @@ def suspend(job: "JobMaster", actor: str, reason: str, *, resumes_with_cluster: 
     return [requested, JobStatusChanged(job.job_id, job.status, JobStatus.SUSPENDED, reason)]
 
 
-def decide_resumption(job: "JobMaster | None", command: ResumeJob, feature_level: int, unknown: RequestRejected) -> list[LogEvent]:
+def decide_resumption(job: "JobMaster | None", command: ResumeJob, unknown: RequestRejected) -> list[LogEvent]:
     """Let a job go on; one that goes on is as it is wanted."""
-    if feature_level < ELASTIC_LEVEL:
-        return [too_early(command, feature_level)]
     if job is None:
         return [unknown]
     if refusal := _refuse_ending(job, command):

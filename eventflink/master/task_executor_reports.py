@@ -5,7 +5,6 @@ else is skipped by name.
 """
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eventflink.events import log_events as e
@@ -15,7 +14,6 @@ from eventflink.master.answers import MAX_MESSAGE_LENGTH
 from eventflink.master.failover import decide_refusal
 from eventflink.master.slots import Allocation
 from eventflink.model.attempts import AttemptId, AttemptStatus
-from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.statuses import ExecutionState, SlotState
 
 if TYPE_CHECKING:
@@ -77,8 +75,6 @@ def decide_slot_offer_refusal(master: "Master", refusal: SlotOfferRefusal, now_m
         return [_skipped(f"SlotOfferRefusal of {refusal.allocation_id}: that instance does not hold it")]
     reason = refusal.reason[:MAX_MESSAGE_LENGTH]
     named = AttemptId(allocation.attempt.job_id, refusal.vertex_id, refusal.subtask_index, refusal.attempt)
-    if not refusal.vertex_id and not allocation.others:
-        named = allocation.attempt  # A TaskExecutor that knows no sharing names none.
     if named not in allocation.attempts:
         return [_skipped(f"SlotOfferRefusal of {refusal.allocation_id}: {named} does not hold it")]
     job, subtask = master.job_and_subtask(named)
@@ -92,8 +88,6 @@ def decide_task_state_report(master: "Master", report: TaskStateReport, now_ms: 
     subtask = master.live_subtask(attempt)
     if subtask is None or master.slot_manager.held_by(subtask.allocation_id, report.instance_id) is None:
         return [_skipped(f"{report.execution_state} of {attempt}: not a live attempt of that instance")]
-    if report.lost_inputs and master.upkeep.feature_level < SCHEDULING_LEVEL:
-        report = replace(report, lost_inputs=())  # The event that restarts their writers cannot be written yet.
     returned = master.slot_manager.decide_return(attempt, subtask.allocation_id)
     return master.dispatcher.jobs[report.job_id].decide_report(report, returned, now_ms)
 

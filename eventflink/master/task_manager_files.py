@@ -1,7 +1,7 @@
 """What TaskExecutors are asked to upload of themselves: their logs, the list of these, the stacks of their threads.
 
-A request is ordered of the registered instance, sent again until that answers, and ends after a time in any case: an older TaskExecutor
-does not know the order. Names of logs are checked here and looked up there; none is ever a path. Files of tasks are the Dispatcher's.
+A request is ordered of the registered instance, sent again until that answers, and ends after a time in any case. Names of logs
+are checked here and looked up there; none is ever a path. Files of tasks are the Dispatcher's.
 """
 
 import re
@@ -10,10 +10,9 @@ from typing import Final
 
 from eventflink.events.inputs import RequestTaskManagerFileUpload
 from eventflink.events.log_events import FileUploaded, LogEvent, RequestRejected, TaskManagerFileUploadRequested
-from eventflink.master.answers import accepted, rejected, too_early
+from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import require
 from eventflink.master.dispatcher import MAX_PENDING_UPLOADS
-from eventflink.model.features import ELASTIC_LEVEL
 from eventflink.model.statuses import IllegalTransition, TaskManagerFile
 
 UPLOAD_TIMEOUT_MS: Final = 120_000
@@ -41,11 +40,9 @@ class TaskManagerFiles:
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_upload(
-        self, command: RequestTaskManagerFileUpload, instance_id: str | None, others: int, feature_level: int
-    ) -> list[LogEvent]:
+    def decide_upload(self, command: RequestTaskManagerFileUpload, instance_id: str | None, others: int) -> list[LogEvent]:
         """Ask the registered instance (None: there is none); `others` more uploads are under way."""
-        refused = self._find_fault(command, instance_id, others, feature_level)
+        refused = self._find_fault(command, instance_id, others)
         if refused is not None:
             return [refused]
         return [
@@ -53,11 +50,7 @@ class TaskManagerFiles:
             TaskManagerFileUploadRequested(command.request_id, command.task_manager_id, instance_id or "", command.file, command.name),
         ]
 
-    def _find_fault(
-        self, command: RequestTaskManagerFileUpload, instance_id: str | None, others: int, feature_level: int
-    ) -> RequestRejected | None:
-        if feature_level < ELASTIC_LEVEL:
-            return too_early(command, feature_level)
+    def _find_fault(self, command: RequestTaskManagerFileUpload, instance_id: str | None, others: int) -> RequestRejected | None:
         if command.file is TaskManagerFile.NAMED and not FILE_NAME.fullmatch(command.name):
             rule = "it may hold only letters, digits, '.', '_' and '-', at most 255, beginning with a letter, a digit or '_'"
             return rejected(command, "InvalidRequest", f"name '{command.name[:200]}' is no name of a log: {rule}")
@@ -75,7 +68,7 @@ class TaskManagerFiles:
         for request_id, upload in self.uploads.items():
             if upload.requested_at_ms + UPLOAD_TIMEOUT_MS > now_ms or len(events) >= EXPIRY_BATCH:
                 break
-            error = f"{upload.task_manager_id} did not answer within {UPLOAD_TIMEOUT_MS} ms; an older TaskExecutor does not know the order"
+            error = f"{upload.task_manager_id} did not answer within {UPLOAD_TIMEOUT_MS} ms"
             events.append(FileUploaded(request_id, None, error))
         return events
 

@@ -42,5 +42,5 @@ def _due_of_jobs(master: "Master", now_ms: int) -> Iterable[MasterInput]:
     if master.dispatcher.adaptive_jobs:
         for job_id in due_adaptations(master.dispatcher, master.resources(now_ms)):
             yield i.AdaptJob(job_id)
-    if master.job_store.is_eviction_due(master.dispatcher, master.settings.job_store, master.upkeep.feature_level, now_ms):
+    if master.job_store.is_eviction_due(master.dispatcher, master.settings.job_store, now_ms):
         yield i.EvictJobs()

@@ -11,14 +11,13 @@ from eventflink.events.log_events import (
     DrillStepOrdered,
     FeatureLevelRaised,
     LogEvent,
-    RequestRejected,
     SnapshotConfirmed,
     SnapshotTaken,
 )
-from eventflink.master.answers import accepted, rejected, too_early
+from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import require
 from eventflink.master.inputs import RaiseFeatureLevel
-from eventflink.model.features import FIRST_LEVEL, UPKEEP_LEVEL
+from eventflink.model.features import FIRST_LEVEL
 from eventflink.model.statuses import IllegalTransition
 
 MAX_SNAPSHOTS = 16
@@ -55,8 +54,6 @@ class Upkeep:
 
     def decide_snapshot(self, report: ReportSnapshot) -> list[LogEvent]:
         """Take note of a snapshot, unless a newer one is known."""
-        if refusal := self._too_early(report):
-            return [refusal]
         if fault := _find_fault(report):
             return [rejected(report, "InvalidRequest", fault)]
         newest = max((s.log_offset for s in self.snapshots.values()), default=-1)
@@ -86,8 +83,6 @@ class Upkeep:
 
     def decide_drill_step(self, step: DrillStep, *, allowed: bool) -> list[LogEvent]:
         """Order the leader to fall, where drills are allowed."""
-        if refusal := self._too_early(step):
-            return [refusal]
         if not allowed:
             message = "drills that make a master fall are not allowed here; drills.allowed is false"
             return [rejected(step, "DrillsNotAllowed", message)]
@@ -98,11 +93,6 @@ class Upkeep:
             message = f"duration_ms is {step.duration_ms}; it must be between 0 and {MAX_FREEZE_MS}"
             return [rejected(step, "InvalidRequest", message)]
         return [accepted(step), DrillStepOrdered(step.drill_id[:128], step.step, step.master_id, step.duration_ms)]
-
-    def _too_early(self, request: ReportSnapshot | DrillStep) -> RequestRejected | None:
-        if self.feature_level >= UPKEEP_LEVEL:
-            return None
-        return too_early(request, self.feature_level)
 
     # -- apply ----------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,7 @@
 """The JobGraph as the core and the log know it: plain records that have already been validated.
 
-The document that people write, and every check of it, is in `job_graph_document.py`; nothing here checks anything. `older_strategy` says
-what stands for a strategy that a cluster cannot write down yet. The classes mirror the schemas of the same names; a test holds the two
-together.
+The document that people write, and every check of it, is in `job_graph_document.py`; nothing here checks anything. The
+classes mirror the schemas of the same names; a test holds the two together.
 """
 
 from dataclasses import dataclass
@@ -28,9 +27,6 @@ class RestartStrategy:
     interval_ms: int = 0
 
 
-NEWER_STRATEGIES: Final = frozenset({RestartStrategyType.EXPONENTIAL_DELAY, RestartStrategyType.FAILURE_RATE})
-"""Strategies that a cluster below `SCHEDULING_LEVEL` cannot write down."""
-
 UNLIMITED_RESTARTS: Final = 2**31 - 1
 """More than a job will ever have."""
 
@@ -39,20 +35,6 @@ MAX_RESTART_DELAY_MS: Final = 86_400_000
 MAX_RESTART_INTERVAL_MS: Final = 31_536_000_000
 MAX_FAILURE_RATE: Final = 10_000
 """A job remembers as many failures as its rate allows."""
-
-
-def older_strategy(strategy: RestartStrategy) -> RestartStrategy:
-    """Return what comes nearest to a strategy and can be written down at every feature level: a fixed delay for the newer ones.
-
-    For an exponential delay it is the longest one, without limit; for a failure rate its delay, as often as in one interval.
-    """
-    match strategy.strategy_type:
-        case RestartStrategyType.EXPONENTIAL_DELAY:
-            return RestartStrategy(RestartStrategyType.FIXED_DELAY, UNLIMITED_RESTARTS, strategy.max_delay_ms)
-        case RestartStrategyType.FAILURE_RATE:
-            return RestartStrategy(RestartStrategyType.FIXED_DELAY, strategy.attempts, strategy.delay_ms)
-        case _:
-            return strategy
 
 
 @dataclass(slots=True)

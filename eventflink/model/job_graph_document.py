@@ -45,7 +45,6 @@ MAX_PROFILES: Final = 16
 CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 _CALLABLE = re.compile(CALLABLE_PATTERN)
-_FIRST_STRATEGY_FIELDS: Final = frozenset({"strategy_type", "attempts", "delay_ms"})
 
 
 class InvalidJobGraph(Exception):
@@ -282,20 +281,20 @@ def canonical_json(value: object) -> str:
 
 
 def graph_digest(graph: JobGraph) -> str:
-    """Return the SHA-256 of a graph's canonical form, in hexadecimal."""
-    document = dataclasses.asdict(graph)
-    # What the first release did not have is left out where it says nothing: a graph keeps the digest that it has in older logs.
-    for vertex in document["vertices"]:
-        for name in ("resources", "slot_sharing_group"):
-            if vertex[name] is None:
-                del vertex[name]
-    if document["scheduler"] is SchedulerType.CLUSTER_DEFAULT:
-        del document["scheduler"]
-    strategy = document["restart_strategy"]
-    for field in dataclasses.fields(RestartStrategy):
-        if field.name not in _FIRST_STRATEGY_FIELDS and strategy[field.name] == field.default:
-            del strategy[field.name]
-    return hashlib.sha256(canonical_json(document).encode()).hexdigest()
+    """Return the SHA-256 of a graph's canonical form, in hexadecimal.
+
+    What has its default is left out: a graph keeps its digest when a later version knows more fields.
+    """
+    return hashlib.sha256(canonical_json(_without_defaults(graph)).encode()).hexdigest()
+
+
+def _without_defaults(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_without_defaults(item) for item in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    fields = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
+    return {field.name: _without_defaults(inner) for field, inner in fields if inner != field.default}
 
 
 def describe_errors(error: ValidationError) -> str:

@@ -15,7 +15,7 @@ _COMMANDS = PayloadCodec("CommandEnvelope")
 _SHAPES: Final = ((1,), (2,), (1, 1), (2, 1), (2, 2), (1, 2, 1))
 _AVRO_SHARE: Final = 0.5
 _NO_RESTART_SHARE: Final = 0.15
-_NEWER_SHARE: Final = 0.4
+_OTHER_SHARE: Final = 0.4
 
 
 def make_graph(rng: Random, strategies: Random, number: int) -> dict[str, Any]:
@@ -33,9 +33,9 @@ def make_graph(rng: Random, strategies: Random, number: int) -> dict[str, Any]:
 def _other_strategy(rng: Random, strategy: dict[str, Any]) -> dict[str, Any]:
     """Return an exponential delay or a failure rate instead of some fixed delays, about as long and as often."""
     draw, attempts, delay_ms = rng.random(), strategy.get("attempts", 0), strategy.get("delay_ms", 0)
-    if strategy["type"] != "fixed-delay" or draw >= _NEWER_SHARE:
+    if strategy["type"] != "fixed-delay" or draw >= _OTHER_SHARE:
         return strategy
-    if draw < _NEWER_SHARE / 2:
+    if draw < _OTHER_SHARE / 2:
         return {"type": "failure-rate", "attempts": attempts, "interval_ms": 20_000, "delay_ms": delay_ms}
     # Such a job restarts until it ends, so its waits must not grow longer than a run rests.
     return {"type": "exponential-delay", "delay_ms": 1 + delay_ms // 8, "max_delay_ms": 1 + delay_ms, "reset_threshold_ms": 5_000}

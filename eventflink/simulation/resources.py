@@ -27,7 +27,7 @@ _BOUNDED_STRATEGY: Final = {"type": "fixed-delay", "attempts": 5, "delay_ms": 30
 _MIXED_SHARE: Final = 0.5
 _UNBLOCK_SHARE: Final = 0.3
 _LATE_SHARE: Final = 0.75
-_RAISED_BY_MS: Final = 4_500
+_LATE_BY_MS: Final = 4_500
 
 
 def draw_profile(rng: Random) -> ResourceProfile | None:
@@ -50,8 +50,8 @@ class Resources:
         return self._profiles[number]
 
     def late_by_ms(self) -> int:
-        """Return by how much later a machine starts: most do once the cluster's feature level lets it keep what they have."""
-        return _RAISED_BY_MS if self.is_mixed and self._rng.random() < _LATE_SHARE else 0
+        """Return by how much later a machine starts: in a mixed cluster most do when jobs wait already."""
+        return _LATE_BY_MS if self.is_mixed and self._rng.random() < _LATE_SHARE else 0
 
     def ask(self, graph: dict[str, Any]) -> dict[str, Any]:
         """Return the graph with resources for some of its vertices."""

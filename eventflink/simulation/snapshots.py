@@ -18,7 +18,6 @@ from eventflink.leadership.snapshot import LogRange, SnapshotUnusable, encode_fo
 from eventflink.leadership.snapshot_search import ENVELOPE, MANIFEST, SnapshotSearch, record_key
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
-from eventflink.model.features import UPKEEP_LEVEL
 from eventflink.simulation.broker import Broker
 from eventflink.simulation.producer import SimulatedProducer
 from eventflink.simulation.transcript import Transcript
@@ -103,8 +102,6 @@ class Snapshotter:
         """Take a snapshot, confirm one, or trim the log: whatever is to be done first."""
         fold = replay(self._broker, load_fold(self._broker, self._settings))
         upkeep = fold.master.upkeep
-        if upkeep.feature_level < UPKEEP_LEVEL:
-            return
         unconfirmed = [s for s, record in upkeep.snapshots.items() if not record.confirmed_by and record.taken_by != self._master_id]
         confirmed = upkeep.newest_confirmed()
         choice = self._rng.random()

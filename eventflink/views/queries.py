@@ -8,7 +8,6 @@ from collections import Counter
 from typing import Final
 
 from eventflink.leadership.fold import Fold
-from eventflink.master.dispatcher import ForgottenJob
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
 from eventflink.views.jobs_and_cluster import not_in_memory
@@ -33,12 +32,6 @@ def _job(fold: Fold, job_id: str) -> JobMaster:
     if job is None:
         raise not_in_memory(fold, job_id)
     return job
-
-
-def _forgotten(fold: Fold, job_id: str) -> ForgottenJob | None:
-    """Return what the state keeps of a job that has left the memory, if that is how it ended."""
-    forgotten = fold.master.dispatcher.forgotten.get(job_id)
-    return forgotten if forgotten is not None and forgotten.status is not None else None
 
 
 def overview(fold: Fold) -> View:
@@ -69,7 +62,7 @@ def job_statuses(fold: Fold) -> View:
 
 def job_status(fold: Fold, job_id: str) -> View:
     """Return where a job stands, under which JobMaster, or how it ended long ago; raises `JobNotFound`."""
-    if (forgotten := _forgotten(fold, job_id)) is not None:
+    if (forgotten := fold.master.dispatcher.forgotten.get(job_id)) is not None:
         return {"job_id": job_id, "status": forgotten.status, "status_since": iso_time(forgotten.ended_at_ms), "job_master_id": ""}
     job = _job(fold, job_id)
     return {"job_id": job_id, "status": job.status, "status_since": iso_time(job.status_since_ms), "job_master_id": job.job_master_id}
@@ -77,7 +70,7 @@ def job_status(fold: Fold, job_id: str) -> View:
 
 def job_result(fold: Fold, job_id: str) -> View:
     """Return how a job ended, also if it is no longer in memory, or that it has not (`is_terminal`); raises `JobNotFound`."""
-    job = _forgotten(fold, job_id) or _job(fold, job_id)
+    job = fold.master.dispatcher.forgotten.get(job_id) or _job(fold, job_id)
     is_terminal = job.status in TERMINAL_JOB_STATUSES
     cause = job.cause if is_terminal else None
     return {

@@ -18,7 +18,6 @@ from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.jobs.result import read_result
 from eventflink.log.administration import delete_topics
 from eventflink.master.job_master import JobMaster
-from eventflink.model.features import ELASTIC_LEVEL
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import JobStatus, RescaleReason
 from tests.support.running_cluster import RunningCluster, wait_until
@@ -41,7 +40,6 @@ def cluster(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory
     running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("adaptive"), **settings)
     running.start_master()
     running.start_task_executor("one", slots=2)
-    running.wait_for(lambda fold: fold.master.upkeep.feature_level >= ELASTIC_LEVEL, "the feature level")
     yield running
     running.close()
     delete_topics(bootstrap, name)
@@ -161,7 +159,6 @@ def test_a_reactive_job_follows_the_slots_of_a_cluster_up_and_down(bootstrap: st
     try:
         reactive.start_master()
         reactive.start_task_executor("one", slots=2)
-        reactive.wait_for(lambda fold: fold.master.upkeep.feature_level >= ELASTIC_LEVEL, "the feature level")
         job_id = reactive.submit(_graph(reactive, gate))
         _wait_until_run(gate, 2, attempt=1)
         reactive.start_task_executor("two", slots=3)

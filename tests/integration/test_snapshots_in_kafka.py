@@ -26,9 +26,7 @@ from eventflink.log.administration import AdministrationError, delete_topics, en
 from eventflink.log.replay import consumer_settings, log_bounds, new_fold, replay
 from eventflink.log.snapshot_topic import list_snapshots, remove_snapshots, write_snapshot
 from eventflink.log.snapshots import LogTrimmed, find_snapshot, load_fold, read_state
-from eventflink.master.inputs import RaiseFeatureLevel
 from eventflink.model.configuration import build_configuration
-from eventflink.model.features import FEATURE_LEVEL
 from tests.support.cluster import CODEC, EventType, graph, vertex
 from tests.support.scenarios import eventful_cluster
 
@@ -43,7 +41,6 @@ class Cell:
         self.bootstrap, self.cluster_id = bootstrap, cluster_id
         ensure_topics(bootstrap, cluster_id)
         self.scripted = eventful_cluster()
-        self.scripted.timer(RaiseFeatureLevel(FEATURE_LEVEL))
         self.first = len(self.scripted.log)
         self.appended = 0
         self.commands = 0

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from eventflink.events.log_events import JobEvicted, SlotRequestTimedOut
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.model.features import ELASTIC_LEVEL
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster
 
@@ -17,7 +16,6 @@ def test_a_request_without_a_slot_times_out_and_its_job_leaves_the_memory_later(
     cluster = RunningCluster(bootstrap, cluster_id, tmp_path, **times)
     try:
         cluster.start_master()
-        cluster.wait_for(lambda fold: fold.master.upkeep.feature_level >= ELASTIC_LEVEL, "the feature level")
         job_id = cluster.run_task("noop")
         cluster.wait_for(lambda fold: job_id in fold.master.dispatcher.forgotten, "it has left the memory")
         with DispatcherGateway(bootstrap, cluster_id) as gateway:

@@ -30,14 +30,12 @@ from eventflink.master.inputs import (
     CleanupsCompleted,
     LoseInputs,
     MasterInput,
-    RaiseFeatureLevel,
     WrittenArchive,
 )
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause, OutputLocation
-from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
 from tests.support.wires import SilentWires, new_intake
@@ -233,16 +231,10 @@ class ScriptedCluster:
         self.put(Topic.TASKMANAGERS, REPORTS.encode(reports))
         return self.settle()
 
-    def raise_feature_level(self) -> None:
-        """Let the cluster write whatever this version can."""
-        self.timer(RaiseFeatureLevel(FEATURE_LEVEL))
-
-    def register(
-        self, name: str = "tm", slots: int = 4, instance: str = "1", profile: ResourceProfile | None = None, level: int = FEATURE_LEVEL
-    ) -> list[Effect]:
-        """Register an instance whose TaskExecutor knows this feature level."""
+    def register(self, name: str = "tm", slots: int = 4, instance: str = "1", profile: ResourceProfile | None = None) -> list[Effect]:
+        """Register an instance."""
         place = (name, f"{name}-{instance}", f"host-of-{name}", 1, slots)
-        return self.say(TaskManagerRegistration(*place, slot_profile=profile, feature_level=level))
+        return self.say(TaskManagerRegistration(*place, slot_profile=profile))
 
     def submit(self, graph: Mapping[str, Any], job_id: str = "job", request_id: str = "", partition: int = 0) -> list[Effect]:
         document = {"job_graph": graph, "job_id": job_id, "request_id": request_id, "reply_partition": partition, "actor": "test"}

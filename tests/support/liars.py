@@ -244,7 +244,7 @@ class Liar:
             case 1:
                 return c.SlotOffer(*holder, self._allocation())
             case 2:
-                return c.SlotOfferRefusal(*holder, self._allocation(), self._one(["no memory"]))
+                return c.SlotOfferRefusal(*holder, self._allocation(), self._one(["no memory"]), "a", 0, 1)
             case 3:
                 told = [self._attempt() for _ in range(self.random.randint(0, 4))]
                 statuses = tuple(AttemptStatus(*a, self.random.choice(list(ExecutionState))) for a in told)
@@ -286,7 +286,7 @@ class Liar:
                 i.UnblockTaskManagers(),
                 i.EvictJobs(),
                 i.ExpireAnswers(),
-                i.RaiseFeatureLevel(self.random.choice((0, 1, FEATURE_LEVEL))),
+                i.RaiseFeatureLevel(self.random.choice((0, FEATURE_LEVEL))),
             )
         )
         self.cluster.timer(value)

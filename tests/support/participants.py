@@ -27,7 +27,6 @@ from eventflink.leadership.settings import ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
-from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import Role
 from tests.support.cluster import CODEC, COMMANDS, HORIZON_MS, START_MS, EventType, new_fold
 
@@ -118,7 +117,7 @@ class Node:
     settings: MasterSettings
     election: Election
     peers: Peers
-    feature_level: int
+    new_fold: Callable[[MasterSettings], Fold]
     window_size: int
     capacity: int
     topics: dict[str, InboundTopic]
@@ -150,7 +149,7 @@ class Node:
         self.begin(fold)
 
     def _replayed(self) -> Fold:
-        fold = new_fold(self.settings)
+        fold = self.new_fold(self.settings)
         for offset in range(self.positions["log"]):
             fold.take(offset, self.world.timestamps[offset], self.world.log[offset])
         return fold
@@ -165,7 +164,6 @@ class Node:
                 blob_address=f"{self.master_id}:1",
                 lease_timeout_ms=LEASE_MS,
                 window_size=self.window_size,
-                feature_level=self.feature_level,
             ),
             fold=fold or self._replayed(),
             decoder=InboundDecoder(HORIZON_MS),
@@ -242,6 +240,8 @@ class World:
     produced: list[Produced] = field(default_factory=list)
     nodes: dict[str, Node] = field(default_factory=dict)
     minted: int = 0
+    new_fold: Callable[[MasterSettings], Fold] = new_fold
+    """Of the version that reads the log here, and of masters of which nothing else is said."""
 
     @property
     def wall_ms(self) -> int:
@@ -261,7 +261,7 @@ class World:
         *,
         settings: MasterSettings | None = None,
         election: Election | None = None,
-        feature_level: int = FEATURE_LEVEL,
+        new_fold: Callable[[MasterSettings], Fold] | None = None,
         window_size: int = 1024,
         capacity: int = 10_000,
         topics: Mapping[str, InboundTopic] | None = None,
@@ -277,7 +277,7 @@ class World:
             settings or MasterSettings(),
             election,
             peers,
-            feature_level,
+            new_fold or self.new_fold,
             window_size,
             capacity,
             found,
@@ -352,7 +352,7 @@ class World:
 
     def accepted(self) -> Fold:
         """Fold the whole log."""
-        fold = new_fold()
+        fold = self.new_fold(MasterSettings())
         for offset, value in enumerate(self.log):
             fold.take(offset, self.timestamps[offset], value)
         fold.master.validate()
@@ -360,7 +360,7 @@ class World:
 
     def events(self, *kinds: type[EventType]) -> list[EventType]:
         """Return the events of these classes of the accepted decisions."""
-        fold = new_fold()
+        fold = self.new_fold(MasterSettings())
         found: list[EventType] = []
         for offset, value in enumerate(self.log):
             decision = fold.take(offset, self.timestamps[offset], value)

@@ -14,11 +14,10 @@ from eventflink.events.inputs import (
     TaskStateReport,
 )
 from eventflink.events.topics import Topic
-from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RaiseFeatureLevel, StartCluster, WorkerTerminated
+from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, StartCluster, WorkerTerminated
 from eventflink.master.settings import MasterSettings
 from eventflink.master.workers import WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
-from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.statuses import DrillStepType, ExecutionState, FailoverStrategy
 from tests.support.cluster import ScriptedCluster, archives_written, deployments, fixed_delay, graph, reports_of, sharing, vertex
@@ -51,7 +50,6 @@ def confirmation(report: ReportSnapshot, confirmed_by: str = "master-2") -> Conf
 def busy_cluster() -> ScriptedCluster:
     """Return a cluster with something in every store: jobs of every status, slots of every state, requests, uploads, snapshots."""
     cluster = ScriptedCluster(MasterSettings(job_store_capacity=2, archives=True, drills_allowed=True))
-    cluster.timer(RaiseFeatureLevel(FEATURE_LEVEL))
     cluster.register("tm1", slots=6)
     cluster.register("tm2", slots=2, profile=ResourceProfile(500, 512 << 20))
     for number in range(4):
@@ -161,7 +159,6 @@ def stop_and_start(cluster: ScriptedCluster) -> None:
 def restarting_cluster() -> ScriptedCluster:
     """Return a cluster whose jobs are in the middle of restarts: a lost output is written again, a whole job ends to begin anew."""
     cluster = ScriptedCluster()
-    cluster.timer(RaiseFeatureLevel(FEATURE_LEVEL))
     cluster.register("tm1", slots=12)
     rate = {"type": "failure-rate", "attempts": 2, "interval_ms": 60_000, "delay_ms": 0}
     [rated] = deployments(cluster.submit(graph(vertex("a"), restart_strategy=rate), job_id="rated"))

@@ -240,8 +240,8 @@ def request_ids_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 def job_ids_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     apply_job_evicted = Dispatcher.apply_job_evicted
 
-    def forget(self: Dispatcher, event: e.JobEvicted, at_ms: int, archive_digest: str, *, with_result: bool) -> None:
-        apply_job_evicted(self, event, at_ms, archive_digest, with_result=with_result)
+    def forget(self: Dispatcher, event: e.JobEvicted, at_ms: int, archive_digest: str) -> None:
+        apply_job_evicted(self, event, at_ms, archive_digest)
         del self.forgotten[event.job_id]
 
     patch.setattr(Dispatcher, "apply_job_evicted", forget)

@@ -35,7 +35,6 @@ Get = Callable[..., Awaitable[dict[str, Any]]]
 
 def new_cluster(**settings: Any) -> ScriptedCluster:
     cluster = ScriptedCluster(replace(FILE, **settings))
-    cluster.raise_feature_level()
     cluster.register()
     return cluster
 

@@ -105,7 +105,6 @@ def test_a_job_that_waits_says_in_its_chain_why_for_each_profile(busy: ScriptedC
 
 def test_a_blocked_task_manager_says_by_whom_and_why() -> None:
     cluster = ScriptedCluster()
-    cluster.raise_feature_level()
     cluster.register("tm", 1, profile=ResourceProfile(500))
     cluster.block("tm", "its disk is full")
     explanation = why(cluster, "tm")
@@ -298,7 +297,6 @@ def test_a_log_whose_beginning_is_gone_cannot_say_why(busy: ScriptedCluster) -> 
 
 def test_a_task_that_joined_others_in_a_slot_names_whose_loss_ended_it_and_tells_nothing_of_the_others() -> None:
     cluster = ScriptedCluster()
-    cluster.raise_feature_level()
     cluster.register("tm", slots=1)
     cluster.submit(graph(sharing("a"), sharing("b"), restart_strategy=fixed_delay(5, 60_000)))
     standing = why(cluster, "job/b[0]").standing
@@ -314,7 +312,6 @@ def test_a_task_that_joined_others_in_a_slot_names_whose_loss_ended_it_and_tells
 
 def test_a_task_that_waits_beside_others_of_its_group_says_why() -> None:
     cluster = ScriptedCluster()
-    cluster.raise_feature_level()
     cluster.register("tm", slots=1)
     cluster.submit(graph(sharing("a", 2), sharing("b")))
     [wait] = why(cluster, "job/a[1]").standing.waits

@@ -55,7 +55,9 @@ def test_a_clean_run_is_told_from_every_kind_of_loss(tmp_path: Path) -> None:
     for job_id in ("known", "twice", "twice", "running"):
         tasks.note("launched", "instance", AttemptId(job_id, "idle", 0, 1))
     fold = new_fold()
-    fold.master.dispatcher.forgotten |= {name: ForgottenJob("digest", 0) for name in ("known", "twice", "running", "restarted")}
+    fold.master.dispatcher.forgotten |= {
+        name: ForgottenJob("digest", 0, JobStatus.FINISHED, 0, 0) for name in ("known", "twice", "running", "restarted")
+    }
     ended = dict.fromkeys(("known", "twice", "restarted", "lost"), JobStatus.FINISHED)
     clean = judge({"known"}, ended, [], fold, [journal])
     assert (clean.found, clean.finished, clean.restarted, clean.launched_twice, clean.lost) == (1, 1, 0, 0, ())

@@ -29,6 +29,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "directory": (shutil.rmtree, "is not there"),
     "a file": (lambda p: (p / "part-1.parquet").unlink(), "part-1.parquet is gone"),
     "the end of a file": (lambda p: (p / "part-0.parquet").write_bytes(b"part"), "part-0.parquet has 4 bytes, and had 14"),
+    "the list": (lambda p: (p / FILE_LIST).unlink(), "has no list of its files"),
     "nonsense for a list": (lambda p: (p / FILE_LIST).write_text("["), "cannot be read: "),
     "another list": (lambda p: (p / FILE_LIST).write_text(json.dumps({"files": {"a": "b"}})), "is no list of files"),
 }
@@ -44,12 +45,6 @@ def test_a_whole_output_has_no_damage(output: Path) -> None:
 def test_damage_is_found_and_named(output: Path, damage: Callable[[Path], object], said: str) -> None:
     damage(output)
     assert said in (find_damage(str(output)) or "")
-
-
-def test_an_output_of_an_older_version_has_no_list(tmp_path: Path) -> None:
-    assert "is empty" in (find_damage(str(tmp_path)) or "")
-    (tmp_path / "part-0.parquet").touch()
-    assert find_damage(str(tmp_path)) is None
 
 
 def test_an_output_that_this_host_does_not_see_cannot_be_published(tmp_path: Path) -> None:

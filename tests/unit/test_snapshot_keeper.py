@@ -17,7 +17,6 @@ from eventflink.entrypoint.snapshots import (
 from eventflink.entrypoint.snapshotter import DONE, FAILED, REFUTED
 from eventflink.master.upkeep import SnapshotRecord, Upkeep
 from eventflink.model.configuration import Configuration, build_configuration
-from eventflink.model.features import FEATURE_LEVEL, FIRST_LEVEL
 
 INTERVAL = 1000
 
@@ -55,7 +54,7 @@ class Bench:
     offset: int = 0
     leads: bool = False
     rank: int = 0
-    upkeep: Upkeep = field(default_factory=lambda: Upkeep(feature_level=FEATURE_LEVEL))
+    upkeep: Upkeep = field(default_factory=Upkeep)
     tasks: list[SnapshotTask] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
     keeper: SnapshotKeeper = field(init=False)
@@ -126,12 +125,6 @@ def test_a_leader_whose_standbys_do_nothing_does_it_itself() -> None:
 
 def test_no_snapshot_is_taken_where_the_interval_is_zero() -> None:
     bench = Bench(_configuration(snapshots__interval_records=0))
-    assert bench.tick(10**9) == []
-
-
-def test_nothing_is_done_below_the_feature_level_that_can_say_it() -> None:
-    bench = Bench(upkeep=Upkeep(feature_level=FIRST_LEVEL))
-    bench.taken("a", 10, "other")
     assert bench.tick(10**9) == []
 
 
@@ -249,7 +242,7 @@ def test_a_snapshotter_that_cannot_be_started_is_a_failure_like_any_other() -> N
         raise OSError("no more processes")
 
     keeper = SnapshotKeeper(_configuration(), refuse, lambda: 100.0)
-    view = ClusterView(INTERVAL, Upkeep(feature_level=FEATURE_LEVEL), leads=False, rank=0)
+    view = ClusterView(INTERVAL, Upkeep(), leads=False, rank=0)
     keeper.tick(view)
     keeper.tick(view)
     assert len(tries) == 1

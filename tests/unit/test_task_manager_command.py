@@ -12,7 +12,6 @@ from tests.support.cluster import ScriptedCluster
 
 def test_the_table_shows_slots_what_they_have_and_who_gets_no_new_tasks() -> None:
     cluster = ScriptedCluster()
-    cluster.raise_feature_level()
     cluster.register("one", 2, profile=ResourceProfile(500, 512 << 20))
     cluster.register("two", 1)
     cluster.block("two", "its disk is full [today]", duration_ms=60_000)

@@ -28,7 +28,6 @@ from eventflink.events.inputs import (
     TaskStateReport,
 )
 from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
-from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, TaskFile, TaskType
 from eventflink.taskexecutor.process_events import (
     EndTask,
@@ -183,7 +182,7 @@ def beats(actions: list[Action]) -> list[SendHeartbeat]:
 def test_start_registers_at_once_and_starts_the_fork_server() -> None:
     harness = Harness()
     assert StartForkServer() in harness.actions
-    assert reports(harness.actions) == [TaskManagerRegistration("tm", "i1", "host", 77, 2, WALL_CLOCK_MS, feature_level=FEATURE_LEVEL)]
+    assert reports(harness.actions) == [TaskManagerRegistration("tm", "i1", "host", 77, 2, WALL_CLOCK_MS)]
 
 
 def test_registration_is_repeated_with_growing_jittered_bounded_delays() -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from eventflink.events.effects import FileUploadOrder, TaskManagerFileUploadOrder
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
-from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ResourceProfile
 from eventflink.taskexecutor.process_events import ProcessOrder
 
@@ -28,8 +27,6 @@ class ProtocolSettings:
     kill_timeout_ms: int
     slot_profile: ResourceProfile | None = None
     """What each slot has; None: it was not said."""
-    feature_level: int = FEATURE_LEVEL
-    """The newest that it knows."""
     registration_retry_ms: int = 500
     registration_retry_limit_ms: int = 5000
     resend_delay_ms: int = 500

@@ -348,7 +348,6 @@ class TaskExecutorProtocol:
             *place,
             begun_at_ms=self._begun_at_ms,
             slot_profile=settings.slot_profile,
-            feature_level=settings.feature_level,
             metrics_address=self.metrics_address,
         )
         self._outbox.add_reports([registration])

@@ -10,7 +10,6 @@ from eventflink.events.inputs import TaskManagerDeath
 from eventflink.events.log_events import (
     JobMasterStarted,
     JobRescaled,
-    RequestRejected,
     RescaleScheduled,
     ResourcesAwaited,
     RestartScheduled,
@@ -22,10 +21,9 @@ from eventflink.leadership.snapshot import encode_fold
 from eventflink.leadership.state_codec import restore_fold
 from eventflink.master.adaptive_scheduler import NO_TIMEOUT, AdaptiveSettings
 from eventflink.master.effects import Deployment, Effect
-from eventflink.master.inputs import AdaptJob, RaiseFeatureLevel
+from eventflink.master.inputs import AdaptJob
 from eventflink.master.settings import MasterSettings
 from eventflink.master.workers import WorkerSettings
-from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason, RestartStrategyType, SchedulerType
 from tests.support.cluster import (
@@ -35,7 +33,6 @@ from tests.support.cluster import (
     fixed_delay,
     graph,
     new_fold,
-    replies,
     state_report,
     tasks,
     vertex,
@@ -63,7 +60,6 @@ def reactive() -> Iterator[ScriptedCluster]:
 
 def _cluster(settings: AdaptiveSettings) -> Iterator[ScriptedCluster]:
     scripted = ScriptedCluster(MasterSettings(adaptive=settings))
-    scripted.raise_feature_level()
     yield scripted
     scripted.check()
 
@@ -430,17 +426,6 @@ def test_a_job_of_the_default_scheduler_asks_for_all_its_slots_at_once(cluster: 
     assert not cluster.events(ResourcesAwaited, JobRescaled)
 
 
-def test_below_the_feature_level_a_graph_that_names_a_scheduler_is_refused_and_others_have_the_default_one() -> None:
-    cluster = ScriptedCluster(MasterSettings(adaptive=AdaptiveSettings(SchedulerType.ADAPTIVE)))
-    cluster.timer(RaiseFeatureLevel(SCHEDULING_LEVEL))
-    [reply] = replies(cluster.submit(graph(vertex("a"), scheduler="adaptive"), job_id="named"))
-    assert isinstance(reply.payload, RequestRejected)
-    assert reply.payload.code == "FeatureLevelTooLow"
-    cluster.submit(graph(vertex("a")), job_id="unnamed")
-    assert cluster.job("unnamed").scheduler is SchedulerType.DEFAULT
-    cluster.check()
-
-
 @pytest.mark.parametrize("seconds", [0, 1, 10, 11, 22])
 def test_a_change_of_leader_forgets_nothing_of_a_wait_or_a_rescale(cluster: ScriptedCluster, seconds: int) -> None:
     """Whenever it comes: while the vertex waits, runs with less, or ends to be rescaled."""
@@ -467,7 +452,6 @@ def _cancelled(cluster: ScriptedCluster) -> list[Effect]:
 def test_a_full_restart_and_a_rescale_begin_together() -> None:
     strategy = RestartStrategy(RestartStrategyType.FIXED_DELAY, 3, 500)
     cluster = ScriptedCluster(MasterSettings(failover_strategy=FailoverStrategy.FULL, restart_strategy=strategy))
-    cluster.raise_feature_level()
     cluster.register("one", 4)
     cluster.submit(_adaptive(vertex("a", 4), vertex("b", 2)))
     running = _begin(cluster, cluster.pass_time(STABILIZATION_MS))
@@ -503,7 +487,6 @@ def test_a_snapshot_in_the_middle_of_it_holds_everything(cluster: ScriptedCluste
 def test_a_resource_driver_starts_workers_for_what_waits_and_for_what_could_be_more() -> None:
     workers = WorkerSettings(slot_count=2, max_slots=4)
     cluster = ScriptedCluster(MasterSettings(workers=workers))
-    cluster.raise_feature_level()
     cluster.submit(_adaptive(vertex("a", 8)))
     cluster.pass_time(0)
     assert [w.worker_id for w in cluster.events(WorkerRequested)] == ["worker-1", "worker-2"], "as many as there may be"
@@ -540,7 +523,6 @@ def test_an_order_to_adapt_a_job_that_is_gone_or_needs_nothing_leads_to_nothing(
 
 def test_a_vertex_of_hundreds_of_subtasks_is_scheduled_and_rescaled_in_small_decisions() -> None:
     cluster = ScriptedCluster(check_digests=False, check_states=False)
-    cluster.raise_feature_level()
     for number in range(3):
         cluster.register(f"tm{number}", 200)
     cluster.submit(_adaptive(vertex("a", 800)))

@@ -9,7 +9,6 @@ from eventflink.events.inputs import BlockTaskManager
 from eventflink.events.log_events import RequestRejected, SlotAllocated, TaskManagerBlocked, TaskManagerUnblocked
 from eventflink.master.blocklist import MAX_BLOCKED, MAX_DURATION_MS, BlockedTaskManager, Blocklist
 from eventflink.master.effects import Effect
-from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import ExecutionState, IllegalTransition
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph, replies, vertex
 
@@ -18,7 +17,6 @@ from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph,
 def cluster() -> Iterator[ScriptedCluster]:
     """Two TaskManagers with two slots each, at the newest feature level; the log is replayed at the end."""
     scripted = ScriptedCluster()
-    scripted.raise_feature_level()
     scripted.register("one", 2)
     scripted.register("two", 2)
     yield scripted
@@ -104,7 +102,7 @@ def test_to_unblock_what_nobody_knows_is_refused(cluster: ScriptedCluster) -> No
 
 def test_the_blocklist_has_a_bound() -> None:
     blocklist = Blocklist({f"tm{n}": BlockedTaskManager("", 0, "", 1) for n in range(MAX_BLOCKED)})
-    [refused] = blocklist.decide_block(BlockTaskManager(task_manager_id="new"), 1, registered=True, feature_level=FEATURE_LEVEL)
+    [refused] = blocklist.decide_block(BlockTaskManager(task_manager_id="new"), 1, registered=True)
     assert isinstance(refused, RequestRejected)
     assert refused.code == "TooManyBlocked"
     with pytest.raises(IllegalTransition):
@@ -117,11 +115,3 @@ def test_a_slot_of_a_blocked_task_manager_cannot_be_allocated(cluster: ScriptedC
     cluster.submit(graph(vertex("a")))
     with pytest.raises(IllegalTransition, match="it is blocked"):
         cluster.master.apply(SlotAllocated("allocation-1", "one", "one-1", 0), 1)
-
-
-def test_below_the_feature_level_nobody_is_blocked() -> None:
-    cluster = ScriptedCluster()
-    cluster.register("one")
-    assert _answer(cluster.block("one")) == "FeatureLevelTooLow"
-    assert _answer(cluster.unblock("one")) == "FeatureLevelTooLow"
-    cluster.check()

@@ -125,7 +125,6 @@ def test_what_is_said_at_the_end_of_an_instance_is_repeated_in_short(
 
 
 def test_the_causes_of_failures_are_kept_in_short(cluster: ScriptedCluster) -> None:
-    cluster.raise_feature_level()
     cluster.register()
     [deployment] = deployments(cluster.submit(graph(vertex("a"))))
     cluster.report(deployment, ExecutionState.FAILED, cause=FailureCause(LONG[:30_000], LONG[:30_000], LONG[:130_000], LONG[:30_000], "r"))
@@ -141,7 +140,7 @@ def test_the_causes_of_failures_are_kept_in_short(cluster: ScriptedCluster) -> N
     "report",
     [
         SlotOffer("tm", "tm-1", LONG),
-        SlotOfferRefusal("tm", "tm-1", LONG, "no"),
+        SlotOfferRefusal("tm", "tm-1", LONG, "no", "a", 0, 1),
         Disconnection(LONG, "tm-2", "bye"),
         TaskStateReport("tm", "tm-1", LONG, "a", 0, 1, execution_state=ExecutionState.RUNNING),
     ],
@@ -194,7 +193,6 @@ def test_a_task_that_would_have_to_be_told_more_than_a_record_holds_fails_before
     """The master could send it to nobody, and no leader after it could: the job fails and says what is too much, and others run on."""
     cluster.register("tm", slots=300)
     edges = [("a", "b", "rebalance")]
-    cluster.raise_feature_level()
     effects = cluster.submit(graph(vertex("a", 256), vertex("b", 3), vertex("c"), edges=edges, scheduler=scheduler))
     by_name = {task.vertex_id: d for d, task in zip(deployments(effects), tasks(effects), strict=True)}
     assert not deployments(finish_all(cluster, effects, MAX_LOCATION_LENGTH))

@@ -163,8 +163,8 @@ def test_late_stale_and_repeated_reports_change_nothing(cluster: ScriptedCluster
         SlotOffer(holder, f"{holder}-1", "allocation-1"),
         SlotOffer(holder, f"{holder}-1", "allocation-99"),
         SlotOffer(stranger, f"{stranger}-1", "allocation-1"),
-        SlotOfferRefusal(stranger, f"{stranger}-1", "allocation-1", "?"),
-        SlotOfferRefusal(holder, f"{holder}-1", "allocation-99", "?"),
+        SlotOfferRefusal(stranger, f"{stranger}-1", "allocation-1", "?", "a", 0, 1),
+        SlotOfferRefusal(holder, f"{holder}-1", "allocation-99", "?", "a", 0, 1),
         FileUploadCompleted(holder, f"{holder}-1", "no such request"),
     ]
     for one in skipped:

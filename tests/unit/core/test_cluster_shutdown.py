@@ -19,8 +19,7 @@ from eventflink.events.log_events import (
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.master.cluster_shutdown import MAX_DIAGNOSTICS_LENGTH
 from eventflink.master.effects import CleanUp, Deployment, Effect, unacknowledged
-from eventflink.master.inputs import CleanupsCompleted, RaiseFeatureLevel, StartCluster
-from eventflink.model.features import SCHEDULING_LEVEL
+from eventflink.master.inputs import CleanupsCompleted, StartCluster
 from eventflink.model.statuses import ApplicationStatus, ExecutionState, IllegalTransition, JobStatus
 from tests.support.cluster import ScriptedCluster, cancellations, deployments, graph, replies, tasks, vertex
 from tests.support.hand import Hand
@@ -32,7 +31,6 @@ TIMEOUT_MS = 30_000
 def cluster() -> Iterator[ScriptedCluster]:
     """One TaskManager with four slots, at the newest feature level; the log is replayed at the end."""
     scripted = ScriptedCluster()
-    scripted.raise_feature_level()
     scripted.register()
     yield scripted
     scripted.check()
@@ -196,7 +194,6 @@ def test_a_job_that_somebody_suspends_or_cancels_meanwhile_does_not_go_on_by_its
 
 def test_many_jobs_are_suspended_and_go_on_in_bounded_decisions() -> None:
     cluster = ScriptedCluster(check_digests=False, check_states=False)
-    cluster.raise_feature_level()
     for number in range(300):
         cluster.submit(graph(vertex("a")), job_id=f"{number}-{'x' * 120}")
     cluster.shut_down(actor="a" * 256, diagnostics="\N{SNOWMAN}" * MAX_DIAGNOSTICS_LENGTH)
@@ -231,13 +228,6 @@ def test_a_wrong_command_is_refused(cluster: ScriptedCluster, command: dict[str,
     assert not cluster.master.shutdown.is_under_way
 
 
-def test_below_the_feature_level_no_cluster_is_shut_down() -> None:
-    cluster = ScriptedCluster()
-    cluster.timer(RaiseFeatureLevel(SCHEDULING_LEVEL))
-    assert _answer(cluster.shut_down()) == "FeatureLevelTooLow"
-    cluster.check()
-
-
 def test_the_steps_of_an_end_come_in_order(cluster: ScriptedCluster) -> None:
     succeeded = ApplicationStatus.SUCCEEDED
     for event in (ApplicationStatusRecorded(succeeded, ""), ClusterStopped(succeeded), ClusterStarted(succeeded, 0)):
@@ -269,7 +259,6 @@ def test_exit_codes_are_flinks_in_the_eight_bits_of_a_process() -> None:
 
 def test_a_master_that_reads_the_end_has_an_outcome_and_one_that_was_started_later_begins_anew() -> None:
     cluster = ScriptedCluster()
-    cluster.raise_feature_level()
     cluster.shut_down("FAILED")
     cluster.pass_time(100)
     standby, later = Hand(), Hand()
@@ -288,7 +277,6 @@ def test_a_master_that_reads_the_end_has_an_outcome_and_one_that_was_started_lat
 def test_a_candidate_that_reads_the_end_behind_its_campaign_ends_as_well() -> None:
     """Its grant stands behind the end: it does not begin anew, for it was there before."""
     cluster = ScriptedCluster()
-    cluster.raise_feature_level()
     candidate = Hand()
     candidate.follow(list(cluster.log))
     candidate.participant.tick(0, 0)

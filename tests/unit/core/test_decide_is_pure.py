@@ -53,7 +53,7 @@ def _fitting() -> list[MasterInput]:
         c.TaskManagerRegistration("tm1", "tm1-1", "h", 1, 3),
         c.SlotReport("tm1", "tm1-1", (SlotStatus(0),), (AttemptStatus("x", "a", 0, 1, ExecutionState.RUNNING),)),
         c.SlotOffer("tm1", "tm1-1", "allocation-7"),
-        *[c.SlotOfferRefusal("tm1", "tm1-1", f"allocation-{n}", "no") for n in range(12)],
+        *[c.SlotOfferRefusal("tm1", "tm1-1", f"allocation-{n}", "no", "a", 0, 1) for n in range(12)],
         *reports,
         c.FileUploadCompleted("tm1", "tm1-1", "upload", "key"),
         c.Disconnection("tm1", "tm1-1", "stopped"),

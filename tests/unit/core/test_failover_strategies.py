@@ -21,11 +21,9 @@ from eventflink.events.log_events import (
 from eventflink.events.topics import MAX_DECISION_BYTES, Topic
 from eventflink.master.effects import Deployment, Effect, unacknowledged
 from eventflink.master.failover import MAX_LOST_INPUTS, RESTART_BATCH
-from eventflink.master.inputs import RaiseFeatureLevel
 from eventflink.master.job_master import TASK_BATCH
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause, LostInput, SubtaskReference
-from eventflink.model.features import UPKEEP_LEVEL
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, FollowUpType, JobStatus
 from tests.support.cluster import (
     REPORTS,
@@ -49,7 +47,6 @@ LOST = FailureCause("InputLost", "vertex 'b': input 'a' cannot be read")
 def full() -> Iterator[ScriptedCluster]:
     """A cluster whose jobs restart as a whole."""
     cluster = ScriptedCluster(FULL)
-    cluster.raise_feature_level()
     yield cluster
     cluster.check()
 
@@ -57,7 +54,6 @@ def full() -> Iterator[ScriptedCluster]:
 @pytest.fixture
 def region(cluster: ScriptedCluster) -> ScriptedCluster:
     """Return a cluster whose jobs restart region by region, and that may say what outputs are lost."""
-    cluster.raise_feature_level()
     return cluster
 
 
@@ -164,7 +160,7 @@ def test_a_slot_that_is_refused_during_a_restart_joins_it(full: ScriptedCluster,
     full.register(slots=2)
     [one, other] = deployments(full.submit(graph(vertex("a", 2), restart_strategy=fixed_delay(1))))
     assert isinstance(other.payload, TaskDeployment)
-    refusal = SlotOfferRefusal("tm", "tm-1", other.payload.allocation_id, "no memory")
+    refusal = SlotOfferRefusal("tm", "tm-1", other.payload.allocation_id, "no memory", "a", 1, 1)
     effects = full.say(*reports_of(one, ExecutionState.FAILED), *([refusal] if together else []))
     effects += [] if together else full.say(refusal)
     assert not tasks(effects)
@@ -224,7 +220,6 @@ def test_the_failure_that_is_one_too_many_fails_a_job_that_was_restarted_as_a_wh
 
 def test_ten_thousand_subtasks_restart_in_bounded_decisions_whoever_leads() -> None:
     cluster = ScriptedCluster(FULL, check_digests=False, check_states=False)
-    cluster.raise_feature_level()
     for number in range(10):
         cluster.register(f"tm{number}", slots=1_000)
     vertices = [vertex(f"{'v' * 63}{n}", 2_500) for n in range(4)]
@@ -484,15 +479,6 @@ def test_under_full_a_lost_output_is_one_of_everything(full: ScriptedCluster) ->
     [b0] = deployments(_finish(full, full.submit(document)))
     _lose(full, b0, ("a", 1))
     assert _attempts(full.pass_time(1)) == [("a", 0, 2), ("a", 1, 2)]
-
-
-def test_below_the_feature_level_a_reader_restarts_alone(cluster: ScriptedCluster) -> None:
-    cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
-    cluster.register(slots=2)
-    document = graph(vertex("a"), vertex("b"), edges=[("a", "b", "hash")], restart_strategy=fixed_delay(1, 0))
-    [b0] = deployments(_finish(cluster, cluster.submit(document)))
-    _lose(cluster, b0, ("a", 0))
-    assert _attempts(cluster.pass_time(1)) == [("b", 0, 2)]
 
 
 def test_a_job_that_is_cancelled_while_a_writer_runs_again_keeps_nothing_of_it(region: ScriptedCluster) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from eventflink.events.inputs import BlockTaskManager, CancelJob, RequestFileUpload
 from eventflink.events.log_events import (
-    FeatureLevelRaised,
     FileUploadRequested,
     JobCancellationRequested,
     RequestAccepted,
@@ -77,7 +76,6 @@ def test_a_jobs_own_token_is_its_job_masters_id(running: ScriptedCluster) -> Non
 
 
 def test_a_task_manager_is_blocked_and_unblocked_by_who_is_meant(running: ScriptedCluster) -> None:
-    running.raise_feature_level()
     leader_id = running.fold.acceptance.leader_id
     assert _refused(running.send(BlockTaskManager(reply_partition=0, task_manager_id="tm", leader_id="x"))).code == "FencingTokenMismatch"
     assert not running.events(TaskManagerBlocked)
@@ -119,12 +117,10 @@ def test_a_refusal_is_remembered_as_any_answer(running: ScriptedCluster) -> None
     assert _refused(running.command(type="CancelJob", job_id="job", request_id="r", leader_id="leader-2")) == first
 
 
-def test_tokens_are_checked_at_the_first_feature_level_and_the_log_keeps_its_schema() -> None:
-    """A token is an input: it is in no event, so that an older master reads the refusal."""
+def test_a_refusal_repeats_the_token_that_does_not_fit_in_a_bounded_length() -> None:
     cluster = ScriptedCluster()
     cluster.register()
     cluster.submit(graph(vertex("a")))
-    assert not cluster.events(FeatureLevelRaised)
     assert _refused(cluster.command(type="CancelJob", job_id="job", leader_id="x" * 500)).message.count("x") == 128
     cluster.check()
 

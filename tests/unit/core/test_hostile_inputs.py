@@ -44,7 +44,6 @@ FINISHED, RUNNING = ExecutionState.FINISHED, ExecutionState.RUNNING
 def populated() -> ScriptedCluster:
     """Return a cluster with a job that runs on tm1, one that waits for slots, one that finished, and an instance that is gone."""
     cluster = ScriptedCluster(MasterSettings(job_store_capacity=1))
-    cluster.raise_feature_level()
     cluster.register("gone")
     cluster.say(c.TaskManagerDeath("gone", "gone-1", "exit code 137"))
     cluster.register("tm1", slots=2)
@@ -240,9 +239,9 @@ SKIPPED: list[tuple[Callable[[ScriptedCluster], c.TaskManagerReport], str]] = [
     (lambda s: c.SlotOffer("gone", "gone-1", allocation_of(s, 1)), "it is not pending on that instance"),
     (lambda s: c.SlotOffer("tm1", "", allocation_of(s, 1)), "it is not pending on that instance"),
     (lambda s: c.SlotOffer("tm1", "tm1-1", next(iter(s.master.slot_manager.pending))), "it is not pending on that instance"),
-    *((lambda _, t=t: c.SlotOfferRefusal("tm1", "tm1-1", t, t), "that instance does not hold it") for t in ("none", *ODD_TEXTS)),
-    (lambda s: c.SlotOfferRefusal("tm2", "tm2-1", allocation_of(s, 0), "no"), "that instance does not hold it"),
-    (lambda s: c.SlotOfferRefusal("gone", "gone-1", allocation_of(s, 0), "no"), "that instance does not hold it"),
+    *((lambda _, t=t: c.SlotOfferRefusal("tm1", "tm1-1", t, t, "a", 0, 1), "that instance does not hold it") for t in ("none", *ODD_TEXTS)),
+    (lambda s: c.SlotOfferRefusal("tm2", "tm2-1", allocation_of(s, 0), "no", "a", 0, 1), "that instance does not hold it"),
+    (lambda s: c.SlotOfferRefusal("gone", "gone-1", allocation_of(s, 0), "no", "a", 0, 1), "that instance does not hold it"),
     *((lambda _, s=s: state_report(("none", "a", 0, 1), s), NOT_LIVE) for s in ExecutionState),
     *((lambda _, s=s: state_report(("done", "a", 0, 1), s), NOT_LIVE) for s in ExecutionState),
     *((lambda _, s=s: state_report(("evicted", "a", 0, 1), s), NOT_LIVE) for s in ExecutionState),
@@ -420,7 +419,6 @@ def test_a_graph_of_as_many_edges_as_a_record_holds_is_run_or_its_cycle_named(cl
 def test_the_largest_job_is_cut_into_decisions_that_stay_small() -> None:
     """Scheduled, matched, lost with its TaskManagers, and cancelled: each decision within its bytes, and not more of them than batches."""
     cluster = ScriptedCluster(check_digests=False, check_states=False)
-    cluster.raise_feature_level()
     for number in range(10):
         cluster.register(f"tm{number}", slots=1_024)
     before = len(cluster.log)
@@ -439,7 +437,6 @@ def test_the_largest_job_is_cut_into_decisions_that_stay_small() -> None:
 
 def test_the_largest_record_of_reports_fits_into_one_decision(cluster: ScriptedCluster) -> None:
     """Whatever it holds: thousands of small reports, or few large ones."""
-    cluster.raise_feature_level()
     cluster.register("tm", slots=1)
     for report in (
         c.SlotOffer("tm", "tm-1", "n"),
@@ -477,8 +474,6 @@ def test_whatever_anybody_says_the_invariants_hold_and_a_replay_agrees(seed: int
         failover_strategy=FailoverStrategy.FULL if seed % 3 == 0 else FailoverStrategy.REGION,
     )
     cluster = ScriptedCluster(settings)
-    if seed % 4:
-        cluster.raise_feature_level()
     liar = Liar(cluster, seed)
     for _ in range(120):
         liar.step()

@@ -16,13 +16,12 @@ from eventflink.events.log_events import (
 from eventflink.leadership.state_codec import document_of, restore_fold
 from eventflink.master.dispatcher import ForgottenJob
 from eventflink.master.effects import ArchiveJob
-from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RaiseFeatureLevel
+from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted
 from eventflink.master.job_store import MAX_ARCHIVE_ATTEMPTS, MAX_ARCHIVE_BACKOFF_MS, MAX_MESSAGE_LENGTH
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
-from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.statuses import ExecutionState, IllegalTransition, JobStatus
-from tests.support.cluster import START_MS, ScriptedCluster, archives_written, deployments, graph, new_fold, replay, replies, vertex
+from tests.support.cluster import START_MS, ScriptedCluster, archives_written, deployments, graph, new_fold, replies, vertex
 
 FILE = MasterSettings(archives=True, job_store_cache_size=1)
 
@@ -31,7 +30,6 @@ FILE = MasterSettings(archives=True, job_store_cache_size=1)
 def cluster() -> Iterator[ScriptedCluster]:
     """One TaskManager, at the newest feature level; the log is replayed at the end."""
     scripted = ScriptedCluster()
-    scripted.raise_feature_level()
     scripted.register()
     yield scripted
     scripted.check()
@@ -227,15 +225,3 @@ def test_a_job_with_an_archive_to_be_written_is_not_evicted_whatever_an_event_sa
     with pytest.raises(IllegalTransition, match="the archive of job 'job' is not written"):
         cluster.master.apply(JobEvicted("job"), START_MS)
     assert cluster.master.digest() == before
-
-
-def test_at_an_older_feature_level_nothing_of_it_is_written() -> None:
-    cluster = ScriptedCluster(replace(FILE, job_store_expiration_ms=1, job_store_capacity=1))
-    cluster.timer(RaiseFeatureLevel(SCHEDULING_LEVEL))
-    cluster.register()
-    end(cluster, "one", "two")
-    cluster.pass_time(1_000)
-    assert not cluster.events(JobArchiveRequested)
-    assert cluster.master.dispatcher.forgotten["one"].status is None
-    assert in_memory(cluster) == ["two"]
-    assert replay(cluster.log).master.digest() == cluster.master.digest()

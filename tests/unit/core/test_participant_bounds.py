@@ -199,7 +199,7 @@ class TestLeaving:
 class TestPresence:
     def test_every_master_says_twice_per_lease_who_it_is_and_where_it_stands(self, world: World) -> None:
         world.start("a")
-        world.start("b", feature_level=1)
+        world.start("b")
         world.run(2 * LEASE_MS)
         world.leader()
         world.leadership.clear()
@@ -209,7 +209,7 @@ class TestPresence:
         said = world.said(MasterPresence)
         assert {(p.master_id, p.role, p.feature_level, p.incarnation) for p in said} == {
             ("a", Role.LEADER, FEATURE_LEVEL, "a-process"),
-            ("b", Role.STANDBY, 1, "b-process"),
+            ("b", Role.STANDBY, FEATURE_LEVEL, "b-process"),
         }
         assert len([p for p in said if p.master_id == "a"]) == 4
         assert {(p.epoch, p.log_offset) for p in said} == {(1, len(world.log) - 1)}

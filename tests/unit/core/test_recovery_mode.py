@@ -14,8 +14,7 @@ from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.leadership.leader import Leader
 from eventflink.leadership.recovery import ANNOUNCED_INPUTS, MAX_CRASHES
-from eventflink.master.inputs import BindInputs, CleanupFailed, RaiseFeatureLevel
-from eventflink.model.features import FIRST_LEVEL, UPKEEP_LEVEL
+from eventflink.master.inputs import BindInputs, CleanupFailed
 from eventflink.model.statuses import Role
 from tests.support.cluster import CODEC, REPORTS, START_MS, ScriptedCluster, dead_letters, graph, replies, vertex
 from tests.support.participants import LEASE_MS, World
@@ -30,12 +29,6 @@ def _attempts(value: bytes) -> list[tuple[str, int]]:
     return [(e.topic, offset) for e in events for offset in range(e.first_offset, e.last_offset + 1)]
 
 
-def _raised() -> ScriptedCluster:
-    cluster = ScriptedCluster()
-    cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
-    return cluster
-
-
 def _wait(cluster: ScriptedCluster, count: int, topic: Topic = Topic.COMMANDS) -> None:
     """Have inputs come that nobody decides yet."""
     for number in range(count):
@@ -45,7 +38,7 @@ def _wait(cluster: ScriptedCluster, count: int, topic: Topic = Topic.COMMANDS) -
 
 
 def _first_falls(world: World, node_id: str = "a") -> None:
-    """Have a leader that raised the feature level vanish."""
+    """Have a leader vanish."""
     world.start(node_id, election=SingleMaster())
     world.run(50)
     world.kill(world.leader())
@@ -53,7 +46,7 @@ def _first_falls(world: World, node_id: str = "a") -> None:
 
 class TestAnnouncements:
     def test_after_a_crash_what_waited_is_announced_and_that_read_back_before_it_is_decided(self) -> None:
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 5)
         cluster.fail_over()
         announcement = cluster.decide()
@@ -66,7 +59,7 @@ class TestAnnouncements:
 
     def test_so_many_are_announced_at_once_and_the_next_ones_in_the_decision_of_the_last(self) -> None:
         """The recovery mode costs one event and one round trip for each portion, and not one for each input."""
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 2 * ANNOUNCED_INPUTS + 5)
         cluster.fail_over()
         first = len(cluster.log)
@@ -77,7 +70,7 @@ class TestAnnouncements:
         cluster.check()
 
     def test_every_input_that_waited_is_announced_before_it_is_decided(self) -> None:
-        cluster = _raised()
+        cluster = ScriptedCluster()
         for topic in (Topic.COMMANDS, Topic.SUBMISSIONS, Topic.COMMANDS):
             _wait(cluster, 4, topic)
         cluster.put(Topic.TASKMANAGERS, REPORTS.encode([Disconnection("tm", "tm-1", "gone")]))
@@ -96,7 +89,7 @@ class TestAnnouncements:
         cluster.check()
 
     def test_where_a_leader_crashed_after_announcing_several_the_next_announces_each_alone(self) -> None:
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 6)
         cluster.fail_over()
         cluster.decide()
@@ -113,7 +106,7 @@ class TestAnnouncements:
         cluster.check()
 
     def test_the_recovery_mode_ends_with_the_last_input_that_waited(self) -> None:
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 3)
         cluster.fail_over()
         first = len(cluster.log)
@@ -125,7 +118,7 @@ class TestAnnouncements:
         assert [cluster.decide() is not None for _ in range(3)] == [True] * 3, "decisions are pipelined again"
 
     def test_where_nothing_waited_there_is_no_recovery_mode(self) -> None:
-        cluster = _raised()
+        cluster = ScriptedCluster()
         cluster.fail_over()
         cluster.settle()
         assert cluster.leader.recovery.remaining == 0
@@ -136,7 +129,6 @@ class TestAnnouncements:
 
     def test_the_recovery_mode_ends_with_the_first_window_at_the_latest(self) -> None:
         cluster = ScriptedCluster(window_size=4)
-        cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
         _wait(cluster, 20)
         cluster.fail_over()
         first = len(cluster.log)
@@ -146,7 +138,7 @@ class TestAnnouncements:
         assert cluster.leader.recovery.remaining == 0
 
     def test_after_a_resignation_there_is_no_recovery_mode(self) -> None:
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 3)
         leader_id = cluster.fold.acceptance.leader_id
         cluster.participant = cluster.new_participant(cluster.fold)
@@ -156,32 +148,18 @@ class TestAnnouncements:
         assert not any(_attempts(v) for v in cluster.log)
 
     def test_the_resignation_of_an_earlier_leader_does_not_speak_for_the_one_that_crashed(self) -> None:
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 3)
         cluster.participant = cluster.new_participant(cluster.fold)
         cluster.participant._resigned = "an earlier candidacy"
         cluster.lead()
         assert cluster.leader.recovery.remaining
 
-    def test_below_the_feature_level_nothing_is_announced_but_the_recovery_mode_is_the_same(self) -> None:
-        """P19: an older standby could not read the event."""
-        cluster = ScriptedCluster()
-        _wait(cluster, 3)
-        cluster.fail_over()
-        assert cluster.master.upkeep.feature_level == FIRST_LEVEL
-        first = len(cluster.log)
-        assert cluster.decide() is not None
-        assert cluster.decide() is None
-        cluster.read_back(len(cluster.log) - 1)
-        cluster.settle()
-        assert len(cluster.log) - first == 3
-        assert not any(_attempts(v) for v in cluster.log)
-
 
 class TestFairness:
     def test_all_topics_have_their_turn(self) -> None:
         """A long backlog of one topic would make the others look stuck to the standbys (L1)."""
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 50, Topic.SUBMISSIONS)
         _wait(cluster, 5, Topic.COMMANDS)
         cluster.fail_over()
@@ -191,7 +169,7 @@ class TestFairness:
         assert max(n for n, topic in enumerate(topics) if topic == "commands") < 12
 
     def test_timers_have_their_turn(self) -> None:
-        cluster = _raised()
+        cluster = ScriptedCluster()
         cluster.submit(graph(vertex("a")), job_id="dirty")
         cluster.cancel("dirty")
         _wait(cluster, 50)
@@ -208,7 +186,7 @@ class TestFairness:
 
     def test_what_came_after_the_promotion_does_not_wait_for_all_that_waited_before(self) -> None:
         """Clients that submit to the new leader are answered while it works through what its predecessor left."""
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 50)
         cluster.fail_over()
         first = len(cluster.log)
@@ -220,7 +198,7 @@ class TestFairness:
 
     def test_consequences_have_their_turn(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("eventflink.leadership.leader.INLINE_STEPS", 0)
-        cluster = _raised()
+        cluster = ScriptedCluster()
         cluster.check_digests = False  # There is one after each of a hundred decisions, of a wide job.
         cluster.register("tm", slots=4)
         cluster.put(Topic.SUBMISSIONS, json.dumps({"job_id": "wide", "job_graph": graph(vertex("a", 300))}).encode())
@@ -263,7 +241,7 @@ class TestRefusal:
         raise AssertionError("leaders crash for ever")
 
     def test_it_is_refused_with_a_reply_and_a_dead_letter_and_the_rest_is_decided(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        cluster = _raised()
+        cluster = ScriptedCluster()
         crashes = self._crashing(monkeypatch, cluster, ("commands", 2))
         _wait(cluster, 5)
         self._lead_until_at_rest(cluster)
@@ -286,7 +264,7 @@ class TestRefusal:
     @pytest.mark.parametrize("poison", [Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS])
     def test_it_is_refused_although_other_inputs_come_all_the_time(self, monkeypatch: pytest.MonkeyPatch, poison: Topic) -> None:
         """What is announced on one topic is not forgotten because something is announced on another one."""
-        cluster = _raised()
+        cluster = ScriptedCluster()
         crashes = self._crashing(monkeypatch, cluster, (str(poison), 1))
         numbers = itertools.count()
 
@@ -303,7 +281,7 @@ class TestRefusal:
 
     def test_an_input_at_which_one_leader_crashed_is_decided_by_the_next_that_survives(self) -> None:
         """It was killed by something else."""
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 2)
         for leaders in (0, 1):  # First both are announced, then the first of them alone.
             cluster.fail_over()
@@ -317,7 +295,7 @@ class TestRefusal:
         cluster.check()
 
     def test_an_orderly_leader_refuses_what_two_others_crashed_at(self) -> None:
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 1)
         for _ in range(MAX_CRASHES):
             cluster.fail_over()
@@ -331,7 +309,7 @@ class TestRefusal:
         assert [e.code for e in cluster.events(RequestRejected)] == ["InternalError"]
 
     def test_an_announced_input_that_retention_removed_is_forgotten_and_nothing_waits_for_it(self) -> None:
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 2)
         cluster.fail_over()
         cluster.decide()
@@ -348,7 +326,7 @@ class TestRefusal:
 
     def test_what_was_announced_of_a_topic_says_nothing_about_another_topic_of_that_name(self) -> None:
         """P9: after a rebind the same offset is another input, at which no leader crashed."""
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 1)
         for _ in range(MAX_CRASHES):
             cluster.fail_over()
@@ -363,7 +341,7 @@ class TestRefusal:
 
     def test_an_announced_input_that_vanished_keeps_nobody_from_the_others(self) -> None:
         """Neither lost nor there: the leader goes on with other topics, in the same turn."""
-        cluster = _raised()
+        cluster = ScriptedCluster()
         _wait(cluster, 1)
         cluster.fail_over()
         cluster.decide()

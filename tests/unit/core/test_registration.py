@@ -12,8 +12,7 @@ from eventflink.events.log_events import (
     TaskManagerRegistrationRefused,
 )
 from eventflink.master.effects import Deployment
-from eventflink.master.inputs import HeartbeatTimeout, RaiseFeatureLevel
-from eventflink.model.features import UPKEEP_LEVEL
+from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.statuses import ExecutionState, JobStatus
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
 
@@ -51,7 +50,6 @@ def test_a_new_instance_replaces_the_old_one_and_its_tasks_start_again(cluster: 
 
 def test_a_late_registration_of_an_older_instance_does_not_replace_its_successor(cluster: ScriptedCluster) -> None:
     """What a dead process had said can come after the first word of the next one: its successor's tasks go on."""
-    cluster.raise_feature_level()
     cluster.say(TaskManagerRegistration("tm", "tm-2", "h", 2, 1, begun_at_ms=2_000))
     [first] = deployments(cluster.submit(graph(vertex("a"))))
     cluster.report(first, ExecutionState.RUNNING)
@@ -68,23 +66,13 @@ def test_a_late_registration_of_an_older_instance_does_not_replace_its_successor
 def test_an_instance_that_does_not_say_that_it_is_older_replaces_the_registered_one(
     cluster: ScriptedCluster, older: int, newer: int
 ) -> None:
-    cluster.raise_feature_level()
     cluster.say(TaskManagerRegistration("tm", "tm-1", "h", 1, 1, begun_at_ms=older))
     cluster.say(TaskManagerRegistration("tm", "tm-2", "h", 2, 1, begun_at_ms=newer))
     assert [event.instance_id for event in cluster.events(TaskManagerLost)] == ["tm-1"]
     assert cluster.master.resource_manager.task_managers["tm"].instance_id == "tm-2"
 
 
-def test_before_the_cluster_may_write_when_instances_began_the_last_registration_counts(cluster: ScriptedCluster) -> None:
-    cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
-    cluster.say(TaskManagerRegistration("tm", "tm-2", "h", 2, 1, begun_at_ms=2_000))
-    cluster.say(TaskManagerRegistration("tm", "tm-1", "h", 1, 1, begun_at_ms=1_500))
-    assert cluster.master.resource_manager.task_managers["tm"].instance_id == "tm-1"
-    cluster.check()
-
-
 def test_a_registration_that_is_repeated_keeps_when_its_instance_began(cluster: ScriptedCluster) -> None:
-    cluster.raise_feature_level()
     for _ in range(2):
         cluster.say(TaskManagerRegistration("tm", "tm-1", "h", 1, 1, begun_at_ms=7))
     assert cluster.master.resource_manager.task_managers["tm"].begun_at_ms == 7

@@ -16,9 +16,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.adaptive_scheduler import AdaptiveSettings
 from eventflink.master.effects import Deployment, Effect
-from eventflink.master.inputs import RaiseFeatureLevel
 from eventflink.master.settings import MasterSettings
-from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.statuses import ExecutionState, JobStatus, RescaleReason, SchedulerType, TaskFile
 from tests.support.cluster import (
     ScriptedCluster,
@@ -39,7 +37,6 @@ REQUESTED = RescaleReason.REQUESTED
 def cluster() -> Iterator[ScriptedCluster]:
     """One TaskManager of 4 slots; the log is replayed at the end."""
     scripted = ScriptedCluster()
-    scripted.raise_feature_level()
     scripted.register("one", 4)
     yield scripted
     scripted.check()
@@ -242,7 +239,6 @@ def test_rescales_under_way_are_counted_in_what_one_job_may_have(cluster: Script
 
 def test_a_reactive_job_is_not_told_its_parallelism() -> None:
     cluster = ScriptedCluster(MasterSettings(adaptive=AdaptiveSettings(SchedulerType.ADAPTIVE, reactive=True)))
-    cluster.raise_feature_level()
     cluster.submit(graph(vertex("a")))
     assert _answer(cluster.rescale("a", 2))[0] == "ReactiveMode"
     cluster.check()
@@ -256,15 +252,6 @@ def test_a_command_for_another_job_master_or_leader_is_refused(cluster: Scripted
         )
     rightly = RescaleJob(reply_partition=0, job_id="job", vertex_id="a", parallelism=3, job_master_id="job-1")
     assert _answer(cluster.send(rightly)) == ("", "")
-
-
-def test_below_the_feature_level_it_is_refused() -> None:
-    cluster = ScriptedCluster()
-    cluster.timer(RaiseFeatureLevel(SCHEDULING_LEVEL))
-    cluster.register("one", 4)
-    _begin(cluster, graph(vertex("a", 2)))
-    assert _answer(cluster.rescale("a", 3))[0] == "FeatureLevelTooLow"
-    cluster.check()
 
 
 def test_a_failure_in_the_middle_of_a_rescale_joins_it(cluster: ScriptedCluster) -> None:

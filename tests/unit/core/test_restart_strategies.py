@@ -3,13 +3,11 @@
 import pytest
 
 from eventflink.events.inputs import TaskManagerDeath
-from eventflink.events.log_events import JobMasterStarted, JobStatusChanged, JobSubmitted, RequestRejected, RestartScheduled
+from eventflink.events.log_events import JobMasterStarted, JobStatusChanged, RestartScheduled
 from eventflink.master.effects import Deployment, Effect
-from eventflink.master.inputs import RaiseFeatureLevel
 from eventflink.master.restart_strategies import Restart, RestartHistory, next_restart
 from eventflink.master.settings import MasterSettings
-from eventflink.model.features import SCHEDULING_LEVEL, UPKEEP_LEVEL
-from eventflink.model.job_graph import UNLIMITED_RESTARTS, RestartStrategy
+from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RestartStrategyType
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
 
@@ -19,7 +17,6 @@ EXPONENTIAL = {"type": "exponential-delay", "delay_ms": 100, "max_delay_ms": 500
 @pytest.fixture
 def newest(cluster: ScriptedCluster) -> ScriptedCluster:
     """Return a cluster that may write whatever this version can."""
-    cluster.raise_feature_level()
     return cluster
 
 
@@ -176,47 +173,10 @@ def test_what_a_strategy_remembers_survives_a_change_of_leader_at_every_step(new
         effects = newest.pass_time(1)
 
 
-# -- feature levels --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("strategy_type", ["exponential-delay", "failure-rate"])
-def test_below_the_feature_level_a_newer_strategy_is_refused_and_later_taken(cluster: ScriptedCluster, strategy_type: str) -> None:
-    document = graph(vertex("a"), restart_strategy={"type": strategy_type})
-    for request_id, level in (("first", UPKEEP_LEVEL), ("second", SCHEDULING_LEVEL)):
-        cluster.submit(document, request_id=request_id)
-        assert not cluster.events(JobSubmitted)
-        cluster.timer(RaiseFeatureLevel(level))
-    assert [(r.request_id, r.code, r.dead_letter) for r in cluster.events(RequestRejected)] == [
-        ("first", "FeatureLevelTooLow", False),
-        ("second", "FeatureLevelTooLow", False),
-    ]
-    assert f"restart_strategy {strategy_type}: the cluster's feature level is 2" in cluster.events(RequestRejected)[-1].message
-    cluster.submit(document, request_id="third")
-    assert cluster.job("job").status is JobStatus.RUNNING
-
-
-@pytest.mark.parametrize(
-    ("strategy", "older"),
-    [
-        (
-            RestartStrategy(RestartStrategyType.EXPONENTIAL_DELAY, 0, 100, 5_000, 2.0, 10_000, 0.1),
-            RestartStrategy(RestartStrategyType.FIXED_DELAY, UNLIMITED_RESTARTS, 5_000),
-        ),
-        (
-            RestartStrategy(RestartStrategyType.FAILURE_RATE, 3, 100, interval_ms=5_000),
-            RestartStrategy(RestartStrategyType.FIXED_DELAY, 3, 100),
-        ),
-        (RestartStrategy(RestartStrategyType.FIXED_DELAY, 3, 100), RestartStrategy(RestartStrategyType.FIXED_DELAY, 3, 100)),
-        (RestartStrategy(RestartStrategyType.NONE), RestartStrategy(RestartStrategyType.NONE)),
-    ],
-)
-def test_below_the_feature_level_newer_defaults_are_replaced(strategy: RestartStrategy, older: RestartStrategy) -> None:
-    settings = MasterSettings(restart_strategy=strategy, failover_strategy=FailoverStrategy.FULL, exception_history_size=3)
-    cluster = ScriptedCluster(settings)
-    cluster.submit(graph(vertex("a")), job_id="before")
-    cluster.raise_feature_level()
-    cluster.submit(graph(vertex("a")), job_id="after")
-    before, after = cluster.events(JobMasterStarted)
-    assert (before.restart_strategy, before.failover_strategy, before.exception_history_size) == (older, FailoverStrategy.REGION, 16)
-    assert (after.restart_strategy, after.failover_strategy, after.exception_history_size) == (strategy, FailoverStrategy.FULL, 3)
+def test_a_job_has_the_defaults_of_the_cluster() -> None:
+    strategy = RestartStrategy(RestartStrategyType.FAILURE_RATE, 3, 100, interval_ms=5_000)
+    cluster = ScriptedCluster(MasterSettings(restart_strategy=strategy, failover_strategy=FailoverStrategy.FULL, exception_history_size=3))
+    cluster.submit(graph(vertex("a")))
+    [started] = cluster.events(JobMasterStarted)
+    assert (started.restart_strategy, started.failover_strategy, started.exception_history_size) == (strategy, FailoverStrategy.FULL, 3)
     cluster.check()

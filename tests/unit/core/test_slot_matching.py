@@ -1,6 +1,5 @@
 """Which request gets which slot: profiles, spread and packing, turns between jobs, order within a job, bounds, cost, replay."""
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -8,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from eventflink.events.inputs import TaskManagerRegistration
 from eventflink.events.log_events import (
     FollowUpDecided,
-    RequestRejected,
     SlotAllocated,
     SlotRequestDeferred,
     SlotRequested,
@@ -21,14 +18,12 @@ from eventflink.events.log_events import (
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.leadership.state_codec import document_of, restore_fold
 from eventflink.master import slot_matching
-from eventflink.master.inputs import RaiseFeatureLevel
 from eventflink.master.settings import MasterSettings
 from eventflink.master.slot_matching import MATCH_BATCH, decide_matches
 from eventflink.master.slots import TaskManagerSlots
-from eventflink.model.features import UPKEEP_LEVEL
 from eventflink.model.resources import ExtendedResource, ResourceProfile, fits
 from eventflink.model.statuses import ExecutionState, IllegalTransition, JobStatus, SlotRequestDeferralReason
-from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph, new_fold, replay, replies, tasks, vertex
+from tests.support.cluster import ScriptedCluster, deployments, graph, new_fold, replay, tasks, vertex
 
 SMALL = ResourceProfile(500, 512 << 20)
 LARGE = ResourceProfile(2_000, 4 << 30)
@@ -37,9 +32,7 @@ REASON = SlotRequestDeferralReason
 
 
 def _raised(**settings: Any) -> ScriptedCluster:
-    scripted = ScriptedCluster(MasterSettings(**settings))
-    scripted.raise_feature_level()
-    return scripted
+    return ScriptedCluster(MasterSettings(**settings))
 
 
 @pytest.fixture
@@ -209,26 +202,6 @@ class TestTurns:
         cluster.register("gpu", slots=4, profile=GPU)
         assert _places(cluster, "tiny") == {"gpu": 1}
 
-    def test_below_the_feature_level_requests_are_served_as_they_came(self) -> None:
-        cluster = ScriptedCluster()
-        cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
-        cluster.submit(graph(vertex("v", 5)), job_id="first")
-        cluster.submit(graph(vertex("v")), job_id="second")
-        cluster.register(slots=5, profile=SMALL)
-        assert {e.job_id for e in cluster.events(TaskDeployed)} == {"first"}
-        assert cluster.master.slot_manager.task_managers["tm"].profile is None
-        [decided] = cluster.master.decide(TaskManagerRegistration("new", "new-1", "host", 1, 5, slot_profile=SMALL), START_MS)
-        assert isinstance(decided, TaskManagerRegistered)
-        assert decided.slot_profile is None
-        assert not cluster.events(SlotRequestDeferred)
-        [refused] = replies(cluster.submit(graph(vertex("v", cpu_cores=1)), job_id="third"))
-        assert isinstance(refused.payload, RequestRejected)
-        assert refused.payload.code == "FeatureLevelTooLow"
-        assert "third" not in cluster.master.dispatcher.jobs
-        cluster.raise_feature_level()
-        assert [(e.job_id, e.requests) for e in cluster.events(SlotRequestDeferred)] == [("second", 1)]
-        cluster.check()
-
 
 class TestDeferrals:
     def _told(self, cluster: ScriptedCluster) -> list[tuple[str, SlotRequestDeferralReason, int]]:
@@ -295,47 +268,6 @@ class TestDeferrals:
         assert max(sizes) == MATCH_BATCH
         assert max(map(len, cluster.log)) <= MAX_DECISION_BYTES
         cluster.check()
-
-
-def test_a_snapshot_of_a_version_that_knew_nothing_of_this_leads_to_the_same_state() -> None:
-    """What is new has defaults that are what a replay comes to below the feature level."""
-    cluster = ScriptedCluster()
-    cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
-    cluster.register("one", 2)
-    cluster.submit(graph(vertex("v", 5)), job_id="first")
-    cluster.submit(graph(vertex("v")), job_id="second")
-    document = json.loads(json.dumps(document_of(replay(cluster.log))))
-    del document["master"]["blocklist"]
-    slots = document["master"]["slot_manager"]
-    for name in ("by_profile", "served_round", "deferrals"):
-        del slots[name]
-    for records, names in ((slots["task_managers"], ("profile", "blocked")), (slots["pending"], ("profile", "round_number"))):
-        for name in names:
-            del records["values"][name]
-    del document["master"]["resource_manager"]["task_managers"]["values"]["slot_profile"]
-    text = json.dumps(document)
-    assert '"resources"' in text
-    _drop(document, "resources")
-    restored = new_fold()
-    restore_fold(document, restored)
-    restored.master.validate()
-    assert restored.master.digest() == cluster.master.digest()
-    length = len(cluster.log)
-    cluster.raise_feature_level()
-    cluster.submit(graph(vertex("v", cpu_cores=1)), job_id="third")
-    for offset in range(length, len(cluster.log)):
-        restored.take(offset, 0, cluster.log[offset])
-    assert restored.master.digest() == cluster.master.digest()
-    assert {e.job_id for e in cluster.events(SlotRequestDeferred)} == {"first", "second", "third"}
-    cluster.check()
-
-
-def _drop(document: Any, name: str) -> None:
-    """Take a field out of all records of a document."""
-    if isinstance(document, dict):
-        document.pop(name, None)
-        for value in document.values():
-            _drop(value, name)
 
 
 # -- everything at once, against a slow and simple model ------------------------------------------------------------------

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from eventflink.events.effects import TaskCancellation, TaskDeployment
-from eventflink.events.inputs import SlotOfferRefusal, SlotReport, TaskManagerDeath
+from eventflink.events.inputs import SlotReport, TaskManagerDeath
 from eventflink.events.log_events import (
     InputsSkipped,
-    RequestRejected,
     SlotAllocated,
     SlotFreed,
     SlotOfferRejected,
@@ -23,16 +22,13 @@ from eventflink.events.log_events import (
     SlotShared,
     SlotShareReturned,
     TaskFailed,
-    TaskManagerRegistered,
     TaskManagerReportReconciled,
 )
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.leadership.state_codec import document_of, restore_fold
 from eventflink.master.effects import Deployment, Effect, unacknowledged
-from eventflink.master.inputs import RaiseFeatureLevel
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import AttemptStatus, SlotStatus
-from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, SlotRequestDeferralReason, SlotState
 from tests.support.cluster import (
@@ -42,7 +38,6 @@ from tests.support.cluster import (
     fixed_delay,
     graph,
     new_fold,
-    replies,
     sharing,
     tasks,
     vertex,
@@ -60,7 +55,6 @@ RUNNING, FINISHED, FAILED, CANCELED = (
 def cluster() -> Iterator[ScriptedCluster]:
     """A cluster at the newest feature level; its log is replayed at the end."""
     scripted = ScriptedCluster()
-    scripted.raise_feature_level()
     yield scripted
     scripted.check()
 
@@ -164,17 +158,6 @@ class TestWhoRunsBesideWhom:
         cluster.register("large", slots=4, profile=ResourceProfile(2_000, 1 << 30))
         assert _together(cluster) == {"large/0": ["a0", "b0"]}
 
-    def test_a_task_executor_that_does_not_know_sharing_gets_one_attempt_for_each_slot(self, cluster: ScriptedCluster) -> None:
-        """It would refuse the second one; that it knows sharing it says when it registers."""
-        cluster.register("old", slots=2, level=SCHEDULING_LEVEL)
-        cluster.submit(graph(sharing("a"), sharing("b")))
-        assert _together(cluster) == {"old/0": ["a0"], "old/1": ["b0"]}
-        cluster.submit(graph(sharing("a", 2), sharing("b", 2)), job_id="mixed")
-        cluster.register("new", slots=2)
-        placed = _together(cluster)
-        assert len(placed["new/0"]) == 2
-        assert all(len(names) == 1 for place, names in placed.items() if place.startswith("old"))
-
     def test_nobody_joins_a_slot_of_a_task_manager_that_is_blocked(self, cluster: ScriptedCluster) -> None:
         cluster.register(slots=1)
         running = cluster.submit(graph(sharing("a", 2), sharing("b")))
@@ -268,7 +251,6 @@ class TestTheEndOfASlot:
 
     def test_under_full_failover_those_in_one_slot_end_and_begin_together(self) -> None:
         cluster = ScriptedCluster(MasterSettings(failover_strategy=FailoverStrategy.FULL))
-        cluster.raise_feature_level()
         cluster.register(slots=1)
         running = cluster.submit(graph(sharing("a"), sharing("b"), restart_strategy=fixed_delay(1, 0)))
         cluster.report(_of(running, "a0"), RUNNING)
@@ -315,18 +297,6 @@ class TestRefusals:
         assert [r.allocation_id for r in cluster.events(SlotOfferRejected)] == ["allocation-1"]
         assert cluster.master.slot_manager.get_number_free_slots() == 0, "one of the two has it for itself now"
 
-    def test_a_refusal_that_names_no_attempt_counts_where_only_one_is_in_the_slot(self, cluster: ScriptedCluster) -> None:
-        cluster.register("tm1", slots=1, level=SCHEDULING_LEVEL)
-        cluster.submit(graph(vertex("x")), job_id="alone")
-        cluster.say(SlotOfferRefusal("tm1", "tm1-1", "allocation-1", "no memory"))
-        assert [f.job_id for f in cluster.events(TaskFailed)] == ["alone"]
-        cluster.register("tm2", slots=1)
-        cluster.submit(graph(sharing("a"), sharing("b")))
-        shared = cluster.events(SlotShared)[-1].allocation_id
-        cluster.say(SlotOfferRefusal("tm2", "tm2-1", shared, "no memory"))
-        assert "does not hold it" in cluster.events(InputsSkipped)[-1].reason
-        assert len(cluster.events(TaskFailed)) == 1
-
 
 class TestReports:
     def test_if_one_in_a_slot_is_missing_all_fail_and_those_that_are_there_are_told_to_end(self, cluster: ScriptedCluster) -> None:
@@ -371,7 +341,6 @@ class TestBounds:
     def test_a_request_of_a_group_that_waits_too_long_fails_alone(self) -> None:
         """What is asked for together is not held back until all of it can be had: what has a slot runs, the rest fails with the reason."""
         cluster = ScriptedCluster(MasterSettings(slot_request_timeout_ms=1_000))
-        cluster.raise_feature_level()
         cluster.register(slots=1)
         running = cluster.submit(graph(sharing("a", 2), sharing("b", 2), restart_strategy=fixed_delay(9, 60_000)))
         assert len(tasks(running)) == 2
@@ -387,7 +356,6 @@ class TestBounds:
 
     def test_a_group_that_no_slot_can_hold_fails_with_what_it_needs_in_all(self) -> None:
         cluster = ScriptedCluster(MasterSettings(start_up_time_ms=1_000))
-        cluster.raise_feature_level()
         cluster.register(slots=1, profile=ResourceProfile(extended_resources=(ExtendedResource("gpu", 1),)))
         cluster.submit(graph(sharing("a", extended_resources={"gpu": 1}), sharing("b", extended_resources={"gpu": 1})))
         cluster.pass_time(1_000)
@@ -419,25 +387,7 @@ class TestBounds:
         cluster.master.validate()
 
 
-class TestVersions:
-    def test_below_its_feature_level_a_job_that_shares_slots_is_refused(self) -> None:
-        cluster = ScriptedCluster()
-        cluster.timer(RaiseFeatureLevel(SCHEDULING_LEVEL))
-        cluster.register()
-        effects = cluster.submit(graph(vertex("a"), sharing("b")), request_id="r")
-        [refused] = replies(effects)
-        assert isinstance(refused.payload, RequestRejected)
-        assert refused.payload.code == "FeatureLevelTooLow"
-        assert refused.payload.message.startswith(f"vertex 'b' shares slots; the feature level is {SCHEDULING_LEVEL}")
-        [registered] = cluster.events(TaskManagerRegistered)
-        assert registered.feature_level == 0
-        cluster.raise_feature_level()
-        cluster.register(instance="2")
-        cluster.submit(graph(sharing("a"), sharing("b")))
-        assert len(cluster.events(SlotShared)) == 1
-        assert cluster.master.resource_manager.task_managers["tm"].feature_level >= ELASTIC_LEVEL
-        cluster.check()
-
+class TestSnapshots:
     def test_a_snapshot_with_shared_slots_is_restored_whole(self, cluster: ScriptedCluster) -> None:
         cluster.register(slots=2)
         running = cluster.submit(graph(sharing("a", 4), sharing("b", 3), sharing("c")))
@@ -456,7 +406,6 @@ class _Chance:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.cluster = ScriptedCluster(MasterSettings(evenly_spread_out_slots=self.rng.random() < 0.5))
-        self.cluster.raise_feature_level()
         self.live: list[Deployment] = []
         self.instances = dict.fromkeys(range(3), 0)
         self.jobs = 0
@@ -470,8 +419,7 @@ class _Chance:
     def _register(self) -> list[Effect]:
         number = self.rng.randrange(3)
         self.instances[number] += 1
-        level = self.rng.choice([SCHEDULING_LEVEL, ELASTIC_LEVEL, ELASTIC_LEVEL])
-        return self.cluster.register(f"tm{number}", self.rng.randint(1, 3), str(self.instances[number]), level=level)
+        return self.cluster.register(f"tm{number}", self.rng.randint(1, 3), str(self.instances[number]))
 
     def _submit(self) -> list[Effect]:
         rng, self.jobs = self.rng, self.jobs + 1

@@ -11,7 +11,6 @@ from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph,
 
 def test_a_job_shows_for_what_it_waits_and_why() -> None:
     cluster = ScriptedCluster()
-    cluster.raise_feature_level()
     cluster.register("tm", 1, profile=ResourceProfile(500))
     cluster.submit(graph(vertex("a", 3), vertex("b", 2, cpu_cores=1)))
     view = job_view(cluster.fold, "job")
@@ -29,7 +28,6 @@ def test_a_job_shows_for_what_it_waits_and_why() -> None:
 
 def test_the_cluster_shows_profiles_and_who_is_blocked() -> None:
     cluster = ScriptedCluster()
-    cluster.raise_feature_level()
     cluster.register("one", 2, profile=ResourceProfile(500, 512 << 20))
     cluster.register("two", 1)
     cluster.block("two", "its disk is full", duration_ms=60_000)
@@ -46,7 +44,6 @@ def test_the_cluster_shows_profiles_and_who_is_blocked() -> None:
 
 def test_a_job_shows_what_slots_it_requires_and_holds_for_each_group_and_profile() -> None:
     cluster = ScriptedCluster()
-    cluster.raise_feature_level()
     cluster.register("tm", 3, profile=ResourceProfile(2_000))
     vertices = [sharing("a", 3, cpu_cores=0.5), sharing("b", 2, cpu_cores=1), vertex("c", 2, cpu_cores=1), vertex("later")]
     running = cluster.submit(graph(*vertices, edges=[("c", "later", "rebalance")]))
@@ -63,7 +60,6 @@ def test_a_job_shows_what_slots_it_requires_and_holds_for_each_group_and_profile
 
 def test_a_task_manager_shows_all_attempts_that_are_in_a_slot() -> None:
     cluster = ScriptedCluster()
-    cluster.raise_feature_level()
     cluster.register("tm", 2)
     a, _ = deployments(cluster.submit(graph(sharing("a"), sharing("b"))))
     shared, free = task_manager(cluster.fold, "tm")["slot_states"]

@@ -81,7 +81,7 @@ def test_the_id_of_an_evicted_job_never_runs_again(cluster: ScriptedCluster) -> 
     assert reply.payload.message == "job 'one' was submitted before: it ended long ago"
     [reply] = replies(cluster.cancel("one"))
     assert isinstance(reply.payload, RequestRejected)
-    assert reply.payload.message == "there is no job 'one' (it ended, and was evicted from memory)"
+    assert reply.payload.message == "job 'one' is FINISHED already"
 
 
 def test_a_request_id_that_comes_again_gets_the_same_answer_and_is_not_done_twice(cluster: ScriptedCluster) -> None:

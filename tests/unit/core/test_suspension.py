@@ -18,10 +18,8 @@ from eventflink.events.log_events import (
 )
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.master.effects import Effect
-from eventflink.master.inputs import RaiseFeatureLevel
 from eventflink.master.settings import MasterSettings
 from eventflink.master.suspension import MAX_REASON_LENGTH
-from eventflink.model.features import SCHEDULING_LEVEL
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus
 from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, replies, state_report, tasks, vertex
 
@@ -30,7 +28,6 @@ from tests.support.cluster import ScriptedCluster, cancellations, deployments, f
 def cluster() -> Iterator[ScriptedCluster]:
     """One TaskManager with four slots, at the newest feature level; the log is replayed at the end."""
     scripted = ScriptedCluster()
-    scripted.raise_feature_level()
     scripted.register()
     yield scripted
     scripted.check()
@@ -200,7 +197,6 @@ def test_a_result_that_was_taken_back_is_made_anew(cluster: ScriptedCluster) -> 
 
 def test_large_jobs_go_on_in_bounded_decisions() -> None:
     cluster = ScriptedCluster(check_digests=False, check_states=False)
-    cluster.raise_feature_level()
     cluster.submit(graph(vertex("a", 2_000)))
     cluster.suspend()
     assert (cluster.job("job").status, cluster.job("job").job_master_id) == (JobStatus.SUSPENDED, "")
@@ -246,12 +242,3 @@ def test_a_reason_has_a_bound(cluster: ScriptedCluster) -> None:
     cluster.submit(graph(vertex("a")))
     assert _answer(cluster.suspend(reason="x" * (MAX_REASON_LENGTH + 1))) == "InvalidRequest"
     assert _status(cluster) is JobStatus.RUNNING
-
-
-def test_below_the_feature_level_no_job_is_suspended() -> None:
-    cluster = ScriptedCluster()
-    cluster.timer(RaiseFeatureLevel(SCHEDULING_LEVEL))
-    cluster.register()
-    cluster.submit(graph(vertex("a")))
-    assert _answer(cluster.suspend()) == _answer(cluster.resume()) == "FeatureLevelTooLow"
-    cluster.check()

@@ -17,7 +17,6 @@ SMALL = ResourceProfile(500, 512 << 20)
 def cluster() -> Iterator[ScriptedCluster]:
     """A cluster with small slots and ten seconds of start-up; its log is replayed at the end."""
     scripted = ScriptedCluster(MasterSettings(start_up_time_ms=10_000, slot_request_timeout_ms=60_000))
-    scripted.raise_feature_level()
     scripted.register("small", 2, profile=SMALL)
     yield scripted
     scripted.check()
@@ -76,7 +75,6 @@ def test_without_any_task_manager_nothing_is_unfulfillable(cluster: ScriptedClus
     cluster.submit(graph(vertex("a", managed_memory="1g")))
     assert len(cluster.events(SlotRequestDeferred)) == 1
     bare = ScriptedCluster(MasterSettings(start_up_time_ms=0, slot_request_timeout_ms=60_000))
-    bare.raise_feature_level()
     bare.submit(graph(vertex("a", managed_memory="1g")))
     bare.pass_time(59_999)
     assert bare.job("job").status is JobStatus.RUNNING
@@ -95,7 +93,6 @@ def test_the_start_up_time_begins_anew_with_each_leader(cluster: ScriptedCluster
 
 def test_where_the_configuration_has_it_so_they_wait_for_the_timeout() -> None:
     cluster = ScriptedCluster(MasterSettings(start_up_time_ms=0, fail_unfulfillable_requests=False, slot_request_timeout_ms=60_000))
-    cluster.raise_feature_level()
     cluster.register("small", 2, profile=SMALL)
     cluster.submit(graph(vertex("a", managed_memory="1g")))
     cluster.pass_time(59_999)

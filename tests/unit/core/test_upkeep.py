@@ -1,4 +1,4 @@
-"""What a cluster knows about its own running: feature level (P19), snapshots (P18), drills; and what it forgets by age (P8)."""
+"""What a cluster knows about its own running: snapshots (P18), drills; and what it forgets by age (P8)."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from eventflink.events.codec import HEADER_LENGTH
 from eventflink.events.inputs import DrillStep, ReportSnapshot
 from eventflink.events.log_events import (
     AnswersExpired,
     DrillStepOrdered,
-    FeatureLevelRaised,
     JobEvicted,
     JobIdsExpired,
     JobSubmitted,
@@ -21,27 +19,24 @@ from eventflink.events.log_events import (
     SnapshotConfirmed,
     SnapshotTaken,
 )
-from eventflink.events.schemas import MARKER, fingerprint_of, load_envelope, load_released
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.release import recent_replies
 from eventflink.master.dispatcher import EVICTION_BATCH
 from eventflink.master.effects import DrillOrder, Effect, effects_of
-from eventflink.master.inputs import ExpireAnswers, RaiseFeatureLevel
+from eventflink.master.inputs import ExpireAnswers
 from eventflink.master.requests import EXPIRY_BATCH
 from eventflink.master.settings import MasterSettings
 from eventflink.master.upkeep import MAX_FREEZE_MS, MAX_SNAPSHOTS, SnapshotRecord
-from eventflink.model.features import FEATURE_LEVEL, FIRST_LEVEL, UPKEEP_LEVEL
 from eventflink.model.statuses import DrillStepType
-from tests.support.cluster import CODEC, HORIZON_MS, ScriptedCluster, graph, replies, vertex
-from tests.support.participants import LEASE_MS, World
+from tests.support.cluster import HORIZON_MS, ScriptedCluster, graph, replies, vertex
+from tests.support.participants import World
 from tests.support.scenarios import confirmation, snapshot
 
 LOG_LENGTH = 3 * MAX_SNAPSHOTS
 
 
 @pytest.fixture
-def raised(cluster: ScriptedCluster) -> ScriptedCluster:
-    cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
+def prepared(cluster: ScriptedCluster) -> ScriptedCluster:
     for number in range(LOG_LENGTH):  # What a snapshot can be of.
         cluster.cancel("none", request_id=f"before-{number}")
     return cluster
@@ -53,76 +48,6 @@ def _code(effects: list[Effect]) -> str:
     return reply.payload.code if isinstance(reply.payload, RequestRejected) else ""
 
 
-class TestFeatureLevel:
-    def test_a_new_cluster_writes_everything_at_once(self, world: World) -> None:
-        """There is no older master that could have read its log."""
-        world.start("a", election=SingleMaster())
-        world.run(50)
-        assert world.events(FeatureLevelRaised) == [FeatureLevelRaised(FIRST_LEVEL, FEATURE_LEVEL)]
-
-    def _older_cluster(self, world: World) -> None:
-        """Have an older version lead first, which knows nothing of newer levels."""
-        old = world.start("old", feature_level=FIRST_LEVEL, election=SingleMaster())
-        world.run(50)
-        world.kill(old)
-        assert world.events(FeatureLevelRaised) == []
-
-    def test_it_is_raised_when_every_master_that_was_heard_of_can_read_it_and_not_before_three_leases(self, world: World) -> None:
-        self._older_cluster(world)
-        world.start("a")
-        world.start("b")
-        world.leader()
-        began_ms = world.now_ms
-        world.run(3 * LEASE_MS - 100)
-        assert world.events(FeatureLevelRaised) == []
-        world.run_until(lambda: bool(world.events(FeatureLevelRaised)))
-        assert world.now_ms - began_ms >= 3 * LEASE_MS
-        world.run(5 * LEASE_MS)
-        assert world.events(FeatureLevelRaised) == [FeatureLevelRaised(FIRST_LEVEL, FEATURE_LEVEL)]
-
-    def test_it_is_not_raised_while_an_older_master_is_heard_of_and_is_soon_after_it_left(self, world: World) -> None:
-        self._older_cluster(world)
-        world.start("a")
-        older = world.start("b", feature_level=FIRST_LEVEL)
-        world.leader()
-        world.run(10 * LEASE_MS)
-        assert world.events(FeatureLevelRaised) == []
-        world.kill(older)
-        world.run(3 * LEASE_MS - 600)
-        assert world.events(FeatureLevelRaised) == [], "it may only be slow"
-        world.run(LEASE_MS)
-        assert len(world.events(FeatureLevelRaised)) == 1
-
-    def test_a_leader_never_raises_it_beyond_what_it_can_read_itself(self, world: World) -> None:
-        world.start("a", feature_level=FIRST_LEVEL, election=SingleMaster())
-        world.start("b", feature_level=FEATURE_LEVEL)
-        world.run(10 * LEASE_MS)
-        assert world.events(FeatureLevelRaised) == []
-
-    def test_a_leader_that_hears_nobody_raises_nothing(self, world: World) -> None:
-        """It does not even hear itself: there may be older masters."""
-        self._older_cluster(world)
-        deaf = world.start("a", election=SingleMaster())
-        deaf.is_deaf = True
-        world.run(10 * LEASE_MS)
-        assert world.events(FeatureLevelRaised) == []
-
-    def test_no_newer_event_is_decided_below_its_level(self, cluster: ScriptedCluster) -> None:
-        """An older standby would meet a record that it cannot read."""
-        report = dataclasses.replace(snapshot(1, 3), reply_partition=0)
-        assert _code(cluster.send(report)) == "FeatureLevelTooLow"
-        step = DrillStep(request_id="d", reply_partition=0, drill_id="d", step=DrillStepType.STOP, master_id="master-1")
-        assert _code(cluster.send(step)) == "FeatureLevelTooLow"
-        confirm = dataclasses.replace(confirmation(report), reply_partition=0)
-        assert _code(cluster.send(confirm)) == "UnknownSnapshot"
-        assert not cluster.events(SnapshotTaken, SnapshotConfirmed, DrillStepOrdered)
-
-    def test_raising_to_a_level_that_is_reached_decides_nothing(self, raised: ScriptedCluster) -> None:
-        count = len(raised.log)
-        raised.timer(RaiseFeatureLevel(UPKEEP_LEVEL), RaiseFeatureLevel(FIRST_LEVEL))
-        assert len(raised.log) == count
-
-
 class TestSnapshots:
     def _report(self, cluster: ScriptedCluster, number: int, log_offset: int, **more: Any) -> list[Effect]:
         return cluster.send(dataclasses.replace(snapshot(number, log_offset), reply_partition=0, **more))
@@ -130,35 +55,35 @@ class TestSnapshots:
     def _confirm(self, cluster: ScriptedCluster, report: ReportSnapshot, **more: Any) -> list[Effect]:
         return cluster.send(dataclasses.replace(confirmation(report), reply_partition=0, **more))
 
-    def test_a_snapshot_is_remembered_with_what_was_said_of_it(self, raised: ScriptedCluster) -> None:
-        assert _code(self._report(raised, 1, 7)) == ""
-        assert raised.master.upkeep.snapshots == {"snapshot-1": SnapshotRecord(7, "digest-7", 3, 1_000, "master-1")}
-        assert raised.master.upkeep.newest_confirmed() is None
+    def test_a_snapshot_is_remembered_with_what_was_said_of_it(self, prepared: ScriptedCluster) -> None:
+        assert _code(self._report(prepared, 1, 7)) == ""
+        assert prepared.master.upkeep.snapshots == {"snapshot-1": SnapshotRecord(7, "digest-7", 3, 1_000, "master-1")}
+        assert prepared.master.upkeep.newest_confirmed() is None
 
     @pytest.mark.parametrize(("number", "log_offset"), [(1, 7), (1, 9), (2, 7), (2, 6), (2, -1)])
-    def test_one_that_is_no_news_is_refused(self, raised: ScriptedCluster, number: int, log_offset: int) -> None:
-        self._report(raised, 1, 7)
-        assert _code(self._report(raised, number, log_offset, request_id="other")) == "SnapshotOutdated"
-        assert len(raised.events(SnapshotTaken)) == 1
+    def test_one_that_is_no_news_is_refused(self, prepared: ScriptedCluster, number: int, log_offset: int) -> None:
+        self._report(prepared, 1, 7)
+        assert _code(self._report(prepared, number, log_offset, request_id="other")) == "SnapshotOutdated"
+        assert len(prepared.events(SnapshotTaken)) == 1
 
-    def test_a_snapshot_of_what_is_not_written_yet_is_refused(self, raised: ScriptedCluster) -> None:
+    def test_a_snapshot_of_what_is_not_written_yet_is_refused(self, prepared: ScriptedCluster) -> None:
         """It would keep out every real one: each would be older."""
-        last = len(raised.log) - 1
-        assert _code(self._report(raised, 1, last + 1)) == "InvalidRequest"
-        assert _code(self._report(raised, 2, last)) == ""
+        last = len(prepared.log) - 1
+        assert _code(self._report(prepared, 1, last + 1)) == "InvalidRequest"
+        assert _code(self._report(prepared, 2, last)) == ""
 
-    def test_a_report_that_comes_twice_is_answered_twice_and_noted_once(self, raised: ScriptedCluster) -> None:
+    def test_a_report_that_comes_twice_is_answered_twice_and_noted_once(self, prepared: ScriptedCluster) -> None:
         """P8."""
-        assert [_code(self._report(raised, 1, 7)) for _ in range(2)] == ["", ""]
-        assert len(raised.events(SnapshotTaken)) == 1
-        assert len(raised.events(RequestRepeated)) == 1
+        assert [_code(self._report(prepared, 1, 7)) for _ in range(2)] == ["", ""]
+        assert len(prepared.events(SnapshotTaken)) == 1
+        assert len(prepared.events(RequestRepeated)) == 1
 
-    def test_another_master_with_the_same_digest_confirms_it_once(self, raised: ScriptedCluster) -> None:
-        self._report(raised, 1, 7)
-        assert _code(self._confirm(raised, snapshot(1, 7))) == ""
-        assert _code(self._confirm(raised, snapshot(1, 7), request_id="third", confirmed_by="master-3")) == ""
-        assert raised.events(SnapshotConfirmed) == [SnapshotConfirmed("snapshot-1", 7, "digest-7", "master-2")]
-        assert raised.master.upkeep.newest_confirmed() == "snapshot-1"
+    def test_another_master_with_the_same_digest_confirms_it_once(self, prepared: ScriptedCluster) -> None:
+        self._report(prepared, 1, 7)
+        assert _code(self._confirm(prepared, snapshot(1, 7))) == ""
+        assert _code(self._confirm(prepared, snapshot(1, 7), request_id="third", confirmed_by="master-3")) == ""
+        assert prepared.events(SnapshotConfirmed) == [SnapshotConfirmed("snapshot-1", 7, "digest-7", "master-2")]
+        assert prepared.master.upkeep.newest_confirmed() == "snapshot-1"
 
     @pytest.mark.parametrize(
         ("changes", "code"),
@@ -170,33 +95,32 @@ class TestSnapshots:
             ({"snapshot_id": "none"}, "UnknownSnapshot"),
         ],
     )
-    def test_what_confirms_nothing_is_refused(self, raised: ScriptedCluster, changes: dict[str, Any], code: str) -> None:
+    def test_what_confirms_nothing_is_refused(self, prepared: ScriptedCluster, changes: dict[str, Any], code: str) -> None:
         """P18: trimming relies on it."""
-        self._report(raised, 1, 7)
-        assert _code(self._confirm(raised, snapshot(1, 7), **changes)) == code
-        assert raised.events(SnapshotConfirmed) == []
+        self._report(prepared, 1, 7)
+        assert _code(self._confirm(prepared, snapshot(1, 7), **changes)) == code
+        assert prepared.events(SnapshotConfirmed) == []
 
-    def test_a_master_with_an_overlong_id_does_not_confirm_itself(self, raised: ScriptedCluster) -> None:
-        self._report(raised, 1, 7, taken_by="m" * 200)
-        assert _code(self._confirm(raised, snapshot(1, 7), confirmed_by="m" * 200)) == "NotAnotherMaster"
+    def test_a_master_with_an_overlong_id_does_not_confirm_itself(self, prepared: ScriptedCluster) -> None:
+        self._report(prepared, 1, 7, taken_by="m" * 200)
+        assert _code(self._confirm(prepared, snapshot(1, 7), confirmed_by="m" * 200)) == "NotAnotherMaster"
 
-    def test_only_the_newest_are_remembered_and_the_newest_confirmed_one_always(self, raised: ScriptedCluster) -> None:
+    def test_only_the_newest_are_remembered_and_the_newest_confirmed_one_always(self, prepared: ScriptedCluster) -> None:
         for number in range(1, 4):
-            self._report(raised, number, number)
-        self._confirm(raised, snapshot(2, 2))
+            self._report(prepared, number, number)
+        self._confirm(prepared, snapshot(2, 2))
         for number in range(4, 3 * MAX_SNAPSHOTS):
-            self._report(raised, number, number)
-        known = list(raised.master.upkeep.snapshots)
+            self._report(prepared, number, number)
+        known = list(prepared.master.upkeep.snapshots)
         last = 3 * MAX_SNAPSHOTS
         assert known == ["snapshot-2", *[f"snapshot-{n}" for n in range(last - MAX_SNAPSHOTS + 1, last)]]
-        assert raised.master.upkeep.newest_confirmed() == "snapshot-2"
+        assert prepared.master.upkeep.newest_confirmed() == "snapshot-2"
 
 
 class TestDrills:
     @pytest.fixture
     def drilled(self) -> Iterator[ScriptedCluster]:
         cluster = ScriptedCluster(MasterSettings(drills_allowed=True))
-        cluster.timer(RaiseFeatureLevel(UPKEEP_LEVEL))
         yield cluster
         cluster.check()
 
@@ -204,8 +128,8 @@ class TestDrills:
         fields: dict[str, Any] = {"drill_id": "drill", "step": "STOP", "master_id": "master-1", **more}
         return cluster.command(type="DrillStep", **fields)
 
-    def test_by_default_nobody_can_make_a_master_fall(self, raised: ScriptedCluster) -> None:
-        effects = self._step(raised)
+    def test_by_default_nobody_can_make_a_master_fall(self, prepared: ScriptedCluster) -> None:
+        effects = self._step(prepared)
         assert _code(effects) == "DrillsNotAllowed"
         assert not [e for e in effects if isinstance(e, DrillOrder)]
 
@@ -368,40 +292,3 @@ class TestForgetting:
             assert is_due == bool(cluster.master.decide(ExpireAnswers(), now_ms)) == (now_ms > min(times) + 10_000)
             for store in (cluster.master.requests, cluster.master.dispatcher):
                 assert store.is_expired(10, now_ms - 10_000) == bool(store.decide_expiry(10, now_ms - 10_000))
-
-
-class TestWhatIsWritten:
-    """P19: a master of the first release meets nothing in the log that it cannot read, until the level is raised."""
-
-    def _schemas_of(self, cluster: ScriptedCluster) -> list[bytes]:
-        return [value[len(MARKER) : HEADER_LENGTH] for value in cluster.log]
-
-    def test_below_a_level_the_log_is_written_with_the_schema_that_the_level_had(self) -> None:
-        cluster = ScriptedCluster()
-        cluster.register()
-        cluster.run(cluster.submit(graph(vertex("a"))))
-        assert set(self._schemas_of(cluster)) == {fingerprint_of(load_released("Decision", 1))}
-        cluster.fail_over()
-        assert set(self._schemas_of(cluster)) == {fingerprint_of(load_released("Decision", 1))}
-        cluster.check()
-
-    def test_from_the_raise_on_it_is_written_with_that_of_the_level(self) -> None:
-        cluster = ScriptedCluster()
-        written: list[set[bytes]] = []
-        for level in (UPKEEP_LEVEL, FEATURE_LEVEL):
-            cluster.timer(RaiseFeatureLevel(level))
-            before = len(cluster.log)
-            cluster.cancel("none", request_id=f"r{level}")
-            cluster.fail_over()
-            written.append(set(self._schemas_of(cluster)[before:]))
-        assert written == [{fingerprint_of(load_released("Decision", 2))}, {fingerprint_of(load_envelope("Decision"))}]
-        cluster.check()
-
-    @pytest.mark.parametrize("level", [FIRST_LEVEL, FEATURE_LEVEL])
-    def test_an_event_that_a_level_does_not_have_cannot_be_written_at_it(self, level: int) -> None:
-        taken = SnapshotTaken("s", 1, "d", 1, 1, "m")
-        if level == FEATURE_LEVEL:
-            assert CODEC.decode_events(CODEC.encode_events([taken], level), level) == (taken,)
-        else:
-            with pytest.raises(ValueError, match="SnapshotTaken"):
-                CODEC.encode_events([taken], level)

@@ -17,10 +17,9 @@ from eventflink.events.log_events import (
     WorkerRequestFailed,
 )
 from eventflink.master.effects import Effect, RequestWorker, StopWorker, WorkersWanted
-from eventflink.master.inputs import RaiseFeatureLevel, ReleaseTaskManagers, WorkerTerminated
+from eventflink.master.inputs import ReleaseTaskManagers, WorkerTerminated
 from eventflink.master.settings import MasterSettings
 from eventflink.master.workers import MAX_BACKOFF_MS, WorkerSettings
-from eventflink.model.features import ELASTIC_LEVEL, SCHEDULING_LEVEL
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState, IllegalTransition, SlotRequestDeferralReason
 from eventflink.views.jobs_and_cluster import cluster_view, job_view
@@ -30,13 +29,11 @@ SMALL = ResourceProfile(500, 512 << 20)
 SETTINGS = WorkerSettings(slot_count=2, max_slots=8, registration_timeout_ms=60_000, idle_timeout_ms=30_000, max_failure_rate=3)
 
 
-def _cluster(level: int = ELASTIC_LEVEL, workers: WorkerSettings | None = SETTINGS, **changed: Any) -> ScriptedCluster:
+def _cluster(workers: WorkerSettings | None = SETTINGS, **changed: Any) -> ScriptedCluster:
     settings = MasterSettings(
         slot_request_timeout_ms=3_600_000, start_up_time_ms=10_000, workers=replace(workers, **changed) if workers is not None else None
     )
-    scripted = ScriptedCluster(settings)
-    scripted.timer(RaiseFeatureLevel(level))
-    return scripted
+    return ScriptedCluster(settings)
 
 
 @pytest.fixture
@@ -115,14 +112,6 @@ class TestRequests:
         cluster = _cluster(workers=None)
         cluster.submit(graph(vertex("a", 4)))
         assert not _asked(cluster.pass_time(100_000))
-        cluster.check()
-
-    def test_nothing_of_it_is_decided_while_an_older_master_could_not_read_it(self) -> None:
-        cluster = _cluster(SCHEDULING_LEVEL)
-        cluster.submit(graph(vertex("a")))
-        assert not _asked(cluster.pass_time(1_000))
-        cluster.timer(RaiseFeatureLevel(ELASTIC_LEVEL))
-        assert _asked(cluster.pass_time(100)) == ["worker-1"]
         cluster.check()
 
 
