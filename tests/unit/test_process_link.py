@@ -1,0 +1,56 @@
+"""What the TaskExecutor is told of a fork server that cannot be started, and of one that it ended."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from eventflink.model.configuration import build_configuration
+from eventflink.taskexecutor.guardian_link import GuardianLink
+from eventflink.taskexecutor.identity_lock import IdentityLock
+from eventflink.taskexecutor.kafka_links import Inbox
+from eventflink.taskexecutor.process_link import ProcessLink
+from eventflink.taskexecutor.protocol import MainLoop, StartForkServer
+from tests.support.hand import NOWHERE
+from tests.unit.test_taskexecutor_protocol import SETTINGS
+
+
+class Executor:
+    """A main loop with its inbox and the link to processes; nothing else is started."""
+
+    def __init__(self, directory: Path) -> None:
+        self.inbox = Inbox()
+        self.loop = MainLoop(SETTINGS, lambda: "i1")
+        guardian = GuardianLink(NOWHERE, "nowhere", "tm", directory / "guardian.log", IdentityLock(directory / "lock"))
+        configuration = build_configuration({"taskmanager.id": "tm", "data.directory": str(directory)}, "test")
+        self.link = ProcessLink(configuration, directory, directory / "run", self.inbox, self.loop.protocol, guardian)
+        self.loop.turn(0, 0, [self.loop.protocol.on_positioned])
+
+    def turn(self, now_ms: int) -> list[type]:
+        return [type(action) for action in self.loop.turn(now_ms, now_ms, self.inbox.take_inputs(0, 16))]
+
+
+@pytest.fixture
+def executor(tmp_path: Path) -> Iterator[Executor]:
+    executor = Executor(tmp_path)
+    yield executor
+    executor.link.close()
+
+
+def test_a_fork_server_that_cannot_be_started_is_started_again_later(executor: Executor, tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("no directory")
+    executor.link.start()
+    assert not executor.link.process_ids()
+    executor.turn(10)
+    assert not executor.loop.protocol.has_fork_server
+    assert StartForkServer in executor.turn(1_000)
+    assert executor.loop.protocol.has_fork_server
+
+
+def test_a_fork_server_that_was_ended_is_dead_once(executor: Executor) -> None:
+    executor.link.end("it was told to launch a task and did not")
+    executor.link.end("it was ended already")
+    executor.turn(10)
+    assert not executor.loop.protocol.has_fork_server
+    assert StartForkServer in executor.turn(110)  # After a second death it would take twice as long.
+    assert executor.loop.protocol.counters.fork_server_starts == 2
