@@ -16,6 +16,7 @@ from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
+from eventflink.master.uploads import PendingUpload
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus, SlotState
 from eventflink.views.exceptions import exception_view, reaction_of
@@ -67,15 +68,15 @@ def _of_job(subject: Subject, master: Master) -> Standing:
         if subject.root_failure is not None:
             facts["root_failure"] = str(subject.root_failure)
         return Standing(str(subject.job_status), facts, cause=result.cause if result is not None else None)
-    subtasks = list(job.execution_graph.subtasks())
+    subtasks, strategy = list(job.execution_graph.subtasks()), job.restarts.strategy
     facts = {
         "name": job.execution_graph.graph.name,
         "since": iso_time(job.status_since_ms),
         "actor": job.actor or None,
         "tasks": dict(Counter(str(s.state) for s in subtasks)),
-        "restarts": job.restarts,
-        "restart_strategy": job.restart_strategy.strategy_type.lower().replace("_", "-") if job.restart_strategy is not None else None,
-        "failover_strategy": job.failover_strategy.lower(),
+        "restarts": job.restarts.count,
+        "restart_strategy": strategy.strategy_type.lower().replace("_", "-") if strategy is not None else None,
+        "failover_strategy": job.restarts.failover_strategy.lower(),
         "last_failure": _last_failure(job),
     }
     vertices = job.execution_graph.vertices
@@ -212,9 +213,11 @@ def _of_request(subject: Subject, master: Master) -> Standing:
         facts: dict[str, Any] = {"subject": subject.job_id}
         if job is not None:
             facts["job_status"] = str(job.status)
-        upload = master.dispatcher.uploads.get(subject.name)
-        waits = [Wait(f"the {upload.file} of {upload.attempt}", f"{upload.task_manager_id} has not uploaded it yet")] if upload else []
-        return Standing("accepted", facts, waits)
+        upload = master.uploads.pending.get(subject.name)
+        if upload is None:
+            return Standing("accepted", facts)
+        owner = upload.attempt if isinstance(upload, PendingUpload) else upload.task_manager_id
+        return Standing("accepted", facts, [Wait(f"the {upload.file} of {owner}", f"{upload.task_manager_id} has not uploaded it yet")])
     return Standing("refused", {"subject": answer.subject}, cause=FailureCause(answer.code, answer.message))
 
 
@@ -224,15 +227,15 @@ def wait_of(job: JobMaster, subtask: Subtask, master: Master) -> Wait | None:  #
     what = str(AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt))
     match subtask.state:
         case ExecutionState.CREATED:
-            waiting = job.waiting.get(subtask.vertex_id)
+            waiting = job.rescales.waiting.get(subtask.vertex_id)
             return Wait(what, _why_not_scheduled(job, subtask, slots), waiting.since_ms if waiting is not None else 0)
         case ExecutionState.SCHEDULED:
             request = slots.pending.get(subtask.allocation_id)
             since_ms = request.requested_at_ms if request is not None else 0
             return Wait(what, _why_no_slot(subtask.allocation_id, master), since_ms)
-        case ended if ended in TERMINAL_EXECUTION_STATES and (subtask.vertex_id, subtask.subtask_index) in job.restarts_due:
-            at_ms = job.restarts_due[subtask.vertex_id, subtask.subtask_index]
-            others = ", when all tasks of the job have ended" if job.failover_strategy is FailoverStrategy.FULL else ""
+        case ended if ended in TERMINAL_EXECUTION_STATES and subtask.key in job.restarts.due:
+            at_ms = job.restarts.due[subtask.key]
+            others = ", when all tasks of the job have ended" if job.restarts.failover_strategy is FailoverStrategy.FULL else ""
             return Wait(what, f"the restart strategy starts it again at {iso_time(at_ms)}{others}", job.status_since_ms)
         case ExecutionState.CANCELING:
             task_manager_id, _ = subtask.places.get(subtask.attempt, ("its TaskManager", ""))
@@ -261,11 +264,11 @@ def _why_not_scheduled(job: JobMaster, subtask: Subtask, slots: SlotManager) -> 
         vertex = graph.vertices[source]
         if vertex.unfinished_subtasks:
             unfinished.append(f"{source} ({vertex.unfinished_subtasks} of {len(vertex.subtasks)} subtasks)")
-    if job.status is JobStatus.RESTARTING and job.failover_strategy is FailoverStrategy.FULL:
+    if job.status is JobStatus.RESTARTING and job.restarts.failover_strategy is FailoverStrategy.FULL:
         return "its job starts again as a whole, and not all of its tasks have ended"
     if unfinished:
         return f"its inputs are not complete: {', '.join(unfinished)}"
-    if job.holds_back(subtask.vertex_id):
+    if job.rescales.holds_back(job.execution_graph, subtask.vertex_id):
         return f"its vertex, {_parallelism(job, subtask.vertex_id, slots)}"
     return "its inputs are complete, and scheduling it is one of the next decisions"
 

@@ -157,7 +157,7 @@ def _collect_jobs(view: StateView, samples: Samples) -> None:
     for status in JobStatus:
         samples.add(c.JOBS, counts[status], status)
     samples.add(c.JOBS_DIRTY, len(dispatcher.dirty))
-    samples.add(c.UPLOADS, len(dispatcher.uploads))
+    samples.add(c.UPLOADS, len(view.fold.master.uploads.pending))
 
 
 def _collect_snapshots(view: StateView, samples: Samples) -> None:
@@ -192,7 +192,7 @@ def _tell_job(view: StateView, job: JobMaster, samples: Samples) -> None:
     samples.add(c.JOB_STATUS, 1, job.status, scope=scope)
     for state, count in Counter(subtask.state for subtask in job.execution_graph.subtasks()).items():
         samples.add(c.JOB_TASKS, count, state, scope=scope)
-    samples.add(c.JOB_RESTARTS, job.restarts, scope=scope)
+    samples.add(c.JOB_RESTARTS, job.restarts.count, scope=scope)
     samples.add(c.JOB_AGE, _age_s(view, job.submitted_at_ms), scope=scope)
 
 

@@ -48,14 +48,14 @@ from eventflink.log.administration import AdministrationError, check_durability,
 from eventflink.log.producers import EffectProducer
 from eventflink.log.replay import ReplayStalled, replay
 from eventflink.log.snapshots import load_fold
-from eventflink.master.adaptive_scheduler import (
+from eventflink.master.settings import (
     DEFAULT_STABILIZATION_TIMEOUT_MS,
     DEFAULT_WAIT_TIMEOUT_MS,
     NO_TIMEOUT,
     AdaptiveSettings,
+    MasterSettings,
+    WorkerSettings,
 )
-from eventflink.master.settings import MasterSettings
-from eventflink.master.workers import WorkerSettings
 from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK

@@ -123,7 +123,6 @@ class Leader:
 
     def __post_init__(self) -> None:
         """Go on from the grant."""
-        self.fold.master.leader_id = self.fold.acceptance.leader_id
         self._sequence = self.fold.acceptance.sequence
         self._hash = self.fold.running_hash
         self.recovery = RecoveryMode(self.fold, self.inboxes, self.settings.lease_timeout_ms)
@@ -288,7 +287,7 @@ class Leader:
         try:
             # Of what a record says so much fits that its refusal fits behind it.
             room = MAX_DECISION_BYTES // REFUSAL_SHARE if draft.record is not None and not isinstance(value, FollowUp) else 0
-            block, events = self._encoded(master.decide(value, draft.at_ms), draft, room)
+            block, events = self._encoded(master.decide(value, draft.at_ms, self.fold.acceptance.leader_id), draft, room)
         except Exception as error:
             # Deciding is pure: the state is untouched, whatever went wrong. The input is refused, and everything else continues.
             if isinstance(value, FollowUp) or draft.record is None:

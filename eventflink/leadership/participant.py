@@ -31,7 +31,7 @@ from eventflink.leadership.release import Releaser, ResendQueue, recent_replies
 from eventflink.leadership.settings import ParticipantSettings
 from eventflink.leadership.stalls import Stalls
 from eventflink.leadership.wires import Wires
-from eventflink.master.effects import leader_changes, unacknowledged
+from eventflink.master.effects import due_archives, due_clean_ups, leader_changes, unacknowledged
 from eventflink.master.inputs import ArchiveFailed, BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel, StartCluster
 from eventflink.model.statuses import ROLE_TRANSITIONS, ApplicationStatus, Role, check_transition
 
@@ -452,9 +452,9 @@ class Participant:
         leader.timers.extend(self._liveness.overdue(master, self.fold.acceptance.leader_id, now_ms))
         if (level := self._common_feature_level(now_ms)) > master.upkeep.feature_level:
             leader.timers.append(RaiseFeatureLevel(level))
-        for clean_up in master.due_clean_ups(log_now_ms):
+        for clean_up in due_clean_ups(master, log_now_ms):
             self.wires.clean_up(clean_up)
-        for archive in master.due_archives(log_now_ms):
+        for archive in due_archives(master, log_now_ms):
             self.wires.archive(archive)
 
     def _common_feature_level(self, now_ms: int) -> int:

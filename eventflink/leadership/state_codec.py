@@ -8,13 +8,11 @@ and is refused.
 
 import dataclasses
 from collections import deque
-from collections.abc import Mapping
 from typing import Any, Final
 
 from eventflink.events.columns import Column, ColumnsUnreadable
 from eventflink.events.record_columns import Columns, Derivation, Records
 from eventflink.leadership.fold import Fold
-from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, edges_by_source, edges_by_target, group_profiles_of
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
@@ -30,16 +28,8 @@ from eventflink.model.statuses import IllegalTransition
 FORMAT_VERSION: Final = 1
 """Of the document; another one is refused."""
 
-_NOT_STATE: Final = frozenset({"leader_id", "settings"})
-"""What a Master has that is no state; names that begin with an underscore are none either."""
-
 _NOT_FOLDED: Final = frozenset({"master", "codec"})
 """The fields of a Fold that are no plain values: the one is stored by its parts, the other has no state."""
-
-
-def part_names() -> tuple[str, ...]:
-    """Return the names of the parts of a Master's state."""
-    return tuple(name for name in Master.__slots__ if not name.startswith("_") and name not in _NOT_STATE)
 
 
 def _group_profiles_of(graph: JobGraph) -> dict[str, ResourceProfile | None]:
@@ -51,24 +41,26 @@ def _group_profiles_of(graph: JobGraph) -> dict[str, ResourceProfile | None]:
 
 def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
     """Return what computes the derived fields of the records of this master's state."""
-
-    def follow_ups(_columns: Mapping[str, list[Any]], count: int) -> list[Any]:
-        return [master.follow_ups] * count
-
-    return {
-        (Dispatcher, "follow_ups"): follow_ups,
-        (SlotManager, "follow_ups"): follow_ups,
-        (SlotManager, "workers"): lambda _columns, count: [master.workers] * count,
+    made: dict[tuple[type[Any], str], Derivation] = {
         (SlotManager, "queues"): lambda columns, _: list(map(RequestQueues.of, columns["pending"])),
         (SlotManager, "totals"): lambda columns, _: list(map(totals_of, columns["task_managers"])),
         (SlotManager, "sharing"): lambda columns, _: list(
             map(SharedSlots.of, columns["pending"], columns["allocations"], columns["task_managers"])
         ),
-        (JobMaster, "follow_ups"): follow_ups,
         (ExecutionGraph, "edges_from"): lambda columns, _: list(map(edges_by_source, columns["graph"])),
         (ExecutionGraph, "edges_to"): lambda columns, _: list(map(edges_by_target, columns["graph"])),
         (ExecutionGraph, "group_profiles"): lambda columns, _: list(map(_group_profiles_of, columns["graph"])),
     }
+    components = master.components()
+    for cls in (JobMaster, *map(type, components.values())):
+        for field in dataclasses.fields(cls):
+            if field.name in components:  # A component that this one asks.
+                made[cls, field.name] = _repeating(components[field.name])
+    return made
+
+
+def _repeating(value: Any) -> Derivation:
+    return lambda _columns, count: [value] * count
 
 
 class StateCodec:
@@ -84,7 +76,7 @@ class StateCodec:
         columns = Columns(_derivations(master))
         self._master = master
         self._fold: Records = columns.records(Fold, _NOT_FOLDED)
-        self._parts: dict[str, Column] = {name: columns.of(type(getattr(master, name))) for name in part_names()}
+        self._parts: dict[str, Column] = {name: columns.of(type(part)) for name, part in master.components().items()}
 
     def restore(self, document: Any, fold: Fold) -> None:
         """Set everything in the fold of this codec's master, which must be fresh, to what the document says.
@@ -109,11 +101,8 @@ class StateCodec:
                 setattr(fold, name, value)
 
     def _restore_part(self, name: str, value: Any) -> None:
-        """Fill a component in place: the tables of the master hold it."""
+        """Fill a component in place: others ask it, and the master's handlers are bound to it."""
         component = getattr(self._master, name)
-        if not dataclasses.is_dataclass(component):
-            setattr(self._master, name, value)
-            return
         for field in dataclasses.fields(component):
             setattr(component, field.name, getattr(value, field.name))
 
@@ -122,7 +111,7 @@ class StateCodec:
         return {
             "format": FORMAT_VERSION,
             "fold": self._fold.write([fold]),
-            "master": {name: column.write([getattr(fold.master, name)]) for name, column in self._parts.items()},
+            "master": {name: self._parts[name].write([part]) for name, part in fold.master.components().items()},
         }
 
 

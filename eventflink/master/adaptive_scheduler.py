@@ -9,7 +9,6 @@ most once in a stabilization timeout. How a rescale is carried out is in `rescal
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
 
 from eventflink.events.log_events import (
     JobRescaled,
@@ -20,13 +19,18 @@ from eventflink.events.log_events import (
     TaskFailed,
     TaskScheduled,
 )
+from eventflink.master import default_scheduler
+from eventflink.master.default_scheduler import SCHEDULE_BATCH
 from eventflink.master.deployment_size import find_fault_of_deployment
 from eventflink.master.execution_graph import ExecutionVertex, Subtask
 from eventflink.master.failover import decide_failure
+from eventflink.master.inputs import AdaptJob
+from eventflink.master.job_master import JobMaster
 from eventflink.master.rescaling import decide_change, wanted_parallelism
-from eventflink.master.shared_slots import SharePicker
+from eventflink.master.settings import NO_TIMEOUT, AdaptiveSettings, Context
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import Asked
+from eventflink.master.state import ClusterState
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
@@ -34,31 +38,7 @@ from eventflink.model.statuses import (
     FailoverStrategy,
     JobStatus,
     RescaleReason,
-    SchedulerType,
 )
-
-if TYPE_CHECKING:
-    from eventflink.master.dispatcher import Dispatcher
-    from eventflink.master.job_master import JobMaster
-
-DEFAULT_WAIT_TIMEOUT_MS: Final = 300_000
-DEFAULT_STABILIZATION_TIMEOUT_MS: Final = 10_000
-NO_TIMEOUT: Final = -1
-SCHEDULE_BATCH: Final = 256
-"""How many tasks one decision schedules at most; the rest follows in the next (P10a)."""
-
-
-@dataclass(frozen=True, slots=True)
-class AdaptiveSettings:
-    """What the configuration says about schedulers."""
-
-    scheduler: SchedulerType = SchedulerType.DEFAULT
-    """For graphs that name none."""
-    reactive: bool = False
-    resource_wait_timeout_ms: int = DEFAULT_WAIT_TIMEOUT_MS
-    resource_stabilization_timeout_ms: int = DEFAULT_STABILIZATION_TIMEOUT_MS
-    min_parallelism_increase: int = 1
-
 
 Claims = dict[Asked, int]
 """How many vertices wait, by what their subtasks ask for."""
@@ -82,62 +62,58 @@ class Resources:
         return -(-max(0, self.slots.available_for(profile) - taken) // max(1, claimants))
 
 
-def resources_at(dispatcher: "Dispatcher", slots: SlotManager, settings: AdaptiveSettings, now_ms: int) -> Resources:
+def resources_at(state: ClusterState, context: Context) -> Resources:
     """Return what there is, and who waits for it."""
     claims: Claims = {}
-    for job_id in dispatcher.adaptive_jobs:
-        job = dispatcher.jobs[job_id]
-        for vertex_id in job.waiting:
+    for job in state.dispatcher.adaptive():
+        for vertex_id in job.rescales.waiting:
             profile = job.execution_graph.vertices[vertex_id].vertex.resources
             claims[profile] = claims.get(profile, 0) + 1
-    return Resources(slots, claims, settings, now_ms)
+    return Resources(state.slot_manager, claims, context.settings.adaptive, context.now_ms)
 
 
-def missing_slots(dispatcher: "Dispatcher", resources: Resources) -> Claims:
+def missing_slots(state: ClusterState, context: Context) -> Claims:
     """Return how many slots adaptive jobs want beyond those that are free, by what they ask for: what a resource driver may start.
 
     Requests that wait are not among them. A reactive job makes do with what there is, once it has a slot.
     """
     wanted: Claims = {}
-    for job_id in dispatcher.adaptive_jobs:
-        job = dispatcher.jobs[job_id]
-        for vertex_id, count in _wanted_slots(job, resources.settings):
+    for job in state.dispatcher.adaptive():
+        for vertex_id, count in _wanted_slots(job, context.settings.adaptive):
             profile = job.execution_graph.vertices[vertex_id].vertex.resources
             wanted[profile] = wanted.get(profile, 0) + count
-    missing = {profile: count - resources.slots.available_for(profile) for profile, count in wanted.items()}
+    missing = {profile: count - state.slot_manager.available_for(profile) for profile, count in wanted.items()}
     return {profile: count for profile, count in missing.items() if count > 0}
 
 
-def _wanted_slots(job: "JobMaster", settings: AdaptiveSettings) -> Iterator[tuple[str, int]]:
+def _wanted_slots(job: JobMaster, settings: AdaptiveSettings) -> Iterator[tuple[str, int]]:
     """Yield how many slots each vertex wants that waits, or that would be rescaled for more."""
-    for vertex_id, waiting in job.waiting.items():
+    for vertex_id, waiting in job.rescales.waiting.items():
         yield vertex_id, 1 if job.reactive else waiting.wanted
-    for vertex_id in job.unsettled if not job.reactive else ():
+    for vertex_id in job.rescales.unsettled if not job.reactive else ():
         more = wanted_parallelism(job, vertex_id) - job.execution_graph.vertices[vertex_id].parallelism
-        if vertex_id not in job.waiting and more >= settings.min_parallelism_increase and is_adjustable(job, vertex_id):
+        if vertex_id not in job.rescales.waiting and more >= settings.min_parallelism_increase and is_adjustable(job, vertex_id):
             yield vertex_id, more
 
 
-def decide_schedule(job: "JobMaster", resources: Resources) -> list[LogEvent]:
-    """Schedule a batch of what is ready; of an adaptive job where there are slots for a whole vertex, and let the other vertices wait."""
+def decide_schedule(job: JobMaster, resources: Resources) -> list[LogEvent]:
+    """Schedule a batch of what is ready where there are slots for a whole vertex, and let the other vertices wait."""
     slots = resources.slots
-    if job.scheduler is not SchedulerType.ADAPTIVE:
-        return job.decide_schedule(slots.allocation_ids(), SharePicker(slots.sharing), resources.now_ms)
     events: list[LogEvent] = []
     taken = 0
     for vertex_id in _ready_vertices(job):
         vertex = job.execution_graph.vertices[vertex_id]
         ready = _ready_subtasks(vertex)
         if vertex.vertex.slot_sharing_group is not None:  # It may join others in slots that the job holds: what is free says little.
-            keys = [(vertex_id, s.subtask_index) for s in ready]
-            return events or job.decide_schedule(slots.allocation_ids(), SharePicker(slots.sharing), resources.now_ms, keys)
+            keys = [s.key for s in ready]
+            return events or default_scheduler.decide_schedule(job, slots, resources.now_ms, keys)
         if fault := find_fault_of_deployment(job.execution_graph, vertex_id):
             return events or decide_failure(job, ready[0], fault, resources.now_ms)
         is_fresh = len(ready) == vertex.parallelism
         wanted = wanted_parallelism(job, vertex_id) if is_fresh and is_adjustable(job, vertex_id) else len(ready)
         profile = vertex.vertex.resources
         share = resources.share(profile, 1 + resources.claimants(profile), taken)
-        if share < wanted and is_fresh and vertex_id in job.unsettled:
+        if share < wanted and is_fresh and vertex_id in job.rescales.unsettled:
             wanted = vertex.parallelism  # It has waited, and starts again with what it had: it was rescaled, or failed as a whole.
         if share < wanted and is_adjustable(job, vertex_id):
             if taken:  # The requests of this decision may be for other slots: the next one knows.
@@ -152,7 +128,7 @@ def decide_schedule(job: "JobMaster", resources: Resources) -> list[LogEvent]:
     return events
 
 
-def is_adjustable(job: "JobMaster", vertex_id: str) -> bool:
+def is_adjustable(job: JobMaster, vertex_id: str) -> bool:
     """Tell whether the scheduler may give a vertex another parallelism: nothing of it has finished, nothing holds it to what it has.
 
     Forward edges may, and a slot sharing group does: its vertices take slots that others of their job hold.
@@ -162,25 +138,35 @@ def is_adjustable(job: "JobMaster", vertex_id: str) -> bool:
     return not finished and vertex.vertex.slot_sharing_group is None and not job.execution_graph.others_have_begun(vertex_id)
 
 
-def due_adaptations(dispatcher: "Dispatcher", resources: Resources) -> list[str]:
+def due_adaptations(state: ClusterState, context: Context) -> list[str]:
     """Return the jobs of which a vertex can be scheduled or rescaled now, or has waited too long."""
-    return [job_id for job_id in dispatcher.adaptive_jobs if decide_adaptation(dispatcher.jobs[job_id], resources)]
+    if not state.dispatcher.adaptive_jobs:
+        return []
+    resources = resources_at(state, context)
+    return [job.job_id for job in state.dispatcher.adaptive() if decide_adaptation(job, resources)]
 
 
-def decide_adaptation(job: "JobMaster", resources: Resources) -> list[LogEvent]:
+def decide_adapt_job(state: ClusterState, value: AdaptJob, context: Context) -> list[LogEvent]:
+    """Schedule, rescale or give up one vertex of a job; nothing for one that is not adaptive, or does not run."""
+    if value.job_id not in state.dispatcher.adaptive_jobs:
+        return []
+    return decide_adaptation(state.dispatcher.jobs[value.job_id], resources_at(state, context))
+
+
+def decide_adaptation(job: JobMaster, resources: Resources) -> list[LogEvent]:
     """Schedule, rescale or give up one vertex of a job, the one that has waited for longest first."""
-    if job.status is JobStatus.RESTARTING and job.failover_strategy is FailoverStrategy.FULL:
+    if job.status is JobStatus.RESTARTING and job.restarts.failover_strategy is FailoverStrategy.FULL:
         return []  # It begins anew, all together.
-    for vertex_id in job.waiting:
+    for vertex_id in job.rescales.waiting:
         if events := _decide_waiting(job, vertex_id, resources):
             return events
-    for vertex_id in job.unsettled:
+    for vertex_id in job.rescales.unsettled:
         if events := _decide_growth(job, vertex_id, resources):
             return events
     return []
 
 
-def _decide_waiting(job: "JobMaster", vertex_id: str, resources: Resources) -> list[LogEvent]:
+def _decide_waiting(job: JobMaster, vertex_id: str, resources: Resources) -> list[LogEvent]:
     slots, settings = resources.slots, resources.settings
     vertex = job.execution_graph.vertices[vertex_id]
     profile, ready = vertex.vertex.resources, _ready_subtasks(vertex)
@@ -190,7 +176,7 @@ def _decide_waiting(job: "JobMaster", vertex_id: str, resources: Resources) -> l
     share = resources.share(profile, resources.claimants(profile))
     if share >= wanted or not adjustable:
         return _schedule(job, vertex, ready, slots, wanted if is_fresh else vertex.parallelism, RescaleReason.MORE_SLOTS)
-    waited_ms = resources.now_ms - job.waiting[vertex_id].since_ms
+    waited_ms = resources.now_ms - job.rescales.waiting[vertex_id].since_ms
     if waited_ms >= settings.resource_stabilization_timeout_ms:
         if not is_fresh:
             return _decide_shrinking(job, vertex, share)
@@ -202,13 +188,13 @@ def _decide_waiting(job: "JobMaster", vertex_id: str, resources: Resources) -> l
     return []
 
 
-def _decide_shrinking(job: "JobMaster", vertex: ExecutionVertex, share: int) -> list[LogEvent]:
+def _decide_shrinking(job: JobMaster, vertex: ExecutionVertex, share: int) -> list[LogEvent]:
     """Let a vertex go on with the slots that it still has, and its share of what is free; one that has none waits."""
     vertex_id = vertex.vertex.vertex_id
     held = sum(
         s.state is not ExecutionState.CREATED
         and s.state not in TERMINAL_EXECUTION_STATES
-        and (vertex_id, s.subtask_index) not in job.restarts_due
+        and (vertex_id, s.subtask_index) not in job.restarts.due
         for s in vertex.subtasks
     )
     if not held:
@@ -216,7 +202,7 @@ def _decide_shrinking(job: "JobMaster", vertex: ExecutionVertex, share: int) -> 
     return decide_change(job, vertex_id, min(held + share, vertex.parallelism), RescaleReason.FEWER_SLOTS)
 
 
-def _decide_growth(job: "JobMaster", vertex_id: str, resources: Resources) -> list[LogEvent]:
+def _decide_growth(job: JobMaster, vertex_id: str, resources: Resources) -> list[LogEvent]:
     """Rescale a vertex that runs with less than it wants, if slots are free that nobody waits for."""
     slots, settings = resources.slots, resources.settings
     vertex = job.execution_graph.vertices[vertex_id]
@@ -229,7 +215,7 @@ def _decide_growth(job: "JobMaster", vertex_id: str, resources: Resources) -> li
     runs = all(
         s.state is not ExecutionState.CREATED
         and s.state not in TERMINAL_EXECUTION_STATES
-        and (vertex_id, s.subtask_index) not in job.restarts_due
+        and (vertex_id, s.subtask_index) not in job.restarts.due
         for s in vertex.subtasks
     )
     if not runs or not is_adjustable(job, vertex_id):
@@ -237,7 +223,7 @@ def _decide_growth(job: "JobMaster", vertex_id: str, resources: Resources) -> li
     return decide_change(job, vertex_id, to_parallelism, RescaleReason.MORE_SLOTS)
 
 
-def _give_up(job: "JobMaster", subtask: Subtask, waited_ms: int, why: str) -> list[LogEvent]:
+def _give_up(job: JobMaster, subtask: Subtask, waited_ms: int, why: str) -> list[LogEvent]:
     """Fail the job, whatever its restart strategy is: a restart would wait as long, as in Flink."""
     message = f"no slot was there for vertex '{subtask.vertex_id}' within {waited_ms} ms: {why}"
     cause = FailureCause("NoResourceAvailable", message)
@@ -248,7 +234,7 @@ def _give_up(job: "JobMaster", subtask: Subtask, waited_ms: int, why: str) -> li
 
 
 def _schedule(
-    job: "JobMaster",
+    job: JobMaster,
     vertex: ExecutionVertex,
     ready: list[Subtask],
     slots: SlotManager,
@@ -277,9 +263,9 @@ def _ready_subtasks(vertex: ExecutionVertex) -> list[Subtask]:
     return [s for s in vertex.subtasks if s.state is ExecutionState.CREATED]
 
 
-def _ready_vertices(job: "JobMaster") -> Iterator[str]:
+def _ready_vertices(job: JobMaster) -> Iterator[str]:
     """Yield the vertices with subtasks to schedule, in the order in which they became ready."""
-    passed_over = job.held_back()
+    passed_over = job.rescales.held_back(job.execution_graph)
     for vertex_id, _ in job.execution_graph.ready:
         if vertex_id not in passed_over:
             passed_over.add(vertex_id)

@@ -1,7 +1,7 @@
 """The blocklist: TaskManagers that get no new slots to fill, because an operator wants it so; what runs there goes on.
 
-A TaskManager is blocked by its id, so that it stays blocked when it starts anew. It is unblocked by a command, or by itself when its time
-is over. That its free slots are not given away is the SlotManager's part.
+A TaskManager is blocked by its id, so that it stays blocked when it starts again. It is unblocked by a command, or by itself when its
+time is over. That its free slots are not given away is the SlotManager's part.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,10 @@ from typing import Final
 from eventflink.events.inputs import BlockTaskManager, UnblockTaskManager
 from eventflink.events.log_events import LogEvent, RequestRejected, TaskManagerBlocked, TaskManagerUnblocked
 from eventflink.master.answers import accepted, rejected
-from eventflink.master.canonical import require
+from eventflink.master.canonical import DERIVED, require
+from eventflink.master.inputs import UnblockTaskManagers
+from eventflink.master.resource_manager import ResourceManager
+from eventflink.master.settings import Context
 from eventflink.model.statuses import IllegalTransition
 
 MAX_BLOCKED: Final = 10_000
@@ -34,20 +37,21 @@ class BlockedTaskManager:
 class Blocklist:
     """All blocked TaskManagers, registered or not."""
 
+    resource_manager: ResourceManager = field(metadata=DERIVED)
     task_managers: dict[str, BlockedTaskManager] = field(default_factory=dict)
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_block(self, command: BlockTaskManager, now_ms: int, *, registered: bool) -> list[LogEvent]:
+    def decide_block_task_manager(self, command: BlockTaskManager, context: Context) -> list[LogEvent]:
         """Block a TaskManager; one that is blocked gets the new reason and the new end."""
         if refusal := self._find_fault(command):
             return [refusal]
         known = self.task_managers.get(command.task_manager_id)
-        if known is None and not registered:
+        if known is None and command.task_manager_id not in self.resource_manager.task_managers:
             return [rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered")]
         if known is None and len(self.task_managers) >= MAX_BLOCKED:
             return [rejected(command, "TooManyBlocked", f"{MAX_BLOCKED} TaskManagers are blocked already")]
-        until_ms = now_ms + command.duration_ms if command.duration_ms else 0
+        until_ms = context.now_ms + command.duration_ms if command.duration_ms else 0
         if known is not None and (known.reason, known.until_ms) == (command.reason, until_ms):
             return [accepted(command)]
         return [accepted(command), TaskManagerBlocked(command.task_manager_id, command.reason, until_ms, command.actor)]
@@ -61,17 +65,17 @@ class Blocklist:
             return rejected(command, "InvalidRequest", message)
         return None
 
-    def decide_unblock(self, command: UnblockTaskManager, *, registered: bool) -> list[LogEvent]:
+    def decide_unblock_task_manager(self, command: UnblockTaskManager) -> list[LogEvent]:
         """Unblock a TaskManager; one that is not blocked is as it is wanted."""
         if command.task_manager_id in self.task_managers:
             return [accepted(command), TaskManagerUnblocked(command.task_manager_id, "a command", command.actor)]
-        if registered:
+        if command.task_manager_id in self.resource_manager.task_managers:
             return [accepted(command)]
         return [rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered or blocked")]
 
-    def decide_expiry(self, now_ms: int) -> list[LogEvent]:
+    def decide_unblock_task_managers(self, _value: UnblockTaskManagers, context: Context) -> list[LogEvent]:
         """Unblock a batch of those whose time is over."""
-        over = [name for name, blocked in self.task_managers.items() if 0 < blocked.until_ms <= now_ms]
+        over = [name for name, blocked in self.task_managers.items() if 0 < blocked.until_ms <= context.now_ms]
         return [TaskManagerUnblocked(name, TIME_IS_OVER, "") for name in over[:EXPIRY_BATCH]]
 
     def has_expired(self, now_ms: int) -> bool:
@@ -86,7 +90,7 @@ class Blocklist:
             raise IllegalTransition(f"{MAX_BLOCKED} TaskManagers are blocked already")
         self.task_managers[event.task_manager_id] = BlockedTaskManager(event.reason, event.until_ms, event.actor, at_ms)
 
-    def apply_task_manager_unblocked(self, event: TaskManagerUnblocked, _at: int) -> None:
+    def apply_task_manager_unblocked(self, event: TaskManagerUnblocked) -> None:
         """Forget it."""
         if self.task_managers.pop(event.task_manager_id, None) is None:
             raise IllegalTransition(f"{event.task_manager_id} is not blocked")

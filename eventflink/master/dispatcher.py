@@ -4,16 +4,14 @@ A job is live, then ended and dirty (its intermediate data are still there), the
 only its id and the digest of its graph are known, until the horizon, so that it never runs a second time.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, ResumeJob, SuspendJob
 from eventflink.events.log_events import (
-    FileUploaded,
-    FileUploadRequested,
     JobCancellationRequested,
     JobCleanedUp,
     JobCleanupFailed,
-    JobEvicted,
     JobIdsExpired,
     JobMasterStarted,
     JobResultStored,
@@ -24,43 +22,27 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import DERIVED, require
-from eventflink.master.failover import GOING_ON
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.job_master import JobMaster
-from eventflink.master.suspension import decide_resumption, decide_suspension
-from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.job_graph import RestartStrategy
+from eventflink.master.settings import Context
+from eventflink.master.slot_manager import SlotManager
+from eventflink.model.attempts import FailureCause
 from eventflink.model.job_graph_document import graph_digest
 from eventflink.model.statuses import (
+    RUNNING_JOB_STATUSES,
     TERMINAL_JOB_STATUSES,
-    FailoverStrategy,
     IllegalTransition,
     JobStatus,
     RestartStrategyType,
     SchedulerType,
-    TaskFile,
 )
 
 EVICTION_BATCH = 256
 MAX_CLEANUP_ATTEMPTS = 8
 CLEANUP_BACKOFF_MS = 1_000
-MAX_PENDING_UPLOADS = 1_000
 MAX_KEPT_MESSAGE = 1_024
 """Of the cause of an evicted job."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobDefaults:
-    """What the cluster lays down for a job that begins now."""
-
-    restart_strategy: RestartStrategy
-    """For graphs that name none."""
-    failover_strategy: FailoverStrategy
-    exception_history_size: int
-    scheduler: SchedulerType = SchedulerType.DEFAULT
-    """For graphs that name none."""
-    reactive: bool = False
 
 
 @dataclass(slots=True)
@@ -69,16 +51,6 @@ class DirtyJob:
 
     attempts: int = 0
     retry_at_ms: int = 0
-
-
-@dataclass(slots=True)
-class PendingUpload:
-    """A file that somebody waits for."""
-
-    task_manager_id: str
-    instance_id: str
-    attempt: AttemptId
-    file: TaskFile
 
 
 @dataclass(slots=True)
@@ -110,20 +82,20 @@ class Dispatcher:
     """All jobs."""
 
     follow_ups: FollowUps = field(metadata=DERIVED)
+    slot_manager: SlotManager = field(metadata=DERIVED)
     jobs: dict[str, JobMaster] = field(default_factory=dict)
     dirty: dict[str, DirtyJob] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)
     """Ended jobs in memory, the oldest first."""
     forgotten: dict[str, ForgottenJob] = field(default_factory=dict)
     """Evicted jobs by id, the oldest first."""
-    uploads: dict[str, PendingUpload] = field(default_factory=dict)
     restarting_jobs: dict[str, None] = field(default_factory=dict)
     adaptive_jobs: dict[str, None] = field(default_factory=dict)
     """Those that run, or restart."""
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_submission(self, submission: JobSubmission, defaults: JobDefaults) -> list[LogEvent]:
+    def decide_job_submission(self, submission: JobSubmission, context: Context) -> list[LogEvent]:
         """Accept a job, or say why not. The graph itself was validated before it came here."""
         job_id, graph = submission.job_id, submission.job_graph
         digest = graph_digest(graph)
@@ -135,10 +107,11 @@ class Dispatcher:
             if known is not None and known.graph_digest != digest:
                 what = f"with another graph; {what}"
             return [rejected(submission, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
+        settings, adaptive = context.settings, context.settings.adaptive
         strategy = graph.restart_strategy
         if strategy.strategy_type is RestartStrategyType.CLUSTER_DEFAULT:
-            strategy = defaults.restart_strategy
-        scheduler = defaults.scheduler if graph.scheduler is SchedulerType.CLUSTER_DEFAULT else graph.scheduler
+            strategy = settings.restart_strategy
+        scheduler = adaptive.scheduler if graph.scheduler is SchedulerType.CLUSTER_DEFAULT else graph.scheduler
         return [
             accepted(submission),
             JobSubmitted(job_id, digest, submission.actor, graph),
@@ -146,15 +119,15 @@ class Dispatcher:
                 job_id,
                 f"{job_id}-1",
                 strategy,
-                defaults.failover_strategy,
-                defaults.exception_history_size,
+                settings.failover_strategy,
+                settings.exception_history_size,
                 scheduler,
-                reactive=defaults.reactive and scheduler is SchedulerType.ADAPTIVE,
+                reactive=adaptive.reactive and scheduler is SchedulerType.ADAPTIVE,
             ),
             JobStatusChanged(job_id, JobStatus.CREATED, JobStatus.RUNNING),
         ]
 
-    def decide_cancellation(self, command: CancelJob) -> list[LogEvent]:
+    def decide_cancel_job(self, command: CancelJob) -> list[LogEvent]:
         """Begin to cancel a job; one that is cancelled already is cancelled."""
         job, forgotten = self.jobs.get(command.job_id), self.forgotten.get(command.job_id)
         status = job.status if job is not None else forgotten.status if forgotten is not None else None
@@ -163,60 +136,25 @@ class Dispatcher:
         if job is None:
             if status is JobStatus.CANCELED:
                 return [accepted(command)]
-            return [self._unknown_job(command, command.job_id)]
+            return [self.unknown_job(command, command.job_id)]
         return [accepted(command)] if job.status is JobStatus.CANCELED else [accepted(command), *job.decide_cancellation(command.actor)]
 
-    def decide_suspension(self, command: SuspendJob, *, resumes_with_cluster: bool) -> list[LogEvent]:
-        """Begin to suspend a job."""
-        unknown = self._unknown_job(command, command.job_id)
-        job = self.jobs.get(command.job_id)
-        return decide_suspension(job, command, unknown, resumes_with_cluster=resumes_with_cluster)
-
-    def decide_resumption(self, command: ResumeJob) -> list[LogEvent]:
-        """Let a suspended job go on."""
-        job_id = command.job_id
-        return decide_resumption(self.jobs.get(job_id), command, self._unknown_job(command, job_id))
-
-    def decide_file_upload(self, command: RequestFileUpload, holder: tuple[str, str] | None, others: int) -> list[LogEvent]:
-        """Ask the TaskManager that ran an attempt for one of its files; `holder` is (TaskManager, instance).
-
-        `others` more uploads are under way: of what TaskExecutors have themselves.
-        """
-        job = self.jobs.get(command.job_id)
-        if job is None:
-            return [self._unknown_job(command, command.job_id)]
-        attempt = AttemptId(command.job_id, command.vertex_id, command.subtask_index, command.attempt)
-        if holder is None:
-            message = f"attempt {attempt} was never deployed, or its TaskManager is gone"
-            return [rejected(command, "FileNotAvailable", message)]
-        if len(self.uploads) + others >= MAX_PENDING_UPLOADS:
-            return [rejected(command, "TooManyUploads", f"{MAX_PENDING_UPLOADS} uploads are pending already")]
-        requested = FileUploadRequested(
-            command.request_id,
-            *holder,
-            job_id=attempt.job_id,
-            vertex_id=attempt.vertex_id,
-            subtask_index=attempt.subtask_index,
-            attempt=attempt.attempt,
-            file=command.file,
-        )
-        return [accepted(command), requested]
-
-    def _unknown_job(self, command: CancelJob | RequestFileUpload | SuspendJob | ResumeJob, job_id: str) -> RequestRejected:
+    def unknown_job(self, command: CancelJob | RequestFileUpload | SuspendJob | ResumeJob, job_id: str) -> RequestRejected:
+        """Refuse a request for a job that is not in memory."""
         gone = " (it ended, and was evicted from memory)" if job_id in self.forgotten else ""
         return rejected(command, "UnknownJob", f"there is no job '{job_id}'{gone}")
 
-    def decide_cleaned_up(self, completed: CleanupsCompleted) -> list[LogEvent]:
+    def decide_cleanups_completed(self, completed: CleanupsCompleted) -> list[LogEvent]:
         """Take note that intermediate data are gone."""
         return [JobCleanedUp(job_id) for job_id in dict.fromkeys(completed.job_ids) if job_id in self.dirty]
 
-    def decide_cleanup_failed(self, failed: CleanupFailed, now_ms: int) -> list[LogEvent]:
+    def decide_cleanup_failed(self, failed: CleanupFailed, context: Context) -> list[LogEvent]:
         """Try again later, with exponential back-off and a limit."""
         dirty = self.dirty.get(failed.job_id)
-        if dirty is None or dirty.retry_at_ms > now_ms:
+        if dirty is None or dirty.retry_at_ms > context.now_ms:
             return []  # It was given up, or this is a second try that began before the first was noted.
         attempt = dirty.attempts + 1
-        retry_at_ms = 0 if attempt >= MAX_CLEANUP_ATTEMPTS else now_ms + CLEANUP_BACKOFF_MS * 2**attempt
+        retry_at_ms = 0 if attempt >= MAX_CLEANUP_ATTEMPTS else context.now_ms + CLEANUP_BACKOFF_MS * 2**attempt
         return [JobCleanupFailed(failed.job_id, attempt, retry_at_ms, failed.message)]
 
     def decide_expiry(self, horizon: int, oldest_kept_ms: int) -> list[LogEvent]:
@@ -234,9 +172,13 @@ class Dispatcher:
         oldest = next(iter(self.forgotten.values()), None)
         return oldest is not None and (len(self.forgotten) > horizon or oldest.evicted_at_ms < oldest_kept_ms)
 
-    def restarting(self) -> list[JobMaster]:
-        """Return the jobs with failed subtasks that wait to start again."""
-        return [self.jobs[job_id] for job_id in self.restarting_jobs]
+    def restarting(self) -> Iterator[JobMaster]:
+        """Yield the jobs with failed subtasks that wait to start again."""
+        return (self.jobs[job_id] for job_id in self.restarting_jobs)
+
+    def adaptive(self) -> Iterator[JobMaster]:
+        """Yield the jobs of the adaptive scheduler that run, or restart."""
+        return (self.jobs[job_id] for job_id in self.adaptive_jobs)
 
     # -- apply ----------------------------------------------------------------------------------------------------
 
@@ -256,25 +198,26 @@ class Dispatcher:
         """Create the JobMaster."""
         if event.job_id in self.jobs or event.job_id in self.forgotten:
             raise IllegalTransition(f"job '{event.job_id}' was submitted before")
-        self.jobs[event.job_id] = JobMaster.of(self.follow_ups, event.job_id, event.actor, event.graph_digest, event.job_graph, at_ms)
+        self.jobs[event.job_id] = JobMaster.of(
+            self.follow_ups, self.slot_manager, event.job_id, event.actor, event.graph_digest, event.job_graph, at_ms
+        )
 
-    def apply_job_status_changed(self, event: JobStatusChanged, at_ms: int) -> None:
-        """Move the job along its table, and keep the list of those that restart."""
-        self.job(event.job_id).apply_job_status_changed(event, at_ms)
+    def apply_job_status_changed(self, event: JobStatusChanged) -> None:
+        """Keep the lists of those that restart, and of adaptive ones that run: what is due is found without a look at every job."""
         if event.to_status is JobStatus.RESTARTING:
             self.restarting_jobs[event.job_id] = None
         else:
             self.restarting_jobs.pop(event.job_id, None)
-        if event.to_status not in GOING_ON:
+        if event.to_status not in RUNNING_JOB_STATUSES:
             self.adaptive_jobs.pop(event.job_id, None)
         elif self.jobs[event.job_id].scheduler is SchedulerType.ADAPTIVE:
             self.adaptive_jobs[event.job_id] = None
 
-    def apply_job_cancellation_requested(self, event: JobCancellationRequested, _at: int) -> None:
-        """Change nothing: the status changes by its own event; this one says who asked."""
+    def check_job_cancellation_requested(self, event: JobCancellationRequested) -> None:
+        """Raise `IllegalTransition` unless the job is there; its status changes by its own event, this one says who asked."""
         self.job(event.job_id)
 
-    def apply_job_result_stored(self, event: JobResultStored, _at: int) -> None:
+    def apply_job_result_stored(self, event: JobResultStored) -> None:
         """Keep the result; the job is dirty."""
         status = self.job(event.job_id).status
         if status is not event.status or status not in TERMINAL_JOB_STATUSES or event.job_id in self.ended:
@@ -282,12 +225,12 @@ class Dispatcher:
         self.ended[event.job_id] = None
         self.dirty[event.job_id] = DirtyJob()
 
-    def apply_job_cleaned_up(self, event: JobCleanedUp, _at: int) -> None:
+    def apply_job_cleaned_up(self, event: JobCleanedUp) -> None:
         """Mark the job clean."""
         if self.dirty.pop(event.job_id, None) is None:
             raise IllegalTransition(f"job '{event.job_id}' is not dirty")
 
-    def apply_job_cleanup_failed(self, event: JobCleanupFailed, _at: int) -> None:
+    def apply_job_cleanup_failed(self, event: JobCleanupFailed) -> None:
         """Wait, or give up: the job then counts as clean, and the event says what was left behind."""
         if event.job_id not in self.dirty:
             raise IllegalTransition(f"job '{event.job_id}' is not dirty")
@@ -296,39 +239,26 @@ class Dispatcher:
         else:
             del self.dirty[event.job_id]
 
-    def apply_job_evicted(self, event: JobEvicted, at_ms: int, archive_digest: str) -> None:
-        """Forget all but the id, how it ended, and what its archive is."""
-        job = self.job(event.job_id)
-        if event.job_id not in self.ended or event.job_id in self.dirty:
-            raise IllegalTransition(f"job '{event.job_id}' is not ended and clean")
-        del self.jobs[event.job_id]
-        del self.ended[event.job_id]
-        self.forgotten[event.job_id] = ForgottenJob.of(job, at_ms, archive_digest)
+    def evict(self, job_id: str, at_ms: int, archive_digest: str) -> None:
+        """Forget all of a job but its id, how it ended, and the digest of its archive (empty: it has none).
 
-    def apply_job_ids_expired(self, event: JobIdsExpired, _at: int) -> None:
+        Raises:
+            IllegalTransition: there is no such job, it has not ended, or is not cleaned up.
+
+        """
+        job = self.job(job_id)
+        if job_id not in self.ended or job_id in self.dirty:
+            raise IllegalTransition(f"job '{job_id}' is not ended and clean")
+        del self.jobs[job_id]
+        del self.ended[job_id]
+        self.forgotten[job_id] = ForgottenJob.of(job, at_ms, archive_digest)
+
+    def apply_job_ids_expired(self, event: JobIdsExpired) -> None:
         """Forget the oldest ids as well."""
         if not 0 < event.count <= len(self.forgotten):
             raise IllegalTransition(f"{event.count} job ids cannot expire: there are {len(self.forgotten)}")
         for job_id in [j for j, _ in zip(self.forgotten, range(event.count), strict=False)]:
             del self.forgotten[job_id]
-
-    def apply_file_upload_requested(self, event: FileUploadRequested, _at: int) -> None:
-        """Remember who waits for which file."""
-        self.job(event.job_id)
-        if event.request_id in self.uploads:
-            raise IllegalTransition(f"the upload {event.request_id} was requested already")
-        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
-        self.uploads[event.request_id] = PendingUpload(event.task_manager_id, event.instance_id, attempt, event.file)
-
-    def apply_file_uploaded(self, event: FileUploaded, _at: int) -> None:
-        """Nobody waits any more."""
-        if self.uploads.pop(event.request_id, None) is None:
-            raise IllegalTransition(f"nobody waits for the upload {event.request_id}")
-
-    def drop_uploads_of(self, instance_id: str) -> None:
-        """Forget the uploads that an instance, which is gone, can no longer do."""
-        for request_id in [r for r, u in self.uploads.items() if u.instance_id == instance_id]:
-            del self.uploads[request_id]
 
     def validate(self) -> None:
         """Check every job and the stores against each other."""
@@ -340,7 +270,7 @@ class Dispatcher:
             )
         restarting = {j for j, job in self.jobs.items() if job.status is JobStatus.RESTARTING}
         require(restarting == set(self.restarting_jobs), "the list of restarting jobs is stale")
-        adaptive = {j for j, job in self.jobs.items() if job.scheduler is SchedulerType.ADAPTIVE and job.status in GOING_ON}
+        adaptive = {j for j, job in self.jobs.items() if job.scheduler is SchedulerType.ADAPTIVE and job.status in RUNNING_JOB_STATUSES}
         require(adaptive == set(self.adaptive_jobs), "the list of adaptive jobs is stale")
         require(set(self.ended) <= set(self.jobs), "an ended job is not in memory")
         require(set(self.dirty) <= set(self.ended), "a dirty job has not ended")

@@ -6,7 +6,7 @@ that the state says nobody has confirmed yet, which a new leader sends first. No
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eventflink.events.effects import (
     DeploymentPayload,
@@ -43,13 +43,14 @@ from eventflink.events.log_events import (
     WorkerRequestFailed,
 )
 from eventflink.master.cluster_shutdown import REASON
+from eventflink.master.execution_graph import ExecutionGraph
+from eventflink.master.master import Master
 from eventflink.master.requests import NO_REPLY
+from eventflink.master.state import ClusterState
+from eventflink.master.uploads import PendingUpload
 from eventflink.model.attempts import AttemptId
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import DrillStepType, ExecutionState
-
-if TYPE_CHECKING:
-    from eventflink.master.master import Master
 
 
 @dataclass(slots=True)
@@ -129,9 +130,9 @@ WorkerOrder = RequestWorker | StopWorker | WorkersWanted
 Effect = Deployment | Reply | DeadLetterOrder | CleanUp | ArchiveJob | DrillOrder | WorkerOrder
 
 
-def task_deployment(master: "Master", attempt: AttemptId) -> TaskDeployment:
+def task_deployment(state: ClusterState, attempt: AttemptId) -> TaskDeployment:
     """Return the descriptor of an attempt that has a slot."""
-    job = master.dispatcher.jobs[attempt.job_id]
+    job = state.dispatcher.jobs[attempt.job_id]
     graph = job.execution_graph
     vertex = graph.vertices[attempt.vertex_id].vertex
     allocation_id = graph.vertices[attempt.vertex_id].subtasks[attempt.subtask_index].allocation_id
@@ -139,7 +140,7 @@ def task_deployment(master: "Master", attempt: AttemptId) -> TaskDeployment:
     return TaskDeployment(
         *attempt,
         allocation_id=allocation_id,
-        slot_index=master.slot_manager.allocations[allocation_id].slot_index,
+        slot_index=state.slot_manager.allocations[allocation_id].slot_index,
         job_name=graph.graph.name,
         task_type=vertex.task_type,
         task=vertex.task,
@@ -152,13 +153,13 @@ def task_deployment(master: "Master", attempt: AttemptId) -> TaskDeployment:
     )
 
 
-def clean_up(master: "Master", job_id: str) -> CleanUp:
+def clean_up(state: ClusterState, job_id: str) -> CleanUp:
     """Return what to remove of an ended job: all but the outputs that no edge reads."""
-    graph = master.dispatcher.jobs[job_id].execution_graph
+    graph = state.dispatcher.jobs[job_id].execution_graph
     return CleanUp(job_id, tuple(result_locations(graph)))
 
 
-def result_locations(graph: Any) -> Iterator[str]:
+def result_locations(graph: ExecutionGraph) -> Iterator[str]:
     """Yield where the results of a job are: the outputs that no edge of the graph reads."""
     read = {(e.source, e.output) for e in graph.graph.edges}
     for subtask in graph.subtasks():
@@ -167,55 +168,55 @@ def result_locations(graph: Any) -> Iterator[str]:
                 yield output.location
 
 
-def _task_deployed(master: "Master", event: TaskDeployed) -> Iterator[Effect]:
+def _task_deployed(state: ClusterState, event: TaskDeployed) -> Iterator[Effect]:
     attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
-    allocation = master.slot_manager.allocations[event.allocation_id]
-    yield Deployment(allocation.task_manager_id, allocation.instance_id, task_deployment(master, attempt))
+    allocation = state.slot_manager.allocations[event.allocation_id]
+    yield Deployment(allocation.task_manager_id, allocation.instance_id, task_deployment(state, attempt))
 
 
-def _task_cancellation_requested(master: "Master", event: TaskCancellationRequested) -> Iterator[Effect]:
-    job = master.dispatcher.jobs[event.job_id]
+def _task_cancellation_requested(state: ClusterState, event: TaskCancellationRequested) -> Iterator[Effect]:
+    job = state.dispatcher.jobs[event.job_id]
     subtask = job.execution_graph.vertices[event.vertex_id].subtasks[event.subtask_index]
-    allocation = master.slot_manager.allocations[subtask.allocation_id]
+    allocation = state.slot_manager.allocations[subtask.allocation_id]
     attempt = (event.job_id, event.vertex_id, event.subtask_index, event.attempt)
     yield Deployment(allocation.task_manager_id, allocation.instance_id, TaskCancellation(*attempt, reason=event.reason))
 
 
-def _task_manager_registered(master: "Master", event: TaskManagerRegistered) -> Iterator[Effect]:
-    yield Deployment(event.task_manager_id, event.instance_id, RegistrationAccepted(master.blob_address))
+def _task_manager_registered(state: ClusterState, event: TaskManagerRegistered) -> Iterator[Effect]:
+    yield Deployment(event.task_manager_id, event.instance_id, RegistrationAccepted(state.leader.blob_address))
 
 
-def _instance_forgotten(master: "Master", event: TaskManagerLost | TaskManagerRegistrationRefused) -> Iterator[Effect]:
-    stops = master.shutdown.is_under_way  # Then it is not to come back as a new instance.
+def _instance_forgotten(state: ClusterState, event: TaskManagerLost | TaskManagerRegistrationRefused) -> Iterator[Effect]:
+    stops = state.shutdown.is_under_way  # Then it is not to come back as a new instance.
     yield Deployment(event.task_manager_id, event.instance_id, StopTaskManager(event.reason) if stops else InstanceForgotten(event.reason))
 
 
-def _application_status_recorded(master: "Master", _event: ApplicationStatusRecorded) -> Iterator[Effect]:
-    yield from _stops(master)
+def _application_status_recorded(state: ClusterState, _event: ApplicationStatusRecorded) -> Iterator[Effect]:
+    yield from _stops(state)
 
 
-def _stops(master: "Master") -> Iterator[Deployment]:
+def _stops(state: ClusterState) -> Iterator[Deployment]:
     """Yield the word to every TaskManager that the cluster is shut down."""
-    for task_manager_id, task_manager in master.resource_manager.task_managers.items():
+    for task_manager_id, task_manager in state.resource_manager.task_managers.items():
         yield Deployment(task_manager_id, task_manager.instance_id, StopTaskManager(REASON))
 
 
-def _report_reconciled(_master: "Master", event: TaskManagerReportReconciled) -> Iterator[Effect]:
+def _report_reconciled(_state: ClusterState, event: TaskManagerReportReconciled) -> Iterator[Effect]:
     for unknown in event.unknown:
         attempt = (unknown.job_id, unknown.vertex_id, unknown.subtask_index, unknown.attempt)
         cancellation = TaskCancellation(*attempt, reason="the master does not know this attempt as alive")
         yield Deployment(event.task_manager_id, event.instance_id, cancellation)
 
 
-def _request_answered(_master: "Master", event: RequestAccepted | RequestRejected) -> Iterator[Effect]:
+def _request_answered(_state: ClusterState, event: RequestAccepted | RequestRejected) -> Iterator[Effect]:
     if event.reply_partition != NO_REPLY:
         yield Reply(event.request_id, event.reply_partition, event)
     if isinstance(event, RequestRejected) and event.dead_letter:
         yield DeadLetterOrder(event.message)
 
 
-def _request_repeated(master: "Master", event: RequestRepeated) -> Iterator[Effect]:
-    answer = master.requests.answers.get(event.request_id)
+def _request_repeated(state: ClusterState, event: RequestRepeated) -> Iterator[Effect]:
+    answer = state.requests.answers.get(event.request_id)
     if answer is None or event.reply_partition == NO_REPLY:
         return
     payload: RequestAccepted | RequestRejected = RequestAccepted(
@@ -233,53 +234,53 @@ def _request_repeated(master: "Master", event: RequestRepeated) -> Iterator[Effe
     yield Reply(event.request_id, event.reply_partition, payload)
 
 
-def _file_upload_requested(_master: "Master", event: FileUploadRequested) -> Iterator[Effect]:
+def _file_upload_requested(_state: ClusterState, event: FileUploadRequested) -> Iterator[Effect]:
     attempt = (event.job_id, event.vertex_id, event.subtask_index, event.attempt)
     yield Deployment(event.task_manager_id, event.instance_id, FileUploadOrder(event.request_id, *attempt, file=event.file))
 
 
-def _task_manager_file_upload_requested(_master: "Master", event: TaskManagerFileUploadRequested) -> Iterator[Effect]:
+def _task_manager_file_upload_requested(_state: ClusterState, event: TaskManagerFileUploadRequested) -> Iterator[Effect]:
     yield Deployment(event.task_manager_id, event.instance_id, TaskManagerFileUploadOrder(event.request_id, event.file, event.name))
 
 
-def _job_result_stored(master: "Master", event: JobResultStored) -> Iterator[Effect]:
-    yield clean_up(master, event.job_id)
+def _job_result_stored(state: ClusterState, event: JobResultStored) -> Iterator[Effect]:
+    yield clean_up(state, event.job_id)
 
 
-def _job_archive_requested(_master: "Master", event: JobArchiveRequested) -> Iterator[Effect]:
+def _job_archive_requested(_state: ClusterState, event: JobArchiveRequested) -> Iterator[Effect]:
     yield ArchiveJob(event.job_id)
 
 
-def _worker_requested(_master: "Master", event: WorkerRequested) -> Iterator[Effect]:
+def _worker_requested(_state: ClusterState, event: WorkerRequested) -> Iterator[Effect]:
     yield RequestWorker(event.worker_id, event.slot_count, event.slot_profile)
 
 
-def _worker_request_failed(_master: "Master", event: WorkerRequestFailed) -> Iterator[Effect]:
+def _worker_request_failed(_state: ClusterState, event: WorkerRequestFailed) -> Iterator[Effect]:
     yield StopWorker(event.worker_id)
 
 
-def _task_manager_gone(master: "Master", event: TaskManagerReleased | TaskManagerDisconnected | TaskManagerLost) -> Iterator[Effect]:
-    if event.task_manager_id in master.workers.given_up:  # A worker that came back at once, as a new instance, goes on.
+def _task_manager_gone(state: ClusterState, event: TaskManagerReleased | TaskManagerDisconnected | TaskManagerLost) -> Iterator[Effect]:
+    if event.task_manager_id in state.workers.given_up:  # A worker that came back at once, as a new instance, goes on.
         yield StopWorker(event.task_manager_id)
 
 
-def _task_manager_lost(master: "Master", event: TaskManagerLost) -> Iterator[Effect]:
-    yield from _instance_forgotten(master, event)
-    yield from _task_manager_gone(master, event)
+def _task_manager_lost(state: ClusterState, event: TaskManagerLost) -> Iterator[Effect]:
+    yield from _instance_forgotten(state, event)
+    yield from _task_manager_gone(state, event)
 
 
-def workers_wanted(master: "Master") -> WorkersWanted:
+def workers_wanted(state: ClusterState) -> WorkersWanted:
     """Return all workers of a state."""
-    workers = master.workers
+    workers = state.workers
     pending = tuple([RequestWorker(worker_id, w.slot_count, w.slot_profile) for worker_id, w in workers.pending.items()])
     return WorkersWanted(pending, tuple(workers.registered))
 
 
-def _drill_step_ordered(_master: "Master", event: DrillStepOrdered) -> Iterator[Effect]:
+def _drill_step_ordered(_state: ClusterState, event: DrillStepOrdered) -> Iterator[Effect]:
     yield DrillOrder(event.step, event.duration_ms)
 
 
-_EFFECTS: dict[type[Any], Callable[["Master", Any], Iterator[Effect]]] = {
+_EFFECTS: dict[type[Any], Callable[[ClusterState, Any], Iterator[Effect]]] = {
     TaskDeployed: _task_deployed,
     TaskCancellationRequested: _task_cancellation_requested,
     TaskManagerRegistered: _task_manager_registered,
@@ -302,13 +303,13 @@ _EFFECTS: dict[type[Any], Callable[["Master", Any], Iterator[Effect]]] = {
 }
 
 
-def effects_of(master: "Master", events: Iterable[LogEvent]) -> list[Effect]:
+def effects_of(state: ClusterState, events: Iterable[LogEvent]) -> list[Effect]:
     """Return the effects of events that were just applied to this state."""
     effects: list[Effect] = []
     for event in events:
         make = _EFFECTS.get(type(event))
         if make is not None:
-            effects.extend(make(master, event))
+            effects.extend(make(state, event))
     return effects
 
 
@@ -321,46 +322,57 @@ def replies_of(events: Iterable[LogEvent]) -> list[Reply]:
     ]
 
 
-def _unacknowledged_tasks(master: "Master") -> Iterator[Deployment]:
+def _unacknowledged_tasks(state: ClusterState) -> Iterator[Deployment]:
     """Yield the deployments and cancellations."""
-    for allocation in master.slot_manager.allocations.values():
+    for allocation in state.slot_manager.allocations.values():
         if allocation.orphaned:
             continue
         for attempt in allocation.attempts:
-            job, subtask = master.job_and_subtask(attempt)
+            job, subtask = state.job_and_subtask(attempt)
             if subtask.state is ExecutionState.DEPLOYING and (attempt.vertex_id, attempt.subtask_index) not in job.to_cancel:
-                yield Deployment(allocation.task_manager_id, allocation.instance_id, task_deployment(master, attempt))
+                yield Deployment(allocation.task_manager_id, allocation.instance_id, task_deployment(state, attempt))
             elif subtask.state is ExecutionState.CANCELING:
                 cancellation = TaskCancellation(*attempt, reason=job.cancellation_reason(attempt.vertex_id))
                 yield Deployment(allocation.task_manager_id, allocation.instance_id, cancellation)
 
 
-def unacknowledged(master: "Master") -> Iterator[Effect]:
+def unacknowledged(state: Master) -> Iterator[Effect]:
     """Yield everything that nobody has confirmed yet."""
-    yield from _unacknowledged_tasks(master)
-    yield from _uploads_under_way(master)
-    for job_id, dirty in master.dispatcher.dirty.items():
+    yield from _unacknowledged_tasks(state)
+    yield from _uploads_under_way(state)
+    for job_id, dirty in state.dispatcher.dirty.items():
         if not dirty.retry_at_ms:
-            yield clean_up(master, job_id)
-    for job_id, pending in master.job_store.pending.items():
+            yield clean_up(state, job_id)
+    for job_id, pending in state.job_store.pending.items():
         if not pending.retry_at_ms:
             yield ArchiveJob(job_id)
-    if master.worker_settings is not None:
-        yield workers_wanted(master)
-    if master.shutdown.stops_task_managers:
-        yield from _stops(master)
+    if state.settings.workers is not None:
+        yield workers_wanted(state)
+    if state.shutdown.stops_task_managers:
+        yield from _stops(state)
 
 
-def _uploads_under_way(master: "Master") -> Iterator[Effect]:
-    for request_id, upload in master.dispatcher.uploads.items():
-        order = FileUploadOrder(request_id, *upload.attempt, file=upload.file)
+def _uploads_under_way(state: ClusterState) -> Iterator[Effect]:
+    for request_id, upload in state.uploads.pending.items():
+        order: DeploymentPayload
+        if isinstance(upload, PendingUpload):
+            order = FileUploadOrder(request_id, *upload.attempt, file=upload.file)
+        else:
+            order = TaskManagerFileUploadOrder(request_id, upload.file, upload.name)
         yield Deployment(upload.task_manager_id, upload.instance_id, order)
-    for request_id, wanted in master.task_manager_files.uploads.items():
-        of_itself = TaskManagerFileUploadOrder(request_id, wanted.file, wanted.name)
-        yield Deployment(wanted.task_manager_id, wanted.instance_id, of_itself)
 
 
-def leader_changes(master: "Master", master_id: str) -> Iterator[Deployment]:
+def due_clean_ups(state: ClusterState, now_ms: int) -> list[CleanUp]:
+    """Return the failed clean-ups whose back-off is over."""
+    return [clean_up(state, job_id) for job_id, job in state.dispatcher.dirty.items() if 0 < job.retry_at_ms <= now_ms]
+
+
+def due_archives(state: ClusterState, now_ms: int) -> list[ArchiveJob]:
+    """Return the archives that could not be written at first, and whose back-off is over."""
+    return [ArchiveJob(job_id) for job_id in state.job_store.due(now_ms)]
+
+
+def leader_changes(state: ClusterState, master_id: str) -> Iterator[Deployment]:
     """Yield the word to every TaskManager that there is a new leader."""
-    for task_manager_id, task_manager in master.resource_manager.task_managers.items():
-        yield Deployment(task_manager_id, task_manager.instance_id, LeaderChanged(master_id, master.blob_address))
+    for task_manager_id, task_manager in state.resource_manager.task_managers.items():
+        yield Deployment(task_manager_id, task_manager.instance_id, LeaderChanged(master_id, state.leader.blob_address))

@@ -21,6 +21,9 @@ from eventflink.model.statuses import (
     check_transition,
 )
 
+SubtaskKey = tuple[str, int]
+"""(vertex id, subtask index) within a job."""
+
 _WITHOUT_RESULT = (ExecutionState.CREATED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
 
@@ -40,6 +43,11 @@ class Subtask:
     """(TaskManager, instance) of each attempt that was deployed."""
     revoked: bool = False
     """The attempt finished, but its result does not count any more: another attempt is to follow."""
+
+    @property
+    def key(self) -> SubtaskKey:
+        """What it is called within its job."""
+        return self.vertex_id, self.subtask_index
 
 
 @dataclass(slots=True)
@@ -101,10 +109,6 @@ def group_profiles_of(graph: JobGraph) -> dict[str, ResourceProfile | None]:
         return profiles_of_groups(GroupMember(v.vertex_id, v.slot_sharing_group, v.resources) for v in graph.vertices)
     except InvalidSlotSharing as error:
         raise IllegalTransition(f"the graph '{graph.name}' cannot run: {error}") from error
-
-
-SubtaskKey = tuple[str, int]
-"""(vertex id, subtask index) within a job."""
 
 
 @dataclass(slots=True)
@@ -279,6 +283,11 @@ class ExecutionGraph:
     def others_have_begun(self, vertex_id: str) -> bool:
         """Tell whether a vertex that forward edges bind to this one has begun: the parallelism of both stays."""
         return any(name != vertex_id and self.vertices[name].has_begun for name in self.forward_group(vertex_id))
+
+    def request_parallelism(self, vertex_id: str, parallelism: int) -> None:
+        """Remember which parallelism was asked for, of a vertex and all that forward edges bind to it."""
+        for name in self.forward_group(vertex_id):
+            self.vertices[name].requested_parallelism = parallelism
 
     def resize(self, vertex_id: str, parallelism: int) -> None:
         """Give a vertex, and all that forward edges bind to it, another parallelism; all of their subtasks begin anew.

@@ -7,24 +7,20 @@ the first. Under *full* all subtasks that have begun start again, together. Live
 only after the old one is terminal (P15).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from eventflink.events.log_events import JobStatusChanged, LogEvent, RegionRestarted, RestartScheduled, TaskFailed, TaskStateChanged
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
-from eventflink.master.rescaling import decide_rescales, keys_due, resizable
+from eventflink.master.inputs import RestartsDue
+from eventflink.master.job_master import JobMaster
+from eventflink.master.rescaling import decide_rescales, resizable
 from eventflink.master.restart_strategies import NoRestart, next_restart
+from eventflink.master.restarts import subtasks_to_restart
+from eventflink.master.settings import Context
+from eventflink.master.state import ClusterState
 from eventflink.model.attempts import FailureCause, LostInput, SubtaskReference
-from eventflink.model.statuses import (
-    TERMINAL_EXECUTION_STATES,
-    ExecutionState,
-    FailoverStrategy,
-    IllegalTransition,
-    JobStatus,
-)
-
-if TYPE_CHECKING:
-    from eventflink.master.job_master import JobMaster
+from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus
 
 RESTART_BATCH: Final = 256
 """How many subtasks one decision starts again at most; the rest follows in the next (P10a)."""
@@ -35,14 +31,9 @@ MAX_SLOT_REFUSALS: Final = 10
 MAX_LOST_INPUTS: Final = 1_000
 """Of one report; what else is lost shows when the attempt after it reads."""
 
-ENDING: Final = (JobStatus.FAILING, JobStatus.CANCELLING, JobStatus.SUSPENDED)
-"""Its attempts end, and no new ones are made; a job that is SUSPENDED goes on later."""
-
-GOING_ON: Final = (JobStatus.RUNNING, JobStatus.RESTARTING)
-
 
 def decide_failure(
-    job: "JobMaster", subtask: Subtask, cause: FailureCause, now_ms: int, lost_inputs: Sequence[LostInput] = ()
+    job: JobMaster, subtask: Subtask, cause: FailureCause, now_ms: int, lost_inputs: Sequence[LostInput] = ()
 ) -> list[LogEvent]:
     """Fail an attempt: it restarts later, or the job fails, as the restart strategy has it.
 
@@ -52,10 +43,10 @@ def decide_failure(
     if subtask.state is ExecutionState.CANCELING:
         return [TaskStateChanged(*attempt, ExecutionState.CANCELING, ExecutionState.CANCELED)]
     failed = TaskFailed(*attempt, cause)
-    if job.status in ENDING or key_of(subtask) in job.restarts_due:
+    if job.status in ENDING_JOB_STATUSES or subtask.key in job.restarts.due:
         return [failed]
     is_restarting = job.status is JobStatus.RESTARTING
-    restart = next_restart(job.restart_strategy, job.restarts, job.restart_history, job.job_id, now_ms, is_restarting=is_restarting)
+    restart = next_restart(job.restarts.strategy, job.restarts.count, job.restarts.history, job.job_id, now_ms, is_restarting=is_restarting)
     if isinstance(restart, NoRestart):
         return [failed, JobStatusChanged(job.job_id, job.status, JobStatus.FAILING, restart.reason)]
     lost = _lost_outputs(job.execution_graph, subtask, lost_inputs)
@@ -64,22 +55,22 @@ def decide_failure(
         subtask.vertex_id,
         subtask.subtask_index,
         now_ms + restart.delay_ms,
-        job.restarts + 1,
+        job.restarts.count + 1,
         restart.backoff_ms,
         failed_attempt=subtask.attempt,
         delay_ms=restart.delay_ms,
-        failover_strategy=job.failover_strategy,
-        task_count=len(to_restart(job.execution_graph, subtask, job.failover_strategy, lost)),
+        failover_strategy=job.restarts.failover_strategy,
+        task_count=len(subtasks_to_restart(job.execution_graph, subtask, job.restarts.failover_strategy, lost)),
         lost_outputs=lost,
     )
     return [failed, scheduled, *([] if is_restarting else [JobStatusChanged(job.job_id, job.status, JobStatus.RESTARTING)])]
 
 
-def decide_refusal(job: "JobMaster", subtask: Subtask, reason: str, now_ms: int) -> list[LogEvent]:
+def decide_refusal(job: JobMaster, subtask: Subtask, reason: str, now_ms: int) -> list[LogEvent]:
     """Fail an attempt whose slot was refused; it gets another slot at once, a bounded number of times."""
     cause = FailureCause("SlotOfferRejected", f"the TaskExecutor refused the slot: {reason}")
     is_first = subtask.state is ExecutionState.DEPLOYING and subtask.refusals < MAX_SLOT_REFUSALS
-    if not is_first or job.status in ENDING or key_of(subtask) in job.restarts_due:
+    if not is_first or job.status in ENDING_JOB_STATUSES or subtask.key in job.restarts.due:
         return decide_failure(job, subtask, cause, now_ms)
     return [
         TaskFailed(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt, cause),
@@ -87,7 +78,7 @@ def decide_refusal(job: "JobMaster", subtask: Subtask, reason: str, now_ms: int)
     ]
 
 
-def decide_restarts(job: "JobMaster", now_ms: int) -> list[LogEvent]:
+def decide_restarts(job: JobMaster, now_ms: int) -> list[LogEvent]:
     """Start a batch of the subtasks again whose delay is over, rescaled or as they were; the job is RUNNING when none is left."""
     if not _may_restart(job, now_ms):
         return []
@@ -97,66 +88,40 @@ def decide_restarts(job: "JobMaster", now_ms: int) -> list[LogEvent]:
     for vertex_id, index in due:
         attempt = job.execution_graph.vertices[vertex_id].subtasks[index].attempt
         events.append(RegionRestarted(job.job_id, vertex_id, index, attempt + 1))
-    if events and len(due) + sum(len(keys_due(job, r.vertex_id)) for r in rescaled) == len(job.restarts_due):
+    if events and len(due) + sum(len(job.restarts.keys_of(r.vertex_id, r.from_parallelism)) for r in rescaled) == len(job.restarts.due):
         events.append(JobStatusChanged(job.job_id, job.status, JobStatus.RUNNING))
     return events
 
 
-def is_restart_due(job: "JobMaster", now_ms: int) -> bool:
+def decide_restarts_due(state: ClusterState, due: RestartsDue, context: Context) -> list[LogEvent]:
+    """Start subtasks of a job again whose delay is over."""
+    job = state.dispatcher.jobs.get(due.job_id)
+    return decide_restarts(job, context.now_ms) if job is not None else []
+
+
+def is_restart_due(job: JobMaster, now_ms: int) -> bool:
     """Tell whether a subtask can start again now."""
     if not _may_restart(job, now_ms):
         return False
     return next(_restartable(job, now_ms), None) is not None or next(resizable(job, now_ms), None) is not None
 
 
-def _may_restart(job: "JobMaster", now_ms: int) -> bool:
+def _may_restart(job: JobMaster, now_ms: int) -> bool:
     """Tell whether any subtask may: of a full restart none before the delays of all are over, and all attempts have ended."""
     subtask_of = job.execution_graph.vertices
-    return job.failover_strategy is not FailoverStrategy.FULL or all(
+    return job.restarts.failover_strategy is not FailoverStrategy.FULL or all(
         at_ms <= now_ms and subtask_of[vertex_id].subtasks[index].state in TERMINAL_EXECUTION_STATES
-        for (vertex_id, index), at_ms in job.restarts_due.items()
+        for (vertex_id, index), at_ms in job.restarts.due.items()
     )
 
 
-def _restartable(job: "JobMaster", now_ms: int) -> Iterator[SubtaskKey]:
+def _restartable(job: JobMaster, now_ms: int) -> Iterator[SubtaskKey]:
     """Yield the subtasks whose delay is over and whose attempt has ended; a vertex that is rescaled starts as a whole."""
     subtask_of = job.execution_graph.vertices
-    for (vertex_id, index), at_ms in job.restarts_due.items():
+    for (vertex_id, index), at_ms in job.restarts.due.items():
         ended = subtask_of[vertex_id].subtasks[index].state in TERMINAL_EXECUTION_STATES
-        if at_ms <= now_ms and ended and vertex_id not in job.rescales:
+        if at_ms <= now_ms and ended and vertex_id not in job.rescales.pending:
             yield vertex_id, index
-
-
-def key_of(subtask: Subtask) -> SubtaskKey:
-    """Return what a subtask is called within its job."""
-    return subtask.vertex_id, subtask.subtask_index
-
-
-def to_restart(
-    graph: ExecutionGraph, failed: Subtask, failover_strategy: FailoverStrategy, lost_outputs: Iterable[SubtaskReference]
-) -> list[Subtask]:
-    """Return the subtasks that start again after a failure, in the order of the graph: never one that has not begun.
-
-    Raises:
-        IllegalTransition: an output that is said to be lost is none.
-
-    """
-    lost: set[SubtaskKey] = set()
-    for reference in lost_outputs:
-        subtask = graph.subtask(reference.vertex_id, reference.subtask_index)
-        if subtask is None or subtask.state is not ExecutionState.FINISHED or subtask.revoked:
-            raise IllegalTransition(f"{reference.vertex_id}[{reference.subtask_index}] has no output that could be lost")
-        lost.add(key_of(subtask))
-    if failover_strategy is FailoverStrategy.FULL:
-        return [s for s in graph.subtasks() if s.state is not ExecutionState.CREATED]
-    if not lost:
-        return [failed]
-    downstream = graph.downstream_of({vertex_id for vertex_id, _ in lost})
-    return [
-        s
-        for s in graph.subtasks()
-        if s is failed or key_of(s) in lost or (s.vertex_id in downstream and s.state is not ExecutionState.CREATED)
-    ]
 
 
 def _lost_outputs(graph: ExecutionGraph, reader: Subtask, lost_inputs: Sequence[LostInput]) -> tuple[SubtaskReference, ...]:
@@ -166,5 +131,5 @@ def _lost_outputs(graph: ExecutionGraph, reader: Subtask, lost_inputs: Sequence[
     for lost in lost_inputs[:MAX_LOST_INPUTS]:
         writer = graph.subtask(sources.get(lost.input_name, ""), lost.subtask_index)
         if writer is not None and writer.state is ExecutionState.FINISHED and not writer.revoked:
-            found[key_of(writer)] = None
+            found[writer.key] = None
     return tuple([SubtaskReference(vertex_id, index) for vertex_id, index in found])

@@ -6,6 +6,7 @@ holds: one entry for the slots, at most three for a job, one for an allocation.
 
 from dataclasses import dataclass, field
 
+from eventflink.events.log_events import FollowUpDecided
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.inputs import FollowUp
 from eventflink.model.statuses import FollowUpType
@@ -32,9 +33,11 @@ class FollowUps:
             return FollowUp(follow_up_type, subject)
         return None
 
-    def apply_follow_up_decided(self, follow_up_type: FollowUpType, subject: str) -> None:
+    def apply_follow_up_decided(self, event: FollowUpDecided) -> None:
         """Take the head out; it must be the one that was decided."""
-        entry = (follow_up_type, subject)
+        entry = (event.follow_up_type, event.subject)
         if next(iter(self.entries), None) != entry:
-            raise InvariantBroken(f"the follow-up {follow_up_type} '{subject}' was decided, but the queue's head is {self.head()}")
+            raise InvariantBroken(
+                f"the follow-up {event.follow_up_type} '{event.subject}' was decided, but the queue's head is {self.head()}"
+            )
         del self.entries[entry]

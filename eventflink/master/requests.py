@@ -16,8 +16,9 @@ from eventflink.events.log_events import (
     RequestRejected,
     RequestRepeated,
 )
+from eventflink.master.answers import MAX_MESSAGE_LENGTH, MAX_SUBJECT_LENGTH
 from eventflink.master.canonical import InvariantBroken
-from eventflink.master.inputs import AttemptInputs, BindInputs, LoseInputs
+from eventflink.master.inputs import AttemptInputs, BindInputs, InputTooOld, LoseInputs, PoisonedInput, UnreadableInput
 from eventflink.model.statuses import IllegalTransition
 
 EXPIRY_BATCH = 1_000
@@ -81,14 +82,35 @@ class Requests:
             return [RequestRepeated(request_id=request_id, reply_partition=reply_partition)]
         return None
 
-    def decide_binding(self, binding: BindInputs) -> list[LogEvent]:
+    def decide_unreadable_input(self, value: UnreadableInput) -> list[LogEvent]:
+        """Refuse what cannot be read; whoever may have sent it is answered on every partition that could be theirs."""
+        partition = value.reply_partition
+        if partition == NO_REPLY and value.request_id:
+            partition = ALL_REPLY_PARTITIONS
+        return [_refusal(value.request_id, partition, value.subject, value.code, value.message, dead_letter=True)]
+
+    def decide_input_too_old(self, value: InputTooOld) -> list[LogEvent]:
+        """Refuse it, unless it is known and so repeats an answered request."""
+        message = f"the request is {value.age_ms} ms old: older than what the cluster remembers of earlier requests"
+        return self.decide_repeated(value.request_id, value.reply_partition) or [
+            _refusal(value.request_id, value.reply_partition, value.subject, "RequestTooOld", message)
+        ]
+
+    def decide_poisoned_input(self, value: PoisonedInput) -> list[LogEvent]:
+        """Refuse it; one that repeats a request is answered as that was, which the state knows without deciding it."""
+        message = f"the input {value.topic}@{value.offset} could not be decided: {value.error}"
+        return self.decide_repeated(value.request_id, value.reply_partition) or [
+            _refusal(value.request_id, value.reply_partition, value.subject, "InternalError", message, dead_letter=True)
+        ]
+
+    def decide_bind_inputs(self, binding: BindInputs) -> list[LogEvent]:
         """Bind the cursor of a topic that has none yet, or that is bound to another topic of that name (P9)."""
         known = self.cursors.get(binding.topic)
         if known is not None and known.topic_id == binding.topic_id:
             return []
         return [InputsBound(topic=binding.topic, partition=0, topic_id=binding.topic_id, next_offset=binding.next_offset)]
 
-    def decide_lost(self, lost: LoseInputs) -> list[LogEvent]:
+    def decide_lose_inputs(self, lost: LoseInputs) -> list[LogEvent]:
         """Move a cursor over what retention removed; one that has passed it since then has lost nothing."""
         cursor = self.cursors[lost.topic]
         if lost.first_kept_offset <= cursor.next_offset:
@@ -110,7 +132,7 @@ class Requests:
         oldest = next(iter(self.answers.values()), None)
         return oldest is not None and (len(self.answers) > horizon or oldest.answered_at_ms < oldest_kept_ms)
 
-    def decide_attempt(self, value: AttemptInputs) -> list[LogEvent]:
+    def decide_attempt_inputs(self, value: AttemptInputs) -> list[LogEvent]:
         """Say which inputs are decided next."""
         return [InputsAttempted(value.topic, value.first_offset, value.last_offset)]
 
@@ -133,7 +155,7 @@ class Requests:
                 first = last_offset + 1
                 self.attempts[topic] = Attempt(first, max(first, attempt.last_offset), 0, attempt.suspect_until)
 
-    def apply_inputs_attempted(self, event: InputsAttempted, _at: int) -> None:
+    def apply_inputs_attempted(self, event: InputsAttempted) -> None:
         """Count the leaders that were about to decide the same input and did not answer it."""
         cursor, before = self.cursors.get(event.topic), self.attempts.get(event.topic)
         if cursor is None or not cursor.next_offset <= event.first_offset <= event.last_offset:
@@ -144,7 +166,7 @@ class Requests:
             until = max(until, before.suspect_until)
         self.attempts[event.topic] = Attempt(event.first_offset, event.last_offset, leaders, until)
 
-    def apply_inputs_bound(self, event: InputsBound, _at: int) -> None:
+    def apply_inputs_bound(self, event: InputsBound) -> None:
         """Set a cursor: a new one, or one that an operator binds to another topic."""
         known = self.cursors.get(event.topic)
         if known is not None and known.topic_id == event.topic_id:
@@ -152,7 +174,7 @@ class Requests:
         self.cursors[event.topic] = Cursor(event.topic_id, event.next_offset)
         self.attempts.pop(event.topic, None)  # Its offsets mean other records now.
 
-    def apply_inputs_lost(self, event: InputsLost, _at: int) -> None:
+    def apply_inputs_lost(self, event: InputsLost) -> None:
         """Move a cursor forward."""
         cursor = self.cursors.get(event.topic)
         if cursor is None or not cursor.next_offset == event.from_offset <= event.to_offset:
@@ -170,9 +192,20 @@ class Requests:
             answer = Answer(accepted=False, subject=event.subject, code=event.code, message=event.message, answered_at_ms=at_ms)
             self.answers.setdefault(event.request_id, answer)
 
-    def apply_answers_expired(self, event: AnswersExpired, _at: int) -> None:
+    def apply_answers_expired(self, event: AnswersExpired) -> None:
         """Forget the oldest."""
         if not 0 < event.count <= len(self.answers):
             raise IllegalTransition(f"{event.count} answers cannot expire: there are {len(self.answers)}")
         for request_id in [r for r, _ in zip(self.answers, range(event.count), strict=False)]:
             del self.answers[request_id]
+
+
+def _refusal(request_id: str, partition: int, subject: str, code: str, message: str, *, dead_letter: bool = False) -> RequestRejected:
+    return RequestRejected(
+        request_id=request_id,
+        reply_partition=partition,
+        subject=subject[:MAX_SUBJECT_LENGTH],
+        code=code,
+        message=message[:MAX_MESSAGE_LENGTH],
+        dead_letter=dead_letter,
+    )

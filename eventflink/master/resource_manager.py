@@ -16,7 +16,7 @@ from eventflink.events.log_events import (
     TaskManagerRegistered,
     TaskManagerRegistrationRefused,
     TaskManagerReleased,
-    TaskManagerReportReconciled,
+    WorkerRequested,
 )
 from eventflink.master.canonical import require
 from eventflink.master.inputs import HeartbeatTimeout
@@ -97,7 +97,7 @@ class ResourceManager:
         )
         return events
 
-    def decide_departure(self, departure: Disconnection | TaskManagerDeath | HeartbeatTimeout) -> list[LogEvent]:
+    def decide_disconnection(self, departure: Disconnection | TaskManagerDeath | HeartbeatTimeout) -> list[LogEvent]:
         """Let an instance go: in order, dead by its guardian's word, or silent for too long."""
         if not self.is_current(departure.task_manager_id, departure.instance_id):
             name = departure.task_manager_id[:MAX_REASON_LENGTH]
@@ -107,6 +107,8 @@ class ResourceManager:
         if isinstance(departure, TaskManagerDeath):
             return [TaskManagerLost(departure.task_manager_id, departure.instance_id, departure.reason[:MAX_REASON_LENGTH])]
         return [TaskManagerLost(departure.task_manager_id, departure.instance_id, f"no heartbeat for {departure.silence_ms} ms")]
+
+    decide_task_manager_death = decide_heartbeat_timeout = decide_disconnection
 
     def decide_foreign_report(self, report: SlotReport) -> list[LogEvent]:
         """Answer the report of an instance that is not registered: it has to come back as a new one."""
@@ -134,15 +136,21 @@ class ResourceManager:
                 event.metrics_address,
             )
 
-    def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected | TaskManagerReleased, _at: int) -> None:
-        """Forget the TaskManager; remember that this instance is over."""
+    def check_worker_requested(self, event: WorkerRequested) -> None:
+        """Raise `IllegalTransition` where a TaskManager is registered under the id of a new worker."""
+        if event.worker_id in self.task_managers:
+            raise IllegalTransition(f"{event.worker_id} is a registered TaskManager")
+
+    def apply_task_manager_lost(self, event: TaskManagerLost | TaskManagerDisconnected | TaskManagerReleased) -> None:
+        """Forget the TaskManager; remember that this instance is gone."""
+        if not self.is_current(event.task_manager_id, event.instance_id):
+            raise IllegalTransition(f"{event.task_manager_id}: the instance {event.instance_id} is not registered")
         del self.task_managers[event.task_manager_id]
         self.gone_instances[event.instance_id] = f"{type(event).__name__}: {event.reason}"
         while len(self.gone_instances) > MAX_GONE_INSTANCES:
             del self.gone_instances[next(iter(self.gone_instances))]
 
-    def apply_nothing(self, _event: TaskManagerReportReconciled | TaskManagerRegistrationRefused, _at: int) -> None:
-        """Change nothing here: the event is for the record and for its effects."""
+    apply_task_manager_disconnected = apply_task_manager_released = apply_task_manager_lost
 
     def validate(self) -> None:
         """Check that no registered instance is one that is gone."""

@@ -1,18 +1,50 @@
-"""What deciding takes from the configuration."""
+"""What deciding goes by besides the state: the configuration, the moment, and the leader.
+
+`apply` takes nothing from here: masters may be configured differently.
+"""
 
 from dataclasses import dataclass, field
+from typing import Final
 
-from eventflink.master.adaptive_scheduler import AdaptiveSettings
 from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
-from eventflink.master.job_store import JobStoreRules
-from eventflink.master.workers import WorkerSettings
 from eventflink.model.job_graph import RestartStrategy
-from eventflink.model.statuses import FailoverStrategy, RestartStrategyType
+from eventflink.model.resources import ResourceProfile
+from eventflink.model.statuses import FailoverStrategy, RestartStrategyType, SchedulerType
+
+DEFAULT_WAIT_TIMEOUT_MS: Final = 300_000
+DEFAULT_STABILIZATION_TIMEOUT_MS: Final = 10_000
+NO_TIMEOUT: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveSettings:
+    """What the configuration says about schedulers."""
+
+    scheduler: SchedulerType = SchedulerType.DEFAULT
+    """For graphs that name none."""
+    reactive: bool = False
+    resource_wait_timeout_ms: int = DEFAULT_WAIT_TIMEOUT_MS
+    resource_stabilization_timeout_ms: int = DEFAULT_STABILIZATION_TIMEOUT_MS
+    min_parallelism_increase: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """What the configuration says where a resource driver starts workers; durations in milliseconds."""
+
+    slot_count: int
+    slot_profile: ResourceProfile | None = None
+    max_slots: int = 64
+    """Of the whole cluster; nothing is asked for beyond it."""
+    registration_timeout_ms: int = 300_000
+    idle_timeout_ms: int = 30_000
+    max_failure_rate: int = 10
+    retry_interval_ms: int = 3_000
 
 
 @dataclass(frozen=True, slots=True)
 class MasterSettings:
-    """What `decide` takes from the configuration. `apply` takes nothing from it: masters may be configured differently."""
+    """What the configuration says to the master."""
 
     slot_request_timeout_ms: int = 300_000
     evenly_spread_out_slots: bool = True
@@ -20,9 +52,13 @@ class MasterSettings:
     start_up_time_ms: int = 300_000
     """For so long after a master became the leader no request is failed as unfulfillable."""
     job_store_capacity: int = 10_000
+    """How many ended jobs stay in memory at the most."""
     job_store_expiration_ms: int = 0
+    """For how long they stay there; 0: without an end."""
     job_store_cache_size: int | None = None
+    """How many stay there although their archives are written; None: as many as others (the type Memory)."""
     archives: bool = False
+    """Whether the archives of ended jobs are written."""
     request_horizon: int = 1_000_000
     request_horizon_ms: int = 604_800_000
     drills_allowed: bool = False
@@ -35,7 +71,18 @@ class MasterSettings:
     """For so long TaskManagers may end their tasks, and then themselves, when the cluster is shut down."""
     adaptive: AdaptiveSettings = field(default_factory=AdaptiveSettings)
 
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a decision goes by besides the state."""
+
+    settings: MasterSettings
+    now_ms: int
+    """Of the log's clock."""
+    leader_id: str = ""
+    """The fencing token of the leader that decides."""
+
     @property
-    def job_store(self) -> JobStoreRules:
-        """What is said of ended jobs."""
-        return JobStoreRules(self.job_store_capacity, self.job_store_expiration_ms, self.job_store_cache_size, self.archives)
+    def request_horizon(self) -> tuple[int, int]:
+        """How many answers are kept, and since when at the longest: a request that is older is refused unread."""
+        return self.settings.request_horizon, self.now_ms - self.settings.request_horizon_ms

@@ -1,43 +1,64 @@
-"""Requests that end without a slot: they waited too long, or nothing that is registered can ever satisfy them.
+"""Attempts that end for want of a slot: they waited too long, nothing that is registered can ever serve them, or their slot is lost.
 
-Each fails its attempt with the reason; what that means for its job is the job's to decide. Both are due by the leader's timers
-(`timers.py:due`).
+Each fails with the reason; what that means for its job is the job's to decide (`failover.py`). Nothing here changes anything.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from eventflink.events.log_events import LogEvent, SlotRequestTimedOut, SlotRequestUnfulfillable
 from eventflink.master.failover import decide_failure
+from eventflink.master.inputs import FailUnfulfillableRequests, SlotRequestTimeout
+from eventflink.master.settings import Context
+from eventflink.master.slot_requests import Asked
+from eventflink.master.state import ClusterState
 from eventflink.model.attempts import FailureCause
-
-if TYPE_CHECKING:
-    from eventflink.master.master import Master
+from eventflink.model.resources import fits
 
 UNFULFILLABLE_BATCH: Final = 64
 """How many requests one decision fails at most because nothing can ever satisfy them (P10a)."""
 
 
-def decide_slot_request_timeout(master: "Master", now_ms: int) -> list[LogEvent]:
+def decide_slot_request_timeout(state: ClusterState, _value: SlotRequestTimeout, context: Context) -> list[LogEvent]:
     """Fail the oldest request if it has waited too long."""
-    overdue = master.slot_manager.overdue_request(now_ms, master.settings.slot_request_timeout_ms)
+    overdue = state.slot_manager.overdue_request(context.now_ms, context.settings.slot_request_timeout_ms)
     if overdue is None:
         return []
     allocation_id, request = overdue
-    job, subtask = master.job_and_subtask(request.attempt)
-    waited_ms = now_ms - request.requested_at_ms
-    message = f"no slot was given to it within {waited_ms} ms: {master.slot_manager.describe_wait(request.profile)}"
+    job, subtask = state.job_and_subtask(request.attempt)
+    waited_ms = context.now_ms - request.requested_at_ms
+    message = f"no slot was given to it within {waited_ms} ms: {state.slot_manager.describe_wait(request.profile)}"
     cause = FailureCause("NoResourceAvailable", message)
-    return [SlotRequestTimedOut(allocation_id, waited_ms), *decide_failure(job, subtask, cause, now_ms)]
+    return [SlotRequestTimedOut(allocation_id, waited_ms), *decide_failure(job, subtask, cause, context.now_ms)]
 
 
-def decide_unfulfillable_requests(master: "Master", now_ms: int) -> list[LogEvent]:
+def unfulfillable_requests(state: ClusterState, context: Context) -> Iterator[str]:
+    """Yield of each job one request that no slot can ever satisfy: neither a registered one, nor one of a worker that may be started."""
+    workers = context.settings.workers
+
+    def may_come(profile: Asked) -> bool:
+        return workers is not None and fits(workers.slot_profile, profile)
+
+    return state.slot_manager.unfulfillable_requests(may_come)
+
+
+def decide_fail_unfulfillable_requests(state: ClusterState, _value: FailUnfulfillableRequests, context: Context) -> list[LogEvent]:
     """Fail one request of each job that no slot can satisfy, a batch of jobs at a time."""
     events: list[LogEvent] = []
-    slots = master.slot_manager
-    for _, allocation_id in zip(range(UNFULFILLABLE_BATCH), slots.unfulfillable_requests(master.may_come), strict=False):
+    slots = state.slot_manager
+    for _, allocation_id in zip(range(UNFULFILLABLE_BATCH), unfulfillable_requests(state, context), strict=False):
         request = slots.pending[allocation_id]
-        job, subtask = master.job_and_subtask(request.attempt)
+        job, subtask = state.job_and_subtask(request.attempt)
         reason = f"no slot can satisfy the request: {slots.describe_wait(request.profile)}"
         events.append(SlotRequestUnfulfillable(allocation_id, reason))
-        events.extend(decide_failure(job, subtask, FailureCause("UnfulfillableSlotRequest", reason), now_ms))
+        events.extend(decide_failure(job, subtask, FailureCause("UnfulfillableSlotRequest", reason), context.now_ms))
     return events
+
+
+def decide_fail_allocation(state: ClusterState, allocation_id: str, now_ms: int) -> list[LogEvent]:
+    """Fail an attempt whose slot is lost; of several that shared it the next one's failure is decided by the state after this one's."""
+    allocation = state.slot_manager.allocations[allocation_id]
+    job, subtask = state.job_and_subtask(allocation.attempt)
+    kind = allocation.orphaned.partition(":")[0]
+    cause = FailureCause(kind, f"{allocation.task_manager_id} no longer has {allocation.attempt} ({allocation.orphaned})")
+    return [*decide_failure(job, subtask, cause, now_ms), state.slot_manager.decide_return(allocation.attempt, allocation_id)]

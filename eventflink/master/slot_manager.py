@@ -15,10 +15,8 @@ from eventflink.events.log_events import (
     SlotOfferRejected,
     SlotRequestCancelled,
     SlotRequestDeferred,
-    SlotRequested,
     SlotRequestTimedOut,
     SlotRequestUnfulfillable,
-    SlotShared,
     SlotShareReturned,
     TaskManagerBlocked,
     TaskManagerDisconnected,
@@ -27,15 +25,17 @@ from eventflink.events.log_events import (
     TaskManagerReleased,
     TaskManagerReportReconciled,
     TaskManagerUnblocked,
+    WorkerRequested,
+    WorkerRequestFailed,
 )
-from eventflink.master.canonical import DERIVED
+from eventflink.master.blocklist import Blocklist
+from eventflink.master.canonical import DERIVED, require
 from eventflink.master.deferrals import Deferrals
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.free_slots import Levels, count_free
 from eventflink.master.shared_slots import SharedSlots, is_open
-from eventflink.master.slot_invariants import validate_slots
 from eventflink.master.slot_requests import Asked, RequestQueues, SlotRequest
-from eventflink.master.slots import Allocation, ProfileTotals, Slot, TaskManagerSlots, Totals
+from eventflink.master.slots import Allocation, ProfileTotals, Slot, TaskManagerSlots, Totals, totals_of
 from eventflink.master.workers import Workers
 from eventflink.model.attempts import AttemptId
 from eventflink.model.resources import ResourceProfile, fits
@@ -54,6 +54,9 @@ class SlotManager:
     """Slots, pending requests and allocations."""
 
     follow_ups: FollowUps = field(metadata=DERIVED)
+    workers: Workers = field(metadata=DERIVED)
+    """Which slots were asked of the resource driver."""
+    blocklist: Blocklist = field(metadata=DERIVED)
     task_managers: dict[str, TaskManagerSlots] = field(default_factory=dict)
     pending: dict[str, SlotRequest] = field(default_factory=dict)
     """In the order in which they came."""
@@ -68,8 +71,6 @@ class SlotManager:
     deferrals: Deferrals = field(default_factory=Deferrals)
     queues: RequestQueues = field(default_factory=RequestQueues, metadata=DERIVED)
     totals: Totals = field(default_factory=dict, metadata=DERIVED)
-    workers: Workers = field(default_factory=Workers, metadata=DERIVED)
-    """A part of the state of its own; here it says which slots were asked of the resource driver."""
     sharing: SharedSlots = field(default_factory=SharedSlots, metadata=DERIVED)
 
     # -- decide ---------------------------------------------------------------------------------------------------
@@ -198,6 +199,22 @@ class SlotManager:
         allocation = self.allocations.get(allocation_id)
         return allocation if allocation is not None and allocation.instance_id == instance_id and not allocation.orphaned else None
 
+    def is_known(self, allocation_id: str) -> bool:
+        """Tell whether an allocation is requested, or holds a slot."""
+        return allocation_id in self.pending or allocation_id in self.allocations
+
+    def place_of(self, allocation_id: str, attempt: AttemptId) -> tuple[str, str]:
+        """Return (TaskManager, instance) of the slot that an attempt has.
+
+        Raises:
+            IllegalTransition: it has none by this allocation.
+
+        """
+        allocation = self.allocations.get(allocation_id)
+        if allocation is None or (attempt != allocation.attempt and attempt not in allocation.others):
+            raise IllegalTransition(f"{allocation_id} holds no slot for {attempt}")
+        return allocation.task_manager_id, allocation.instance_id
+
     def state_of(self, allocation: Allocation) -> SlotState:
         """Return where the slot of an allocation stands."""
         return self.task_managers[allocation.task_manager_id].slots[allocation.slot_index].state
@@ -241,12 +258,15 @@ class SlotManager:
 
     # -- apply ----------------------------------------------------------------------------------------------------
 
-    def apply_task_manager_registered(self, event: TaskManagerRegistered, at_ms: int, *, blocked: bool) -> None:
-        """Take the slots of a new instance; the older one was lost before. Registered again: nothing changes."""
+    def check_task_manager_registered(self, event: TaskManagerRegistered) -> None:
+        """Raise `IllegalTransition` while another instance of the TaskManager has its slots."""
         known = self.task_managers.get(event.task_manager_id)
-        if known is not None:
-            if known.instance_id != event.instance_id:
-                raise IllegalTransition(f"{event.task_manager_id}: instance {known.instance_id} still holds its slots")
+        if known is not None and known.instance_id != event.instance_id:
+            raise IllegalTransition(f"{event.task_manager_id}: instance {known.instance_id} still holds its slots")
+
+    def apply_task_manager_registered(self, event: TaskManagerRegistered, at_ms: int) -> None:
+        """Take the slots of a new instance; the older one was lost before. Registered again: nothing changes."""
+        if event.task_manager_id in self.task_managers:
             return
         indexes = range(event.slot_count)
         held = TaskManagerSlots(
@@ -254,7 +274,7 @@ class SlotManager:
             [Slot() for _ in indexes],
             dict.fromkeys(indexes),
             profile=event.slot_profile,
-            blocked=blocked,
+            blocked=event.task_manager_id in self.blocklist.task_managers,
             idle_since_ms=at_ms,
         )
         self.task_managers[event.task_manager_id] = held
@@ -262,24 +282,22 @@ class SlotManager:
         self._count_free(event.task_manager_id, held, 0, event.slot_count)
         self._reconsider()
 
-    def check_released(self, event: TaskManagerReleased) -> None:
-        """Raise `IllegalTransition` unless all slots of the instance are free."""
+    def check_task_manager_released(self, event: TaskManagerReleased) -> None:
+        """Raise `IllegalTransition` unless all slots of the TaskManager are free."""
         held = self.task_managers.get(event.task_manager_id)
-        if held is None or held.instance_id != event.instance_id:
-            raise IllegalTransition(f"{event.task_manager_id}: the instance {event.instance_id} is not registered")
-        if len(held.free) < len(held.slots):
+        if held is not None and len(held.free) < len(held.slots):
             taken = len(held.slots) - len(held.free)
             raise IllegalTransition(f"{event.task_manager_id} is not idle: {taken} of its {len(held.slots)} slots are taken")
 
-    def reconsider(self) -> None:
+    def apply_worker_requested(self, _event: WorkerRequested | WorkerRequestFailed) -> None:
         """Look whether somebody waits for another reason now that other workers are asked for."""
         self._reconsider()
 
-    def apply_task_manager_gone(self, event: TaskManagerLost | TaskManagerDisconnected | TaskManagerReleased, _at: int) -> None:
+    apply_worker_request_failed = apply_worker_requested
+
+    def apply_task_manager_lost(self, event: TaskManagerLost | TaskManagerDisconnected | TaskManagerReleased) -> None:
         """Drop the slots of an instance; its allocations wait for their failure to be decided, one by one."""
-        held = self.task_managers.get(event.task_manager_id)
-        if held is None or held.instance_id != event.instance_id:
-            raise IllegalTransition(f"{event.task_manager_id}: the instance {event.instance_id} is not registered")
+        held = self.task_managers[event.task_manager_id]
         self._count_free(event.task_manager_id, held, len(held.free), 0)
         for slot in held.slots:
             if slot.allocation_id:
@@ -291,7 +309,9 @@ class SlotManager:
             del self.totals[held.profile]
         self._reconsider()
 
-    def apply_blocked(self, event: TaskManagerBlocked | TaskManagerUnblocked, _at: int) -> None:
+    apply_task_manager_disconnected = apply_task_manager_released = apply_task_manager_lost
+
+    def apply_task_manager_blocked(self, event: TaskManagerBlocked | TaskManagerUnblocked) -> None:
         """Take the free slots of a TaskManager out of what is given away, or put them back; it need not be registered."""
         held = self.task_managers.get(event.task_manager_id)
         blocked = isinstance(event, TaskManagerBlocked)
@@ -307,7 +327,9 @@ class SlotManager:
         self._count_free(event.task_manager_id, held, 0, len(held.free))
         self._reconsider()
 
-    def apply_report_reconciled(self, event: TaskManagerReportReconciled, _at: int) -> None:
+    apply_task_manager_unblocked = apply_task_manager_blocked
+
+    def apply_task_manager_report_reconciled(self, event: TaskManagerReportReconciled) -> None:
         """Mark the allocations whose attempts their TaskManager does not have: they fail."""
         for allocation_id in event.missing:
             if self.held_by(allocation_id, event.instance_id) is None:
@@ -315,23 +337,26 @@ class SlotManager:
         for allocation_id in event.missing:
             self._orphan(allocation_id, "AttemptMissing: its TaskExecutor does not report it")
 
-    def apply_slot_requested(self, event: SlotRequested, at_ms: int, profile: Asked, *, group: str = "") -> None:
-        """Put a request into its queue.
+    def request(self, allocation_id: str, attempt: AttemptId, at_ms: int, profile: Asked, group: str) -> None:
+        """Put the request of an attempt into its queue.
 
         `group` is the slot sharing group whose vertices may share the slot; empty: it is to be the attempt's own.
+
+        Raises:
+            IllegalTransition: the allocation was requested already; nothing was changed.
+
         """
-        if event.allocation_id in self.pending or event.allocation_id in self.allocations:
-            raise IllegalTransition(f"{event.allocation_id} was requested already")
-        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
-        number = self.queues.next_round(event.job_id, profile, self.served_round, self.pending)
-        request = self.pending[event.allocation_id] = SlotRequest(attempt, at_ms, profile, number, group)
-        self.queues.add(event.allocation_id, request)
-        self.sharing.add_request(event.allocation_id, request)
+        if self.is_known(allocation_id):
+            raise IllegalTransition(f"{allocation_id} was requested already")
+        number = self.queues.next_round(attempt.job_id, profile, self.served_round, self.pending)
+        request = self.pending[allocation_id] = SlotRequest(attempt, at_ms, profile, number, group)
+        self.queues.add(allocation_id, request)
+        self.sharing.add_request(allocation_id, request)
         self.next_allocation += 1
-        self.deferrals.add(event.job_id, profile)
+        self.deferrals.add(attempt.job_id, profile)
         self._want_matching()
 
-    def apply_slot_allocated(self, event: SlotAllocated, _at: int) -> None:
+    def apply_slot_allocated(self, event: SlotAllocated) -> None:
         """Give a slot to a request: FREE → PENDING."""
         request = self.pending.get(event.allocation_id)
         held = self.task_managers.get(event.task_manager_id)
@@ -359,19 +384,23 @@ class SlotManager:
             self.sharing.add_slot(event.allocation_id, allocation)
         self._want_matching()
 
-    def apply_slot_shared(self, event: SlotShared, _at: int, group: str) -> None:
-        """Let an attempt of `group` join those in a slot that its job holds."""
-        allocation = self.allocations.get(event.allocation_id)
-        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
-        if allocation is None or not is_open(allocation, self.task_managers) or allocation.group_key != (event.job_id, group):
-            raise IllegalTransition(f"{event.allocation_id} holds no slot that {attempt} of the group '{group}' could join")
-        if any(other.vertex_id == event.vertex_id for other in allocation.attempts):
-            raise IllegalTransition(f"{event.allocation_id} holds an attempt of the vertex of {attempt} already")
+    def share(self, allocation_id: str, attempt: AttemptId, group: str) -> None:
+        """Let an attempt of `group` join those in a slot that its job holds.
+
+        Raises:
+            IllegalTransition: it may not join them; nothing was changed.
+
+        """
+        allocation = self.allocations.get(allocation_id)
+        if allocation is None or not is_open(allocation, self.task_managers) or allocation.group_key != (attempt.job_id, group):
+            raise IllegalTransition(f"{allocation_id} holds no slot that {attempt} of the group '{group}' could join")
+        if any(other.vertex_id == attempt.vertex_id for other in allocation.attempts):
+            raise IllegalTransition(f"{allocation_id} holds an attempt of the vertex of {attempt} already")
         allocation.others[attempt] = None
-        self.sharing.join(event.allocation_id, allocation, attempt)
+        self.sharing.join(allocation_id, allocation, attempt)
         self._want_matching()
 
-    def apply_slot_share_returned(self, event: SlotShareReturned, _at: int) -> None:
+    def apply_slot_share_returned(self, event: SlotShareReturned) -> None:
         """Let an attempt leave a slot in which others go on."""
         allocation = self.allocations.get(event.allocation_id)
         attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
@@ -388,7 +417,7 @@ class SlotManager:
             self.sharing.leave(event.allocation_id, allocation, attempt)
         self._want_matching()
 
-    def apply_slot_offered(self, event: SlotOffered, _at: int) -> None:
+    def apply_slot_offered(self, event: SlotOffered) -> None:
         """Confirm an allocation: PENDING → ALLOCATED."""
         allocation = self.allocations.get(event.allocation_id)
         if allocation is None or allocation.orphaned:
@@ -397,7 +426,7 @@ class SlotManager:
         check_transition(SLOT_TRANSITIONS, event.allocation_id, slot.state, SlotState.ALLOCATED)
         slot.state = SlotState.ALLOCATED
 
-    def apply_slot_released(self, event: SlotFreed | SlotOfferRejected, at_ms: int) -> None:
+    def apply_slot_freed(self, event: SlotFreed | SlotOfferRejected, at_ms: int) -> None:
         """End an allocation: its slot, unless it went with its instance, is FREE again."""
         allocation = self.allocations.get(event.allocation_id)
         if allocation is None or allocation.others:
@@ -423,7 +452,9 @@ class SlotManager:
         self._count_free(allocation.task_manager_id, held, len(held.free) - 1, len(held.free))
         self._want_matching()
 
-    def apply_slot_request_ended(self, event: SlotRequestCancelled | SlotRequestTimedOut | SlotRequestUnfulfillable, _at: int) -> None:
+    apply_slot_offer_rejected = apply_slot_freed
+
+    def apply_slot_request_cancelled(self, event: SlotRequestCancelled | SlotRequestTimedOut | SlotRequestUnfulfillable) -> None:
         """Take a request out of the queue."""
         request = self.pending.get(event.allocation_id)
         if request is None:
@@ -431,7 +462,9 @@ class SlotManager:
         self._end_request(event.allocation_id, request)
         self._want_matching()
 
-    def apply_slot_request_deferred(self, event: SlotRequestDeferred, _at: int) -> None:
+    apply_slot_request_timed_out = apply_slot_request_unfulfillable = apply_slot_request_cancelled
+
+    def apply_slot_request_deferred(self, event: SlotRequestDeferred) -> None:
         """Take note that it was said why requests of a job wait."""
         if event.reason is not self.why_waiting(event.resource_profile):
             raise IllegalTransition(f"{event} does not fit: the reason is {self.why_waiting(event.resource_profile)}")
@@ -481,5 +514,45 @@ class SlotManager:
         self.follow_ups.want(FollowUpType.MATCH_SLOTS, "", wanted=wanted)
 
     def validate(self) -> None:
-        """Check slots, allocations and indexes against each other."""
-        validate_slots(self)
+        """Check slots, allocations and indexes against each other, and what is blocked against the blocklist."""
+        occupied = {}
+        for task_manager_id, held in self.task_managers.items():
+            for index, slot in enumerate(held.slots):
+                place = f"{task_manager_id}/{index}"
+                require((slot.state is SlotState.FREE) == (not slot.allocation_id), f"{place} is {slot.state} with '{slot.allocation_id}'")
+                require((slot.state is SlotState.FREE) == (index in held.free), f"{place} is {slot.state}, but its index says otherwise")
+                if slot.allocation_id:
+                    require(slot.allocation_id not in occupied, f"{slot.allocation_id} holds two slots")
+                    occupied[slot.allocation_id] = (task_manager_id, held.instance_id, index)
+            levels = self.by_free_count if held.profile is None else self.by_profile.get(held.profile, {})
+            counted = task_manager_id in levels.get(len(held.free), {})
+            require(counted == (bool(held.free) and not held.blocked), f"{task_manager_id} is not counted by its free slots")
+        counted_free = sum(len(level) for _, levels in self.offered() for level in levels.values())
+        require(counted_free == sum(bool(t.free) and not t.blocked for t in self.task_managers.values()), "free counts are stale")
+        require(all(self.by_profile.values()), "a profile is kept of which nothing is free")
+        require(totals_of(self.task_managers) == self.totals, "the totals by profile are stale")
+        self.queues.validate(self.pending)
+        self.deferrals.validate(self.queues, self.why_waiting)
+        attempts: set[AttemptId] = set()
+        for allocation_id, allocation in self.allocations.items():
+            place_held = (allocation.task_manager_id, allocation.instance_id, allocation.slot_index)
+            require(allocation.orphaned != "" or occupied.get(allocation_id) == place_held, f"{allocation_id} does not hold {place_held}")
+            for attempt in allocation.attempts:
+                require(attempt not in attempts, f"{attempt} has two allocations")
+                attempts.add(attempt)
+            _validate_sharing(allocation_id, allocation)
+        require(set(occupied) <= set(self.allocations), "a slot is held by an allocation that is not there")
+        for request in self.pending.values():
+            require(request.attempt not in attempts, f"{request.attempt} waits for a slot and has one")
+        self.sharing.validate(self.pending, self.allocations, self.task_managers)
+        for task_manager_id, held in self.task_managers.items():
+            blocked = task_manager_id in self.blocklist.task_managers
+            require(held.blocked == blocked, f"{task_manager_id} is blocked: {held.blocked}; on the blocklist: {blocked}")
+
+
+def _validate_sharing(allocation_id: str, allocation: Allocation) -> None:
+    """Check that those who are in one slot are of one group of one job, and of different vertices."""
+    together = allocation.attempts
+    require(len(together) == 1 or bool(allocation.slot_sharing_group), f"{allocation_id} is of no group, and {len(together)} share it")
+    require(len({a.vertex_id for a in together}) == len(together), f"{allocation_id} holds two attempts of one vertex")
+    require(len({a.job_id for a in together}) == 1, f"{allocation_id} holds attempts of two jobs")

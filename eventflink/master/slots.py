@@ -29,6 +29,7 @@ class TaskManagerSlots:
     profile: ResourceProfile | None = None
     """What each slot has; None: it was not said."""
     blocked: bool = False
+    """An index over the Blocklist, for speed: it is asked with every slot that is counted or joined. `SlotManager.validate` compares it."""
     idle_since_ms: int = 0
     """Since when all slots have been free, if they are."""
 

@@ -1,104 +1,141 @@
-"""What TaskExecutors report, and what the master answers: slot reports, offers and refusals, states of attempts, files.
+"""What TaskExecutors register and report, and what the master answers: slot reports, offers and refusals, states of attempts.
 
-Functions that read the state of the whole `Master` and return events; they change nothing. A report that is late, stale or of somebody
-else is skipped by name.
+A report that is late, stale or of somebody else is skipped by name. Nothing here changes anything.
 """
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import Final
 
 from eventflink.events import log_events as e
-from eventflink.events.inputs import FileUploadCompleted, SlotOffer, SlotOfferRefusal, SlotReport, TaskStateReport
+from eventflink.events.inputs import SlotOffer, SlotOfferRefusal, SlotReport, TaskManagerRegistration, TaskStateReport
 from eventflink.events.log_events import LogEvent
 from eventflink.master.answers import MAX_MESSAGE_LENGTH
-from eventflink.master.failover import decide_refusal
+from eventflink.master.cluster_shutdown import REASON
+from eventflink.master.execution_graph import Subtask
+from eventflink.master.failover import decide_failure, decide_refusal
+from eventflink.master.job_master import STARTING_STATES, JobMaster
+from eventflink.master.report_bounds import bounded_cause, find_fault_of_outputs
+from eventflink.master.settings import Context
 from eventflink.master.slots import Allocation
-from eventflink.model.attempts import AttemptId, AttemptStatus
+from eventflink.master.state import ClusterState
+from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause
 from eventflink.model.statuses import ExecutionState, SlotState
 
-if TYPE_CHECKING:
-    from eventflink.master.master import Master
+_ENDS: Final = (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
 
-def decide_slot_report(master: "Master", report: SlotReport) -> list[LogEvent]:
+def decide_task_manager_registration(state: ClusterState, registration: TaskManagerRegistration) -> list[LogEvent]:
+    """Register an instance; not while the cluster is shut down, nor a worker that was given up."""
+    ids = (registration.task_manager_id, registration.instance_id)
+    if state.shutdown.is_under_way:
+        return [e.TaskManagerRegistrationRefused(*ids, REASON)]
+    if (given_up := state.workers.given_up.get(registration.task_manager_id)) is not None:
+        return [e.TaskManagerRegistrationRefused(*ids, f"this worker was given up: {given_up}")]
+    return state.resource_manager.decide_registration(registration)
+
+
+def decide_slot_report(state: ClusterState, report: SlotReport) -> list[LogEvent]:
     """Compare what an instance has with what the state expects: what is missing fails, what is unknown is cancelled."""
-    if not master.resource_manager.is_current(report.task_manager_id, report.instance_id):
-        return master.resource_manager.decide_foreign_report(report)
+    if not state.resource_manager.is_current(report.task_manager_id, report.instance_id):
+        return state.resource_manager.decide_foreign_report(report)
     present = {AttemptId(a.job_id, a.vertex_id, a.subtask_index, a.attempt) for a in report.attempts}
     # Only what this instance has acknowledged before can be missing (P16): its slot is ALLOCATED then.
     missing = [
         slot.allocation_id
-        for slot in master.slot_manager.task_managers[report.task_manager_id].slots
-        if slot.state is SlotState.ALLOCATED and _is_missing(master, slot.allocation_id, report.instance_id, present)
+        for slot in state.slot_manager.task_managers[report.task_manager_id].slots
+        if slot.state is SlotState.ALLOCATED and _is_missing(state, slot.allocation_id, report.instance_id, present)
     ]
     # Who shares a slot with one that is missing fails with it, and so is to end there.
-    unknown = tuple([a for a in report.attempts if not _expects(master, a, report.instance_id, missing)])
+    unknown = tuple([a for a in report.attempts if not _expects(state, a, report.instance_id, missing)])
     return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown)]
 
 
-def _is_missing(master: "Master", allocation_id: str, instance_id: str, present: set[AttemptId]) -> bool:
+def _is_missing(state: ClusterState, allocation_id: str, instance_id: str, present: set[AttemptId]) -> bool:
     """Tell whether an allocation that is not given up already has lost an attempt."""
-    allocation = master.slot_manager.held_by(allocation_id, instance_id)
-    return allocation is not None and any(a not in present and _is_acknowledged(master, allocation, a) for a in allocation.attempts)
+    allocation = state.slot_manager.held_by(allocation_id, instance_id)
+    return allocation is not None and any(a not in present and _is_acknowledged(state, allocation, a) for a in allocation.attempts)
 
 
-def _is_acknowledged(master: "Master", allocation: Allocation, attempt: AttemptId) -> bool:
+def _is_acknowledged(state: ClusterState, allocation: Allocation, attempt: AttemptId) -> bool:
     """Tell whether the TaskExecutor has said of an attempt that it has it.
 
     Who has a slot for itself is acknowledged with the slot; of one that shares it the first state that is reported says so.
     """
     if not allocation.slot_sharing_group:
         return True
-    return master.job_and_subtask(attempt)[1].state in (ExecutionState.INITIALIZING, ExecutionState.RUNNING)
+    return state.job_and_subtask(attempt)[1].state in (ExecutionState.INITIALIZING, ExecutionState.RUNNING)
 
 
-def _expects(master: "Master", status: AttemptStatus, instance_id: str, missing: Collection[str] = ()) -> bool:
+def _expects(state: ClusterState, status: AttemptStatus, instance_id: str, missing: Collection[str] = ()) -> bool:
     attempt = AttemptId(status.job_id, status.vertex_id, status.subtask_index, status.attempt)
-    subtask = master.live_subtask(attempt)
+    subtask = state.live_subtask(attempt)
     if subtask is None or subtask.allocation_id in missing:
         return False
-    return master.slot_manager.held_by(subtask.allocation_id, instance_id) is not None
+    return state.slot_manager.held_by(subtask.allocation_id, instance_id) is not None
 
 
-def decide_slot_offer(master: "Master", offer: SlotOffer) -> list[LogEvent]:
+def decide_slot_offer(state: ClusterState, offer: SlotOffer) -> list[LogEvent]:
     """Take a slot as confirmed: PENDING to ALLOCATED."""
-    allocation = master.slot_manager.held_by(offer.allocation_id, offer.instance_id)
-    if allocation is None or master.slot_manager.state_of(allocation) is not SlotState.PENDING:
+    allocation = state.slot_manager.held_by(offer.allocation_id, offer.instance_id)
+    if allocation is None or state.slot_manager.state_of(allocation) is not SlotState.PENDING:
         return [_skipped(f"SlotOffer of {offer.allocation_id}: it is not pending on that instance")]
     return [e.SlotOffered(offer.allocation_id)]
 
 
-def decide_slot_offer_refusal(master: "Master", refusal: SlotOfferRefusal, now_ms: int) -> list[LogEvent]:
+def decide_slot_offer_refusal(state: ClusterState, refusal: SlotOfferRefusal, context: Context) -> list[LogEvent]:
     """Fail the attempt whose slot was refused; it may ask for another one."""
-    allocation = master.slot_manager.held_by(refusal.allocation_id, refusal.instance_id)
+    allocation = state.slot_manager.held_by(refusal.allocation_id, refusal.instance_id)
     if allocation is None:
         return [_skipped(f"SlotOfferRefusal of {refusal.allocation_id}: that instance does not hold it")]
     reason = refusal.reason[:MAX_MESSAGE_LENGTH]
     named = AttemptId(allocation.attempt.job_id, refusal.vertex_id, refusal.subtask_index, refusal.attempt)
     if named not in allocation.attempts:
         return [_skipped(f"SlotOfferRefusal of {refusal.allocation_id}: {named} does not hold it")]
-    job, subtask = master.job_and_subtask(named)
+    job, subtask = state.job_and_subtask(named)
     returned = e.SlotShareReturned(refusal.allocation_id, *named) if allocation.others else None
-    return [*decide_refusal(job, subtask, reason, now_ms), returned or e.SlotOfferRejected(refusal.allocation_id, reason)]
+    return [*decide_refusal(job, subtask, reason, context.now_ms), returned or e.SlotOfferRejected(refusal.allocation_id, reason)]
 
 
-def decide_task_state_report(master: "Master", report: TaskStateReport, now_ms: int) -> list[LogEvent]:
+def decide_task_state_report(state: ClusterState, report: TaskStateReport, context: Context) -> list[LogEvent]:
     """Take the new state of a live attempt."""
     attempt = AttemptId(report.job_id, report.vertex_id, report.subtask_index, report.attempt)
-    subtask = master.live_subtask(attempt)
-    if subtask is None or master.slot_manager.held_by(subtask.allocation_id, report.instance_id) is None:
+    subtask = state.live_subtask(attempt)
+    if subtask is None or state.slot_manager.held_by(subtask.allocation_id, report.instance_id) is None:
         return [_skipped(f"{report.execution_state} of {attempt}: not a live attempt of that instance")]
-    returned = master.slot_manager.decide_return(attempt, subtask.allocation_id)
-    return master.dispatcher.jobs[report.job_id].decide_report(report, returned, now_ms)
+    said = report.execution_state
+    if said in (ExecutionState.INITIALIZING, ExecutionState.RUNNING):
+        return _advance(report.job_id, subtask, said) or [_skipped(f"{said}: the attempt is {subtask.state} already")]
+    if said not in _ENDS:
+        return [_skipped(f"{said} is nothing that a TaskExecutor reports")]
+    returned = state.slot_manager.decide_return(attempt, subtask.allocation_id)
+    return [*_decide_end(state.dispatcher.jobs[report.job_id], subtask, report, context.now_ms), returned]
 
 
-def decide_file_upload_completed(master: "Master", completed: FileUploadCompleted) -> list[LogEvent]:
-    """Answer whoever waits for an upload."""
-    request_id = completed.request_id
-    upload = master.dispatcher.uploads.get(request_id) or master.task_manager_files.uploads.get(request_id)
-    if upload is None or upload.instance_id != completed.instance_id:
-        return [_skipped(f"upload {completed.request_id}: nobody waits for it from that instance")]
-    return [e.FileUploaded(completed.request_id, completed.blob_key, completed.error)]
+def _decide_end(job: JobMaster, subtask: Subtask, report: TaskStateReport, now_ms: int) -> list[LogEvent]:
+    """End an attempt as its TaskExecutor says, or as it was asked to."""
+    attempt = (job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
+    if report.execution_state is ExecutionState.FAILED:
+        cause = bounded_cause(report.cause) if report.cause else FailureCause("Unknown", "the TaskExecutor gave no cause")
+        return decide_failure(job, subtask, cause, now_ms, report.lost_inputs)
+    # What is to start again has no result: nobody may read what is about to be made again.
+    if subtask.state is ExecutionState.CANCELING or subtask.key in job.restarts.due:
+        return [e.TaskStateChanged(*attempt, subtask.state, ExecutionState.CANCELED)]
+    if report.execution_state is ExecutionState.CANCELED:
+        cause = FailureCause("UnexpectedCancellation", "the TaskExecutor cancelled the attempt on its own")
+        return decide_failure(job, subtask, cause, now_ms)
+    if fault := find_fault_of_outputs(report.outputs):
+        return decide_failure(job, subtask, FailureCause("OutputsUnusable", fault), now_ms)
+    return [*_advance(job.job_id, subtask, ExecutionState.RUNNING), e.TaskFinished(*attempt, report.outputs)]
+
+
+def _advance(job_id: str, subtask: Subtask, to_state: ExecutionState) -> list[LogEvent]:
+    """Return the transitions from where a starting attempt stands to where it is said to be."""
+    if subtask.state not in STARTING_STATES:
+        return []
+    path = STARTING_STATES[STARTING_STATES.index(subtask.state) : STARTING_STATES.index(to_state) + 1]
+    attempt = (job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
+    return [e.TaskStateChanged(*attempt, before, after) for before, after in pairwise(path)]
 
 
 def _skipped(message: str) -> e.InputsSkipped:

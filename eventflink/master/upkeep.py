@@ -1,14 +1,13 @@
-"""What a cluster knows about its own running: the feature level, the snapshots of its log, the drills that were asked for.
+"""What a cluster knows about its own running: the feature level, and the snapshots of its log.
 
-Nothing here concerns a job. Snapshots are taken and checked outside; here is what was said about them, and whom that allows
-to trim the log (P18).
+Nothing here concerns a job. Snapshots are taken and checked outside; here is what was reported of them, and which of them allows the log
+to be trimmed (P18).
 """
 
 from dataclasses import dataclass, field
 
-from eventflink.events.inputs import ConfirmSnapshot, DrillStep, ReportSnapshot
+from eventflink.events.inputs import ConfirmSnapshot, ReportSnapshot
 from eventflink.events.log_events import (
-    DrillStepOrdered,
     FeatureLevelRaised,
     LogEvent,
     SnapshotConfirmed,
@@ -21,7 +20,6 @@ from eventflink.model.features import FIRST_LEVEL
 from eventflink.model.statuses import IllegalTransition
 
 MAX_SNAPSHOTS = 16
-MAX_FREEZE_MS = 600_000
 MAX_DIGEST_LENGTH = 128
 
 
@@ -42,17 +40,16 @@ class Upkeep:
     """Feature level and snapshots."""
 
     feature_level: int = FIRST_LEVEL
-    leading_master_id: str = ""
     snapshots: dict[str, SnapshotRecord] = field(default_factory=dict)
     """The newest ones by id, the oldest first."""
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
-    def decide_feature_level(self, value: RaiseFeatureLevel) -> list[LogEvent]:
+    def decide_raise_feature_level(self, value: RaiseFeatureLevel) -> list[LogEvent]:
         """Raise the level; one that is reached already is none."""
         return [FeatureLevelRaised(self.feature_level, value.to_level)] if value.to_level > self.feature_level else []
 
-    def decide_snapshot(self, report: ReportSnapshot) -> list[LogEvent]:
+    def decide_report_snapshot(self, report: ReportSnapshot) -> list[LogEvent]:
         """Take note of a snapshot, unless a newer one is known."""
         if fault := _find_fault(report):
             return [rejected(report, "InvalidRequest", fault)]
@@ -65,7 +62,7 @@ class Upkeep:
         )
         return [accepted(report), taken]
 
-    def decide_confirmation(self, report: ConfirmSnapshot) -> list[LogEvent]:
+    def decide_confirm_snapshot(self, report: ConfirmSnapshot) -> list[LogEvent]:
         """Believe in a snapshot that another master found to be right."""
         snapshot = self.snapshots.get(report.snapshot_id)
         if snapshot is None or snapshot.log_offset != report.log_offset:
@@ -81,28 +78,15 @@ class Upkeep:
         confirmed = SnapshotConfirmed(report.snapshot_id, snapshot.log_offset, snapshot.digest, report.confirmed_by[:128])
         return [accepted(report), *([] if snapshot.confirmed_by else [confirmed])]
 
-    def decide_drill_step(self, step: DrillStep, *, allowed: bool) -> list[LogEvent]:
-        """Order the leader to fall, where drills are allowed."""
-        if not allowed:
-            message = "drills that make a master fall are not allowed here; drills.allowed is false"
-            return [rejected(step, "DrillsNotAllowed", message)]
-        if step.master_id != self.leading_master_id:
-            message = f"'{step.master_id[:128]}' does not lead; '{self.leading_master_id}' does, and only the leader takes drill steps"
-            return [rejected(step, "NotTheLeader", message)]
-        if not 0 <= step.duration_ms <= MAX_FREEZE_MS:
-            message = f"duration_ms is {step.duration_ms}; it must be between 0 and {MAX_FREEZE_MS}"
-            return [rejected(step, "InvalidRequest", message)]
-        return [accepted(step), DrillStepOrdered(step.drill_id[:128], step.step, step.master_id, step.duration_ms)]
-
     # -- apply ----------------------------------------------------------------------------------------------------
 
-    def apply_feature_level_raised(self, event: FeatureLevelRaised, _at: int) -> None:
+    def apply_feature_level_raised(self, event: FeatureLevelRaised) -> None:
         """Allow newer events."""
         if event.from_level != self.feature_level or event.to_level <= event.from_level:
             raise IllegalTransition(f"{event} does not fit the feature level {self.feature_level}")
         self.feature_level = event.to_level
 
-    def apply_snapshot_taken(self, event: SnapshotTaken, _at: int) -> None:
+    def apply_snapshot_taken(self, event: SnapshotTaken) -> None:
         """Remember a snapshot; the oldest is forgotten, but never the newest confirmed one."""
         if event.snapshot_id in self.snapshots:
             raise IllegalTransition(f"the snapshot {event.snapshot_id} was taken before")
@@ -115,15 +99,12 @@ class Upkeep:
         for snapshot_id in [s for s in self.snapshots if s != keep][: max(0, len(self.snapshots) - MAX_SNAPSHOTS)]:
             del self.snapshots[snapshot_id]
 
-    def apply_snapshot_confirmed(self, event: SnapshotConfirmed, _at: int) -> None:
+    def apply_snapshot_confirmed(self, event: SnapshotConfirmed) -> None:
         """Remember who confirmed it."""
         snapshot = self.snapshots.get(event.snapshot_id)
         if snapshot is None or snapshot.confirmed_by or snapshot.digest != event.digest:
             raise IllegalTransition(f"{event} does not fit the snapshot {snapshot}")
         snapshot.confirmed_by = event.confirmed_by
-
-    def apply_drill_step_ordered(self, event: DrillStepOrdered, _at: int) -> None:
-        """Change nothing: the event is for the record and for its effect."""
 
     def newest_confirmed(self) -> str | None:
         """Return the id of the newest snapshot that another master confirmed."""

@@ -288,3 +288,12 @@ def is_terminal(table: Table, state: StrEnum) -> bool:
 
 TERMINAL_JOB_STATUSES = frozenset(s for s in JobStatus if is_terminal(JOB_TRANSITIONS, s))
 TERMINAL_EXECUTION_STATES = frozenset(s for s in ExecutionState if is_terminal(EXECUTION_TRANSITIONS, s))
+
+RUNNING_JOB_STATUSES = (JobStatus.RUNNING, JobStatus.RESTARTING)
+"""Attempts of the job are made, and their results count."""
+
+ENDING_JOB_STATUSES = (JobStatus.FAILING, JobStatus.CANCELLING, JobStatus.SUSPENDED)
+"""Its attempts end, and no new ones are made; a job that is SUSPENDED may be resumed later."""
+
+SUSPENDABLE_JOB_STATUSES = (JobStatus.CREATED, JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.RECONCILING)
+"""A job that fails or is cancelled ends instead: suspended, it would forget that it was to end."""

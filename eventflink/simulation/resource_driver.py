@@ -11,7 +11,7 @@ from typing import Final
 
 from eventflink.leadership.worker_reconciliation import ListedWorker
 from eventflink.master.effects import RequestWorker
-from eventflink.master.workers import WorkerSettings
+from eventflink.master.settings import WorkerSettings
 from eventflink.simulation.resources import draw_profile
 from eventflink.simulation.scheduler import MILLISECOND, Scheduler
 from eventflink.simulation.settings import SimulationSettings

@@ -6,7 +6,7 @@ Everything here is drawn from random numbers of its own, so that what else happe
 from random import Random
 from typing import Any, Final
 
-from eventflink.master.adaptive_scheduler import AdaptiveSettings
+from eventflink.master.settings import AdaptiveSettings
 from eventflink.model.statuses import SchedulerType
 
 _SHARE: Final = 0.25

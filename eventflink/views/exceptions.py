@@ -22,7 +22,7 @@ def exceptions_view(job: JobMaster, limit: int) -> View:
         "job_id": job.job_id,
         "name": job.execution_graph.graph.name,
         "status": job.status,
-        "restarts": job.restarts,
+        "restarts": job.restarts.count,
         "exceptions": [exception_view(root) for root in reversed(shown)],
         "total": history.root_count,
         "truncated": history.root_count > len(shown),

@@ -73,7 +73,7 @@ def job_row(job: JobMaster, now_ms: int) -> View:
         "tasks": len(subtasks),
         "tasks_finished": sum(s.state is ExecutionState.FINISHED and not s.revoked for s in subtasks),
         "tasks_by_state": dict(Counter(s.state for s in subtasks)),
-        "restarts": job.restarts,
+        "restarts": job.restarts.count,
         "submitted_at": iso_time(job.submitted_at_ms),
         "ended_at": iso_time(job.ended_at_ms),
         "status_since": iso_time(job.status_since_ms),
@@ -97,8 +97,8 @@ def job_view(fold: Fold, job_id: str) -> View:
     view["cause"] = dataclasses.asdict(job.cause) if job.cause else None
     view["job_master_id"] = job.job_master_id
     view["graph_digest"] = job.graph_digest
-    view["restart_strategy"] = dataclasses.asdict(job.restart_strategy) if job.restart_strategy else None
-    view["failover_strategy"] = job.failover_strategy
+    view["restart_strategy"] = dataclasses.asdict(job.restarts.strategy) if job.restarts.strategy else None
+    view["failover_strategy"] = job.restarts.failover_strategy
     shown = exceptions_view(job, MAX_SHOWN_EXCEPTIONS)
     view["exceptions"], view["exceptions_total"] = shown["exceptions"], shown["total"]
     view["edges"] = [dataclasses.asdict(edge) for edge in job.execution_graph.graph.edges]
@@ -144,7 +144,7 @@ def _subtask_view(subtask: Subtask, job: JobMaster) -> View:
         "attempt": subtask.attempt,
         "state": subtask.state,
         "task_manager_id": task_manager_id,
-        "restart_at": iso_time(job.restarts_due.get((subtask.vertex_id, subtask.subtask_index), 0)),
+        "restart_at": iso_time(job.restarts.due.get(subtask.key, 0)),
         "attempts": [{"attempt": a, "task_manager_id": t, "instance_id": i} for a, (t, i) in subtask.places.items()],
         "outputs": {o.output: o.location for o in subtask.outputs},
         "last_failure": dataclasses.asdict(subtask.last_failure) if subtask.last_failure else None,

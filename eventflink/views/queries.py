@@ -47,8 +47,8 @@ def overview(fold: Fold) -> View:
         "jobs": dict(statuses),
         "jobs_live": sum(count for status, count in statuses.items() if status not in TERMINAL_JOB_STATUSES),
         "leader_id": fold.acceptance.leader_id,
-        "leading_master_id": master.upkeep.leading_master_id,
-        "blob_address": master.blob_address,
+        "leading_master_id": master.leader.master_id,
+        "blob_address": master.leader.blob_address,
     }
 
 

@@ -85,7 +85,7 @@ def _run(cluster: RunningCluster, *arguments: str) -> Any:
 def test_a_job_starts_with_two_of_four_slots_and_is_rescaled_when_a_task_executor_comes(cluster: RunningCluster, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     job_id = cluster.submit(_graph(cluster, gate))
-    cluster.wait_for(lambda fold: job_id in fold.master.dispatcher.jobs and cluster.job(job_id).waiting, "it waits")
+    cluster.wait_for(lambda fold: job_id in fold.master.dispatcher.jobs and cluster.job(job_id).rescales.waiting, "it waits")
     assert "parallelism 4 of 4 (waiting for slots: 2 of 4 are free)" in _run(cluster, "status", job_id)
     _wait_until_run(gate, 2, attempt=1)
     shown = "parallelism 2 of 4 (rescaled when more slots are free, unless a subtask has finished before)"
@@ -96,7 +96,7 @@ def test_a_job_starts_with_two_of_four_slots_and_is_rescaled_when_a_task_executo
     Path(f"{gate}.go").touch()
     job = cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
     _check_result(job)
-    assert (job.restarts, job.exceptions.root_count) == (0, 0)
+    assert (job.restarts.count, job.exceptions.root_count) == (0, 0)
     events = cluster.events_of(job_id)
     assert [(e.from_parallelism, e.to_parallelism, e.reason) for e in events if isinstance(e, JobRescaled)] == [
         (4, 2, RescaleReason.FEWER_SLOTS),

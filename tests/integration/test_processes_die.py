@@ -48,7 +48,7 @@ def test_kill_9_of_a_task_process_fails_the_attempt_and_the_restart_strategy_app
     kill_9(process_of(gate))
     job = cluster.wait_for_status(restarted, JobStatus.FINISHED)
     assert [s.attempt for s in job.execution_graph.subtasks()] == [2]
-    assert job.restarts == 1
+    assert job.restarts.count == 1
 
 
 def test_kill_9_of_a_task_executor_is_reported_by_its_guardian_and_its_tasks_run_elsewhere(cluster: RunningCluster, tmp_path: Path) -> None:

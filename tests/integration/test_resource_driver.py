@@ -80,7 +80,7 @@ def test_a_task_goes_on_when_the_master_that_had_its_worker_started_is_killed(cl
     assert workers(cluster) == before, "the process that was there goes on"
     gate.with_suffix(".go").touch()
     cluster.wait_for_status(job_id, JobStatus.FINISHED)
-    assert cluster.job(job_id).restarts == 0
+    assert cluster.job(job_id).restarts.count == 0
     assert [s.attempt for s in cluster.job(job_id).execution_graph.subtasks()] == [1]
     assert len(events(cluster, WorkerRequested)) == 1
     wait_until(lambda: not workers(cluster), "the next leader stops the worker of its predecessor")

@@ -231,13 +231,13 @@ def test_who_took_a_snapshot_cannot_confirm_it(cell: Cell) -> None:
 def test_a_snapshot_that_is_not_what_the_log_leads_to_is_refuted(cell: Cell) -> None:
     """Whoever wrote it had a fault: every check sum of it is right."""
     wrong = read_state(*cell.reach)
-    wrong.master.blob_address = "elsewhere:1"
+    wrong.master.leader.blob_address = "elsewhere:1"
     manifest, chunks = take_snapshot(wrong, "wrong", "master-1", log_topic_id(*cell.reach))
     write_snapshot(*cell.reach, manifest, chunks)
     with pytest.raises(SnapshotRefuted, match="but the log leads to"):
         confirm(*cell.reach, "master-2", "wrong", [])
     miscounted = read_state(*cell.reach)
-    miscounted.master.blob_address = cell.scripted.master.blob_address
+    miscounted.master.leader.blob_address = cell.scripted.master.leader.blob_address
     miscounted.event_count += 1
     manifest, chunks = take_snapshot(miscounted, "miscounted", "master-1", log_topic_id(*cell.reach))
     write_snapshot(*cell.reach, manifest, chunks)

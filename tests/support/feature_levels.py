@@ -53,10 +53,10 @@ assert any(branch["name"] == f"{NAMESPACE}.{ADDED_EVENT}" for branch in LATER.re
 class LaterMaster(Master):
     """The state and the rules of the later version."""
 
-    def decide(self, value: MasterInput, now_ms: int) -> list[LogEvent]:
+    def decide(self, value: MasterInput, now_ms: int, leader_id: str = "") -> list[LogEvent]:
         if isinstance(value, DrillStep) and self.upkeep.feature_level < ADDED_LEVEL:
             return [rejected(value, "FeatureLevelTooLow", f"the feature level is {self.upkeep.feature_level}")]
-        return super().decide(value, now_ms)
+        return super().decide(value, now_ms, leader_id)
 
 
 def later_fold(settings: MasterSettings | None = None) -> Fold:

@@ -251,7 +251,7 @@ class Liar:
                 slots = tuple(SlotStatus(self.random.choice(ODD_INTS), self._allocation()) for _ in range(self.random.randint(0, 2)))
                 return c.SlotReport(*holder, slots, statuses)
             case _:
-                request_id = self._one(list(self.cluster.master.dispatcher.uploads))
+                request_id = self._one(list(self.cluster.master.uploads.pending))
                 return c.FileUploadCompleted(*holder, request_id, self._one(["key"]), None if self.random.random() < 0.5 else "error")
 
     def depart(self) -> None:

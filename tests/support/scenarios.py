@@ -15,8 +15,7 @@ from eventflink.events.inputs import (
 )
 from eventflink.events.topics import Topic
 from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, StartCluster, WorkerTerminated
-from eventflink.master.settings import MasterSettings
-from eventflink.master.workers import WorkerSettings
+from eventflink.master.settings import MasterSettings, WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.statuses import DrillStepType, ExecutionState, FailoverStrategy

@@ -31,17 +31,17 @@ from eventflink.leadership.participant import Change, Participant
 from eventflink.leadership.stalls import Stalls
 from eventflink.leadership.state_codec import document_of
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
-from eventflink.master import free_slots, slot_manager, task_executor_reports
+from eventflink.master import active_resource_manager, free_slots, slot_manager, task_executor_reports
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.heartbeats import HeartbeatMonitor
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.master.job_master import JobMaster
-from eventflink.master.master import Master
 from eventflink.master.requests import Requests
+from eventflink.master.settings import Context
 from eventflink.master.shared_slots import SharingGroup
 from eventflink.master.slot_manager import SlotManager
-from eventflink.master.workers import Workers
+from eventflink.master.state import ClusterState
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
 from eventflink.simulation.run import simulate
@@ -228,7 +228,7 @@ def cursors_are_not_replayed(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P7", "a refusal is no decision, and its input counts as decided")
 def refusals_are_not_decided(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Master, "_decide_unreadable_input", lambda _self, _value, _now_ms: [])
+    patch.setattr(Requests, "decide_unreadable_input", lambda _self, _value: [])
 
 
 @breaks("P8", "a request id that comes again is decided again")
@@ -238,18 +238,18 @@ def request_ids_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P8", "the ids of evicted jobs are forgotten")
 def job_ids_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    apply_job_evicted = Dispatcher.apply_job_evicted
+    evict = Dispatcher.evict
 
-    def forget(self: Dispatcher, event: e.JobEvicted, at_ms: int, archive_digest: str) -> None:
-        apply_job_evicted(self, event, at_ms, archive_digest)
-        del self.forgotten[event.job_id]
+    def forget(self: Dispatcher, job_id: str, at_ms: int, archive_digest: str) -> None:
+        evict(self, job_id, at_ms, archive_digest)
+        del self.forgotten[job_id]
 
-    patch.setattr(Dispatcher, "apply_job_evicted", forget)
+    patch.setattr(Dispatcher, "evict", forget)
 
 
 @breaks("P8", "answers and job ids expire at once")
 def horizon_is_too_short(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Master, "horizon", lambda _self, now_ms: (0, now_ms))
+    patch.setattr(Context, "request_horizon", property(lambda self: (0, self.now_ms)))
 
 
 @breaks("P10a", "the queue of consequences is lost when the leader changes (and at most one is decided with its cause, so that some wait)")
@@ -351,7 +351,7 @@ def restarts_do_not_wait(patch: pytest.MonkeyPatch) -> None:
     restart = ExecutionGraph.restart
 
     def restartable(job: JobMaster, now_ms: int) -> Iterator[SubtaskKey]:
-        yield from [key for key, at_ms in job.restarts_due.items() if at_ms <= now_ms]
+        yield from [key for key, at_ms in job.restarts.due.items() if at_ms <= now_ms]
 
     def hasty(self: ExecutionGraph, subtask: Subtask, attempt: int) -> None:
         if subtask.state not in TERMINAL_EXECUTION_STATES:
@@ -365,7 +365,7 @@ def restarts_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P16", "a deployment that its instance has not acknowledged counts as missing from its report")
 def unacknowledged_attempts_are_missing(patch: pytest.MonkeyPatch) -> None:
-    def decide(master: Master, report: SlotReport) -> list[Any]:
+    def decide(master: ClusterState, report: SlotReport) -> list[Any]:
         if not master.resource_manager.is_current(report.task_manager_id, report.instance_id):
             return master.resource_manager.decide_foreign_report(report)
         present = {AttemptId(a.job_id, a.vertex_id, a.subtask_index, a.attempt) for a in report.attempts}
@@ -378,7 +378,7 @@ def unacknowledged_attempts_are_missing(patch: pytest.MonkeyPatch) -> None:
         unknown = tuple(a for a in report.attempts if not task_executor_reports._expects(master, a, report.instance_id))
         return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown)]
 
-    patch.setattr("eventflink.master.master.decide_slot_report", decide)
+    patch.setattr(task_executor_reports, "decide_slot_report", decide)
 
 
 @breaks("P16", "a cancellation that overtook its deployment leaves no tombstone")
@@ -439,15 +439,14 @@ def profiles_are_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("slots", "an attempt joins a slot in which another one of its vertex is")
 def vertices_are_not_compared(patch: pytest.MonkeyPatch) -> None:
-    def share(self: SlotManager, event: e.SlotShared, _at_ms: int, _group: str) -> None:
-        allocation = self.allocations[event.allocation_id]
-        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+    def share(self: SlotManager, allocation_id: str, attempt: AttemptId, _group: str) -> None:
+        allocation = self.allocations[allocation_id]
         allocation.others[attempt] = None
-        self.sharing.join(event.allocation_id, allocation, attempt)
+        self.sharing.join(allocation_id, allocation, attempt)
 
     patch.setattr(SharingGroup, "holds", lambda *_: False)
     patch.setattr(SharingGroup, "first_open", lambda *_: 0)
-    patch.setattr(SlotManager, "apply_slot_shared", share)
+    patch.setattr(SlotManager, "share", share)
 
 
 @breaks("L5", "a worker that nobody wants any more is left alone")
@@ -458,8 +457,8 @@ def orphans_are_left(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("resource drivers", "a worker is released whether it works or not")
 def busy_workers_are_released(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Workers, "_idle", lambda self, _slots, _settings, _now: iter(list(self.registered)))
-    patch.setattr(slot_manager.SlotManager, "check_released", lambda _self, _event: None)
+    patch.setattr(active_resource_manager, "_idle", lambda state, _settings, _now: iter(list(state.workers.registered)))
+    patch.setattr(SlotManager, "check_task_manager_released", lambda _self, _event: None)
 
 
 # -- counting ------------------------------------------------------------------------------------------------------

@@ -19,11 +19,9 @@ from eventflink.events.log_events import (
 )
 from eventflink.leadership.snapshot import encode_fold
 from eventflink.leadership.state_codec import restore_fold
-from eventflink.master.adaptive_scheduler import NO_TIMEOUT, AdaptiveSettings
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.inputs import AdaptJob
-from eventflink.master.settings import MasterSettings
-from eventflink.master.workers import WorkerSettings
+from eventflink.master.settings import NO_TIMEOUT, AdaptiveSettings, MasterSettings, WorkerSettings
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason, RestartStrategyType, SchedulerType
 from tests.support.cluster import (
@@ -131,7 +129,7 @@ def test_without_any_slot_the_job_fails_after_the_wait_timeout_whatever_its_rest
     assert cluster.job("job").status is JobStatus.RUNNING
     cluster.pass_time(1)
     job = cluster.job("job")
-    assert (job.status, job.restarts) == (JobStatus.FAILED, 0)
+    assert (job.status, job.restarts.count) == (JobStatus.FAILED, 0)
     assert job.cause is not None
     assert job.cause.failure_type == "NoResourceAvailable"
     assert job.cause.message == "no slot was there for vertex 'a' within 300000 ms: no TaskManager is registered"
@@ -176,7 +174,7 @@ def test_when_more_slots_come_it_is_rescaled_once_its_attempts_have_ended(cluste
     restarted = cluster.pass_time(0)
     assert _shares(restarted) == [("a", index, 2, 4) for index in range(4)]
     cluster.run(restarted)
-    assert (job.status, job.restarts, job.exceptions.root_count) == (JobStatus.FINISHED, 0, 0)
+    assert (job.status, job.restarts.count, job.exceptions.root_count) == (JobStatus.FINISHED, 0, 0)
     assert not cluster.events(RestartScheduled)
 
 
@@ -244,7 +242,7 @@ def test_after_the_loss_of_a_task_manager_it_goes_on_with_what_is_left(cluster: 
     assert _shares(restarted) == [("a", 0, 2, 2), ("a", 1, 2, 2)], "no subtask has an attempt of a number that was given before"
     cluster.run(restarted)
     job = cluster.job("job")
-    assert (job.status, job.restarts) == (JobStatus.FINISHED, 2)
+    assert (job.status, job.restarts.count) == (JobStatus.FINISHED, 2)
 
 
 def test_a_task_manager_that_comes_in_time_takes_the_place_of_the_lost_one(cluster: ScriptedCluster) -> None:
@@ -477,7 +475,7 @@ def test_a_snapshot_in_the_middle_of_it_holds_everything(cluster: ScriptedCluste
     cluster.submit(_adaptive(vertex("a", 4)), job_id="waiting")
     cluster.rescale("a", 1, job_id="running")
     job = cluster.job("running")
-    assert (len(job.rescales), len(cluster.job("waiting").waiting)) == (1, 1)
+    assert (len(job.rescales.pending), len(cluster.job("waiting").rescales.waiting)) == (1, 1)
     fold = new_fold()
     restore_fold(json.loads(encode_fold(cluster.fold)), fold)
     fold.master.validate()

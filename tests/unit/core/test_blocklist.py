@@ -9,6 +9,8 @@ from eventflink.events.inputs import BlockTaskManager
 from eventflink.events.log_events import RequestRejected, SlotAllocated, TaskManagerBlocked, TaskManagerUnblocked
 from eventflink.master.blocklist import MAX_BLOCKED, MAX_DURATION_MS, BlockedTaskManager, Blocklist
 from eventflink.master.effects import Effect
+from eventflink.master.resource_manager import ResourceManager, TaskManager
+from eventflink.master.settings import Context, MasterSettings
 from eventflink.model.statuses import ExecutionState, IllegalTransition
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph, replies, vertex
 
@@ -101,8 +103,9 @@ def test_to_unblock_what_nobody_knows_is_refused(cluster: ScriptedCluster) -> No
 
 
 def test_the_blocklist_has_a_bound() -> None:
-    blocklist = Blocklist({f"tm{n}": BlockedTaskManager("", 0, "", 1) for n in range(MAX_BLOCKED)})
-    [refused] = blocklist.decide_block(BlockTaskManager(task_manager_id="new"), 1, registered=True)
+    resource_manager = ResourceManager({"new": TaskManager("new-1", "host", 1, 1, 0)})
+    blocklist = Blocklist(resource_manager, {f"tm{n}": BlockedTaskManager("", 0, "", 1) for n in range(MAX_BLOCKED)})
+    [refused] = blocklist.decide_block_task_manager(BlockTaskManager(task_manager_id="new"), Context(MasterSettings(), 1))
     assert isinstance(refused, RequestRejected)
     assert refused.code == "TooManyBlocked"
     with pytest.raises(IllegalTransition):

@@ -193,7 +193,7 @@ def test_a_file_of_an_attempt_is_asked_for_where_it_ran(cluster: ScriptedCluster
     assert isinstance(cluster.last_events()[0], InputsSkipped), "only who was asked can answer"
     cluster.say(FileUploadCompleted("tm", "tm-1", "r", "key"))
     assert cluster.events(FileUploaded) == [FileUploaded("r", "key", None)]
-    assert not cluster.master.dispatcher.uploads
+    assert not cluster.master.uploads.pending
 
 
 @pytest.mark.parametrize(
@@ -219,6 +219,6 @@ def test_an_upload_is_forgotten_with_the_instance_that_was_asked(cluster: Script
     cluster.run(cluster.submit(graph(vertex("a"))))
     _ask(cluster)
     cluster.say(TaskManagerDeath("tm", "tm-1", "killed"))
-    assert not cluster.master.dispatcher.uploads
+    assert not cluster.master.uploads.pending
     _ask(cluster, request_id="again")
     assert cluster.events(RequestRejected)[0].code == "FileNotAvailable"

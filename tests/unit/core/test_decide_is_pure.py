@@ -9,10 +9,10 @@ import pytest
 from eventflink.events import inputs as c
 from eventflink.master import inputs as i
 from eventflink.master.canonical import InvariantBroken
+from eventflink.master.effects import due_archives, due_clean_ups
 from eventflink.master.inputs import MasterInput
 from eventflink.master.master import Master
-from eventflink.master.settings import MasterSettings
-from eventflink.master.workers import WorkerSettings
+from eventflink.master.settings import MasterSettings, WorkerSettings
 from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph_document import parse_job_graph
@@ -181,7 +181,7 @@ def test_what_is_due_is_told_without_a_change() -> None:
         master = _master(state)
         before = master.digest()
         due = list(master.due(LATER_MS, 0))
-        master.due_clean_ups(LATER_MS)
-        master.due_archives(LATER_MS)
+        due_clean_ups(master, LATER_MS)
+        due_archives(master, LATER_MS)
         assert master.digest() == before
         assert bool(due) == (state != "empty")

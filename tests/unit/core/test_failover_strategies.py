@@ -21,7 +21,7 @@ from eventflink.events.log_events import (
 from eventflink.events.topics import MAX_DECISION_BYTES, Topic
 from eventflink.master.effects import Deployment, Effect, unacknowledged
 from eventflink.master.failover import MAX_LOST_INPUTS, RESTART_BATCH
-from eventflink.master.job_master import TASK_BATCH
+from eventflink.master.job_master import CANCELLATION_BATCH
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause, LostInput, SubtaskReference
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, FollowUpType, JobStatus
@@ -151,7 +151,7 @@ def test_what_ends_before_it_is_cancelled_joins_the_restart(full: ScriptedCluste
     full.report(third, ExecutionState.FAILED, cause=FailureCause("E", "while it is cancelled"))
     full.run(full.pass_time(500))
     assert len(full.events(RestartScheduled)) == 1
-    assert (full.job("job").status, full.job("job").restarts) == (JobStatus.FINISHED, 1)
+    assert (full.job("job").status, full.job("job").restarts.count) == (JobStatus.FINISHED, 1)
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -166,7 +166,7 @@ def test_a_slot_that_is_refused_during_a_restart_joins_it(full: ScriptedCluster,
     assert not tasks(effects)
     assert not full.events(RegionRestarted)
     assert [t.attempt for t in tasks(full.pass_time(500))] == [2, 2]
-    assert full.job("job").restarts == 1
+    assert full.job("job").restarts.count == 1
 
 
 def test_the_loss_of_a_task_manager_is_one_restart(full: ScriptedCluster) -> None:
@@ -179,7 +179,7 @@ def test_the_loss_of_a_task_manager_is_one_restart(full: ScriptedCluster) -> Non
     assert {c.task_manager_id for c in cancellations(effects)} == {"tm2"}
     effects = full.run(effects)
     full.run(full.pass_time(1))
-    assert (full.job("job").status, full.job("job").restarts) == (JobStatus.FINISHED, 1)
+    assert (full.job("job").status, full.job("job").restarts.count) == (JobStatus.FINISHED, 1)
     assert {e.attempt for e in full.events(TaskFinished)} == {2}
 
 
@@ -240,7 +240,7 @@ def test_ten_thousand_subtasks_restart_in_bounded_decisions_whoever_leads() -> N
     for decision in decisions:
         steps = 1 + sum(isinstance(e, FollowUpDecided) for e in decision.events)
         assert sum(isinstance(e, RegionRestarted) for e in decision.events) <= RESTART_BATCH * steps
-        assert sum(isinstance(e, TaskCancellationRequested) for e in decision.events) <= TASK_BATCH * steps
+        assert sum(isinstance(e, TaskCancellationRequested) for e in decision.events) <= CANCELLATION_BATCH * steps
     assert max(map(len, cluster.log[begin:])) <= MAX_DECISION_BYTES
     assert FollowUpType.RESTART_TASKS in {e.follow_up_type for d in decisions for e in d.events if isinstance(e, FollowUpDecided)}
     assert cluster.job("j" * 128).status is JobStatus.RUNNING
@@ -254,7 +254,8 @@ def test_a_change_of_leader_in_the_middle_of_each_step_of_a_full_restart_changes
     """One consequence is decided at a time, one subtask at a time, and after each decision another leader goes on."""
     monkeypatch.setattr("eventflink.leadership.leader.INLINE_STEPS", 0)
     monkeypatch.setattr("eventflink.master.failover.RESTART_BATCH", 1)
-    monkeypatch.setattr("eventflink.master.job_master.TASK_BATCH", 1)
+    monkeypatch.setattr("eventflink.master.job_master.CANCELLATION_BATCH", 1)
+    monkeypatch.setattr("eventflink.master.default_scheduler.SCHEDULE_BATCH", 1)
     full.register(slots=4)
     deployed = _two_vertices(full, delay_ms=100)
     full.report(deployed[0], ExecutionState.RUNNING)
@@ -305,7 +306,7 @@ def test_a_full_restart_is_cancelled_between_two_of_its_steps(monkeypatch: pytes
     full.say(*[state_report(d, ExecutionState.CANCELED) for d in deployed[1:]])
     full.leader.timers.extend(full.master.due(full.wall_ms, 0))
     _decide_once(full)
-    assert (len(full.events(RegionRestarted)), full.job("job").restart_begun) == (1, True)
+    assert (len(full.events(RegionRestarted)), full.job("job").restarts.begun) == (1, True)
     full.cancel()
     assert full.job("job").status is JobStatus.CANCELED
     assert not tasks(full.pass_time(1_000))
@@ -344,7 +345,7 @@ def test_a_lost_output_restarts_its_writer_and_then_the_reader(region: ScriptedC
     assert tasks([again])[0].inputs[0].locations == ("/outputs/job/a/0/1/default", "/outputs/job/a/1/2/default")
     _finish(region, [again])
     assert region.job("job").status is JobStatus.FINISHED
-    assert region.job("job").restarts == 1
+    assert region.job("job").restarts.count == 1
 
 
 def test_whoever_may_have_read_the_lost_output_starts_again_as_well(region: ScriptedCluster) -> None:
@@ -403,7 +404,8 @@ def test_readers_that_live_are_cancelled_and_those_that_wait_are_held_back(regio
 
 def test_readers_that_nobody_has_scheduled_yet_wait_for_the_writer(monkeypatch: pytest.MonkeyPatch, region: ScriptedCluster) -> None:
     monkeypatch.setattr("eventflink.leadership.leader.INLINE_STEPS", 0)
-    monkeypatch.setattr("eventflink.master.job_master.TASK_BATCH", 1)
+    monkeypatch.setattr("eventflink.master.job_master.CANCELLATION_BATCH", 1)
+    monkeypatch.setattr("eventflink.master.default_scheduler.SCHEDULE_BATCH", 1)
     region.register(slots=3)
     document = graph(vertex("a"), vertex("b", 3), edges=[("a", "b", "hash")], restart_strategy=fixed_delay(1, 0))
     [a0] = deployments(region.submit(document))
@@ -470,7 +472,7 @@ def test_two_readers_that_miss_the_same_output_are_one_restart(region: ScriptedC
         reports[1].lost_inputs = (LostInput("a", 0),)
     region.say(*first, *second)
     region.run(region.pass_time(1))
-    assert (region.job("job").status, region.job("job").restarts) == (JobStatus.FINISHED, 1)
+    assert (region.job("job").status, region.job("job").restarts.count) == (JobStatus.FINISHED, 1)
 
 
 def test_under_full_a_lost_output_is_one_of_everything(full: ScriptedCluster) -> None:

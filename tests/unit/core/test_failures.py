@@ -125,7 +125,7 @@ def test_a_refused_slot_is_asked_for_again_at_once_without_counting_as_a_restart
     assert cluster.events(SlotOfferRejected)[0].reason == "no memory"
     assert [t.attempt for t in tasks(effects)] == [2]
     assert cluster.job("job").status is JobStatus.RUNNING
-    assert cluster.job("job").restarts == 0
+    assert cluster.job("job").restarts.count == 0
     cluster.run(effects)
     assert cluster.job("job").status is JobStatus.FINISHED
 

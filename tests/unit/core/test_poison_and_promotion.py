@@ -6,17 +6,17 @@ from typing import Any
 import pytest
 
 from eventflink.events.effects import FileUploadOrder, LeaderChanged, TaskCancellation
-from eventflink.events.inputs import SlotReport
-from eventflink.events.log_events import InputsBound, InputsLost, LogEvent, RequestRejected, TaskManagerRegistrationRefused
+from eventflink.events.inputs import JobSubmission, SlotReport
+from eventflink.events.log_events import InputsBound, InputsLost, JobSubmitted, LogEvent, RequestRejected, TaskManagerRegistrationRefused
 from eventflink.events.topics import Topic
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.leadership.leader import ApplyFailed
 from eventflink.leadership.log_clock import LogClock
 from eventflink.leadership.release import recent_replies
-from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.effects import CleanUp, Deployment
 from eventflink.master.inputs import LoseInputs
+from eventflink.master.settings import Context
 from eventflink.model.statuses import ExecutionState, IllegalTransition, JobStatus
 from tests.support.cluster import CODEC, REPORTS, START_MS, ScriptedCluster, dead_letters, deployments, graph, replies, tasks, vertex
 
@@ -28,14 +28,14 @@ class TestPoison:
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Deciding is pure: whatever it raises, the state is untouched, so the input alone is refused."""
-        decide = Dispatcher.decide_submission
+        decide = cluster.master._deciders[JobSubmission]
 
-        def failing(self: Dispatcher, submission: Any, strategy: Any) -> list[LogEvent]:
+        def failing(submission: Any, context: Context) -> list[LogEvent]:
             if submission.job_id == "bad":
                 raise ZeroDivisionError("a bug")
-            return decide(self, submission, strategy)
+            return decide(submission, context)
 
-        monkeypatch.setattr(Dispatcher, "decide_submission", failing)
+        monkeypatch.setitem(cluster.master._deciders, JobSubmission, failing)
         cluster.put(Topic.SUBMISSIONS, SUBMISSION)
         effects = cluster.settle()
         [rejected] = cluster.events(RequestRejected)
@@ -48,14 +48,14 @@ class TestPoison:
 
     def test_an_input_whose_events_cannot_be_written_is_refused(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
         """P10: events are encoded and decoded again before they are applied."""
-        decide = Dispatcher.decide_submission
+        decide = cluster.master._deciders[JobSubmission]
 
-        def failing(self: Dispatcher, submission: Any, strategy: Any) -> list[LogEvent]:
-            events = decide(self, submission, strategy)
+        def failing(submission: Any, context: Context) -> list[LogEvent]:
+            events = decide(submission, context)
             events[1].actor = 5  # type: ignore[union-attr] # the test breaks it
             return events
 
-        monkeypatch.setattr(Dispatcher, "decide_submission", failing)
+        monkeypatch.setitem(cluster.master._deciders, JobSubmission, failing)
         cluster.put(Topic.SUBMISSIONS, SUBMISSION)
         cluster.settle()
         assert cluster.events(RequestRejected)[0].code == "InternalError"
@@ -74,12 +74,11 @@ class TestPoison:
         """Nothing of it was appended; the state, half changed, is dropped."""
         with monkeypatch.context() as patch:
 
-            def failing(_self: Dispatcher, _event: Any, _at: int) -> None:
+            def failing(_event: Any) -> None:
                 raise IllegalTransition("a bug")
 
             cluster.put(Topic.SUBMISSIONS, SUBMISSION)
-            patch.setattr(Dispatcher, "apply_job_submitted", failing)
-            cluster.fold.master._apply.update(cluster.master._apply_table())
+            patch.setitem(cluster.master._steps, JobSubmitted, ((failing, False),))
             count = len(cluster.log)
             with pytest.raises(ApplyFailed, match="JobSubmitted decided for JobSubmission cannot be applied") as caught:
                 cluster.settle()

@@ -14,9 +14,8 @@ from eventflink.events.log_events import (
     RescaleScheduled,
     TaskFinished,
 )
-from eventflink.master.adaptive_scheduler import AdaptiveSettings
 from eventflink.master.effects import Deployment, Effect
-from eventflink.master.settings import MasterSettings
+from eventflink.master.settings import AdaptiveSettings, MasterSettings
 from eventflink.model.statuses import ExecutionState, JobStatus, RescaleReason, SchedulerType, TaskFile
 from tests.support.cluster import (
     ScriptedCluster,
@@ -75,7 +74,7 @@ def test_a_vertex_that_runs_ends_and_begins_anew_with_what_was_asked_for(
     assert [(t.subtask_index, t.attempt, t.parallelism) for t in tasks(again)] == [(n, 2, parallelism) for n in range(parallelism)]
     cluster.run(again)
     job = cluster.job("job")
-    assert (job.status, job.restarts) == (JobStatus.FINISHED, 0)
+    assert (job.status, job.restarts.count) == (JobStatus.FINISHED, 0)
     assert cluster.events(JobRescaleRequested) == [JobRescaleRequested("job", "a", parallelism, "test")]
     assert cluster.events(JobRescaled) == [JobRescaled("job", "a", 2, parallelism, REQUESTED, 2)]
 
@@ -262,7 +261,7 @@ def test_a_failure_in_the_middle_of_a_rescale_joins_it(cluster: ScriptedCluster)
     cluster.report(second, ExecutionState.CANCELED)
     cluster.run(cluster.pass_time(0))
     job = cluster.job("job")
-    assert (job.status, job.restarts, job.cause) == (JobStatus.FINISHED, 0, None)
+    assert (job.status, job.restarts.count, job.cause) == (JobStatus.FINISHED, 0, None)
 
 
 def test_a_rescale_in_the_middle_of_a_restart_waits_for_its_delay(cluster: ScriptedCluster) -> None:
@@ -274,7 +273,7 @@ def test_a_rescale_in_the_middle_of_a_restart_waits_for_its_delay(cluster: Scrip
     again = cluster.pass_time(500)
     assert [t.parallelism for t in tasks(again)] == [3, 3, 3]
     cluster.run(again)
-    assert cluster.job("job").restarts == 1
+    assert cluster.job("job").restarts.count == 1
 
 
 def test_a_job_is_cancelled_in_the_middle_of_a_rescale(cluster: ScriptedCluster) -> None:

@@ -79,7 +79,7 @@ def test_failure_rate_ends_the_job_when_failures_come_too_fast_and_only_then(new
     newest.pass_time(100)
     newest.report(_deployment_of_attempt(newest, 5), ExecutionState.FAILED)
     assert newest.job("job").status is JobStatus.FAILED
-    assert len(newest.job("job").restart_history.failed_at_ms) == 2
+    assert len(newest.job("job").restarts.history.failed_at_ms) == 2
 
 
 def test_exponential_delay_never_ends_and_never_exceeds_its_longest_wait_with_jitter(newest: ScriptedCluster) -> None:
@@ -89,7 +89,7 @@ def test_exponential_delay_never_ends_and_never_exceeds_its_longest_wait_with_ji
     for _ in range(40):
         newest.report(deployments(effects)[0], ExecutionState.FAILED)
         effects = newest.pass_time(500)
-    assert newest.job("job").restarts == 40
+    assert newest.job("job").restarts.count == 40
     assert all(10 <= e.delay_ms <= 500 for e in newest.events(RestartScheduled))
 
 
@@ -111,7 +111,7 @@ def test_the_quiet_time_is_counted_from_when_the_last_wait_was_over(newest: Scri
     effects = newest.submit(graph(vertex("a"), restart_strategy=EXPONENTIAL))
     for quiet_ms, backoff_ms in ((0, 100), (9_999, 200), (10_000, 100)):
         newest.pass_time(quiet_ms)
-        newest.report(_deployment_of_attempt(newest, newest.job("job").restarts + 1), ExecutionState.FAILED)
+        newest.report(_deployment_of_attempt(newest, newest.job("job").restarts.count + 1), ExecutionState.FAILED)
         assert newest.events(RestartScheduled)[-1].backoff_ms == backoff_ms
         effects = newest.pass_time(backoff_ms)
         assert deployments(effects)

@@ -18,10 +18,10 @@ from eventflink.events.log_events import (
     TaskScheduled,
 )
 from eventflink.events.topics import MAX_DECISION_BYTES
+from eventflink.master.default_scheduler import SCHEDULE_BATCH
 from eventflink.master.dispatcher import MAX_CLEANUP_ATTEMPTS
-from eventflink.master.effects import CleanUp
+from eventflink.master.effects import CleanUp, due_clean_ups
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
-from eventflink.master.job_master import TASK_BATCH
 from eventflink.master.settings import MasterSettings
 from eventflink.model.statuses import ExecutionState, JobStatus, ShipStrategy
 from tests.support.cluster import CODEC, ScriptedCluster, deployments, graph, location_of, reports_of, tasks, vertex
@@ -114,8 +114,8 @@ def test_large_jobs_are_scheduled_in_bounded_decisions() -> None:
     assert len(tasks(effects)) == 700
     assert cluster.job("j" * 128).status is JobStatus.FINISHED
     assert max(map(len, cluster.log)) <= MAX_DECISION_BYTES
-    assert max(sum(isinstance(e, TaskScheduled) for e in d.events) for d in cluster.decisions()) == TASK_BATCH
-    assert max(sum(isinstance(e, SlotAllocated) for e in d.events) for d in cluster.decisions()) <= TASK_BATCH
+    assert max(sum(isinstance(e, TaskScheduled) for e in d.events) for d in cluster.decisions()) == SCHEDULE_BATCH
+    assert max(sum(isinstance(e, SlotAllocated) for e in d.events) for d in cluster.decisions()) <= SCHEDULE_BATCH
     cluster.check()
 
 
@@ -169,8 +169,8 @@ def test_a_failed_clean_up_is_tried_again_with_back_off_and_given_up(cluster: Sc
         now_ms = CODEC.decode(cluster.log[-1]).decided_at_ms
         retry_at_ms = cluster.master.dispatcher.dirty["job"].retry_at_ms
         delays.append(retry_at_ms - now_ms)
-        assert not cluster.master.due_clean_ups(retry_at_ms - 1)
-        assert [c.job_id for c in cluster.master.due_clean_ups(retry_at_ms)] == ["job"]
+        assert not due_clean_ups(cluster.master, retry_at_ms - 1)
+        assert [c.job_id for c in due_clean_ups(cluster.master, retry_at_ms)] == ["job"]
         cluster.pass_time(delays[-1])
     assert delays == [2_000 * 2**n for n in range(MAX_CLEANUP_ATTEMPTS - 1)]
     cluster.timer(CleanupFailed("job", "permission denied"))

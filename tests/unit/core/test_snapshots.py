@@ -23,12 +23,13 @@ from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import RECENT_REPLIES, Fold
 from eventflink.leadership.snapshot import LogRange, SnapshotUnusable, check_manifest, encode_fold, restore_snapshot, take_snapshot
 from eventflink.leadership.snapshot_search import ENVELOPE, MANIFEST, Candidate, SnapshotSearch, record_key
-from eventflink.leadership.state_codec import FORMAT_VERSION, StateCodec, document_of, part_names, restore_fold
+from eventflink.leadership.state_codec import FORMAT_VERSION, StateCodec, document_of, restore_fold
 from eventflink.master.canonical import DERIVED
 from eventflink.master.exception_history import ExceptionHistory
 from eventflink.master.inputs import RestartsDue
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
+from eventflink.master.state import COMPONENTS, ClusterState
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import FailoverStrategy
 from tests.support.cluster import START_MS, ScriptedCluster, new_fold, replay
@@ -64,7 +65,7 @@ def _load(taken: Taken) -> Fold:
 
 def _values(fold: Fold) -> dict[str, Any]:
     """Return everything that a fold is, derived fields included, without its codec and settings."""
-    parts = {name: getattr(fold.master, name) for name in part_names()}
+    parts = fold.master.components()
     return parts | {f.name: getattr(fold, f.name) for f in dataclasses.fields(fold) if f.name not in ("master", "codec")}
 
 
@@ -103,7 +104,9 @@ def test_what_is_restored_shares_what_the_parts_share() -> None:
     master = fold.master
     assert master.dispatcher.jobs
     assert all(job.follow_ups is master.follow_ups for job in master.dispatcher.jobs.values())
+    assert all(job.slot_manager is master.slot_manager for job in master.dispatcher.jobs.values())
     assert master.slot_manager.follow_ups is master.follow_ups is master.dispatcher.follow_ups
+    assert master.uploads.dispatcher is master.job_store.dispatcher is master.dispatcher
     assert fold.recent_replies.maxlen == RECENT_REPLIES
 
 
@@ -317,13 +320,13 @@ def test_a_state_of_an_older_version_takes_the_defaults() -> None:
     fold = replay(_log("busy"))
     document = document_of(fold)
     del document["fold"]["event_count"]
-    del document["master"]["upkeep"]["leading_master_id"]
+    del document["master"]["leader"]["master_id"]
     del document["master"]["dispatcher"]["jobs"]["values"]["restarts"]
     restored = _restored_from(document)
     assert restored.event_count == 0
-    assert restored.master.upkeep.leading_master_id == ""
+    assert restored.master.leader.master_id == ""
     assert restored.master.upkeep.feature_level == fold.master.upkeep.feature_level
-    assert {job.restarts for job in restored.master.dispatcher.jobs.values()} == {0}
+    assert {job.restarts.count for job in restored.master.dispatcher.jobs.values()} == {0}
     assert list(restored.master.dispatcher.jobs) == list(fold.master.dispatcher.jobs)
 
 
@@ -340,13 +343,13 @@ def _drop(document: Any, names: set[str]) -> set[str]:
 def test_a_job_of_an_older_version_restarts_by_region_and_has_no_history() -> None:
     fold = replay(_log("busy"))
     document = document_of(fold)
-    newer = {"restart_history", "failover_strategy", "restart_begun", "exceptions", "revoked"}
+    newer = {"history", "failover_strategy", "begun", "exceptions", "revoked"}
     newer |= {"max_delay_ms", "multiplier", "reset_threshold_ms", "jitter_factor", "interval_ms"}
     assert _drop(document, newer) == newer
     restored = _restored_from(document)
     restored.master.validate()
     job = restored.master.dispatcher.jobs["restarting"]
-    assert (job.failover_strategy, job.exceptions) == (FailoverStrategy.REGION, ExceptionHistory())
+    assert (job.restarts.failover_strategy, job.exceptions) == (FailoverStrategy.REGION, ExceptionHistory())
     [restart] = restored.master.decide(RestartsDue("restarting"), 1_900_000_000_000)[:1]
     assert restart == RegionRestarted("restarting", "a", 0, 2)
 
@@ -373,8 +376,8 @@ def test_a_state_with_a_field_that_this_version_does_not_know_is_refused_by_name
 
 def test_everything_that_a_master_is_made_of_is_stored() -> None:
     """Its tables and its settings are not; whatever else is added to it is stored from then on, or this fails."""
-    assert set(Master.__slots__) - set(part_names()) == {"_apply", "_decide", "leader_id", "settings"}
-    assert set(document_of(new_fold())["master"]) == set(part_names())
+    assert set(Master.__slots__) == {"_deciders", "_steps", "settings"}
+    assert tuple(document_of(new_fold())["master"]) == ClusterState.__slots__ == COMPONENTS
     StateCodec(Master(MasterSettings()))
 
 

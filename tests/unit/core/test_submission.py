@@ -32,7 +32,7 @@ def test_the_cluster_default_is_written_into_the_log(cluster: ScriptedCluster) -
     """Masters may be configured differently; what holds for a job is what its decision says."""
     cluster.master.settings = MasterSettings(restart_strategy=RestartStrategy(RestartStrategyType.FIXED_DELAY, 7, 11))
     cluster.submit(graph(vertex("a")))
-    assert cluster.job("job").restart_strategy == RestartStrategy(RestartStrategyType.FIXED_DELAY, 7, 11)
+    assert cluster.job("job").restarts.strategy == RestartStrategy(RestartStrategyType.FIXED_DELAY, 7, 11)
 
 
 def test_the_same_job_again_is_accepted_while_it_runs_and_runs_once(cluster: ScriptedCluster) -> None:

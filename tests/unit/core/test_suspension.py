@@ -19,7 +19,7 @@ from eventflink.events.log_events import (
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.master.effects import Effect
 from eventflink.master.settings import MasterSettings
-from eventflink.master.suspension import MAX_REASON_LENGTH
+from eventflink.master.suspend_resume import MAX_REASON_LENGTH
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus
 from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, replies, state_report, tasks, vertex
 
@@ -178,7 +178,7 @@ def test_a_job_that_waits_to_restart_goes_on_without_the_rest_of_its_delay(clust
     cluster.suspend()
     assert not tasks(cluster.pass_time(120_000))
     [again] = tasks(cluster.resume())
-    assert (again.attempt, cluster.job("job").restarts) == (2, 1)
+    assert (again.attempt, cluster.job("job").restarts.count) == (2, 1)
 
 
 def test_a_result_that_was_taken_back_is_made_anew(cluster: ScriptedCluster) -> None:

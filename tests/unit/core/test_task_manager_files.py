@@ -9,10 +9,9 @@ from eventflink.events.effects import TaskManagerFileUploadOrder
 from eventflink.events.inputs import FileUploadCompleted, RequestTaskManagerFileUpload, TaskManagerRegistration
 from eventflink.events.log_events import FileUploaded, RequestRejected, TaskManagerFileUploadRequested, TaskManagerRegistered
 from eventflink.leadership.state_codec import document_of, restore_fold
-from eventflink.master.dispatcher import MAX_PENDING_UPLOADS
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.resource_manager import MAX_ADDRESS_LENGTH
-from eventflink.master.task_manager_files import EXPIRY_BATCH, UPLOAD_TIMEOUT_MS
+from eventflink.master.uploads import EXPIRY_BATCH, MAX_PENDING_UPLOADS, UPLOAD_TIMEOUT_MS
 from eventflink.model.statuses import TaskManagerFile
 from eventflink.views.queries import task_managers
 from tests.support.cluster import ScriptedCluster, graph, new_fold, replies, vertex
@@ -54,7 +53,7 @@ def test_it_is_ordered_of_the_instance_and_ends_with_the_key(cluster: ScriptedCl
     cluster.say(FileUploadCompleted("tm", "tm-1", "r", "key"))
     cluster.say(FileUploadCompleted("tm", "tm-1", "r", "late"))
     assert cluster.events(FileUploaded) == [FileUploaded("r", "key", None)]
-    assert not cluster.master.task_manager_files.uploads
+    assert not cluster.master.uploads.pending
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def test_an_order_is_repeated_until_it_is_answered_and_forgotten_with_its_instan
     restore_fold(document_of(cluster.fold), restored)
     assert restored.master.digest() == cluster.master.digest()
     cluster.register("tm", instance="2")
-    assert not cluster.master.task_manager_files.uploads
+    assert not cluster.master.uploads.pending
 
 
 def test_nobody_waits_for_ever(cluster: ScriptedCluster) -> None:
@@ -99,7 +98,7 @@ def test_nobody_waits_for_ever(cluster: ScriptedCluster) -> None:
     [ended] = cluster.events(FileUploaded)
     assert (ended.request_id, ended.blob_key) == ("first", None)
     assert ended.error == "tm did not answer within 120000 ms"
-    assert list(cluster.master.task_manager_files.uploads) == ["second"]
+    assert list(cluster.master.uploads.pending) == ["second"]
 
 
 def test_uploads_of_tasks_and_of_task_executors_are_bounded_together_and_end_a_batch_at_a_time() -> None:
@@ -116,7 +115,7 @@ def test_uploads_of_tasks_and_of_task_executors_are_bounded_together_and_end_a_b
     ends = [sum(isinstance(e, FileUploaded) for e in d.events) for d in cluster.decisions()]
     assert max(ends) == EXPIRY_BATCH
     assert sum(ends) == MAX_PENDING_UPLOADS - 1
-    assert list(cluster.master.dispatcher.uploads) == ["of a task"]
+    assert list(cluster.master.uploads.pending) == ["of a task"]
     cluster.master.validate()
     cluster.check()
 

@@ -24,9 +24,10 @@ from eventflink.leadership.release import recent_replies
 from eventflink.master.dispatcher import EVICTION_BATCH
 from eventflink.master.effects import DrillOrder, Effect, effects_of
 from eventflink.master.inputs import ExpireAnswers
+from eventflink.master.leader_information import MAX_FREEZE_MS
 from eventflink.master.requests import EXPIRY_BATCH
 from eventflink.master.settings import MasterSettings
-from eventflink.master.upkeep import MAX_FREEZE_MS, MAX_SNAPSHOTS, SnapshotRecord
+from eventflink.master.upkeep import MAX_SNAPSHOTS, SnapshotRecord
 from eventflink.model.statuses import DrillStepType
 from tests.support.cluster import HORIZON_MS, ScriptedCluster, graph, replies, vertex
 from tests.support.participants import World

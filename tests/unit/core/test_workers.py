@@ -18,8 +18,8 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.effects import Effect, RequestWorker, StopWorker, WorkersWanted
 from eventflink.master.inputs import ReleaseTaskManagers, WorkerTerminated
-from eventflink.master.settings import MasterSettings
-from eventflink.master.workers import MAX_BACKOFF_MS, WorkerSettings
+from eventflink.master.settings import MasterSettings, WorkerSettings
+from eventflink.master.workers import MAX_BACKOFF_MS
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState, IllegalTransition, SlotRequestDeferralReason
 from eventflink.views.jobs_and_cluster import cluster_view, job_view

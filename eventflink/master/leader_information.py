@@ -1,0 +1,40 @@
+"""Which master leads, and where its blobs are (Flink's LeaderInformation); the fencing token of its leadership is in the log's acceptance.
+
+Only the leader takes the steps of a drill: it is ordered here to do them.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from eventflink.events.inputs import DrillStep
+from eventflink.events.log_events import DrillStepOrdered, LeadershipGranted, LogEvent
+from eventflink.master.answers import accepted, rejected
+from eventflink.master.settings import Context
+
+MAX_FREEZE_MS: Final = 600_000
+
+
+@dataclass(slots=True)
+class LeaderInformation:
+    """The master that was granted the leadership last."""
+
+    master_id: str = ""
+    blob_address: str = ""
+
+    def decide_drill_step(self, step: DrillStep, context: Context) -> list[LogEvent]:
+        """Order the leader to crash, stop or freeze, where drills are allowed."""
+        if not context.settings.drills_allowed:
+            message = "drills that make a master fall are not allowed here; drills.allowed is false"
+            return [rejected(step, "DrillsNotAllowed", message)]
+        if step.master_id != self.master_id:
+            message = f"'{step.master_id[:128]}' does not lead; '{self.master_id}' does, and only the leader takes drill steps"
+            return [rejected(step, "NotTheLeader", message)]
+        if not 0 <= step.duration_ms <= MAX_FREEZE_MS:
+            message = f"duration_ms is {step.duration_ms}; it must be between 0 and {MAX_FREEZE_MS}"
+            return [rejected(step, "InvalidRequest", message)]
+        return [accepted(step), DrillStepOrdered(step.drill_id[:128], step.step, step.master_id, step.duration_ms)]
+
+    def apply_leadership_granted(self, event: LeadershipGranted) -> None:
+        """Take note of the new leader."""
+        self.master_id = event.master_id
+        self.blob_address = event.blob_address

@@ -1,0 +1,71 @@
+"""What is asked of every request before it is decided, in this order; the first that refuses answers it.
+
+1. A request that was answered already is answered as it was then (P8).
+2. One with a fencing token of another leader or another JobMaster is refused: its sender wants nobody else to do it. A token is a part of
+   the input and never of the log: whoever reads the refusal there needs none to apply it. A request without one is for any leader.
+3. One that would run a job is refused while the cluster is shut down.
+"""
+
+from typing import Final
+
+from eventflink.events.inputs import (
+    BlockTaskManager,
+    CancelJob,
+    Command,
+    JobSubmission,
+    RequestFileUpload,
+    RequestTaskManagerFileUpload,
+    RescaleJob,
+    ResumeJob,
+    ShutDownCluster,
+    SuspendJob,
+    UnblockTaskManager,
+)
+from eventflink.events.log_events import LogEvent
+from eventflink.master.answers import rejected
+from eventflink.master.settings import Context
+from eventflink.master.state import ClusterState
+
+Request = JobSubmission | Command
+
+_OF_A_JOB_MASTER = CancelJob | SuspendJob | RescaleJob
+_FENCED = (
+    _OF_A_JOB_MASTER
+    | RequestFileUpload
+    | BlockTaskManager
+    | UnblockTaskManager
+    | RequestTaskManagerFileUpload
+    | ResumeJob
+    | ShutDownCluster
+)
+
+_SHOWN: Final = 128
+
+
+def refuse(state: ClusterState, request: Request, context: Context) -> list[LogEvent]:
+    """Return the answer to a request that is not to be decided; nothing for one that is."""
+    if repeated := state.requests.decide_repeated(request.request_id, request.reply_partition):
+        return repeated
+    if mismatch := _mismatch_of(state, request, context.leader_id):
+        return [rejected(request, "FencingTokenMismatch", mismatch)]
+    if isinstance(request, JobSubmission | ResumeJob) and state.shutdown.is_under_way:
+        message = f"the cluster ends as {state.shutdown.describe()}, and runs no more jobs"
+        return [rejected(request, "ClusterShuttingDown", message)]
+    return []
+
+
+def _mismatch_of(state: ClusterState, request: Request, leader_id: str) -> str:
+    """Return for whom a request is instead of who is here; empty if it is for who is here.
+
+    `leader_id` is the token of the Dispatcher and the ResourceManager, which are led together; a job's is its JobMaster's id. A job
+    that is not known has none to compare with: that it is not known is the better answer.
+    """
+    if not isinstance(request, _FENCED):
+        return ""
+    if request.leader_id and request.leader_id != leader_id:
+        return f"the request is for the leader '{request.leader_id[:_SHOWN]}'; '{leader_id}' leads now"
+    job = state.dispatcher.jobs.get(request.job_id) if isinstance(request, _OF_A_JOB_MASTER) else None
+    if isinstance(request, _OF_A_JOB_MASTER) and job is not None and request.job_master_id not in ("", job.job_master_id):
+        present = f"'{job.job_master_id}'" if job.job_master_id else "none"
+        return f"the request is for the JobMaster '{request.job_master_id[:_SHOWN]}'; job '{job.job_id}' has {present} now"
+    return ""

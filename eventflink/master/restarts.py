@@ -1,0 +1,103 @@
+"""The restarts of one job: which subtasks start again and when, and what its restart strategy goes by.
+
+What follows from a failure is decided in `failover.py`; here are the data, and how events change them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from eventflink.events.log_events import RestartScheduled
+from eventflink.master.canonical import require
+from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
+from eventflink.master.restart_strategies import RestartHistory
+from eventflink.model.attempts import SubtaskReference
+from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, IllegalTransition, JobStatus
+
+
+@dataclass(slots=True)
+class Restarts:
+    """What is to start again, and what was restarted before."""
+
+    strategy: RestartStrategy | None = None
+    failover_strategy: FailoverStrategy = FailoverStrategy.REGION
+    count: int = 0
+    """How many restarts the job had."""
+    due: dict[SubtaskKey, int] = field(default_factory=dict)
+    """Subtasks that wait to start again, with when at the earliest; the attempts of some may still be alive."""
+    begun: bool = False
+    """Some of the subtasks of a full restart have started again, and the others follow at once."""
+    history: RestartHistory = field(default_factory=RestartHistory)
+
+    def schedule(self, event: RestartScheduled, at_ms: int) -> None:
+        """Count a restart; which subtasks it restarts is said one by one (`add`)."""
+        self.history.note(self.strategy, event.backoff_ms, at_ms)
+        self.count = event.restarts
+
+    def add(self, key: SubtaskKey, at_ms: int) -> None:
+        """Have a subtask start again, when its attempt has ended and not before `at_ms`."""
+        self.due[key] = max(at_ms, self.due.get(key, at_ms))
+
+    def resume(self, subtasks: Iterable[Subtask], at_ms: int) -> None:
+        """Have all subtasks of a resumed job that have no result start again, together."""
+        self.due = {subtask.key: at_ms for subtask in subtasks}
+        self.begun = bool(self.due)
+
+    def start(self, key: SubtaskKey, *, together: bool) -> bool:
+        """Take note that a subtask has started again; tell whether it was waiting to. The others follow at once if `together`."""
+        waited = self.due.pop(key, None) is not None
+        self.begun = together and bool(self.due)
+        return waited
+
+    def forget(self, keys: Iterable[SubtaskKey]) -> None:
+        """Take out subtasks that are there no more: their vertex was rescaled."""
+        for key in keys:
+            del self.due[key]
+        self.begun = self.failover_strategy is FailoverStrategy.FULL and bool(self.due)
+
+    def clear(self) -> None:
+        """Restart nothing: the job ends."""
+        self.due.clear()
+        self.begun = False
+
+    def keys_of(self, vertex_id: str, parallelism: int) -> list[SubtaskKey]:
+        """Return the subtasks of a vertex that wait to start again."""
+        return [(vertex_id, index) for index in range(parallelism) if (vertex_id, index) in self.due]
+
+    def validate(self, job_id: str, status: JobStatus, graph: ExecutionGraph, to_cancel: Iterable[SubtaskKey]) -> None:
+        """Check what waits against the graph and the job's status; `to_cancel` are the live attempts that are told to end."""
+        for vertex_id, index in self.due:
+            subtask = graph.vertices[vertex_id].subtasks[index]
+            place = f"{job_id}/{vertex_id}[{index}] waits to restart but"
+            require(subtask.state is not ExecutionState.CREATED, f"{place} has not begun")
+            require(subtask.state is not ExecutionState.FINISHED or subtask.revoked, f"{place} its result counts")
+            lives = subtask.state not in TERMINAL_EXECUTION_STATES and subtask.state is not ExecutionState.CANCELING
+            require(not lives or (vertex_id, index) in to_cancel, f"{place} is {subtask.state}, and nobody ends it")
+        restarting = status in (JobStatus.RESTARTING, JobStatus.RECONCILING)
+        require(restarting == bool(self.due), f"{job_id} is {status}; waiting: {self.due}")
+        require(not self.begun or bool(self.due), f"{job_id} restarts nothing")
+
+
+def subtasks_to_restart(
+    graph: ExecutionGraph, failed: Subtask, failover_strategy: FailoverStrategy, lost_outputs: Iterable[SubtaskReference]
+) -> list[Subtask]:
+    """Return the subtasks that start again after a failure, in the order of the graph: never one that has not begun.
+
+    Raises:
+        IllegalTransition: an output that is said to be lost is none.
+
+    """
+    lost: set[SubtaskKey] = set()
+    for reference in lost_outputs:
+        subtask = graph.subtask(reference.vertex_id, reference.subtask_index)
+        if subtask is None or subtask.state is not ExecutionState.FINISHED or subtask.revoked:
+            raise IllegalTransition(f"{reference.vertex_id}[{reference.subtask_index}] has no output that could be lost")
+        lost.add(subtask.key)
+    if failover_strategy is FailoverStrategy.FULL:
+        return [s for s in graph.subtasks() if s.state is not ExecutionState.CREATED]
+    if not lost:
+        return [failed]
+    downstream = graph.downstream_of({vertex_id for vertex_id, _ in lost})
+    return [
+        s for s in graph.subtasks() if s is failed or s.key in lost or (s.vertex_id in downstream and s.state is not ExecutionState.CREATED)
+    ]
