@@ -16,6 +16,11 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 	if command -v $$name >/dev/null 2>&1 && $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
 	then echo $$name; break; fi; done)
 
+# uv where it is installed, otherwise pip; both show what they fetch and build.
+# No bytecode is made ahead of its use: most of what is installed is never imported.
+UV ?= $(shell command -v uv 2>/dev/null)
+INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check --no-compile)
+
 .PHONY: help demo check test unit lint format clean java
 
 help: ## show this
@@ -59,23 +64,25 @@ java:
 		exit 1; \
 	fi >&2
 
+# Without a Python that fits, uv fetches one.
 $(BIN)/python:
-	@if [ -z "$(PYTHON)" ]; then \
-		echo "Python 3.11 or newer is needed and was not found. Install it, then run make again:"; \
+	@if [ -z "$(PYTHON)$(UV)" ]; then \
+		echo "Python 3.11 or newer is needed and was not found. Install it (or uv, which brings it), then run make again:"; \
 		echo "  Debian, Ubuntu: apt-get install python3 python3-venv"; \
 		echo "  Fedora, RHEL:   dnf install python3"; \
 		echo "  macOS:          brew install python@3.13"; \
 		exit 1; \
 	fi >&2
-	@echo "==> making $(VENV)/ with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "A virtual environment could not be made. Debian, Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "==> making $(VENV)/ with $(if $(UV),uv,$$($(PYTHON) --version))"
+	@$(if $(UV),$(UV) venv --seed --python "$(or $(PYTHON),>=3.11)" $(VENV),$(PYTHON) -m venv $(VENV)) || { rm -rf $(VENV); \
+		echo "A virtual environment could not be made.$(if $(UV),, Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
 
 $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
-	@echo "==> installing eventflink into $(VENV)/ (the first time this fetches Spark, about 500 MB)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[demo]'
+	@echo "==> installing eventflink into $(VENV)/ with $(if $(UV),uv,pip) (the first time this fetches Spark, about 500 MB)"
+	@$(INSTALL) --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	@echo "==> installing eventflink and its tools into $(VENV)/ (the first time this fetches Spark, about 500 MB)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,demo]'
+	@echo "==> installing eventflink and its tools into $(VENV)/ with $(if $(UV),uv,pip) (the first time this fetches Spark, about 500 MB)"
+	@$(INSTALL) --editable '.[dev,demo]'
 	@touch $@ $(VENV)/.installed-demo
