@@ -116,8 +116,16 @@ class JobProgress:
         cause = self.result.cause
         return f"{line}: {cause.failure_type}: {cause.message}" if cause else line
 
-    def draw(self) -> Table:
-        """Return the table that is shown while the job runs."""
+    def describe_tasks(self) -> str:
+        """Return how many of the job's tasks have finished, and which vertices have some that run."""
+        counted = {vertex_id: vertex.count() for vertex_id, vertex in self.vertices.items()}
+        finished = sum(states[ExecutionState.FINISHED] for states in counted.values())
+        line = f"{finished} of {sum(vertex.parallelism for vertex in self.vertices.values())} tasks finished"
+        running = ", ".join(vertex_id for vertex_id, states in counted.items() if states[ExecutionState.RUNNING])
+        return f"{line}; running: {running}" if running else line
+
+    def draw(self, hint: str = "") -> Table:
+        """Return the table that is shown while the job runs, with the last failure or else the hint below it."""
         table = Table(title=Text.assemble(f"{self.name or 'job'} ({self.job_id}) ", styled(self.status)), title_justify="left")
         table.add_column("vertex")
         table.add_column("finished", justify="right")
@@ -129,5 +137,7 @@ class JobProgress:
             table.add_row(Text(vertex_id), f"{counted[ExecutionState.FINISHED]}/{vertex.parallelism}", states, str(vertex.restarts or ""))
         if self.last_failure:
             table.caption = Text(self.last_failure, style="red")
-            table.caption_justify = "left"
+        elif hint:
+            table.caption = Text(hint)
+        table.caption_justify = "left"
         return table

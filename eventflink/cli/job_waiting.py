@@ -1,6 +1,7 @@
 """Waiting for a job's end by following the log, with a live table for people or lines for everything else."""
 
 import time
+from collections.abc import Callable
 from typing import Final, Self
 
 from rich.live import Live
@@ -16,6 +17,7 @@ from eventflink.model.statuses import JobStatus
 
 _POLL_S: Final = 0.25
 _FIRST_TIMEOUT_S: Final = 10.0
+_HINT_EVERY_S: Final = 5.0
 
 
 def exit_code_of(status: JobStatus) -> ExitCode:
@@ -23,8 +25,18 @@ def exit_code_of(status: JobStatus) -> ExitCode:
     return ExitCode.OK if status is JobStatus.FINISHED else ExitCode.NEGATIVE
 
 
-def wait_for_end(session: Session, job_id: str, follower: LogFollower, *, timeout_s: float | None, quiet: bool) -> JobProgress:
+def wait_for_end(
+    session: Session,
+    job_id: str,
+    follower: LogFollower,
+    *,
+    timeout_s: float | None,
+    quiet: bool,
+    hint: Callable[[JobProgress], str] | None = None,
+) -> JobProgress:
     """Follow the log from where the follower stands, before or at the job's submission, until the job has its result.
+
+    `hint` says in one line what the job is waiting for; without a terminal it is printed every five seconds.
 
     Raises:
         CommandFailed: `timeout_s` is over; the job goes on.
@@ -33,12 +45,13 @@ def wait_for_end(session: Session, job_id: str, follower: LogFollower, *, timeou
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     progress = JobProgress(job_id)
-    with _Display(session, quiet=quiet) as display:
+    with _Display(session, quiet=quiet, hint=hint) as display:
         while progress.result is None:
             for logged in follower.poll(_POLL_S):
                 for event in logged.decision.events if logged.accepted else ():
                     if progress.apply(event):
                         display.show(progress)
+            display.pass_time(progress)
             if deadline is not None and time.monotonic() > deadline:
                 raise CommandFailed(
                     ExitCode.UNREACHABLE, f"job {job_id} has not ended within {timeout_s:g} s ({progress.status}); it goes on"
@@ -61,9 +74,11 @@ def wait_for_end_after(session: Session, accepted: Accepted, *, timeout_s: float
 class _Display:
     """Shows a job's progress on standard error: live on a terminal, a line per change of status elsewhere, or nothing."""
 
-    def __init__(self, session: Session, *, quiet: bool) -> None:
+    def __init__(self, session: Session, *, quiet: bool, hint: Callable[[JobProgress], str] | None) -> None:
         self._console = session.err
         self._quiet = quiet
+        self._hint = hint
+        self._hinted_at = time.monotonic()
         self._live: Live | None = None
         self._last_line = ""
 
@@ -79,9 +94,19 @@ class _Display:
 
     def show(self, progress: JobProgress) -> None:
         if self._live is not None:
-            self._live.update(progress.draw())
+            self._live.update(progress.draw(self._hint(progress) if self._hint else ""))
         elif not self._quiet:
             line = f"{progress.job_id} {progress.status}"
             if line != self._last_line:
                 self._console.print(line, markup=False)
                 self._last_line = line
+
+    def pass_time(self, progress: JobProgress) -> None:
+        """Show the hint again: on a terminal in place, elsewhere as a line every five seconds."""
+        if self._hint is None or self._quiet:
+            return
+        if self._live is not None:
+            self.show(progress)
+        elif time.monotonic() - self._hinted_at >= _HINT_EVERY_S:
+            self._hinted_at = time.monotonic()
+            self._console.print(f"{progress.job_id} {progress.status}: {self._hint(progress)}", markup=False)

@@ -88,6 +88,7 @@ class LocalCluster:
         return bootstrap
 
     def _start_master(self) -> None:
+        self._say("starting the master")
         command = [*self._session.child_arguments(self.bootstrap, {}), "master"]
         child = self._children.start("master", command)
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -109,6 +110,7 @@ class LocalCluster:
         # Not from the beat's offset: the last record that the leader read may be one that nobody accepts.
         fold = read_fold(self.bootstrap, self._session.cluster_id)
         with LogFollower(self.bootstrap, self._session.cluster_id, fold.last_offset + 1, acceptance=fold.acceptance) as follower:
+            self._say(f"starting {', '.join(f'TaskExecutor {name}' for name in sorted(missing))}")
             for name in sorted(missing):
                 command = [*self._session.child_arguments(self.bootstrap, {"taskmanager.id": name}), "taskexecutor"]
                 self._children.start(name, command)

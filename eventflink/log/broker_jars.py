@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ _SCALA_VERSION: Final = "2.13"
 _SLF4J_VERSION: Final = "1.7.36"
 _JARS_EXPECTED: Final = 46
 _FETCH_TIMEOUT_S: Final = 900.0
+_TELL_EVERY_S: Final = 2.0
 _IVY_SETTINGS_VARIABLE: Final = "EVENTFLINK_IVY_SETTINGS"
 
 _SETTINGS: Final = """\
@@ -110,13 +112,14 @@ def _fetch(java: Path, cache: Path, jars: Path, progress: Progress) -> None:
     (partial / "jars").rename(jars)
     shutil.rmtree(partial, ignore_errors=True)
     shutil.rmtree(ivy_cache, ignore_errors=True)
-    progress(f"fetched {len(found)} Kafka jars into {jars}")
+    progress(f"Kafka's {len(found)} jars are in {jars}")
 
 
 def _run_ivy(command: list[str], progress: Progress) -> tuple[int, str]:
-    """Run Ivy, tell progress from what it prints, and return its exit code and its last lines."""
+    """Run Ivy, tell progress every two seconds from what it prints, and return its exit code and its last lines."""
     meaningful: deque[str] = deque(maxlen=12)
-    fetched = 0
+    found = fetched = 0
+    told_at = time.monotonic()
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -133,9 +136,13 @@ def _run_ivy(command: list[str], progress: Progress) -> tuple[int, str]:
             for line in process.stdout or ():
                 if line.startswith("downloading ") and ".jar" in line:
                     fetched += 1
-                    progress(f"fetching Kafka jars: {fetched} of {_JARS_EXPECTED}")
                 elif line.strip(" \t\n.:-|="):
+                    found += line.startswith("\tfound ")
                     meaningful.append(line.rstrip())
+                if time.monotonic() - told_at >= _TELL_EVERY_S:
+                    told_at = time.monotonic()
+                    done = f"fetched {fetched}" if fetched else f"found {found}"
+                    progress(f"{done} of {_JARS_EXPECTED} Kafka jars")
             exit_code = process.wait()
         finally:
             watchdog.cancel()

@@ -53,6 +53,9 @@ def test_a_job_from_submission_to_result() -> None:
     assert progress.vertices["a"].count() == {ExecutionState.CREATED: 1, ExecutionState.FINISHED: 1}
     assert progress.vertices["b"].count() == {ExecutionState.CREATED: 1}
     assert progress.vertices["a"].restarts == 1
+    assert progress.describe_tasks() == "1 of 3 tasks finished"
+    progress.apply(TaskStateChanged("job", "b", 0, 1, ExecutionState.DEPLOYING, ExecutionState.RUNNING))
+    assert progress.describe_tasks() == "1 of 3 tasks finished; running: b"
     text = drawn(progress)
     assert "[bold]delays (job) RUNNING" in text
     assert "1/2" in text

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from eventflink.cli.commands.result import draw_rows, locations_of, only_sink
 from eventflink.cli.commands.submit import actor_name
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
+from eventflink.cli.job_progress import JobProgress
 from eventflink.cli.job_waiting import exit_code_of, wait_for_end
 from eventflink.cli.local_cluster import LocalCluster
 from eventflink.cli.session import Session, pass_session
@@ -38,6 +40,7 @@ from eventflink.jobs.archive import build_archive
 from eventflink.jobs.result import read_result
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.model.statuses import JobStatus
+from eventflink.taskexecutor.spark_server import find_server, is_server_alive
 from eventflink.views.jobs_and_cluster import job_view
 
 _TIMEOUT_S: Final = 300.0
@@ -102,7 +105,8 @@ def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
     say(f"submitting '{document['job_graph']['name']}' as one JSON record on {topic_name(session.cluster_id, Topic.SUBMISSIONS)}")
     _produce(cluster.bootstrap, topic_name(session.cluster_id, Topic.SUBMISSIONS), document)
     with LogFollower(cluster.bootstrap, session.cluster_id, fold.last_offset + 1, acceptance=fold.acceptance) as follower:
-        progress = wait_for_end(session, job_id, follower, timeout_s=_TIMEOUT_S, quiet=as_json)
+        hint = partial(_hint, session.configuration.data_path / "run")
+        progress = wait_for_end(session, job_id, follower, timeout_s=_TIMEOUT_S, quiet=as_json, hint=hint)
     say(progress.describe_result())
     job = job_view(read_fold(cluster.bootstrap, session.cluster_id), job_id)
     rows = read_result(locations_of(job, only_sink(job), "default"), _RESULT_ROWS) if job["status"] == JobStatus.FINISHED else None
@@ -113,6 +117,13 @@ def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
     if rows is not None:
         session.out.print(draw_rows(rows))
     return exit_code_of(progress.status)
+
+
+def _hint(runtime_directory: Path, progress: JobProgress) -> str:
+    """Say what the job waits for: the first task that asks for Spark starts it, the others wait for that."""
+    if is_server_alive(runtime_directory) and find_server(runtime_directory) is None:
+        return f"Spark is starting; {progress.describe_tasks()}"
+    return progress.describe_tasks()
 
 
 def _prepare(session: Session, cluster: LocalCluster, job_id: str) -> dict[str, Any]:
