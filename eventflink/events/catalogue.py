@@ -1,4 +1,4 @@
-"""Writes docs/events.md from the schemas: every record that can stand on a topic, with its meaning and its fields.
+"""Writes docs/generated/events.md from the schemas: every record that can stand on a topic, with its meaning and its fields.
 
 `python -m eventflink.events.catalogue` prints the page, with `--write FILE` it writes it there. Names, meanings and fields come from the
 `.avsc` files alone; only the grouping of the log's events by component, which Avro does not know, is kept here, and an event that no group
@@ -14,16 +14,16 @@ from eventflink.events.schemas import NAMESPACE, schema_directory
 from eventflink.events.topics import Topic
 from eventflink.model.generated_page import write_page
 
-_COMMAND: Final = "python -m eventflink.events.catalogue --write docs/events.md"
+_COMMAND: Final = "python -m eventflink.events.catalogue --write docs/generated/events.md"
 
 _INTRODUCTION: Final = f"""\
 # The catalogue of events
 
 <!-- Generated from schemas/: do not edit this page, run `{_COMMAND}`. -->
 
-Every record on every topic, from the Avro schemas in [schemas/](../schemas/), which are the contract: one `.avsc` per record, one envelope
-per topic. The classes in `eventflink/events/` mirror them. Events of the log are told in the past tense and never
-changed. JSON requests have documents of their own: see [submitting.md](submitting.md).
+Every record on every topic, from the Avro schemas in [schemas/](../../schemas/), which are the contract: one `.avsc` per
+record, one envelope per topic. The classes in `eventflink/events/` mirror them. Events of the log are told in the past
+tense and never changed. JSON requests have documents of their own: see [submitting.md](../submitting.md).
 
 """
 

@@ -1,4 +1,4 @@
-"""Every metric there is. Collectors name them from here, docs/metrics.md is generated from here, and nothing else is ever exposed.
+"""Every metric there is. Collectors name them from here, and docs/generated/metrics.md is written from here; nothing else is exposed.
 
 Names are those of Prometheus: base units, `_total` for counters, units last. Labels have bounded values: states, topics, event names, and
 ids only where `metrics.max-jobs` or the number of slots bounds them.

@@ -1,4 +1,4 @@
-"""Writes docs/metrics.md from the catalogue, so that the page cannot fall behind it.
+"""Writes docs/generated/metrics.md from the catalogue, so that the page cannot fall behind it.
 
 `python -m eventflink.metrics.reference` prints the page, with `--write FILE` it writes it there.
 """
@@ -15,7 +15,7 @@ from eventflink.model.configuration import Configuration
 from eventflink.model.generated_page import write_page
 from eventflink.model.metric_settings import MetricScope
 
-_COMMAND: Final = "python -m eventflink.metrics.reference --write docs/metrics.md"
+_COMMAND: Final = "python -m eventflink.metrics.reference --write docs/generated/metrics.md"
 
 _INTRODUCTION: Final = f"""\
 # Metrics
@@ -46,8 +46,8 @@ scrape_configs:
       - targets: ["master-1:9249", "master-2:9249", "worker-1:9249", "worker-1:9250"]
 ```
 
-Text and OpenMetrics are both spoken. [conf/grafana-dashboard.json](../conf/grafana-dashboard.json) is a dashboard for Grafana, ready to be
-imported; it asks for the Prometheus that it is to use.
+Text and OpenMetrics are both spoken. [conf/grafana-dashboard.json](../../conf/grafana-dashboard.json) is a dashboard for Grafana, ready to
+be imported; it asks for the Prometheus that it is to use.
 
 ## What a scrape costs, and what it cannot do
 

@@ -1,4 +1,4 @@
-"""Writes docs/configuration.md from the model of the configuration, so that the page cannot fall behind it.
+"""Writes docs/generated/configuration.md from the model of the configuration, so that the page cannot fall behind it.
 
 `python -m eventflink.model.configuration_reference` prints the page, with `--write FILE` it writes it there. Nothing is described here that
 `configuration.py` does not say itself: keys, types, defaults and meanings come from the fields, in their order.
@@ -21,7 +21,7 @@ from eventflink.model.configuration import Configuration
 from eventflink.model.generated_page import write_page
 from eventflink.model.resources import parse_cpu_cores, parse_memory_size
 
-_COMMAND: Final = "python -m eventflink.model.configuration_reference --write docs/configuration.md"
+_COMMAND: Final = "python -m eventflink.model.configuration_reference --write docs/generated/configuration.md"
 
 _INTRODUCTION: Final = f"""\
 # Configuration
@@ -36,7 +36,7 @@ key, or a value of the wrong type or out of its bounds, is an error that names t
 nothing is started then.
 
 Durations are whole milliseconds. Sizes are bytes, or a whole number with `k`, `m`, `g` or `t` behind it (`512m`).
-[conf/eventflink.yaml](../conf/eventflink.yaml) holds every key with its default, commented out.
+[conf/eventflink.yaml](../../conf/eventflink.yaml) holds every key with its default, commented out.
 
 """
 

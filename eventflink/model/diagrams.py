@@ -1,6 +1,6 @@
 """The diagrams of the state machines, drawn from their tables: `python -m eventflink.model.diagrams` prints them.
 
-With `--write FILE` they go to that file, docs/state-machines.md. Nothing about a machine is written here twice: what the
+With `--write FILE` they go to that file, docs/generated/state-machines.md. Nothing about a machine is written here twice: what the
 tables say is what the page shows, and a test holds the page to it.
 """
 
@@ -44,7 +44,7 @@ MACHINES: Final = (
 
 _HEADER: Final = """# State machines
 
-Drawn from the tables in `eventflink/model/statuses.py` by `python -m eventflink.model.diagrams --write docs/state-machines.md`.
+Drawn from the tables in `eventflink/model/statuses.py` by `python -m eventflink.model.diagrams --write docs/generated/state-machines.md`.
 What a table does not list is illegal: whoever tries it gets `IllegalTransition` and an untouched state.
 """
 

@@ -37,7 +37,9 @@ def test_types_are_found_however_they_are_capitalised(eventful: ScriptedCluster)
     assert chosen(eventful, wanted) == eventful.events(SlotFreed, SlotOffered)
 
 
-@pytest.mark.parametrize(("name", "near"), [("JobSubmited", "JobSubmitted"), ("TaskFail", "TaskFailed"), ("qqqqqqqq", "docs/events.md")])
+@pytest.mark.parametrize(
+    ("name", "near"), [("JobSubmited", "JobSubmitted"), ("TaskFail", "TaskFailed"), ("qqqqqqqq", "docs/generated/events.md")]
+)
 def test_an_unknown_type_is_refused_with_the_nearest(name: str, near: str) -> None:
     with pytest.raises(FilterInvalid, match=near):
         event_type(name)

@@ -15,7 +15,7 @@ from eventflink.model.statuses import (
     check_transition,
 )
 
-PAGE = Path(__file__).parents[3] / "docs" / "state-machines.md"
+PAGE = Path(__file__).parents[3] / "docs" / "generated" / "state-machines.md"
 every_machine: Callable[..., pytest.MarkDecorator] = pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.title)
 
 
@@ -68,7 +68,7 @@ def test_a_diagram_shows_every_transition_and_no_other(machine: StateMachine) ->
 
 
 def test_the_page_in_docs_is_in_step() -> None:
-    """`python -m eventflink.model.diagrams --write docs/state-machines.md` brings it there."""
+    """`python -m eventflink.model.diagrams --write docs/generated/state-machines.md` brings it there."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 
