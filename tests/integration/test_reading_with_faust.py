@@ -68,6 +68,29 @@ def test_a_pause_in_the_middle_of_what_was_fetched_loses_nothing(bootstrap: str,
     assert reading.pauses == RECORDS // PAUSE_EVERY
 
 
+def test_what_a_transaction_aborted_never_reaches_an_agent(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": cluster_id})
+    producer.init_transactions(TIMEOUT_S)
+    for number, end in ((1, producer.abort_transaction), (2, producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic_name(cluster_id, Topic.TASKMANAGERS), str(number).encode(), partition=0)
+        producer.flush(TIMEOUT_S)
+        end(TIMEOUT_S)
+
+    async def scenario() -> list[int]:
+        reading = _Reading(bootstrap, cluster_id)
+        await reading.application.start()
+        try:
+            await reading.wait_for(1)
+            await asyncio.sleep(QUIET_S)
+        finally:
+            await reading.application.stop()
+        return reading.read
+
+    assert asyncio.run(scenario()) == [2]
+
+
 def test_a_paused_topic_is_not_read_on_until_it_is_resumed(bootstrap: str, cluster_id: str) -> None:
     ensure_topics(bootstrap, cluster_id)
     _produce(bootstrap, cluster_id, 0, 10)

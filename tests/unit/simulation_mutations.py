@@ -1,6 +1,7 @@
 """Rules of docs/protocol.md, each broken on purpose: what is patched is the real code, by one method or one condition.
 
-`FOUND_BY` has a seed for each that the simulation finds, so that its test is a single run; `NOT_FOUND` says why of the others.
+`FOUND_BY` has a seed for each that the simulation finds, so that its test is a single run; `FOUND_BY_TEST` names a test that fails for
+each that the simulation does not reach, or seldom; `NOT_FOUND` says why of the others.
 
     python -m tests.unit.simulation_mutations FIRST COUNT [NAME…]     counts how many of the seeds find each (docs/simulation.md)
 """
@@ -11,9 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 
 from eventflink.events import log_events as e
 from eventflink.events.decision import Decision, InputCause
@@ -23,11 +26,14 @@ from eventflink.events.topics import INBOUND
 from eventflink.leadership import fold as fold_module
 from eventflink.leadership import leader as leader_module
 from eventflink.leadership.acceptance import Acceptance
+from eventflink.leadership.election import Advice, LogElection
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.leader import Leader, Released
 from eventflink.leadership.liveness import Liveness
 from eventflink.leadership.log_clock import LogClock
 from eventflink.leadership.participant import Change, Participant
+from eventflink.leadership.reads import Reads
+from eventflink.leadership.recovery import RecoveryMode
 from eventflink.leadership.stalls import Stalls
 from eventflink.leadership.state_codec import document_of
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
@@ -35,7 +41,7 @@ from eventflink.master import active_resource_manager, free_slots, slot_manager,
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.heartbeats import HeartbeatMonitor
-from eventflink.master.inputs import HeartbeatTimeout
+from eventflink.master.inputs import BindInputs, HeartbeatTimeout
 from eventflink.master.job_master import JobMaster
 from eventflink.master.requests import Requests
 from eventflink.master.settings import Context
@@ -45,6 +51,7 @@ from eventflink.master.state import ClusterState
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
 from eventflink.simulation.run import simulate
+from eventflink.taskexecutor import task_files
 from eventflink.taskexecutor.process_events import Finished, Outcome, ReleaseSpark
 from eventflink.taskexecutor.protocol import TaskExecutorProtocol
 from eventflink.taskexecutor.protocol.actions import Action, ProtocolSettings
@@ -200,6 +207,12 @@ def older_epochs_are_obeyed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TaskExecutorProtocol, "on_deployment", obey)
 
 
+@breaks("P5", "a cluster that is configured as replicated runs on topics that can lose records")
+def durability_is_not_checked(patch: pytest.MonkeyPatch) -> None:
+    for module in ("topic_checks", "administration"):
+        patch.setattr(f"eventflink.log.{module}.find_durability_faults", lambda *_: [])
+
+
 # -- inputs --------------------------------------------------------------------------------------------------------
 
 
@@ -252,6 +265,26 @@ def horizon_is_too_short(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Context, "request_horizon", property(lambda self: (0, self.now_ms)))
 
 
+@breaks("P9", "a topic that was created again is decided from where the deleted one was left")
+def replaced_topics_are_not_bound_again(patch: pytest.MonkeyPatch) -> None:
+    decide_binding = Requests.decide_bind_inputs
+
+    def once(self: Requests, binding: BindInputs) -> list[e.LogEvent]:
+        return [] if binding.topic in self.cursors else decide_binding(self, binding)
+
+    patch.setattr(Requests, "decide_bind_inputs", once)
+
+
+@breaks("P10", "what waited when a leader crashed is decided without being announced")
+def suspects_are_not_announced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RecoveryMode, "is_to_be_announced", lambda _self, _record: False)
+
+
+@breaks("P10", "an input that two leaders did not survive is decided by the third")
+def poison_is_decided(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RecoveryMode, "poison_of", lambda _self, _record: None)
+
+
 @breaks("P10a", "the queue of consequences is lost when the leader changes (and at most one is decided with its cause, so that some wait)")
 def consequences_are_lost(patch: pytest.MonkeyPatch) -> None:
     begin_to_lead = Participant._begin_to_lead
@@ -274,6 +307,12 @@ def consequences_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Leader, "_decide_turn", skip)
     patch.setattr(leader_module, "INLINE_STEPS", 1)
+
+
+@breaks("P11", "a master reads the records of transactions that are open or were aborted")
+def uncommitted_records_are_read(patch: pytest.MonkeyPatch) -> None:
+    thread = "eventflink.entrypoint.faust_application._ReadCommittedThread._create_worker_consumer"
+    patch.setattr(thread, AIOKafkaConsumerThread._create_worker_consumer)
 
 
 # -- TaskExecutors -------------------------------------------------------------------------------------------------
@@ -401,7 +440,16 @@ def late_deployments_start_cancelled_attempts(patch: pytest.MonkeyPatch) -> None
     older_epochs_are_obeyed(patch)
 
 
-# -- snapshots -----------------------------------------------------------------------------------------------------
+@breaks("P17", "all attempts of a subtask write to the same place")
+def attempts_share_a_place(patch: pytest.MonkeyPatch) -> None:
+    def shared(working_path: Path, attempt: AttemptId, output: str) -> Path:
+        return output_path(working_path, attempt._replace(attempt=1), output)
+
+    output_path = task_files.output_path
+    patch.setattr(task_files, "output_path", shared)
+
+
+# -- snapshots, versions, time -----------------------------------------------------------------------------------------------------
 
 
 @breaks("P18", "a snapshot leaves out a part of the state")
@@ -412,6 +460,23 @@ def snapshots_are_not_whole(patch: pytest.MonkeyPatch) -> None:
         return document
 
     patch.setattr("eventflink.leadership.snapshot.document_of", leave_out)
+
+
+@breaks("P19", "a leader raises the feature level to what it can read itself, whatever the other masters can")
+def level_is_raised_alone(patch: pytest.MonkeyPatch) -> None:
+    def alone(self: Participant, _now_ms: int) -> int:
+        return self.fold.codec.feature_level
+
+    patch.setattr(Participant, "_common_feature_level", alone)
+
+
+@breaks("P20", "the log's time is the leader's wall clock")
+def wall_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
+    def read(self: LogClock, _monotonic_ms: int, wall_ms: int) -> int:
+        self.now_ms = wall_ms
+        return wall_ms
+
+    patch.setattr(LogClock, "read", read)
 
 
 # -- liveness ------------------------------------------------------------------------------------------------------
@@ -426,6 +491,41 @@ def deaf_leaders_go_on(patch: pytest.MonkeyPatch) -> None:
 @breaks("L1", "nobody deposes a leader whose inputs stand still")
 def stuck_inputs_do_not_matter(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stalls, "stuck_since", lambda _self, _now_ms: None)
+
+
+@breaks("L2", "a standby campaigns after a lease of silence, whether it hears itself or not")
+def own_presence_is_not_awaited(patch: pytest.MonkeyPatch) -> None:
+    advise = LogElection.advise
+
+    def hasty(self: LogElection, stuck_since_ms: int | None, now_ms: int) -> Advice:
+        self._proven_ms = now_ms
+        return advise(self, stuck_since_ms, now_ms)
+
+    patch.setattr(LogElection, "advise", hasty)
+
+
+@breaks("L3", "a leader appends however many of its decisions are unconfirmed")
+def window_is_not_bounded(patch: pytest.MonkeyPatch) -> None:
+    decide_next = Leader.decide_next
+
+    def unbounded(self: Leader, now_ms: int, monotonic_ms: int) -> bytes | None:
+        self.window_size = len(self.unconfirmed) + 1
+        return decide_next(self, now_ms, monotonic_ms)
+
+    patch.setattr(Leader, "decide_next", unbounded)
+
+
+@breaks("L4", "a leader answers reads from decisions that are not accepted yet")
+def reads_do_not_wait(patch: pytest.MonkeyPatch) -> None:
+    serve = Reads.serve
+
+    def hasty(self: Reads) -> None:
+        serve(self)
+        while self.held:
+            held = self.held.popleft()
+            self._deliver(held.read, held.value)
+
+    patch.setattr(Reads, "serve", hasty)
 
 
 # -- slots ---------------------------------------------------------------------------------------------------------
@@ -491,19 +591,35 @@ FOUND_BY = {
 }
 """A seed from which on a search for each is short."""
 
-SELDOM = ("rejected_decisions_advance", "consequences_are_lost", "deaf_leaders_go_on")
+SELDOM = ("rejected_decisions_advance", "consequences_are_lost")
 """Those that about one seed of a hundred finds: too few for a test that has to be short whatever is changed."""
 
-NOT_FOUND = {
-    "leader_is_not_compared": "a stranded decision would have to carry just the next sequence of the leader after it",
-    "epoch_of_a_grant_is_not_new": "the leader id keeps the decisions of two leaders of one epoch apart",
-    "leader_id_is_not_fresh": "two processes of one master would have to campaign for the same epoch, and read one grant",
-    "older_epochs_are_obeyed": "what an older leader releases late is old news, which the state of the attempt or its tombstone answers",
-    "tombstones_are_not_kept": "a deployment that comes behind its cancellation has an older epoch, and is ignored for that",
-    "late_deployments_start_cancelled_attempts": "both at once need a deployment that is late by a whole change of leader",
-    "fence_counts_from_acknowledgements": "an acknowledgement would have to take longer than the margin",
+FOUND_BY_TEST = {
+    "leader_is_not_compared": "test_another_decision_is_rejected_and_without_effect",
+    "epoch_of_a_grant_is_not_new": "test_a_grant_of_another_epoch_is_rejected",
+    "older_epochs_are_obeyed": "test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored",
+    "durability_is_not_checked": "test_every_durability_fault_is_found",
+    "replaced_topics_are_not_bound_again": "test_a_rebound_topic_is_decided_from_its_first_record",
+    "suspects_are_not_announced": ("test_after_a_crash_what_waited_is_announced_and_that_read_back_before_it_is_decided"),
+    "poison_is_decided": "test_it_is_refused_with_a_reply_and_a_dead_letter_and_the_rest_is_decided",
+    "uncommitted_records_are_read": "test_what_a_transaction_aborted_never_reaches_an_agent",
+    "fence_counts_from_acknowledgements": "test_the_fence_counts_from_the_time_an_acknowledged_beat_was_sent",
+    "tombstones_are_not_kept": "test_a_cancellation_before_its_deployment_leaves_a_tombstone",
+    "attempts_share_a_place": "test_each_attempt_has_places_of_its_own",
+    "level_is_raised_alone": "test_it_is_raised_when_every_master_that_was_heard_of_can_read_it_and_not_before_three_leases",
+    "wall_clock_is_believed": "test_a_wall_clock_far_ahead_draws_by_a_tenth_at_most",
+    "deaf_leaders_go_on": "test_a_decision_not_read_back_within_a_lease_ends_the_leadership",
+    "own_presence_is_not_awaited": "test_who_has_not_read_its_own_word_never_campaigns",
+    "window_is_not_bounded": "test_no_more_decisions_than_the_window_are_unconfirmed",
+    "reads_do_not_wait": "test_what_a_leader_decided_is_not_read_before_it_is_accepted",
 }
-"""Those that no counted seed found, with why; docs/simulation.md says more."""
+"""A test that fails while the rule is broken; `tests.support.mutated_tests` runs it so."""
+
+NOT_FOUND = {
+    "leader_id_is_not_fresh": "two processes of one master would have to campaign for the same epoch, and read one grant",
+    "late_deployments_start_cancelled_attempts": "both at once need a deployment that is late by a whole change of leader",
+}
+"""Those that neither a counted seed nor a test finds, with why; docs/simulation.md says more."""
 
 
 def finds(name: str, seed: int) -> str:
