@@ -17,12 +17,15 @@ from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.gateways.task_executor_gateway import TaskExecutorGateway
 from eventflink.metrics import reference
+from eventflink.metrics.catalogue import METRICS
 from eventflink.model import configuration_reference, diagrams
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GENERATED = DOCS / "generated"
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+
+MOST_COLUMNS = 120
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -32,6 +35,7 @@ _COMMAND = re.compile(
 )
 _PLACE = re.compile(r"`([\w/]+\.py):(\w+)(?:\.(\w+))?`")
 _TEST = re.compile(r"`(test_\w+)`")
+_METRIC = re.compile(r"`(eventflink_\w+)`")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -101,6 +105,19 @@ def test_every_test_that_is_named_exists(page: Path) -> None:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     names = {*re.findall(r"def (test_\w+)", sources), *(path.stem for path in (ROOT / "tests").rglob("test_*.py"))}
     assert not {name for name in _TEST.findall(page.read_text(encoding="utf-8")) if name not in names}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_metric_that_is_named_exists(page: Path) -> None:
+    names = {metric.name for metric in METRICS}
+    assert not {name for name in _METRIC.findall(page.read_text(encoding="utf-8")) if name not in names}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent != GENERATED], ids=lambda page: page.name)
+def test_no_line_of_prose_is_longer_than_120_columns(page: Path) -> None:
+    """Tables, code and pages that a program writes are as wide as they are."""
+    prose = _FENCE.sub("", page.read_text(encoding="utf-8")).splitlines()
+    assert [line for line in prose if len(line) > MOST_COLUMNS and not line.startswith(("|", "    "))] == []
 
 
 def test_every_event_class_is_in_the_catalogue_with_its_fields() -> None:
