@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,8 @@ GENERATED = DOCS / "generated"
 PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
 
 MOST_COLUMNS = 120
+MASTERS_AND_DRILLS = {"ReportSnapshot", "ConfirmSnapshot", "DrillStep"}
+"""Commands that masters and drills send, not clients."""
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -174,3 +177,13 @@ def test_every_row_of_the_master_that_works_names_the_test_that_shows_it() -> No
     works = [row for row in rows if row.split("|")[2].strip().startswith("works")]
     assert len(works) > 30
     assert not [row for row in works if not _TEST.search(row)]
+
+
+def test_every_command_and_every_refusal_that_a_client_can_meet_is_in_submitting() -> None:
+    """A page for other languages has to say what a client of this one finds in its types."""
+    page = (DOCS / "submitting.md").read_text(encoding="utf-8")
+    envelope = json.loads((ROOT / "schemas" / "eventflink.CommandEnvelope.avsc").read_text(encoding="utf-8"))
+    [branches] = [field["type"] for field in envelope["fields"] if isinstance(field["type"], list)]
+    commands = {branch.removeprefix("eventflink.") for branch in branches} - MASTERS_AND_DRILLS
+    assert not {command for command in commands if f'{{"type": "{command}"' not in page}
+    assert not {refusal.__name__ for refusal in RequestRefused.__subclasses__() if f"| `{refusal.__name__}` |" not in page}
