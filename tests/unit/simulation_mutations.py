@@ -509,7 +509,7 @@ def window_is_not_bounded(patch: pytest.MonkeyPatch) -> None:
     decide_next = Leader.decide_next
 
     def unbounded(self: Leader, now_ms: int, monotonic_ms: int) -> bytes | None:
-        self.window_size = len(self.unconfirmed) + 1
+        self.settings = replace(self.settings, window_size=len(self.unconfirmed) + 1)
         return decide_next(self, now_ms, monotonic_ms)
 
     patch.setattr(Leader, "decide_next", unbounded)
