@@ -24,7 +24,6 @@ UNTOLD = {
     "RestartScheduled.failed_attempt",
     "RestartScheduled.restart_at_ms",
     "TaskManagerRegistered.begun_at_ms",
-    "TaskManagerRegistered.feature_level",
     "TaskManagerRegistered.metrics_address",
 }
 """Fields that `--json` shows and a line does not."""
