@@ -1,9 +1,12 @@
 """The simulation: a fixed set of seeds holds every invariant, runs repeat bit for bit, and the command says what it found."""
 
+import gc
 import json
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +21,15 @@ from tests.unit.simulation_mutations import MUTATIONS
 pytestmark = pytest.mark.slow
 SEEDS = range(60)
 _DIGESTS = "from eventflink.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """Runs in this process silence what the real code logs, and let garbage lie."""
+    disabled, thresholds = logging.root.manager.disable, gc.get_threshold()
+    yield
+    logging.disable(disabled)
+    gc.set_threshold(*thresholds)
 
 
 def test_a_fixed_set_of_seeds_holds_every_invariant() -> None:
