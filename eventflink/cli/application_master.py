@@ -27,7 +27,7 @@ def run_application_master(
     """
     for name, value in (("--application-id", application_id), ("--job-id", job_id)):
         if value and not ID_PATTERN.fullmatch(value):
-            raise CommandFailed(ExitCode.USAGE, f"{name} '{value[:128]}' is no id: letters, digits, '.', '_' and '-', at most 128")
+            raise CommandFailed(ExitCode.USAGE, f"{name} '{value[:128]}' is not a valid id: letters, digits, '.', '_' and '-', at most 128")
     if not graph and not all(main.partition(":")):
         raise CommandFailed(ExitCode.USAGE, f"'{main}' names no main: module:function is expected")
     configuration = session.configuration.with_ids()

@@ -39,7 +39,7 @@ def wait_for_end(
     `hint` says in one line what the job is waiting for; without a terminal it is printed every five seconds.
 
     Raises:
-        CommandFailed: `timeout_s` is over; the job goes on.
+        CommandFailed: `timeout_s` is over; the job is still running.
         LogUnreadable, ClusterUnreachable: the log cannot be followed.
 
     """
@@ -54,7 +54,7 @@ def wait_for_end(
             display.pass_time(progress)
             if deadline is not None and time.monotonic() > deadline:
                 raise CommandFailed(
-                    ExitCode.UNREACHABLE, f"job {job_id} has not ended within {timeout_s:g} s ({progress.status}); it goes on"
+                    ExitCode.UNREACHABLE, f"job {job_id} has not ended within {timeout_s:g} s ({progress.status}); it is still running"
                 )
     return progress
 

@@ -376,7 +376,7 @@ def _command_from_json(value: bytes) -> Command:
     kind = document.get("type")
     model = kinds.get(kind) if isinstance(kind, str) else None
     if model is None:
-        raise InvalidRequest(f"type: {json.dumps(kind)[:100]} is no command; there are {', '.join(str(k) for k in kinds)}")
+        raise InvalidRequest(f"type: {json.dumps(kind)[:100]} is not a command; there are {', '.join(str(k) for k in kinds)}")
     try:
         command = model.model_validate(document)
     except ValidationError as error:

@@ -31,7 +31,7 @@ def test_ssh_never_asks_and_the_user_s_options_come_first() -> None:
 
 @pytest.mark.parametrize("key", ["env.ssh.command", "env.ssh.opts"])
 def test_half_a_quotation_is_named_with_its_key(key: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"{key}: 'it's' is no part of a command line: No closing quotation"):
+    with pytest.raises(ConfigurationError, match=rf"{key}: 'it's' is not a valid part of a command line: No closing quotation"):
         ssh_command(Session(None, {key: "it's"}, verbose=False).configuration, "far", "true")
 
 
@@ -52,7 +52,7 @@ def test_the_remote_program_and_directory_are_configured() -> None:
     said = remote_command(session(env__remote__program="env A=1 /opt/eventflink", env__remote__directory="/srv"), Path("/here"))
     assert said.startswith("cd /srv && exec env A=1 /opt/eventflink -D 'env.remote.program=")
     assert said.endswith(" cluster on-host")
-    with pytest.raises(ConfigurationError, match=r"env.remote.program: 'it's' is no part of a command line"):
+    with pytest.raises(ConfigurationError, match=r"env.remote.program: 'it's' is not a valid part of a command line"):
         remote_command(session(env__remote__program="it's"), Path("/here"))
 
 
@@ -75,8 +75,8 @@ def test_the_request_goes_in_and_the_report_comes_back_behind_whatever_a_login_s
     [
         ("echo 'ssh: connect to host far port 22: Connection refused' >&2; exit 255", "Connection refused (exit code 255"),
         ("exit 127", "far: nothing was said (exit code 127"),
-        ("echo hello", "its answer is no report: 'hello'"),
-        ("true", "its answer is no report: ''"),
+        ("echo hello", "its answer is not a report: 'hello'"),
+        ("true", "its answer is not a report: ''"),
     ],
 )
 def test_a_host_that_fails_is_told_with_what_it_said(tmp_path: Path, script: str, said: str) -> None:

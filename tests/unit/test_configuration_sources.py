@@ -128,7 +128,7 @@ def test_people_see_the_same(capsys: pytest.CaptureFixture[str]) -> None:
         (["-c", "half", "cluster", "start"], "half/masters: cannot be read"),
         (
             ["-c", "far", "-D", "env.ssh.opts=it's", "cluster", "stop"],
-            "env.ssh.opts: 'it's' is no part of a command line: No closing quotation",
+            "env.ssh.opts: 'it's' is not a valid part of a command line: No closing quotation",
         ),
         (["-c", "far", "cluster", "start"], "bootstrap.servers is empty, and far.invalid could not reach a broker of this host's own"),
     ],
@@ -174,7 +174,7 @@ def test_a_request_that_is_none_is_refused(here: Path) -> None:
     program = [sys.executable, "-m", "eventflink.cli", "cluster", "on-host"]
     finished = subprocess.run(program, input="{}", capture_output=True, text=True, check=False, cwd=here)
     assert (finished.returncode, finished.stdout) == (ExitCode.USAGE, "")
-    assert "standard input is no request: Field required" in finished.stderr
+    assert "standard input is not a request: Field required" in finished.stderr
 
 
 # -- logging.yaml ----------------------------------------------------------------------------------------------------

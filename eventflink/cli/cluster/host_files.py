@@ -82,7 +82,7 @@ def _parse(text: str, place: str, *, allow_port: bool) -> HostLine:
     if port and not allow_port:
         raise ConfigurationError(f"{place}: '{text}': a worker is a host without a port")
     if not _is_address(host) and (len(host) > _MAX_NAME or not _NAME.fullmatch(host)):
-        raise ConfigurationError(f"{place}: '{host}' is no host: letters, digits, '.', '_' and '-', or an IP address")
+        raise ConfigurationError(f"{place}: '{host}' is not a valid host: letters, digits, '.', '_' and '-', or an IP address")
     return HostLine(host, _port(port, text, place), place)
 
 
@@ -109,7 +109,7 @@ def _port(port: str, text: str, place: str) -> int:
     if not port:
         return 0
     if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= _MAX_PORT):
-        raise ConfigurationError(f"{place}: '{text}': '{port}' is no port from 1 to {_MAX_PORT}")
+        raise ConfigurationError(f"{place}: '{text}': '{port}' is not a port from 1 to {_MAX_PORT}")
     return int(port)
 
 

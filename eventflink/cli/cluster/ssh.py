@@ -92,11 +92,11 @@ def ask_host(session: Session, host: str, request: HostRequest) -> HostReport:
     try:
         return HostReport.model_validate_json(answer[0])
     except ValidationError:
-        raise HostUnreachable(f"{host}: its answer is no report: {answer[0][:200]!r}; is it another version of eventflink?") from None
+        raise HostUnreachable(f"{host}: its answer is not a report: {answer[0][:200]!r}; is it another version of eventflink?") from None
 
 
 def _split(key: str, text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise ConfigurationError(f"{key}: '{text}' is no part of a command line: {error}") from error
+        raise ConfigurationError(f"{key}: '{text}' is not a valid part of a command line: {error}") from error

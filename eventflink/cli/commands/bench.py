@@ -83,9 +83,21 @@ def _print(session: Session, rows: list[tuple[str, ...]], figures: dict[str, Any
 
 
 @bench.command("submit")
-@click.option("--jobs", type=click.IntRange(min=1), default=200, show_default=True, help="Submitted one at a time.")
-@click.option("--clients", type=click.IntRange(1, 256), default=16, show_default=True, help="Submit at once in the second part.")
-@click.option("--concurrent-jobs", type=click.IntRange(min=1), default=1600, show_default=True, help="In the second part, in all.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="How many jobs are submitted one at a time, in the first part.",
+)
+@click.option(
+    "--clients",
+    type=click.IntRange(1, 256),
+    default=16,
+    show_default=True,
+    help="How many clients submit concurrently, in the second part.",
+)
+@click.option("--concurrent-jobs", type=click.IntRange(min=1), default=1600, show_default=True, help="How many jobs they submit together.")
 @click.option("--own-cluster/--running-cluster", default=True, show_default=True, help="Start a cluster, or take the one that runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @pass_session
@@ -151,12 +163,14 @@ def bench_replay(session: Session, events: int, rounds: int, *, as_json: bool) -
 
 @bench.command("memory")
 @click.option("--tasks", type=click.IntRange(1, 1024), default=8, show_default=True, help="Real task processes that run at once.")
-@click.option("--running-jobs", type=click.IntRange(1, 1000), default=1000, show_default=True, help="In the state that is weighed.")
+@click.option(
+    "--running-jobs", type=click.IntRange(1, 1000), default=1000, show_default=True, help="How many jobs run in the state that is measured."
+)
 @click.option("--rounds", type=click.IntRange(1, 100), default=5, show_default=True, help="How often the state is read.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @pass_session
 def bench_memory(session: Session, tasks: int, running_jobs: int, rounds: int, *, as_json: bool) -> int:
-    """Measure what a running subtask weighs: its process on a TaskExecutor, and its part of a master's state."""
+    """Measure the memory of a running subtask: its process on a TaskExecutor, and its part of a master's state."""
     say = _say(session)
     slots = Session(session.config, {**session.overrides, "taskmanager.numberOfTaskSlots": str(tasks)}, session.verbose)
     with contextlib.ExitStack() as stack:
@@ -192,7 +206,13 @@ def _mebibytes(size: Distribution) -> Distribution:
 
 
 @bench.command("slots")
-@click.option("--largest", type=click.IntRange(1, 100), default=100, show_default=True, help="Of 1, 10, 100 times 100 TaskManagers.")
+@click.option(
+    "--largest",
+    type=click.IntRange(1, 100),
+    default=100,
+    show_default=True,
+    help="Size of the largest cluster, in hundreds of TaskManagers: 1, 10 or 100.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @pass_session
 def bench_slots(session: Session, largest: int, *, as_json: bool) -> int:
@@ -247,14 +267,18 @@ def bench_failover(session: Session, jobs: int | None, rounds: int | None, *, un
 
 
 @bench.command("heartbeats")
-@click.option("--task-managers", type=click.IntRange(1, 100_000), default=10_000, show_default=True, help="How many beat.")
-@click.option("--slots", type=click.IntRange(1, 1024), default=8, show_default=True, help="Of each.")
-@click.option("--interval", "interval_ms", type=click.IntRange(min=100), default=10_000, show_default=True, help="Between beats, in ms.")
+@click.option(
+    "--task-managers", type=click.IntRange(1, 100_000), default=10_000, show_default=True, help="How many TaskManagers send heartbeats."
+)
+@click.option("--slots", type=click.IntRange(1, 1024), default=8, show_default=True, help="Slots of each.")
+@click.option(
+    "--interval", "interval_ms", type=click.IntRange(min=100), default=10_000, show_default=True, help="Time between heartbeats, in ms."
+)
 @click.option("--rounds", type=click.IntRange(1, 1000), default=10, show_default=True, help="Windows of ten seconds.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @pass_session
 def bench_heartbeats(session: Session, task_managers: int, slots: int, interval_ms: int, rounds: int, *, as_json: bool) -> int:
-    """Measure the share of one core that the leader needs to hear many TaskManagers beat."""
+    """Measure the share of one core that the leader needs for the heartbeats of many TaskManagers."""
     beating = Session(session.config, {**session.overrides, "heartbeat.interval": str(interval_ms)}, session.verbose)
     with _explained(), _broker(beating) as (used, bootstrap):
         command = partial(_command_of, used, bootstrap)
@@ -266,7 +290,7 @@ def bench_heartbeats(session: Session, task_managers: int, slots: int, interval_
         as_row(f"leader with {task_managers:,} TaskManagers", "% of a core", _percent(figures.share)),
     ]
     _print(session, rows, {"benchmark": "heartbeats", **asdict(figures)}, as_json=as_json)
-    session.err.print(f"{figures.beats:,} beats, nobody lost; all registered within {figures.registered_s:.1f} s")
+    session.err.print(f"{figures.beats:,} heartbeats, no TaskManager lost; all registered within {figures.registered_s:.1f} s")
     return ExitCode.OK
 
 

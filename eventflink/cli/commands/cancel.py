@@ -18,12 +18,12 @@ from eventflink.model.statuses import JobStatus
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
 def cancel(session: Session, job_id: str, timeout_s: float | None, *, wait: bool, as_json: bool) -> int:
-    """End the job JOB_ID."""
+    """Cancel the job JOB_ID."""
     with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.cancel_job(job_id, actor=actor_name())
         status = gateway.request_job_result(job_id, timeout_s=timeout_s or math.inf).status if wait else None
     if as_json:
         session.print_json({"job_id": job_id, "request_id": accepted.request_id, "log_offset": accepted.log_offset, "status": status})
     else:
-        click.echo(f"{job_id} {status}" if status else f"the end of {job_id} is in the log (offset {accepted.log_offset})")
+        click.echo(f"{job_id} {status}" if status else f"{job_id} is being cancelled (log offset {accepted.log_offset})")
     return ExitCode.OK if status in (None, JobStatus.CANCELED) else ExitCode.NEGATIVE

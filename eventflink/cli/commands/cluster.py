@@ -95,7 +95,7 @@ def on_host(session: Session) -> int:
     try:
         request = HostRequest.model_validate_json(sys.stdin.buffer.read(_MAX_REQUEST_BYTES))
     except ValidationError as error:
-        raise click.UsageError(f"standard input is no request: {error.errors()[0]['msg']}") from error
+        raise click.UsageError(f"standard input is not a request: {error.errors()[0]['msg']}") from error
     click.echo(HostAgent(session).serve(request).model_dump_json())
     return ExitCode.OK
 

@@ -40,14 +40,16 @@ def drill() -> None:
 
 @drill.command("failover")
 @click.option("--rehearsal", is_flag=True, help="On a copy of the log under a cluster id of its own: the real cluster is only read.")
-@click.option("--method", type=click.Choice(list(_METHODS)), help="How the leader falls. Default: kill (-9).")
+@click.option("--method", type=click.Choice(list(_METHODS)), help="How the leader is lost. Default: kill (-9).")
 @click.option("--freeze-ms", type=click.IntRange(100, 600_000), help="For how long, with --method freeze. Default: five leases.")
-@click.option("--pid", "process_id", type=click.IntRange(min=2), help="The leader's process, on this host: signal it, ask no master.")
-@click.option("--without-standby", is_flag=True, help="Go on although nobody would take over.")
+@click.option(
+    "--pid", "process_id", type=click.IntRange(min=2), help="The leader's process, on this host: send it a signal instead of a command."
+)
+@click.option("--without-standby", is_flag=True, help="Run it although there is no standby to take over.")
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=60.0, show_default=True, help="For a new leader, in seconds."
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--markdown", "page", type=click.Path(path_type=Path, dir_okay=False), help="Write the report to this file as well.")
 @pass_session
@@ -64,10 +66,10 @@ def failover(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Let the leader fall, and measure what follows: the new leader, the first answer, the tasks disturbed, the digests of all masters.
+    """Make the leader crash, and measure what follows: the new leader, the first answer, the tasks disturbed, the digests of all masters.
 
-    Without --pid the leader is asked to fall by a command, which it refuses unless drills.allowed is set there. With --rehearsal nothing
-    of the real cluster falls. Exit code 1: the drill found a fault, or was refused.
+    Without --pid the leader gets a command to crash, which it refuses unless drills.allowed is set there. With --rehearsal the real
+    cluster is not touched. Exit code 1: the drill found a fault, or was refused.
     """
     if page is not None and not page.absolute().parent.is_dir():
         raise click.UsageError(f"--markdown: there is no directory '{page.absolute().parent}'")
@@ -132,7 +134,7 @@ def _run(session: Session, run: Callable[[], FailoverReport | RehearsalReport]) 
         with stop_on_signals():
             return run()
     except Stopped:
-        raise CommandFailed(ExitCode.INTERRUPTED, "interrupted; a leader that was made to fall before stays fallen") from None
+        raise CommandFailed(ExitCode.INTERRUPTED, "interrupted; a leader that was killed or frozen stays so") from None
     except DrillRefused as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
     except (DrillFailed, CopyFailed, NotDelivered) as error:

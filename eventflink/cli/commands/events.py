@@ -30,12 +30,12 @@ def _read_types(_context: click.Context, _parameter: click.Parameter, values: tu
 @click.option("--type", "types", metavar="EVENT", multiple=True, callback=_read_types, help="Only this type of event; repeatable.")
 @click.option("--job", "job_id", metavar="JOB", default="", help="Only what concerns this job (the beginning of its id is enough).")
 @click.option("--task-manager", "task_manager_id", metavar="ID", default="", help="Only what concerns this TaskManager or instance.")
-@click.option("--rejected", is_flag=True, help="Only decisions that do not count.")
-@click.option("--accepted", is_flag=True, help="Only decisions that count.")
+@click.option("--rejected", is_flag=True, help="Only rejected decisions: they are in the log without effect.")
+@click.option("--accepted", is_flag=True, help="Only accepted decisions.")
 @range_options
-@click.option("--limit", type=click.IntRange(min=1), help="End after so many events.")
-@click.option("--last", "newest", type=click.IntRange(1, _MOST_LAST), help="Show only the last so many that are there.")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--limit", type=click.IntRange(min=1), help="End after N events.")
+@click.option("--last", "newest", type=click.IntRange(1, _MOST_LAST), help="Show only the last N events.")
+@click.option("--follow", "-f", is_flag=True, help="Then print new events as they come, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line, with every field.")
 @pass_session
 def events(

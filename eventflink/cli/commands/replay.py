@@ -128,7 +128,7 @@ def _change_rows(changes: dict[str, Any], since: int) -> list[tuple[str, str]]:
         (f"since {since}", f"{changes['epochs']} new epochs, {changes['jobs_submitted']} jobs submitted; {moved}"),
         ("", f"slots {changes['slots']:+d}, free slots {changes['slots_free']:+d}"),
     ]
-    for name, key in (("gained", "task_managers_gained"), ("lost", "task_managers_lost"), ("begun anew", "task_managers_replaced")):
+    for name, key in (("gained", "task_managers_gained"), ("lost", "task_managers_lost"), ("restarted", "task_managers_replaced")):
         if changes[key]:
             rows.append(("", f"TaskManagers {name}: {', '.join(changes[key])}"))
     rows += [("", line) for line in changes["jobs_named"]]

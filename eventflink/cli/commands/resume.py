@@ -1,4 +1,4 @@
-"""`eventflink resume`: let a suspended job go on."""
+"""`eventflink resume`: a suspended job runs again."""
 
 import click
 
@@ -13,11 +13,11 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
 def resume(session: Session, job_id: str, *, as_json: bool) -> int:
-    """Let the suspended job JOB_ID go on with what had not finished."""
+    """Resume the suspended job JOB_ID: the tasks that had not finished run again."""
     with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.resume_job(job_id, actor=actor_name())
     if as_json:
         session.print_json({"job_id": job_id, "request_id": accepted.request_id, "log_offset": accepted.log_offset})
     else:
-        click.echo(f"{job_id} goes on (log offset {accepted.log_offset})")
+        click.echo(f"{job_id} is resumed (log offset {accepted.log_offset})")
     return ExitCode.OK

@@ -22,16 +22,18 @@ _POLL_S = 0.25
     type=click.Choice([status.value for status in ApplicationStatus]),
     default=ApplicationStatus.SUCCEEDED.value,
     show_default=True,
-    help="How what the cluster was started for came out; the masters' exit code follows from it.",
+    help="How the cluster's work ended; it decides the exit code of the masters.",
 )
-@click.option("--diagnostics", default="", help="What there is to say to that.")
-@click.option("--cancel-jobs", is_flag=True, help="Cancel the jobs. Else they are suspended, and go on when masters are started again.")
+@click.option("--diagnostics", default="", help="An explanation of the status, for the log.")
+@click.option(
+    "--cancel-jobs", is_flag=True, help="Cancel the jobs. Default: suspend them; they are resumed when masters are started again."
+)
 @click.option("--wait", is_flag=True, help="Wait until the cluster has stopped.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=300.0, metavar="SECONDS", help="Wait no longer than this.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
 def shutdown(session: Session, status: str, diagnostics: str, timeout_s: float, *, cancel_jobs: bool, wait: bool, as_json: bool) -> int:
-    """End the whole cluster: its jobs, then its TaskExecutors, then its masters."""
+    """Shut down the whole cluster: its jobs, then its TaskExecutors, then its masters."""
     with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.shut_down_cluster(ApplicationStatus(status), diagnostics, cancel_jobs=cancel_jobs, actor=actor_name())
     if wait:
@@ -58,4 +60,4 @@ def _wait_for_end(session: Session, offset: int, timeout_s: float) -> None:
             for logged in follower.poll(_POLL_S):
                 if logged.accepted and any(isinstance(event, ClusterStopped) for event in logged.decision.events):
                     return
-    raise CommandFailed(ExitCode.UNREACHABLE, f"the cluster has not stopped within {timeout_s:g} s; its end goes on")
+    raise CommandFailed(ExitCode.UNREACHABLE, f"the cluster has not stopped within {timeout_s:g} s; the shutdown continues")

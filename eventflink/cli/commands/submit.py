@@ -62,7 +62,7 @@ def submit(
         progress = wait_for_end_after(session, accepted, timeout_s=timeout_s, quiet=as_json)
     except KeyboardInterrupt:
         raise CommandFailed(
-            ExitCode.INTERRUPTED, f"job {accepted.job_id} goes on; 'eventflink cancel {accepted.job_id}' would end it"
+            ExitCode.INTERRUPTED, f"job {accepted.job_id} is still running; 'eventflink cancel {accepted.job_id}' cancels it"
         ) from None
     _report_end(session, progress, report, as_json=as_json)
     return exit_code_of(progress.status)

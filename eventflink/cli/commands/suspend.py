@@ -10,11 +10,11 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 
 @click.command()
 @click.argument("job_id")
-@click.option("--reason", default="", help="Why; it is shown to whoever asks.")
+@click.option("--reason", default="", help="Why; shown with the job's status.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
 def suspend(session: Session, job_id: str, reason: str, *, as_json: bool) -> int:
-    """Stop the job JOB_ID: its tasks end, what has finished stays; 'eventflink resume' lets it go on."""
+    """Suspend the job JOB_ID: its tasks end, finished results stay; 'eventflink resume' resumes it."""
     with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.suspend_job(job_id, reason, actor=actor_name())
     if as_json:

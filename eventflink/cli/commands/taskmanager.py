@@ -29,7 +29,7 @@ _TIMEOUT = click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1)
 
 @click.group()
 def taskmanager() -> None:
-    """Show the TaskManagers and their logs; keep new tasks away from one, or let them go there again."""
+    """Show the TaskManagers and their logs; block one for new tasks, or unblock it."""
 
 
 @taskmanager.command("list")
@@ -94,12 +94,12 @@ def say_blocked(blocked: View) -> str:
 
 @taskmanager.command("block")
 @click.argument("task_manager_id")
-@click.option("--reason", default="", help="Why; it is shown to whoever asks.")
-@click.option("--for", "duration_s", type=click.FloatRange(min=0.001), metavar="SECONDS", help="Unblock it by itself after so long.")
+@click.option("--reason", default="", help="Why; shown with the TaskManager.")
+@click.option("--for", "duration_s", type=click.FloatRange(min=0.001), metavar="SECONDS", help="Unblock it automatically after this time.")
 @_AS_JSON
 @pass_session
 def block(session: Session, task_manager_id: str, reason: str, duration_s: float | None, *, as_json: bool) -> int:
-    """Give no new slots of TASK_MANAGER_ID away; what runs there goes on. It stays blocked when it starts anew."""
+    """Place no new tasks on TASK_MANAGER_ID; what runs there keeps running. A restart of it does not unblock it."""
     with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
         duration_ms = round((duration_s or 0) * 1000)
         accepted = gateway.block_task_manager(task_manager_id, reason, duration_ms=duration_ms, actor=actor_name())
@@ -111,7 +111,7 @@ def block(session: Session, task_manager_id: str, reason: str, duration_s: float
 @_AS_JSON
 @pass_session
 def unblock(session: Session, task_manager_id: str, *, as_json: bool) -> int:
-    """Give slots of TASK_MANAGER_ID away again."""
+    """Place new tasks on TASK_MANAGER_ID again."""
     with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.unblock_task_manager(task_manager_id, actor=actor_name())
     return _say(session, accepted, "gets new tasks", as_json=as_json)

@@ -203,8 +203,8 @@ def test_deeply_nested_parameters_are_refused() -> None:
 @pytest.mark.parametrize(
     ("document", "says"),
     [
-        ({}, "type: null is no command; there are CancelJob, RequestFileUpload"),
-        ({"type": ["CancelJob"]}, "is no command"),
+        ({}, "type: null is not a command; there are CancelJob, RequestFileUpload"),
+        ({"type": ["CancelJob"]}, "is not a command"),
         ({"type": "CancelJob"}, "job_id: Field required"),
         ({"type": "CancelJob", "job_id": 5}, "job_id: Input should be a valid string"),
         ({"type": "CancelJob", "job_id": ""}, "job_id '' may hold only"),
