@@ -16,7 +16,7 @@ from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session
 from eventflink.cli.state import read_fold
-from eventflink.events.effects import LeaderBeat  # noqa: TC001 - annotations here are evaluated
+from eventflink.events.effects import LeaderHeartbeat  # noqa: TC001 - annotations here are evaluated
 from eventflink.events.log_events import TaskManagerRegistered
 from eventflink.gateways.errors import ClusterNotFound, NoLeader
 from eventflink.gateways.follow import LogFollower
@@ -52,7 +52,7 @@ class LocalCluster:
         self._exit = contextlib.ExitStack()
         self._broker: EmbeddedBroker | None = None
         self.bootstrap = ""
-        self.leader: LeaderBeat | None = None
+        self.leader: LeaderHeartbeat | None = None
 
     def __enter__(self) -> Self:
         """Start everything and wait until the leader leads and the TaskExecutors are registered.

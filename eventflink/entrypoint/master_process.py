@@ -245,7 +245,7 @@ def _participant_settings(configuration: Configuration, incarnation: str, blob_a
         blob_address=blob_address,
         query_address=query_address,
         lease_timeout_ms=configuration.lease_timeout_ms,
-        beat_interval_ms=configuration.leader_beat_interval_ms,
+        leader_heartbeat_interval_ms=configuration.leader_heartbeat_interval_ms,
         window_size=configuration.window_size,
         resend_interval_ms=configuration.redeploy_interval_ms,
         heartbeat_interval_ms=configuration.heartbeat_interval_ms,

@@ -102,7 +102,7 @@ class StopTaskManager:
 
 
 @dataclass(slots=True)
-class LeaderBeat:
+class LeaderHeartbeat:
     """The leader is alive; from its decide loop (L1)."""
 
     epoch: int

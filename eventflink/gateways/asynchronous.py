@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeVar
 import aiohttp
 from yarl import URL
 
-from eventflink.events.effects import LeaderBeat
+from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import FileUploaded
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
@@ -85,7 +85,7 @@ class AsyncConnection:
     async def _pause(self, step: Pause) -> None:
         await asyncio.sleep(step.seconds)
 
-    async def _listen_for_leader(self, step: ListenForLeader) -> LeaderBeat | None:
+    async def _listen_for_leader(self, step: ListenForLeader) -> LeaderHeartbeat | None:
         return await self._in_thread(lambda stop: listen_for_leader(self.bootstrap, self.cluster_id, step, stop=stop))
 
     async def _await_upload(self, step: AwaitUpload) -> FileUploaded | None:

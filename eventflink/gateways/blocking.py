@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from eventflink.events.effects import LeaderBeat
+from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import FileUploaded
 from eventflink.gateways.errors import RequestTimedOut
 from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
@@ -65,7 +65,7 @@ class BlockingConnection:
     def _find_masters(self, step: FindMasters) -> list[KnownMaster]:
         return find_masters(self.bootstrap, self.cluster_id, timeout_s=step.timeout_s)
 
-    def _listen_for_leader(self, step: ListenForLeader) -> LeaderBeat | None:
+    def _listen_for_leader(self, step: ListenForLeader) -> LeaderHeartbeat | None:
         return listen_for_leader(self.bootstrap, self.cluster_id, step)
 
     def _pause(self, step: Pause) -> None:

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Collection
 from typing import Final, NoReturn
 
-from eventflink.events.effects import LeaderBeat
+from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, ResumeJob, ShutDownCluster, SuspendJob
 from eventflink.gateways import results as r
 from eventflink.gateways.blocking import BlockingGateway
@@ -50,7 +50,7 @@ class DispatcherMethods(Gateway):
     """
 
     @method
-    def find_leader(self, timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> Steps[LeaderBeat]:
+    def find_leader(self, timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> Steps[LeaderHeartbeat]:
         """Return the heartbeat of the live leader: who it is and where its blob server is; raises as `leader.find_leader` does."""
         reads = self._reads
         return finding_leader(reads.cluster_id, timeout_s, clock=reads.clock, backoff=reads.new_backoff())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
-from eventflink.events.effects import LeaderBeat, Resignation
+from eventflink.events.effects import LeaderHeartbeat, Resignation
 from eventflink.events.topics import Topic
 from eventflink.gateways.backoff import Backoff
 from eventflink.gateways.errors import ClusterUnreachable, NoLeader
@@ -28,7 +28,7 @@ _POLL_S: Final = 0.2
 
 def find_leader(
     bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, stop: Callable[[], bool] = lambda: False
-) -> LeaderBeat:
+) -> LeaderHeartbeat:
     """Return the first beat of a living leader, waiting up to `timeout_s`.
 
     Raises:
@@ -38,7 +38,7 @@ def find_leader(
 
     """
 
-    def perform(step: Step) -> LeaderBeat | None:
+    def perform(step: Step) -> LeaderHeartbeat | None:
         if isinstance(step, ListenForLeader):
             return listen_for_leader(bootstrap, cluster_id, step, stop=stop)
         if isinstance(step, Pause):
@@ -50,7 +50,7 @@ def find_leader(
 
 def finding_leader(
     cluster_id: str, timeout_s: float, *, clock: Callable[[], float] = time.monotonic, backoff: Backoff | None = None
-) -> Steps[LeaderBeat]:
+) -> Steps[LeaderHeartbeat]:
     """Look for a leader until there is one; raises as `find_leader` does."""
     deadline = clock() + timeout_s
     backoff = backoff or Backoff()
@@ -59,7 +59,7 @@ def finding_leader(
     unreachable: ClusterUnreachable | None = None
     while (left_s := deadline - clock()) > 0:
         try:
-            beat: LeaderBeat | None = yield ListenForLeader(min(left_s, look_s), watch)
+            beat: LeaderHeartbeat | None = yield ListenForLeader(min(left_s, look_s), watch)
         except ClusterUnreachable as error:
             unreachable = error
         else:
@@ -76,7 +76,7 @@ def finding_leader(
 
 def listen_for_leader(
     bootstrap: str, cluster_id: str, step: ListenForLeader, *, stop: Callable[[], bool] = lambda: False
-) -> LeaderBeat | None:
+) -> LeaderHeartbeat | None:
     """Take one look: return the beat of a living leader, or None; raises as `PartitionReader` does."""
     deadline = time.monotonic() + step.timeout_s
     watch: LeaderWatch = step.watch
@@ -110,7 +110,7 @@ class LeaderWatch:
             self._asked_at_offset, self._next_offset = high, high - 1
         return min(max(low, self._next_offset), high)
 
-    def see(self, offset: int, value: bytes) -> LeaderBeat | None:
+    def see(self, offset: int, value: bytes) -> LeaderHeartbeat | None:
         """Take one record in; return it if it is the beat of a living leader that no newer one has replaced."""
         self._next_offset = offset + 1
         try:
@@ -120,7 +120,7 @@ class LeaderWatch:
         if isinstance(payload, Resignation):
             self._resigned.add(payload.leader_id)
             return None
-        if not isinstance(payload, LeaderBeat) or payload.epoch < self._newest_epoch:
+        if not isinstance(payload, LeaderHeartbeat) or payload.epoch < self._newest_epoch:
             return None
         self._newest_epoch = payload.epoch
         self._last_master_id = payload.master_id

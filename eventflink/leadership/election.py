@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
-from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.leadership.peers import Peers
 
 RANK_DELAY_DIVISOR = 5
@@ -40,7 +40,7 @@ class Election(Protocol):
     A class that derives from this one inherits `heard`, `granted` and `said`, which do nothing.
     """
 
-    def heard(self, payload: LeaderBeat | Resignation | MasterPresence, now_ms: int) -> None:  # noqa: ARG002 - inherited by who needs it not
+    def heard(self, payload: LeaderHeartbeat | Resignation | MasterPresence, now_ms: int) -> None:  # noqa: ARG002 - inherited by who needs it not
         """Take a record of `leadership`."""
         return
 
@@ -82,10 +82,10 @@ class LogElection:
     _probed_ms: int = -1
     _outstanding: dict[int, int] = field(default_factory=dict)
 
-    def heard(self, payload: LeaderBeat | Resignation | MasterPresence, now_ms: int) -> None:
+    def heard(self, payload: LeaderHeartbeat | Resignation | MasterPresence, now_ms: int) -> None:
         """Take a record of `leadership`: a heartbeat of the newest epoch, its leader's resignation, or the own presence."""
         match payload:
-            case LeaderBeat() if payload.epoch >= self._epoch:
+            case LeaderHeartbeat() if payload.epoch >= self._epoch:
                 if self._resigned_ms is None or payload.epoch > self._epoch:
                     self.granted(payload.epoch, now_ms)
                 self.peers.hear_leader(payload.master_id)
@@ -152,7 +152,7 @@ class LogElection:
 class SingleMaster:
     """`high-availability.type: none`: there is one master, and it leads as soon as it is there. A second one would depose it."""
 
-    def heard(self, payload: LeaderBeat | Resignation | MasterPresence, now_ms: int) -> None:
+    def heard(self, payload: LeaderHeartbeat | Resignation | MasterPresence, now_ms: int) -> None:
         """Listen to nobody."""
 
     def granted(self, epoch: int, now_ms: int) -> None:

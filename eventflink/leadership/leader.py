@@ -397,7 +397,7 @@ class Leader:
             return f"the decision sequence={self.unconfirmed[0].sequence} was not read back within {waited_ms} ms"
         return ""
 
-    def may_beat(self, monotonic_ms: int) -> bool:
+    def may_send_heartbeat(self, monotonic_ms: int) -> bool:
         """Tell whether the leader may say that it lives: not while a decision is unconfirmed for half a lease (L1)."""
         return not self.unconfirmed or 2 * (monotonic_ms - self.unconfirmed[0].appended_at_ms) < self.settings.lease_timeout_ms
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.decision import Decision, InputCause
-from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.events.log_events import InputsBound
 from eventflink.events.topics import INBOUND
 from eventflink.leadership.acceptance import is_grant
@@ -106,7 +106,7 @@ class Participant:
     _campaigned_ms: int = 0
     _promoted_ms: int = 0
     _next_presence_ms: int = 0
-    _next_beat_ms: int = 0
+    _next_heartbeat_ms: int = 0
     _next_timers_ms: int = 0
     _next_resend_ms: int = 0
 
@@ -154,7 +154,7 @@ class Participant:
         except UndecodableRecord as error:
             return str(error)
         match payload:
-            case LeaderBeat():
+            case LeaderHeartbeat():
                 self._stalls.leader_log_offset = payload.log_offset
             case Resignation():
                 self._resigned = payload.leader_id
@@ -162,7 +162,7 @@ class Participant:
                 self.peers.hear(payload, now_ms)
                 if payload.incarnation == self.settings.incarnation:
                     self.heard_itself_ms = now_ms
-        if isinstance(payload, LeaderBeat | Resignation | MasterPresence):
+        if isinstance(payload, LeaderHeartbeat | Resignation | MasterPresence):
             self.election.heard(payload, now_ms)
         return ""
 
@@ -300,7 +300,7 @@ class Participant:
         self._liveness.promoted(now_ms)
         self._promoted_ms = now_ms
         self._next_resend_ms = now_ms + self.settings.resend_interval_ms
-        self._next_beat_ms = self._next_presence_ms = now_ms
+        self._next_heartbeat_ms = self._next_presence_ms = now_ms
         self._resends.add(released)
         self._resends.extend(recent_replies(self.fold))
 
@@ -429,12 +429,12 @@ class Participant:
         return self._grant
 
     def _lead(self, leader: Leader, now_ms: int, wall_ms: int) -> None:
-        if now_ms >= self._next_beat_ms and leader.may_beat(now_ms):
-            self._next_beat_ms = now_ms + self.settings.beat_interval_ms
+        if now_ms >= self._next_heartbeat_ms and leader.may_send_heartbeat(now_ms):
+            self._next_heartbeat_ms = now_ms + self.settings.leader_heartbeat_interval_ms
             acceptance = self.fold.acceptance
             settings = self.settings
-            self._releaser.beat(
-                LeaderBeat(acceptance.epoch, acceptance.leader_id, settings.master_id, settings.blob_address, self.fold.last_offset)
+            self._releaser.send_heartbeat(
+                LeaderHeartbeat(acceptance.epoch, acceptance.leader_id, settings.master_id, settings.blob_address, self.fold.last_offset)
             )
         if now_ms >= self._next_timers_ms and not self.is_draining:
             self._next_timers_ms = now_ms + TIMERS_INTERVAL_MS

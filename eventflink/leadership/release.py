@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import DeadLetter, LeaderBeat, MasterPresence, Resignation
+from eventflink.events.effects import DeadLetter, LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.events.inputs import Canary
 from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.leadership.acceptance import Acceptance
@@ -115,9 +115,9 @@ class Releaser:
         self._wires.produce(Topic.DEAD_LETTERS, record.topic, self._dead_letters.encode(letter))
         _logger.warning("DeadLetter topic=%s offset=%d reason=%s", record.topic, record.offset, one_line(effect.reason))
 
-    def beat(self, beat: LeaderBeat) -> None:
+    def send_heartbeat(self, heartbeat: LeaderHeartbeat) -> None:
         """Say that the leader lives."""
-        self._wires.produce(Topic.LEADERSHIP, "leader", self._leadership.encode(beat))
+        self._wires.produce(Topic.LEADERSHIP, "leader", self._leadership.encode(heartbeat))
 
     def say_present(self, presence: MasterPresence) -> None:
         """Say that this master is there."""

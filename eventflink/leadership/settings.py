@@ -12,7 +12,7 @@ class ParticipantSettings:
     blob_address: str
     query_address: str = ""
     lease_timeout_ms: int = 1000
-    beat_interval_ms: int = 100
+    leader_heartbeat_interval_ms: int = 100
     window_size: int = 1024
     resend_interval_ms: int = 10_000
     heartbeat_interval_ms: int = 1000

@@ -390,7 +390,7 @@ def _participant_settings(settings: SimulationSettings, master_id: str, incarnat
         incarnation=incarnation,
         blob_address=f"{master_id}:1",
         lease_timeout_ms=settings.lease_timeout_ms,
-        beat_interval_ms=settings.beat_interval_ms,
+        leader_heartbeat_interval_ms=settings.leader_heartbeat_interval_ms,
         window_size=settings.window_size,
         resend_interval_ms=settings.resend_interval_ms,
         heartbeat_interval_ms=settings.heartbeat_interval_ms,

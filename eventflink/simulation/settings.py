@@ -17,7 +17,7 @@ class SimulationSettings:
     slots: int = 2
     jobs: int = 12
     lease_timeout_ms: int = 1000
-    beat_interval_ms: int = 200
+    leader_heartbeat_interval_ms: int = 200
     heartbeat_interval_ms: int = 400
     loss_timeout_ms: int = 2000
     self_fence_timeout_ms: int = 1300

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from eventflink.events.codec import DecisionCodec, PayloadCodec
 from eventflink.events.decision import Decision, TimerCause
-from eventflink.events.effects import LeaderBeat, Resignation
+from eventflink.events.effects import LeaderHeartbeat, Resignation
 from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
 from eventflink.events.log_events import InputsSkipped, LeadershipGranted, RequestAccepted, RequestRejected
 from eventflink.events.topics import Topic, topic_name
@@ -234,7 +234,7 @@ def test_without_topics_or_broker_the_error_says_which(bootstrap: str) -> None:
 
 def beat(leader_id: str, epoch: int) -> bytes:
     return LEADERSHIP.encode(
-        LeaderBeat(epoch=epoch, leader_id=leader_id, master_id=f"master-{leader_id}", blob_address="h:1", log_offset=5)
+        LeaderHeartbeat(epoch=epoch, leader_id=leader_id, master_id=f"master-{leader_id}", blob_address="h:1", log_offset=5)
     )
 
 

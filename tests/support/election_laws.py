@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from eventflink.entrypoint.elections import ElectionService
-from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.leadership.election import Advice, Election, LogElection
 from eventflink.model.configuration import Configuration, load_configuration
 from eventflink.model.features import FEATURE_LEVEL
@@ -122,7 +122,7 @@ class SmallCluster:
             self._next_term(master)
         elif now_ms >= master.next_beat_ms:
             master.next_beat_ms = now_ms + self.lease_ms // 10
-            self._tell(LeaderBeat(self.epoch, master.name, master.name, "", 0), now_ms)
+            self._tell(LeaderHeartbeat(self.epoch, master.name, master.name, "", 0), now_ms)
 
     def _say_present(self, master: SmallMaster, now_ms: int) -> None:
         master.next_presence_ms = now_ms + self.lease_ms // 2
@@ -139,7 +139,7 @@ class SmallCluster:
         )
         self._tell(presence, now_ms)
 
-    def _tell(self, payload: LeaderBeat | MasterPresence, now_ms: int) -> None:
+    def _tell(self, payload: LeaderHeartbeat | MasterPresence, now_ms: int) -> None:
         for master in self.masters.values():
             if master.takes_part:
                 if isinstance(payload, MasterPresence) and isinstance(master.election, LogElection):

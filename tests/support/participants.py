@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.events.inputs import Command
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.acceptance import LogNotDense
@@ -339,7 +339,7 @@ class World:
 
     def said(self, *kinds: type[EventType]) -> list[EventType]:
         """Return what was said on `leadership`, of these classes."""
-        assert all(kind in (LeaderBeat, MasterPresence, Resignation) for kind in kinds)
+        assert all(kind in (LeaderHeartbeat, MasterPresence, Resignation) for kind in kinds)
         payloads = [LEADERSHIP.decode(v)[0] for v in self.leadership]
         return [p for p in payloads if isinstance(p, kinds)]
 

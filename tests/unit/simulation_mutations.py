@@ -485,7 +485,7 @@ def wall_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
 @breaks("L1", "a leader that cannot read back what it appends goes on beating and leading")
 def deaf_leaders_go_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "check_lease", lambda _self, _monotonic_ms: "")
-    patch.setattr(Leader, "may_beat", lambda _self, _monotonic_ms: True)
+    patch.setattr(Leader, "may_send_heartbeat", lambda _self, _monotonic_ms: True)
 
 
 @breaks("L1", "nobody deposes a leader whose inputs stand still")

@@ -10,7 +10,7 @@ from typing import Any, assert_type
 import pytest
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.gateways import errors
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncJobMasterGateway
 from eventflink.gateways.asynchronous import AsyncConnection
@@ -40,7 +40,7 @@ from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
 from eventflink.model.statuses import JobStatus, Role
 
 LEADERSHIP = PayloadCodec("LeadershipEnvelope")
-BEAT = LeaderBeat(epoch=3, leader_id="leader-3", master_id="m", blob_address="h:1", log_offset=5)
+BEAT = LeaderHeartbeat(epoch=3, leader_id="leader-3", master_id="m", blob_address="h:1", log_offset=5)
 
 
 def master(name: str, offset: int = 0) -> KnownMaster:
@@ -70,7 +70,7 @@ class World:
     found: Iterator[list[KnownMaster] | Exception] = field(default_factory=lambda: iter(()))
     """What each look for masters gives; the last one goes on for ever."""
     answer: Callable[[Get], dict[str, Any]] = field(default=lambda _get: {})
-    beats: Iterator[LeaderBeat | Exception | None] = field(default_factory=lambda: iter(()))
+    beats: Iterator[LeaderHeartbeat | Exception | None] = field(default_factory=lambda: iter(()))
     fraction: Callable[[], float] = never
     sent: list[Any] = field(default_factory=list)
 

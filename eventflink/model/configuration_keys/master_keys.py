@@ -32,8 +32,8 @@ class MasterKeys(Keys):
     lease_timeout_ms: int = Field(
         1000, alias="high-availability.lease-timeout", ge=100, description="No decision may stay unconfirmed for longer."
     )
-    leader_beat_interval_ms: int = Field(
-        100, alias="high-availability.beat-interval", ge=10, description="How often the leader says on `leadership` that it lives."
+    leader_heartbeat_interval_ms: int = Field(
+        100, alias="high-availability.heartbeat-interval", ge=10, description="How often the leader says on `leadership` that it lives."
     )
     window_size: int = Field(
         1024, alias="high-availability.window-size", ge=1, le=65536, description="How many decisions may be unconfirmed at once."

@@ -57,7 +57,7 @@ PAYLOADS = {
     "DeploymentEnvelope": typing.get_args(effects.DeploymentPayload),
     "ReplyEnvelope": (RequestAccepted, RequestRejected),
     "HeartbeatEnvelope": (inputs.Heartbeat, inputs.Canary),
-    "LeadershipEnvelope": (effects.LeaderBeat, effects.Resignation, effects.MasterPresence),
+    "LeadershipEnvelope": (effects.LeaderHeartbeat, effects.Resignation, effects.MasterPresence),
     "SnapshotEnvelope": (snapshot_records.SnapshotChunk, snapshot_records.SnapshotManifest),
     "DeadLetterEnvelope": (effects.DeadLetter,),
 }
@@ -189,7 +189,7 @@ def test_a_record_is_written_with_the_oldest_release_that_says_it() -> None:
     older["fields"][0]["type"] = [beat, presence]
     registry, maker = feature_levels.registry(envelope, older, today), ValueMaker(seed=3)
     codec, releases = PayloadCodec(envelope, registry), [fingerprint_of(release) for release in registry.releases]
-    for cls, number in ((effects.LeaderBeat, 1), (effects.Resignation, 2), (effects.MasterPresence, 2)):
+    for cls, number in ((effects.LeaderHeartbeat, 1), (effects.Resignation, 2), (effects.MasterPresence, 2)):
         record = maker.record(cls)
         value = codec.encode(record)
         assert value[len(MARKER) : HEADER_LENGTH] == releases[number - 1]
@@ -197,8 +197,10 @@ def test_a_record_is_written_with_the_oldest_release_that_says_it() -> None:
 
 
 def test_a_record_that_is_no_payload_of_its_envelope_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"eventflink\.LeaderBeat is no payload of DeploymentEnvelope"):
-        PayloadCodec("DeploymentEnvelope").encode(ValueMaker(seed=3).record(effects.LeaderBeat), **ENVELOPE_FIELDS["DeploymentEnvelope"])
+    with pytest.raises(ValueError, match=r"eventflink\.LeaderHeartbeat is no payload of DeploymentEnvelope"):
+        PayloadCodec("DeploymentEnvelope").encode(
+            ValueMaker(seed=3).record(effects.LeaderHeartbeat), **ENVELOPE_FIELDS["DeploymentEnvelope"]
+        )
 
 
 def _avro_type(annotation: Any) -> Any:

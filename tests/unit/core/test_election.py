@@ -2,7 +2,7 @@
 
 import pytest
 
-from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.leadership.election import (
     MAX_OUTSTANDING_PRESENCES,
     RANK_DELAY_DIVISOR,
@@ -18,8 +18,8 @@ LEASE_MS = 1_000
 STEP_MS = LEASE_MS // RANK_DELAY_DIVISOR
 
 
-def _beat(epoch: int, master_id: str = "leader") -> LeaderBeat:
-    return LeaderBeat(epoch, f"{master_id}-{epoch}", master_id, "blob:1", 10)
+def _beat(epoch: int, master_id: str = "leader") -> LeaderHeartbeat:
+    return LeaderHeartbeat(epoch, f"{master_id}-{epoch}", master_id, "blob:1", 10)
 
 
 def _presence(master_id: str, sequence: int = 1, incarnation: str = "", role: Role = Role.STANDBY) -> MasterPresence:

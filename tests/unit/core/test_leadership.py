@@ -263,11 +263,11 @@ class TestRelease:
     def test_a_leader_stops_beating_when_half_a_lease_is_gone(self) -> None:
         """L1: its beats say that it decides, not that its process is alive."""
         cluster = ScriptedCluster(lease_timeout_ms=1_000)
-        assert cluster.leader.may_beat(10**9)
+        assert cluster.leader.may_send_heartbeat(10**9)
         cluster.put(Topic.COMMANDS, b"garbage")
         cluster.decide()
-        assert cluster.leader.may_beat(499)
-        assert not cluster.leader.may_beat(500)
+        assert cluster.leader.may_send_heartbeat(499)
+        assert not cluster.leader.may_send_heartbeat(500)
 
     def test_sources_take_turns(self, cluster: ScriptedCluster) -> None:
         """L3: a flood on one topic starves neither the others nor the consequences."""

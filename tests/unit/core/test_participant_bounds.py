@@ -5,7 +5,7 @@ import json
 import pytest
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import LeaderBeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.events.inputs import Heartbeat, TaskManagerRegistration
 from eventflink.events.log_events import InputsBound, InputsLost
 from eventflink.events.topics import INBOUND, Topic
@@ -213,7 +213,7 @@ class TestPresence:
         }
         assert len([p for p in said if p.master_id == "a"]) == 4
         assert {(p.epoch, p.log_offset) for p in said} == {(1, len(world.log) - 1)}
-        assert len(world.said(LeaderBeat)) == 20
+        assert len(world.said(LeaderHeartbeat)) == 20
 
     def test_no_two_words_of_one_process_have_the_same_number_over_all_its_terms(self, world: World) -> None:
         """One of an earlier term that comes late must prove nothing about this one (L2)."""

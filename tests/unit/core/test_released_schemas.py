@@ -188,12 +188,12 @@ def test_what_only_adds_becomes_the_next_release(folder: Path, case: str) -> Non
 
 
 def test_only_envelopes_that_changed_are_released_again(folder: Path) -> None:
-    _change(folder, "LeaderBeat", lambda d: d["fields"].append({"name": "more", "type": "string", "default": ""}))
+    _change(folder, "LeaderHeartbeat", lambda d: d["fields"].append({"name": "more", "type": "string", "default": ""}))
     assert release(folder) == ["eventflink.LeadershipEnvelope.2.avsc"]
 
 
 def test_a_change_of_words_releases_nothing(folder: Path) -> None:
-    _change(folder, "LeaderBeat", lambda d: d.update(doc="Another explanation."))
+    _change(folder, "LeaderHeartbeat", lambda d: d.update(doc="Another explanation."))
     assert release(folder) == []
 
 
