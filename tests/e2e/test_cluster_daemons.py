@@ -15,7 +15,7 @@ from tests.support.daemon_cluster import DaemonCluster, kill_9
 pytestmark = pytest.mark.slow
 HOST = socket.gethostname()
 FIRST, SECOND, WORKER = f"master-{HOST}", f"master-{HOST}-2", f"tm-{HOST}"
-GRAPH = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.benchmarks.tasks:noop"}]}
+GRAPH = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.lab.benchmarks.tasks:noop"}]}
 
 
 @pytest.fixture

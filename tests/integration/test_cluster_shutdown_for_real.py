@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from eventflink.benchmarks.failover_tasks import idle_graph
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import (
@@ -18,6 +17,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterShuttingDown
+from eventflink.lab.benchmarks.failover_tasks import idle_graph
 from eventflink.model.statuses import ApplicationStatus, ExecutionState, JobStatus
 from tests.support.running_cluster import TIMEOUT_S, RunningCluster, is_alive, wait_until
 

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from eventflink.benchmarks.failover_tasks import idle_graph
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.main import run
-from eventflink.drills.errors import DrillFailed
-from eventflink.drills.log_copy import CopyFailed, append_records, copy_log
-from eventflink.drills.rehearsal import run_rehearsal
-from eventflink.drills.scratch import scratch_id
 from eventflink.events.topics import SPECIFICATIONS, topic_name
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.reads import find_masters
+from eventflink.lab.benchmarks.failover_tasks import idle_graph
+from eventflink.lab.drills.errors import DrillFailed
+from eventflink.lab.drills.log_copy import CopyFailed, append_records, copy_log
+from eventflink.lab.drills.rehearsal import run_rehearsal
+from eventflink.lab.drills.scratch import scratch_id
 from eventflink.leadership.snapshot import take_snapshot
 from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id, topic_ids, trim_log, watermarks
 from eventflink.log.replay import log_bounds, new_fold, replay

@@ -13,7 +13,6 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from eventflink.benchmarks.failover_tasks import idle_graph
 from eventflink.events.codec import PayloadCodec, ReportsCodec
 from eventflink.events.decision import InputCause
 from eventflink.events.inputs import Disconnection, Heartbeat, TaskManagerRegistration
@@ -26,6 +25,7 @@ from eventflink.events.log_events import (
     TaskManagerRegistered,
 )
 from eventflink.events.topics import Topic, topic_name
+from eventflink.lab.benchmarks.failover_tasks import idle_graph
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds

@@ -17,7 +17,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from eventflink.benchmarks.failover_tasks import idle_graph
 from eventflink.blob.client import get_blob
 from eventflink.events.log_events import JobCancellationRequested, JobSubmitted, RequestRepeated
 from eventflink.gateways.async_gateways import (
@@ -43,6 +42,7 @@ from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.reads import QuestionInvalid
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.gateways.task_executor_gateway import TaskExecutorGateway
+from eventflink.lab.benchmarks.failover_tasks import idle_graph
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics
 from eventflink.model.attempts import AttemptId

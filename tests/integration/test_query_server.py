@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from eventflink.benchmarks.failover_tasks import idle_graph
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.main import run
 from eventflink.gateways.errors import ClusterNotFound
@@ -23,6 +22,7 @@ from eventflink.gateways.reads import (
     find_masters,
     listen_for_masters,
 )
+from eventflink.lab.benchmarks.failover_tasks import idle_graph
 from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds, new_fold, replay
 from tests.support.running_cluster import RunningCluster, wait_until

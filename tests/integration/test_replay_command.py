@@ -13,7 +13,7 @@ import pytest
 
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.main import run
-from eventflink.drills.log_copy import append_records
+from eventflink.lab.drills.log_copy import append_records
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.snapshot import take_snapshot
 from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id, trim_log

@@ -16,8 +16,6 @@ from typing import Any
 import psutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
-from eventflink.benchmarks.failover_cluster import wait_until_it_follows
-from eventflink.benchmarks.simulated_task_executors import host_settings
 from eventflink.blob.client import put_blob
 from eventflink.events.codec import DecisionCodec, PayloadCodec
 from eventflink.events.decision import Decision
@@ -27,6 +25,8 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.leader import find_leader
 from eventflink.jobs.archive import build_archive
+from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
+from eventflink.lab.benchmarks.simulated_task_executors import host_settings
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import ensure_topics
 from eventflink.log.replay import consumer_settings, log_bounds, new_fold, read_log, replay

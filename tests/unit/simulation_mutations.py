@@ -23,6 +23,7 @@ from eventflink.events.decision import Decision, InputCause
 from eventflink.events.effects import DeploymentEnvelope, TaskCancellation
 from eventflink.events.inputs import SlotReport
 from eventflink.events.topics import INBOUND
+from eventflink.lab.simulation.run import simulate
 from eventflink.leadership import fold as fold_module
 from eventflink.leadership import leader as leader_module
 from eventflink.leadership.acceptance import Acceptance
@@ -50,7 +51,6 @@ from eventflink.master.slot_manager import SlotManager
 from eventflink.master.state import ClusterState
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
-from eventflink.simulation.run import simulate
 from eventflink.taskexecutor import task_files
 from eventflink.taskexecutor.process_events import Finished, Outcome, ReleaseSpark
 from eventflink.taskexecutor.protocol import TaskExecutorProtocol

@@ -4,8 +4,8 @@ import json
 
 from click.testing import CliRunner
 
-from eventflink.benchmarks.slots import TASKS, UNIT, measure_slots
 from eventflink.cli.main import cli
+from eventflink.lab.benchmarks.slots import TASKS, UNIT, measure_slots
 
 
 def test_every_situation_is_measured_spread_and_packed() -> None:

@@ -13,14 +13,14 @@ from click.testing import CliRunner
 
 from eventflink.cli.commands import simulate as simulate_command
 from eventflink.cli.main import cli
-from eventflink.simulation.campaign import simulate_many
-from eventflink.simulation.lifecycles import Lifecycles
-from eventflink.simulation.run import RunResult, simulate
+from eventflink.lab.simulation.campaign import simulate_many
+from eventflink.lab.simulation.lifecycles import Lifecycles
+from eventflink.lab.simulation.run import RunResult, simulate
 from tests.unit.simulation_mutations import MUTATIONS
 
 pytestmark = pytest.mark.slow
 SEEDS = range(60)
-_DIGESTS = "from eventflink.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
+_DIGESTS = "from eventflink.lab.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
 
 
 @pytest.fixture(autouse=True)

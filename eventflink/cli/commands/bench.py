@@ -16,7 +16,12 @@ from typing import Any, Final
 import click
 from rich.table import Table
 
-from eventflink.benchmarks.failover import (
+from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import CommandFailed
+from eventflink.cli.local_cluster import LocalCluster
+from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import read_fold
+from eventflink.lab.benchmarks.failover import (
     FailoverDisturbed,
     FailoverFigures,
     LeaderLoss,
@@ -24,20 +29,15 @@ from eventflink.benchmarks.failover import (
     measure_failover,
     measure_guardian,
 )
-from eventflink.benchmarks.failover_load import measure_under_load
-from eventflink.benchmarks.failover_watch import NotSeen
-from eventflink.benchmarks.heartbeats import BeatsDisturbed, measure_heartbeats
-from eventflink.benchmarks.replay import measure_replay
-from eventflink.benchmarks.report import Distribution, as_row, machine
-from eventflink.benchmarks.slots import measure_slots
-from eventflink.benchmarks.state_memory import MemoryNotMeasured
-from eventflink.benchmarks.submit import measure_submit
-from eventflink.benchmarks.subtask_memory import MemoryDisturbed, measure_state, measure_tasks
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
-from eventflink.cli.local_cluster import LocalCluster
-from eventflink.cli.session import Session, pass_session
-from eventflink.cli.state import read_fold
+from eventflink.lab.benchmarks.failover_load import measure_under_load
+from eventflink.lab.benchmarks.failover_watch import NotSeen
+from eventflink.lab.benchmarks.heartbeats import BeatsDisturbed, measure_heartbeats
+from eventflink.lab.benchmarks.replay import measure_replay
+from eventflink.lab.benchmarks.report import Distribution, as_row, machine
+from eventflink.lab.benchmarks.slots import measure_slots
+from eventflink.lab.benchmarks.state_memory import MemoryNotMeasured
+from eventflink.lab.benchmarks.submit import measure_submit
+from eventflink.lab.benchmarks.subtask_memory import MemoryDisturbed, measure_state, measure_tasks
 from eventflink.log.embedded_broker import EmbeddedBroker
 
 FAILOVER_JOBS: Final = (1, 100, 1000)

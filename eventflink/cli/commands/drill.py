@@ -15,14 +15,14 @@ from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import Stopped, stop_on_signals
-from eventflink.drills.errors import DrillFailed, DrillRefused
-from eventflink.drills.failover import FailoverReport, FailoverWish, look_around, run_failover
-from eventflink.drills.log_copy import CopyFailed
-from eventflink.drills.rehearsal import RehearsalReport, run_rehearsal
-from eventflink.drills.report import as_document, as_markdown, rows, title
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.lab.drills.errors import DrillFailed, DrillRefused
+from eventflink.lab.drills.failover import FailoverReport, FailoverWish, look_around, run_failover
+from eventflink.lab.drills.log_copy import CopyFailed
+from eventflink.lab.drills.rehearsal import RehearsalReport, run_rehearsal
+from eventflink.lab.drills.report import as_document, as_markdown, rows, title
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import LogUnusable
 from eventflink.log.patient_producer import NotDelivered

@@ -13,12 +13,12 @@ from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.log_questions import PlaceType
 from eventflink.cli.session import Session, pass_session
-from eventflink.drills.cold_replay import ColdReplay, ReplayImpossible, Wish, replay_cold
-from eventflink.drills.standing import Standing, changes_between
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.lab.drills.cold_replay import ColdReplay, ReplayImpossible, Wish, replay_cold
+from eventflink.lab.drills.standing import Standing, changes_between
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import LogUnusable
 from eventflink.log.administration import AdministrationError

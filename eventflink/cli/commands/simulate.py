@@ -12,9 +12,9 @@ import click
 
 from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.session import Session, pass_session
-from eventflink.simulation.campaign import simulate_many
-from eventflink.simulation.run import RunResult
-from eventflink.simulation.run import simulate as simulate_seed
+from eventflink.lab.simulation.campaign import simulate_many
+from eventflink.lab.simulation.run import RunResult
+from eventflink.lab.simulation.run import simulate as simulate_seed
 
 _REPORT_INTERVAL_S = 10.0
 

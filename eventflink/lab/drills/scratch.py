@@ -1,0 +1,193 @@
+"""A scratch cluster for a rehearsal: topics under an id of its own, a directory of its own, and real masters that can reach nothing else.
+
+Everything a master writes outside Kafka lies below its directories, which are scratch ones here; every topic it reads or writes has the
+scratch id in its name; no TaskExecutor knows that id; and with `drills.rehearsal` it only notes what it would clean up. Whatever happens,
+the masters end and the topics go when the block ends.
+"""
+
+import logging
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from eventflink.events.topics import INBOUND
+from eventflink.gateways.reads import KnownMaster, find_masters
+from eventflink.lab.drills.errors import DrillFailed
+from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
+from eventflink.model.configuration import Configuration
+from eventflink.model.rehearsal import SCRATCH_MARK
+from eventflink.processes import die_with_parent
+
+START_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 15.0
+
+_MAX_BASE: Final = 96
+_DELETIONS: Final = 5
+_PAUSE_S: Final = 0.1
+_SHOWN_LINES: Final = 15
+_NEVER: Final = "1000000"
+"""Missed beats: the TaskManagers of the copied state beat elsewhere, and are not to be lost for that."""
+
+Command = Callable[[dict[str, str], Sequence[str]], list[str]]
+"""Returns the command line of an `eventflink` with these overrides and this command."""
+
+_logger = logging.getLogger(__name__)
+
+
+def scratch_id(cluster_id: str) -> str:
+    """Return an id for a scratch cluster that nobody had before."""
+    return f"{cluster_id[:_MAX_BASE]}{SCRATCH_MARK}{uuid.uuid4().hex[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchMaster:
+    """A running master of a scratch cluster."""
+
+    master_id: str
+    process: subprocess.Popen[bytes]
+    log_path: Path
+    started_s: float
+    """Monotonic."""
+
+    def check(self) -> None:
+        """Raise `DrillFailed` if it has ended by itself."""
+        code = self.process.poll()
+        if code is not None:
+            lines = self.log_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_SHOWN_LINES:]
+            raise DrillFailed(f"the rehearsal's {self.master_id} ended by itself with {code}; its log ends:\n" + "\n".join(lines))
+
+
+class ScratchCluster:
+    """Topics, directory and masters of one rehearsal. For the main thread; use it as a context manager."""
+
+    def __init__(self, configuration: Configuration, bootstrap: str, command: Command) -> None:
+        self.cluster_id = scratch_id(configuration.cluster_id)
+        self.bootstrap = bootstrap
+        self._replication_factor = configuration.replication_factor
+        self._command = command
+        self._directory = Path()
+        self.masters: dict[str, ScratchMaster] = {}
+
+    def __enter__(self) -> Self:
+        """Make the topics and the directory."""
+        self._directory = Path(tempfile.mkdtemp(prefix="eventflink-drill-"))
+        try:
+            ensure_topics(self.bootstrap, self.cluster_id, self._replication_factor)
+        except BaseException:
+            self._remove()
+            raise
+        _logger.info("ScratchClusterMade cluster=%s directory=%s", self.cluster_id, self._directory)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """End the masters, and leave neither topics nor files."""
+        try:
+            self._end_masters()
+        finally:
+            self._remove()
+
+    def overrides(self, master_id: str) -> dict[str, str]:
+        """Return the configuration that keeps a master to the scratch cluster, whatever the real one's says."""
+        directory = self._directory / master_id
+        return {
+            "cluster.id": self.cluster_id,
+            "jobmanager.id": master_id,
+            "jobmanager.rpc.address": "localhost",
+            "jobmanager.query.bind-host": "127.0.0.1",
+            "jobmanager.query.port": "0",
+            "high-availability.type": "kafka",  # An outside service would elect the real cluster's masters with these.
+            "data.directory": str(directory),
+            "blob.storage.directory": str(directory / "blobs"),
+            "blob.server.bind-host": "127.0.0.1",
+            "blob.server.port": "0",
+            "execution.working-directory": str(directory / "jobs"),
+            "heartbeat.missed-beats": _NEVER,
+            "snapshots.interval-records": "0",
+            "snapshots.trim-log": "false",
+            "drills.allowed": "false",
+            "drills.rehearsal": "true",
+        }
+
+    def start_master(self, master_id: str) -> ScratchMaster:
+        """Start a master whose inputs are the scratch topics."""
+        log_path = self._directory / f"{master_id}.log"
+        rebind = [argument for topic in INBOUND for argument in ("--rebind", str(topic))]
+        started_s = time.monotonic()
+        with log_path.open("ab") as log:
+            process = subprocess.Popen(
+                self._command(self.overrides(master_id), ["master", *rebind]),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                preexec_fn=die_with_parent(),  # noqa: PLW1509 - the function only calls prctl, which is safe after fork
+            )
+        master = self.masters[master_id] = ScratchMaster(master_id, process, log_path, started_s)
+        return master
+
+    def wait_for_presence(self, master: ScratchMaster, log_offset: int) -> KnownMaster:
+        """Wait until a master says that it has read the log to an offset, and return what it says.
+
+        Raises:
+            DrillFailed: it ended, or did not in time.
+
+        """
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            master.check()
+            known = next((m for m in find_masters(self.bootstrap, self.cluster_id) if m.master_id == master.master_id), None)
+            if known is not None and known.presence.log_offset >= log_offset:
+                return known
+            time.sleep(_PAUSE_S)
+        raise DrillFailed(f"the rehearsal's {master.master_id} did not read the log to offset {log_offset} within {START_TIMEOUT_S:.0f} s")
+
+    def kill(self, master_id: str) -> float:
+        """Kill a master; return when, in monotonic seconds."""
+        master = self.masters.pop(master_id)
+        killed_s = time.monotonic()
+        master.process.kill()
+        master.process.wait(STOP_TIMEOUT_S)
+        return killed_s
+
+    def count_lines(self, text: str) -> int:
+        """Return how many lines of the masters' logs contain a text."""
+        return sum(
+            text in line
+            for path in sorted(self._directory.glob("*.log"))
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+        )
+
+    def _end_masters(self) -> None:
+        for master in self.masters.values():
+            master.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        for master in self.masters.values():
+            try:
+                master.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                master.process.kill()
+                master.process.wait()
+        self.masters.clear()
+
+    def _remove(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+        for number in range(_DELETIONS):
+            try:
+                delete_topics(self.bootstrap, self.cluster_id)
+            except AdministrationError as error:
+                if number == _DELETIONS - 1:
+                    raise DrillFailed(
+                        f"the scratch topics {self.cluster_id}.* could not be deleted; delete them by hand: {error}"
+                    ) from error
+                time.sleep(2**number * _PAUSE_S)
+            else:
+                _logger.info("ScratchClusterRemoved cluster=%s", self.cluster_id)
+                return

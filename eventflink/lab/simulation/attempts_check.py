@@ -1,0 +1,61 @@
+"""Counts the attempts that are really alive (P15, P17): from the launch of a process until it is reaped and runs nothing on Spark."""
+
+from typing import Protocol
+
+from eventflink.lab.simulation.observer import Observer
+from eventflink.lab.simulation.transcript import Transcript
+from eventflink.lab.simulation.violations import Invariant, ViolationFound
+from eventflink.model.attempts import AttemptId, SubtaskId
+
+
+class Host(Protocol):
+    """Where an attempt runs."""
+
+    name: str
+
+    def is_frozen_past_fence(self) -> bool:
+        """Tell whether it could not fence itself because nothing of it ran: what P17 says that nobody can promise."""
+
+
+class AttemptsCheck:
+    """All live attempts of a run."""
+
+    def __init__(self, observer: Observer, transcript: Transcript) -> None:
+        """Begin with none."""
+        self._observer = observer
+        self._transcript = transcript
+        self._launched: set[AttemptId] = set()
+        self._live: dict[SubtaskId, dict[AttemptId, Host]] = {}
+        self.excused = 0
+
+    def began(self, attempt: AttemptId, host: Host) -> None:
+        """Take note of a launch.
+
+        Raises:
+            ViolationFound: it must not have been.
+
+        """
+        self._transcript.note(host.name, f"launches {attempt}")
+        if attempt not in self._observer.ledger.slots_of_attempts:
+            raise ViolationFound(Invariant.EFFECT_OF_ACCEPTED, f"{host.name} runs {attempt}, which no accepted decision deploys")
+        if attempt in self._launched:
+            raise ViolationFound(Invariant.ONE_LIVE_ATTEMPT, f"{host.name} runs {attempt}, which was launched before")
+        self._launched.add(attempt)
+        others = self._live.setdefault(SubtaskId(*attempt[:3]), {})
+        for other, where in others.items():
+            if host.is_frozen_past_fence() or where.is_frozen_past_fence():
+                self.excused += 1
+                self._transcript.note(host.name, f"{attempt} begins while {other} lives on {where.name}, which was frozen past its fence")
+                continue
+            raise ViolationFound(Invariant.ONE_LIVE_ATTEMPT, f"{attempt} begins on {host.name} while {other} is alive on {where.name}")
+        others[attempt] = host
+
+    def ended(self, attempt: AttemptId) -> None:
+        """Take note that nothing of an attempt is left."""
+        host = self._live.get(SubtaskId(*attempt[:3]), {}).pop(attempt, None)
+        if host is not None:
+            self._transcript.note(host.name, f"nothing is left of {attempt}")
+
+    def live(self) -> list[AttemptId]:
+        """Return every attempt that is alive."""
+        return [attempt for attempts in self._live.values() for attempt in attempts]

@@ -1,0 +1,202 @@
+"""A whole cluster in one process: broker, masters, TaskExecutors and clients, put together from a seed."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from typing import Final
+
+from eventflink.events.topics import INBOUND, Topic
+from eventflink.lab.simulation.attempts_check import AttemptsCheck
+from eventflink.lab.simulation.beats_check import BeatsCheck
+from eventflink.lab.simulation.broker import EPOCH_MS, Broker, Link
+from eventflink.lab.simulation.clients import Clients
+from eventflink.lab.simulation.effects_check import EffectsCheck
+from eventflink.lab.simulation.lifecycles import Lifecycles
+from eventflink.lab.simulation.master_host import MasterHost
+from eventflink.lab.simulation.observer import Observer
+from eventflink.lab.simulation.resource_driver import SimulatedDriver
+from eventflink.lab.simulation.resources import Resources
+from eventflink.lab.simulation.scheduler import MILLISECOND, Call, LocalClock, Scheduler
+from eventflink.lab.simulation.schedulers import Schedulers
+from eventflink.lab.simulation.settings import SimulationSettings
+from eventflink.lab.simulation.task_executor_host import TaskExecutorHost
+from eventflink.lab.simulation.transcript import Transcript
+from eventflink.master.settings import MasterSettings
+from eventflink.model.resources import ResourceProfile
+from eventflink.model.statuses import FailoverStrategy
+from eventflink.taskexecutor.protocol import Phase
+
+_HOURS_MS: Final = 3_600_000
+_MOST_UPTIME_US: Final = 10_000_000_000
+
+
+@dataclass(slots=True)
+class Seat:
+    """A machine that has a master: what stays when the process goes."""
+
+    master_id: str
+    link: Link
+    clock: LocalClock
+    host: MasterHost | None = None
+    twins: list[MasterHost] = field(default_factory=list)
+    """Older processes of the same master that somebody believed dead."""
+    starts: int = 0
+
+
+class Cluster:
+    """Everything that a run simulates, except the faults."""
+
+    def __init__(self, settings: SimulationSettings, rng: Random, resources: Resources) -> None:
+        """Put it together and start it."""
+        self.settings = settings
+        self.rng = rng
+        self.resources = resources
+        self.lifecycles = Lifecycles(settings.seed)
+        self.schedulers = Schedulers(settings.seed, settings.slot_request_timeout_ms)
+        self.scheduler = Scheduler()
+        self.transcript = Transcript(self.scheduler)
+        self.master_settings = MasterSettings(
+            slot_request_timeout_ms=settings.slot_request_timeout_ms,
+            evenly_spread_out_slots=resources.is_spread,
+            start_up_time_ms=settings.start_up_time_ms,
+            shutdown_timeout_ms=settings.shutdown_timeout_ms,
+            job_store_capacity=settings.job_store_capacity,
+            job_store_expiration_ms=8_000 if settings.seed % 5 == 1 else 0,
+            job_store_cache_size=1 if settings.seed % 4 == 2 else None,  # noqa: PLR2004 - a share of the seeds
+            archives=settings.seed % 2 == 0,
+            request_horizon_ms=settings.request_horizon_ms,
+            failover_strategy=FailoverStrategy.FULL if settings.seed % 3 == 1 else FailoverStrategy.REGION,
+            exception_history_size=3,
+            adaptive=self.schedulers.settings,
+        )
+        self.task_executors: list[TaskExecutorHost] = []
+        """All of them, also the workers that there are."""
+        self.driver = SimulatedDriver(self.scheduler, settings, self._worker, self.task_executors, self.transcript)
+        self.master_settings = replace(self.master_settings, workers=self.driver.settings)
+        beats = BeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm)
+        self.observer = Observer(self.master_settings, beats, self.transcript)
+        self.broker = Broker(self.scheduler, rng)
+        self.broker.on_log_record = self.observer.on_record
+        self.broker.on_heartbeat = beats.on_heartbeat
+        self.effects_check = EffectsCheck(self.observer, self.transcript)
+        self.attempts_check = AttemptsCheck(self.observer, self.transcript)
+        self.clients = Clients(self.broker, self._clock(), rng, settings, resources, self.schedulers, self.observer, self.transcript)
+        self.seats = [Seat(f"master-{n + 1}", Link(), self._clock()) for n in range(settings.masters)]
+        self.task_executors += [self._task_executor(n) for n in range(settings.task_executors)]
+        for seat in self.seats:
+            self._later(rng.random() * 500, partial(self.start, seat))
+        for host in self.task_executors:
+            self._later(rng.random() * 500 + resources.late_by_ms(), host.start)
+
+    def _later(self, delay_ms: float, call: Call) -> None:
+        self.scheduler.after(int(delay_ms * MILLISECOND), call)
+
+    def _clock(self) -> LocalClock:
+        rng, drift_ppm = self.rng, self.settings.drift_ppm
+        wall_offset_ms = EPOCH_MS + int((rng.random() - 0.5) * 48 * _HOURS_MS)
+        return LocalClock(self.scheduler, int((2 * rng.random() - 1) * drift_ppm), int(rng.random() * _MOST_UPTIME_US), wall_offset_ms)
+
+    def _task_executor(self, number: int) -> TaskExecutorHost:
+        return self._machine(f"tm-{number + 1}", self.resources.profile_of(number))
+
+    def _worker(self, worker_id: str) -> TaskExecutorHost:
+        return self._machine(worker_id, self.driver.slot_profile)
+
+    def _machine(self, name: str, profile: ResourceProfile | None) -> TaskExecutorHost:
+        wires = (self.broker, self._clock(), self.rng, self.settings)
+        return TaskExecutorHost(name, *wires, profile, self.attempts_check, self.transcript)
+
+    # -- masters ---------------------------------------------------------------------------------------------------
+
+    def start(self, seat: Seat) -> None:
+        """Start a process of a master."""
+        seat.starts += 1
+        seat.host = MasterHost(
+            seat.master_id,
+            f"{seat.master_id}.{seat.starts}",
+            self.broker,
+            seat.link,
+            seat.clock,
+            self.rng,
+            self.settings,
+            self.master_settings,
+            self.observer,
+            self.effects_check,
+            self.driver,
+            self.transcript,
+        )
+        seat.host.on_cluster_end = partial(self._restart_ended, seat, seat.host)
+
+    def _restart_ended(self, seat: Seat, host: MasterHost) -> None:
+        """Start a master again whose cluster has ended; one that had a twin has another one."""
+        if seat.host is host:
+            seat.host = None
+            self._later(self.lifecycles.restart_in_ms(), partial(self.start, seat))
+
+    def kill(self, seat: Seat, restart_ms: float) -> None:
+        """Kill a master's process; it starts again later."""
+        if seat.host is not None:
+            seat.host.kill()
+            seat.host = None
+            self._later(restart_ms, partial(self.start, seat))
+
+    def stop(self, seat: Seat, restart_ms: float) -> None:
+        """Stop a master in order; it starts again later."""
+        host = seat.host
+        if host is not None and host.process.is_running:
+            host.stop()
+            seat.host = None
+            self._later(restart_ms + 2 * self.settings.lease_timeout_ms, partial(self.start, seat))
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def unrest(self, lasting: str) -> str:
+        """Return what still waits, or nothing; `lasting` names a master whose connection stays broken."""
+        ledger = self.observer.ledger
+        master = self.observer.fold.master
+        undecided = [t for t in INBOUND if ledger.next_inputs.get(t, 0) < self.broker.partition(t).end_offset]
+        waits = [
+            *(f"the input {topic}@{ledger.next_inputs.get(topic, 0)} is not decided" for topic in undecided),
+            *(f"the job {job_id} is {status}" for job_id, status in ledger.job_statuses.items() if job_id not in ledger.ended_jobs),
+            *(f"{request_id} is not answered" for request_id in self.clients.unanswered()),
+            *(f"{attempt} is alive" for attempt in self.attempts_check.live()),
+            *(f"the data of {job_id} are there" for job_id in master.dispatcher.dirty),
+            *(f"the consequence {entry} waits" for entry in master.follow_ups.entries),
+            *(f"{host.name} is not registered" for host in self.task_executors if not self._is_registered(host)),
+            *(f"the worker {worker_id} has not come" for worker_id in master.workers.pending),
+            *(f"the worker {worker_id} is not released" for worker_id in master.workers.registered),
+            *self.driver.unrest({*master.workers.pending, *master.workers.registered}),
+        ]
+        return waits[0] if waits else self._unrest_of_masters(lasting)
+
+    def _is_registered(self, host: TaskExecutorHost) -> bool:
+        is_known = self.observer.fold.master.resource_manager.is_current(host.name, host.protocol.instance_id)
+        return host.is_up and host.protocol.phase is Phase.REGISTERED and is_known
+
+    def _unrest_of_masters(self, lasting: str) -> str:
+        end_offset = self.broker.partition(Topic.LOG).end_offset
+        leaders = 0
+        for seat in self.seats:
+            participant = seat.host.participant if seat.host is not None else None
+            if seat.master_id == lasting:
+                continue
+            if participant is None or participant.fold.last_offset != end_offset - 1:
+                return f"{seat.master_id} does not stand at the end of the log"
+            leaders += participant.leader is not None and not participant.leader.unconfirmed
+        seat_of_lasting = [s for s in self.seats if s.master_id == lasting and s.host is not None and s.host.is_leader]
+        return "" if leaders + len(seat_of_lasting) == 1 else f"{leaders} masters lead"
+
+    def check_end(self, lasting: str) -> None:
+        """Compare everything once more, when it has come to rest.
+
+        Raises:
+            ViolationFound: an invariant does not hold.
+
+        """
+        self.observer.validate()
+        for seat in self.seats:
+            participant = seat.host.participant if seat.host is not None else None
+            if participant is not None and seat.master_id != lasting:
+                self.observer.compare(seat.master_id, participant.fold, is_whole=True, is_thorough=True)
+        self.observer.check_cold_replay(self.broker.partition(Topic.LOG).records)
+        self.clients.check_accepted()

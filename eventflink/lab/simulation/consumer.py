@@ -1,0 +1,92 @@
+"""A consumer of one partition, by assignment: in order, in batches, late at times; it can be set back, and it can lose records.
+
+Setting it back is what a lost session does, and the reader has to know a redelivery; a hole is what must not be, and the reader of the
+log has to notice it.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from eventflink.events.topics import Topic
+from eventflink.lab.simulation.broker import Broker, BrokerRecord, Link
+from eventflink.lab.simulation.process import Process
+
+_LARGEST_BATCH: Final = 64
+
+
+class SimulatedConsumer:
+    """Reads one partition for one process."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        process: Process,
+        link: Link,
+        rng: Random,
+        topic: Topic,
+        position: int,
+        on_record: Callable[[BrokerRecord], None],
+        partition: int = 0,
+    ) -> None:
+        """Begin to read at `position`."""
+        self._broker = broker
+        self._process = process
+        self._link = link
+        self._rng = rng
+        self._topic = topic
+        self._partition = broker.partition(topic, partition)
+        self._on_record = on_record
+        self._is_scheduled = False
+        self._is_closed = False
+        self.position = position
+        self.is_paused = False
+        self.loses_next = False
+        self._partition.listeners.append(self.poke)
+        link.on_heal.append(self.poke)
+        self.poke()
+
+    def poke(self) -> None:
+        """Fetch soon, if there is something and it may be read."""
+        if self._is_scheduled or self._is_closed or self.is_paused or self.position >= self._partition.end_offset:
+            return
+        self._is_scheduled = True
+        self._broker.scheduler.after(self._broker.latency_us(), self._arrive)
+
+    def pause(self) -> None:
+        """Fetch nothing more."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Fetch again."""
+        self.is_paused = False
+        self.poke()
+
+    def close(self) -> None:
+        """End."""
+        self._is_closed = True
+        if self.poke in self._partition.listeners:
+            self._partition.listeners.remove(self.poke)
+        if self.poke in self._link.on_heal:
+            self._link.on_heal.remove(self.poke)
+
+    def _arrive(self) -> None:
+        self._is_scheduled = False
+        if not self._process.is_alive:
+            self.close()
+        elif self._link.can_receive(self._topic):
+            self._process.deliver(self._fetch)
+
+    def _fetch(self) -> None:
+        if self._is_closed or self.is_paused:
+            return
+        count = 1 + int(self._rng.random() * _LARGEST_BATCH)
+        for record in self._partition.read(self.position, count):
+            self.position = record.offset + 1
+            if self.loses_next:
+                self.loses_next = False
+                continue
+            self._on_record(record)
+            if self._is_closed or self.is_paused:
+                return
+        self.poke()

@@ -1,0 +1,398 @@
+"""A process of a master: the real `MasterLife`, driven over simulated wires as `entrypoint/` drives it over Kafka.
+
+What comes after what is the life's decision. Here is how its steps are carried out in virtual time, and which of its errors are violations.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Final
+
+from eventflink.events.topics import Topic
+from eventflink.lab.simulation.broker import Broker, Link
+from eventflink.lab.simulation.effects_check import EffectsCheck
+from eventflink.lab.simulation.observer import Observer, summary_of
+from eventflink.lab.simulation.process import Process
+from eventflink.lab.simulation.producer import SimulatedProducer
+from eventflink.lab.simulation.resource_driver import SimulatedDriver
+from eventflink.lab.simulation.scheduler import MILLISECOND, LocalClock
+from eventflink.lab.simulation.settings import SimulationSettings
+from eventflink.lab.simulation.snapshots import Snapshotter, load_fold, replay
+from eventflink.lab.simulation.tail import SimulatedTail
+from eventflink.lab.simulation.transcript import Transcript
+from eventflink.lab.simulation.violations import Invariant, ViolationFound
+from eventflink.leadership.acceptance import LogBehind, LogDiverged, LogNotDense
+from eventflink.leadership.election import LogElection
+from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.leader import ApplyFailed
+from eventflink.leadership.master_life import Deregister, Exit, Follow, MasterLife, Rebuild, Step, TurnFailed
+from eventflink.leadership.observer import Observer as RoleObserver
+from eventflink.leadership.participant import Participant
+from eventflink.leadership.peers import Peers
+from eventflink.leadership.reads import Answered, Read, ReadRefused
+from eventflink.leadership.settings import ParticipantSettings
+from eventflink.leadership.wires import AppendFailed
+from eventflink.leadership.worker_reconciliation import WorkerReconciler
+from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
+from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupFailed, CleanupsCompleted, MasterInput, WrittenArchive
+from eventflink.master.settings import MasterSettings
+from eventflink.model.statuses import Role
+
+_TICK_MS: Final = 40
+_EFFECTS_TIMEOUT_MS: Final = 30_000
+_EXIT_MS: Final = 300
+_OUTSIDE_FAILS: Final = 0.1
+
+
+class LogUnreachable(Exception):
+    """The log could not be read to its end."""
+
+
+class _RoleNotes(RoleObserver):
+    """Writes into the transcript what a master becomes."""
+
+    def __init__(self, name: str, transcript: Transcript) -> None:
+        self._name = name
+        self._transcript = transcript
+
+    def became(self, role: Role, epoch: int) -> None:
+        self._transcript.note(self._name, f"becomes {role} in epoch={epoch}")
+
+    def ended(self, reason: str) -> None:
+        if reason == "Resigned":
+            self._transcript.note(self._name, "resigns")
+
+
+class MasterHost:
+    """One process of a master; the next one of the same machine is another object with the same link and clock."""
+
+    def __init__(
+        self,
+        master_id: str,
+        incarnation: str,
+        broker: Broker,
+        link: Link,
+        clock: LocalClock,
+        rng: Random,
+        settings: SimulationSettings,
+        master_settings: MasterSettings,
+        observer: Observer,
+        check: EffectsCheck,
+        driver: SimulatedDriver,
+        transcript: Transcript,
+    ) -> None:
+        """Start the process."""
+        self._driver = driver
+        self._reconciler: tuple[Participant | None, WorkerReconciler] | None = None
+        self.master_id = master_id
+        self.name = incarnation
+        self.link = link
+        self.clock = clock
+        self._broker = broker
+        self._rng = rng
+        self._settings = settings
+        self._master_settings = master_settings
+        self._observer = observer
+        self._check = check
+        self._transcript = transcript
+        self.process = Process(incarnation, broker.scheduler, clock)
+        self._effects = SimulatedProducer(broker, self.process, link, rng, _EFFECTS_TIMEOUT_MS)
+        self._appender: SimulatedProducer | None = None
+        self._append_failed = False
+        peers = Peers(settings.lease_timeout_ms)
+        self._life = MasterLife(
+            _participant_settings(settings, master_id, incarnation),
+            LogElection(master_id, incarnation, settings.lease_timeout_ms, peers),
+            peers,
+            InboundDecoder(master_settings.request_horizon_ms),
+            self._mint_leader_id,
+            _RoleNotes(incarnation, transcript),
+        )
+        self.tail: SimulatedTail | None = None
+        self._candidacies = 0
+        self._will_turn = False
+        self._has_exited = False
+        self._busy_ms = 0
+        self.may_have_holes = False
+        self.on_drill_step: Callable[[DrillOrder], None] = lambda _order: None
+        self.on_cluster_end: Callable[[], None] = lambda: None
+        reports = SimulatedProducer(broker, self.process, link, rng, _EFFECTS_TIMEOUT_MS)
+        self._snapshotter = Snapshotter(self.name, master_id, broker, reports, rng, master_settings, transcript)
+        transcript.note(self.name, "starts")
+        if settings.snapshot_interval_ms:
+            self._snapshot_later()
+        step = self._life.start(clock.monotonic_ms())
+        self.process.after(50 + rng.random() * 400, lambda: self._carry_out(step))
+
+    # -- the course of a process -----------------------------------------------------------------------------------
+
+    @property
+    def participant(self) -> Participant | None:
+        """The participant of the present term; None between two terms, and when the process is gone."""
+        return self._life.participant if self.process.is_alive else None
+
+    @property
+    def is_leader(self) -> bool:
+        """Tell whether it leads."""
+        return self.participant is not None and self.participant.leader is not None
+
+    def kill(self) -> None:
+        """Kill -9."""
+        self._transcript.note(self.name, "is killed")
+        self._exit()
+
+    def _exit(self) -> None:
+        self.process.kill()
+        self._effects.close()
+        self._close_appender()
+        self._close_tail()
+
+    def _close_appender(self) -> None:
+        if self._appender is not None:
+            self._appender.close()
+
+    def _close_tail(self) -> None:
+        if self.tail is not None:
+            self.tail.close()
+            self.tail = None
+
+    def stop(self) -> None:
+        """Ask for an orderly end."""
+        self._transcript.note(self.name, "is asked to stop")
+        self._carry_out(self._life.stop(self.clock.monotonic_ms()))
+
+    # -- the steps of its life -------------------------------------------------------------------------------------
+
+    def _carry_out(self, step: Step | None) -> None:
+        match step:
+            case Rebuild():
+                self._close_appender()
+                if step.closes_tail:
+                    self._close_tail()
+                self.process.after(step.after_ms + self._rng.random() * 5, self._rebuild)
+            case Follow():
+                duration_ms = self._rng.random() * (1_500 if self._rng.random() < 0.1 else 40)  # noqa: PLR2004 - a share
+                self.process.after(duration_ms, lambda: self._follow(step.fold))
+            case Deregister():
+                self._carry_out(self._life.leave(self.clock.monotonic_ms()))
+            case Exit():
+                self._has_exited = True
+                self.process.after(_EXIT_MS, self._exit)
+                if step.status is not None and not self._life.is_stopping:
+                    self._transcript.note(self.name, "ends with its cluster")
+                    self.on_cluster_end()
+            case None:
+                pass
+
+    def _rebuild(self) -> None:
+        """Fold the log up to its present end."""
+        if self._has_exited:
+            return
+        if not self.link.can_receive(Topic.LOG):
+            self._carry_out(self._life.failed(LogUnreachable("the log does not answer"), self.clock.monotonic_ms()))
+            return
+        fold = replay(self._broker, load_fold(self._broker, self._master_settings))
+        self._observer.compare(self.name, fold, is_whole=True, is_thorough=bool(self._settings.snapshot_interval_ms))
+        self._carry_out(self._life.rebuilt(fold))
+
+    def _follow(self, fold: Fold) -> None:
+        if self._has_exited:
+            return
+        settings = self._settings
+        if self.tail is None:
+            self.tail = SimulatedTail(self._broker, self.process, self.link, self._rng, settings.inbox_size, fold, self.schedule)
+        self._appender = SimulatedProducer(self._broker, self.process, self.link, self._rng, settings.lease_timeout_ms)
+        self._append_failed = False
+        self._life.follow(fold, self, self.tail.intake, self.clock.monotonic_ms())
+        self._tick_again(self._life.participant)
+        self.schedule()
+
+    def _mint_leader_id(self) -> str:
+        self._candidacies += 1
+        return f"{self.name}#{self._candidacies}"
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+
+    def schedule(self) -> None:
+        """Have a turn soon; several reasons make one turn."""
+        if not self._will_turn and self.participant is not None:
+            self._will_turn = True
+            self.process.after(self._rng.random(), self._turn)
+
+    def _monotonic_ms(self) -> int:
+        """Return the time inside of a turn: deciding takes some."""
+        self._busy_ms += self._rng.random() < 0.3  # noqa: PLR2004 - a share
+        return self.clock.monotonic_ms() + self._busy_ms
+
+    def _turn(self) -> None:
+        self._will_turn = False
+        self._busy_ms = 0
+        self._run(lambda: self._life.turn(self._monotonic_ms, self.clock.wall_ms()))
+        if self._life.has_more:
+            self.schedule()
+
+    def _tick_again(self, participant: Participant | None) -> None:
+        if participant is None or participant is not self.participant:
+            return
+        self._run(lambda: self._life.tick(self.clock.monotonic_ms(), self.clock.wall_ms()))
+        if participant is self.participant:
+            self.process.after(_TICK_MS * (0.7 + self._rng.random()), lambda: self._tick_again(participant))
+            self.schedule()
+
+    def _run(self, call: Callable[[], Step | None]) -> None:
+        """Make a call of the real code, judge how a term ended, and carry out what is asked for."""
+        participant = self.participant
+        if participant is None:
+            return
+        step = call()
+        error = step.cause if isinstance(step, Rebuild | Exit) else None
+        if error is not None:
+            self._judge(error, participant.fold)
+            self._transcript.note(self.name, f"ends its term: {type(error).__name__}: {error}")
+        if participant is self.participant:
+            leader = participant.leader
+            self._observer.compare(self.name, participant.fold, is_whole=leader is None or not leader.unconfirmed)
+        self._carry_out(step)
+
+    def _judge(self, error: Exception, fold: Fold) -> None:
+        """Tell how a term may end from what is a violation.
+
+        Raises:
+            ViolationFound: the error must not happen, or not while the broker has lost nothing.
+
+        """
+        if isinstance(error, TurnFailed) and isinstance(error.__cause__, ViolationFound):
+            raise error.__cause__
+        if isinstance(error, ApplyFailed | TurnFailed):
+            raise ViolationFound(Invariant.NO_DEFECT, f"{self.name}: {error}") from error
+        if isinstance(error, LogDiverged | LogUnusable):
+            raise ViolationFound(Invariant.LOG_READABLE, f"{self.name}: {error}") from error
+        # A standby that is behind need not miss anything: links are cut topic by topic.
+        if isinstance(error, LogNotDense) and not isinstance(error, LogBehind):
+            is_trimmed = self._broker.partition(Topic.LOG).low_offset > fold.last_offset + 1
+            if not self.may_have_holes and not is_trimmed:
+                raise ViolationFound(Invariant.NO_DEFECT, f"{self.name}: {error}, and the broker has lost nothing") from error
+
+    def _snapshot_later(self) -> None:
+        def work() -> None:
+            if self.link.can_receive(Topic.LOG) and self.link.can_receive(Topic.SNAPSHOTS):
+                self._snapshotter.work()
+            self._snapshot_later()
+
+        self.process.after(2 * self._settings.snapshot_interval_ms * self._rng.random(), work)
+
+    # -- reads -----------------------------------------------------------------------------------------------------
+
+    def read(self) -> None:
+        """Ask for the state as of now, as a client of the master's interface does (L4)."""
+        participant = self.participant
+        if participant is None or not self.process.is_running:
+            return
+        min_offset = self._broker.partition(Topic.LOG).end_offset - 1
+
+        def deliver(answer: Answered | ReadRefused) -> None:
+            if isinstance(answer, Answered):
+                self._observer.check_read(self.name, min_offset, answer.log_offset, answer.value)
+
+        participant.reads.ask(Read(min_offset, summary_of, deliver))
+
+    # -- wires -----------------------------------------------------------------------------------------------------
+
+    def append(self, value: bytes) -> None:
+        """Append to the log."""
+        self.poll()
+        if self._appender is not None:
+            appender = self._appender
+            appender.produce(Topic.LOG, None, value, on_delivery=lambda timestamp_ms: self._appended(appender, timestamp_ms))
+
+    def _appended(self, appender: SimulatedProducer, timestamp_ms: int | None) -> None:
+        if timestamp_ms is None and appender is self._appender:
+            self._append_failed = True
+
+    def poll(self) -> None:
+        """Look at what became of the appends; raises `AppendFailed`."""
+        if self._append_failed:
+            if self._appender is not None:
+                self._appender.purge()
+            raise AppendFailed("a decision could not be appended: it was not delivered in time")
+
+    def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
+        """Produce an effect."""
+        self._check.on_produce(self.name, topic, value)
+        self._effects.produce(topic, key.encode(), value, partition)
+
+    def clean_up(self, order: CleanUp) -> None:
+        """Remove the data of a job, most of the time with success."""
+        self._check.on_clean_up(self.name, order)
+        outcome = CleanupFailed(order.job_id, "the file system is busy") if self._fails() else CleanupsCompleted((order.job_id,))
+        self._later(outcome)
+
+    def archive(self, order: ArchiveJob) -> None:
+        """Write the archive of a job, most of the time with success."""
+        self._check.on_archive(self.name, order)
+        outcome: MasterInput = ArchiveFailed(order.job_id, "the file system is busy")
+        if not self._fails():
+            outcome = ArchivesWritten((WrittenArchive(order.job_id, f"archives/{order.job_id}.json", f"of {order.job_id}", 1),))
+        self._later(outcome)
+
+    def _fails(self) -> bool:
+        """Tell whether a work outside fails. That is a fault, and faults come to an end."""
+        is_over = self._broker.scheduler.now_us >= self._settings.active_ms * MILLISECOND
+        return self._rng.random() < _OUTSIDE_FAILS and not is_over
+
+    def _later(self, outcome: MasterInput) -> None:
+        """Hand the outcome of a work outside back, if the same term still is."""
+        participant = self.participant
+
+        def done() -> None:
+            if participant is not None and participant is self.participant:
+                participant.later(outcome)
+                self.schedule()
+
+        self.process.after(5 + self._rng.random() * 60, done)
+
+    def order_worker(self, order: WorkerOrder, epoch: int) -> None:  # noqa: ARG002 - this driver fences nobody
+        """Have the driver do it: as the supervisor of a term does."""
+        self._check.on_worker_order(self.name, order)
+        if self._reconciler is None or self._reconciler[0] is not self.participant:
+            self._reconciler = (self.participant, WorkerReconciler())
+            self._reconcile_again(self._reconciler[1])
+        self._reconciler[1].take(order)
+
+    def _reconcile_again(self, reconciler: WorkerReconciler) -> None:
+        """Compare what is wanted with what there is, now and then, until the term is over."""
+
+        def reconcile() -> None:
+            known, participant = self._reconciler, self.participant
+            if known is None or known[1] is not reconciler or participant is None or known[0] is not participant:
+                return
+            steps = reconciler.compare(self._driver.list_workers())
+            for terminated in steps.terminated:
+                participant.later(terminated)
+            calls = [partial(self._driver.stop_worker, worker_id) for worker_id in steps.stops]
+            calls += [partial(self._driver.request_worker, request) for request in steps.requests]
+            for call in calls:  # On its way it is, whatever becomes of this process.
+                self._broker.scheduler.after(int(self._rng.random() * 60 * MILLISECOND), call)
+            self.schedule()
+            self._reconcile_again(reconciler)
+
+        self.process.after(20 + self._rng.random() * 300, reconcile)
+
+    def drill(self, order: DrillOrder) -> None:
+        """Do what a drill asks."""
+        self.on_drill_step(order)
+
+
+def _participant_settings(settings: SimulationSettings, master_id: str, incarnation: str) -> ParticipantSettings:
+    return ParticipantSettings(
+        master_id=master_id,
+        incarnation=incarnation,
+        blob_address=f"{master_id}:1",
+        lease_timeout_ms=settings.lease_timeout_ms,
+        leader_heartbeat_interval_ms=settings.leader_heartbeat_interval_ms,
+        window_size=settings.window_size,
+        resend_interval_ms=settings.resend_interval_ms,
+        heartbeat_interval_ms=settings.heartbeat_interval_ms,
+        loss_timeout_ms=settings.loss_timeout_ms,
+    )

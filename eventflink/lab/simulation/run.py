@@ -1,0 +1,151 @@
+"""One run: a cluster from a seed, a time of faults, and a time in which everything must come to rest."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from eventflink.lab.simulation.cluster import Cluster
+from eventflink.lab.simulation.faults import Faults
+from eventflink.lab.simulation.resources import Resources
+from eventflink.lab.simulation.scheduler import MILLISECOND, Call
+from eventflink.lab.simulation.settings import SimulationSettings
+from eventflink.lab.simulation.violations import Invariant, ViolationFound
+from eventflink.model.statuses import JobStatus
+
+_CLIENT_INTERVAL_MS: Final = 350
+_READ_INTERVAL_MS: Final = 300
+_LOOK_INTERVAL_MS: Final = 250
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What became of a run."""
+
+    seed: int
+    invariant: str
+    """The one that was broken; empty: none."""
+    message: str
+    transcript_digest: str
+    simulated_ms: int
+    log_records: int
+    leaderships: int
+    jobs: int
+    excused_overlaps: int
+    transcript: tuple[str, ...] = ()
+
+
+def draw_settings(rng: Random, base: SimulationSettings) -> SimulationSettings:
+    """Return the settings of one run: clusters differ in size, and runs in length and density."""
+    return replace(
+        base,
+        masters=rng.choice((2, 3, 3)),
+        task_executors=rng.choice((2, 3)),
+        slots=rng.choice((1, 2, 2)),
+        jobs=rng.choice((6, 10, 14)),
+        window_size=rng.choice((4, 32, 256)),
+        inbox_size=rng.choice((6, 24, 256)),
+        active_ms=rng.choice((6_000, 9_000, 14_000)),
+        fault_interval_ms=rng.choice((200, 500, 1_200)),
+        snapshot_interval_ms=rng.choice((0, 0, 0, 7_000)),
+    )
+
+
+def simulate(seed: int, settings: SimulationSettings | None = None, *, with_transcript: bool = False) -> RunResult:
+    """Run a seed from its start to its rest, or to the first violation."""
+    rng = Random(seed)  # noqa: S311 - a run has to be repeatable, not secret
+    drawn = replace(draw_settings(rng, settings or SimulationSettings()), seed=seed)
+    cluster = Cluster(drawn, rng, Resources(seed, drawn.task_executors))
+    invariant, message = "", ""
+    try:
+        _run(cluster, Faults(cluster, rng))
+    except ViolationFound as violation:
+        invariant, message = violation.invariant.name, violation.message
+        cluster.transcript.note("violation", str(violation))
+    observer = cluster.observer
+    return RunResult(
+        seed=seed,
+        invariant=invariant,
+        message=message,
+        transcript_digest=cluster.transcript.digest(),
+        simulated_ms=cluster.scheduler.now_us // MILLISECOND,
+        log_records=observer.fold.last_offset + 1,
+        leaderships=observer.grants,
+        jobs=len(observer.ledger.submitted),
+        excused_overlaps=cluster.attempts_check.excused,
+        transcript=tuple(cluster.transcript.lines()) if with_transcript else (),
+    )
+
+
+def _run(cluster: Cluster, faults: Faults) -> None:
+    settings, scheduler, rng = cluster.settings, cluster.scheduler, cluster.rng
+    active_us = settings.active_ms * MILLISECOND
+
+    def read() -> None:
+        host = rng.choice(cluster.seats).host
+        if host is not None:
+            host.read()
+
+    def again(mean_ms: float, call: Call) -> Callable[[], None]:
+        def happen() -> None:
+            if scheduler.now_us < active_us:
+                call()
+                scheduler.after(int(2 * mean_ms * rng.random() * MILLISECOND), happen)
+
+        return happen
+
+    _let_people_act(cluster)
+    scheduler.after(200 * MILLISECOND, again(_CLIENT_INTERVAL_MS, cluster.clients.act))
+    scheduler.after(300 * MILLISECOND, again(_READ_INTERVAL_MS, read))
+    scheduler.after(1_500 * MILLISECOND, again(settings.fault_interval_ms, faults.strike))
+    while scheduler.step(active_us):
+        pass
+    cluster.transcript.note("simulation", "the faults end")
+    faults.end()
+    _rest(cluster, faults)
+
+
+def _order_again(cluster: Cluster, next_in_ms: Callable[[], float], order: Call) -> None:
+    """Have operators do something again and again while the run is active."""
+    scheduler = cluster.scheduler
+
+    def happen() -> None:
+        if scheduler.now_us < cluster.settings.active_ms * MILLISECOND:
+            order()
+            scheduler.after(int(next_in_ms() * MILLISECOND), happen)
+
+    scheduler.after(int(next_in_ms() * MILLISECOND), happen)
+
+
+def _resume_suspended(cluster: Cluster) -> None:
+    """Let go on what operators have suspended: a run ends when all its jobs have."""
+    if cluster.lifecycles.has_orders:
+        statuses = cluster.observer.ledger.job_statuses
+        cluster.clients.resume([job_id for job_id, status in statuses.items() if status is JobStatus.SUSPENDED])
+
+
+def _let_people_act(cluster: Cluster) -> None:
+    """Have operators direct the cluster and block TaskManagers, and users rescale jobs, in the runs that have such people."""
+    names = [host.name for host in cluster.task_executors]
+    if cluster.lifecycles.has_orders:
+        _order_again(cluster, cluster.lifecycles.next_order_in_ms, lambda: cluster.clients.direct(cluster.lifecycles))
+    if cluster.resources.is_mixed:
+        _order_again(cluster, cluster.resources.next_order_in_ms, lambda: cluster.clients.operate(names))
+    if cluster.schedulers.is_mixed:
+        _order_again(cluster, cluster.schedulers.next_rescale_in_ms, cluster.clients.rescale)
+
+
+def _rest(cluster: Cluster, faults: Faults) -> None:
+    """Let time go on until nothing waits any more."""
+    scheduler = cluster.scheduler
+    end_us = scheduler.now_us + cluster.settings.rest_ms * MILLISECOND
+    unrest = "nothing has happened yet"
+    while unrest and scheduler.now_us < end_us:
+        look_us = scheduler.now_us + _LOOK_INTERVAL_MS * MILLISECOND
+        while scheduler.step(look_us):
+            pass
+        _resume_suspended(cluster)
+        unrest = cluster.unrest(faults.lasting)
+    if unrest:
+        raise ViolationFound(Invariant.COMES_TO_REST, f"{cluster.settings.rest_ms} ms after the last fault {unrest}")
+    cluster.check_end(faults.lasting)

@@ -1,0 +1,195 @@
+"""The processes of one machine besides its TaskExecutor: the fork server, the task processes, what these run on Spark, and the guardian.
+
+Tasks begin, run for a while, finish, fail, or are ended; all of it by the run's random numbers. What they say goes to the TaskExecutor as
+the events of `process_events.py`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from eventflink.events.effects import TaskDeployment
+from eventflink.lab.simulation.attempts_check import AttemptsCheck, Host
+from eventflink.lab.simulation.process import Process
+from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
+from eventflink.taskexecutor.process_events import (
+    EndTask,
+    Failed,
+    Finished,
+    ForkServerDied,
+    Killed,
+    LaunchTask,
+    Outcome,
+    ProcessEvent,
+    ProcessOrder,
+    ReleaseSpark,
+    SparkOpened,
+    SparkReleased,
+    TaskInitialized,
+    TaskLaunched,
+    TaskProcessEnded,
+)
+
+_SIGKILL: Final = 9
+_FAILURE_SHARE: Final = 0.12
+_LOSS_SHARE: Final = 0.08
+_SPARK_SHARE: Final = 0.4
+_STUBBORN_SHARE: Final = 0.25
+"""Of the tasks that are told to end: how many have to be killed."""
+_USUAL_RUN_MS: Final = 2_000
+_LONGEST_RUN_MS: Final = 8_000
+_LONG_SHARE: Final = 0.5
+_RELEASE_MS: Final = 70
+_DEATH_MS: Final = 40
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    attempt: AttemptId
+    deployment: TaskDeployment
+    process_id: int
+    is_alive: bool = True
+    is_on_spark: bool = False
+
+
+class TaskProcesses:
+    """The other processes of one machine."""
+
+    def __init__(
+        self, process: Process, rng: Random, losses: Random, check: AttemptsCheck, host: Host, tell: Callable[[ProcessEvent], None]
+    ) -> None:
+        """Run nothing yet; `process` stands for all of them, `tell` reaches the TaskExecutor, `losses` decides what tasks cannot read."""
+        self._process = process
+        self._rng = rng
+        self._losses = losses
+        self._check = check
+        self._host = host
+        self._tell = tell
+        self._tasks: dict[AttemptId, _Task] = {}
+        self._is_up = False
+        self._process_ids = 1000
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nothing is left of any task."""
+        return not self._tasks
+
+    def start(self) -> None:
+        """Start the fork server."""
+        self._is_up = True
+
+    def take_order(self, order: ProcessOrder) -> None:
+        """Do what the TaskExecutor orders of its fork server."""
+        if not self._is_up:
+            return
+        match order:
+            case LaunchTask(deployment=deployment):
+                self._launch(deployment)
+            case EndTask(attempt=attempt, kill_after_ms=kill_after_ms):
+                self._end(attempt, kill_after_ms)
+            case ReleaseSpark(attempt=attempt):
+                self._process.after(self._rng.random() * _RELEASE_MS, lambda: self._release(attempt))
+
+    def die(self, reason: str) -> None:
+        """End the fork server, and every task process with it."""
+        if self._is_up:
+            self._is_up = False
+            for task in list(self._tasks.values()):
+                self._reap(task)
+            self._tell(ForkServerDied(reason))
+
+    def orphaned(self, then: Callable[[], None]) -> None:
+        """End everything because the TaskExecutor is gone, as the kernel and the guardian do; call back when nothing is left."""
+        self._is_up = False
+        self._tell = lambda _event: None
+        for task in list(self._tasks.values()):
+            self._process.after(self._rng.random() * _DEATH_MS, lambda task=task: self._reap(task))  # type: ignore[misc]  # mypy infers no default arguments
+
+        def release_all() -> None:
+            for task in list(self._tasks.values()):
+                self._forget(task)
+            then()
+
+        self._process.after(_DEATH_MS + self._rng.random() * _RELEASE_MS, release_all)
+
+    def vanish(self) -> None:
+        """End everything at once: the machine has lost its power."""
+        self._is_up = False
+        for task in list(self._tasks.values()):
+            task.is_alive = False
+            self._forget(task)
+
+    def _launch(self, deployment: TaskDeployment) -> None:
+        attempt = AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)
+        if attempt in self._tasks:
+            return
+        self._process_ids += 1
+        task = self._tasks[attempt] = _Task(attempt, deployment, self._process_ids)
+        self._check.began(attempt, self._host)
+        rng = self._rng
+        launched_ms = 5 + rng.random() * 40
+        initialized_ms = launched_ms + 5 + rng.random() * 100
+        longest_ms = _LONGEST_RUN_MS if rng.random() < _LONG_SHARE else _USUAL_RUN_MS
+        ended_ms = initialized_ms + rng.random() ** 2 * longest_ms
+        outcome = self._outcome_of(task)
+        self._later(task, launched_ms, lambda: self._tell(TaskLaunched(attempt, task.process_id)))
+        self._later(task, initialized_ms, lambda: self._tell(TaskInitialized(attempt)))
+        if rng.random() < _SPARK_SHARE:
+            self._later(task, initialized_ms, lambda: self._open_spark(task))
+        self._later(task, ended_ms, lambda: self._exit(task, outcome))
+
+    def _later(self, task: _Task, delay_ms: float, call: Callable[[], None]) -> None:
+        self._process.after(delay_ms, lambda: call() if task.is_alive else None)
+
+    def _outcome_of(self, task: _Task) -> Outcome:
+        deployment = task.deployment
+        lost = self._lost_inputs_of(deployment)
+        if lost:
+            return Failed(FailureCause("InputLost", f"{task.attempt} cannot read what others published"), lost)
+        if self._rng.random() < _FAILURE_SHARE:
+            return Failed(FailureCause("ValueError", f"{task.attempt} was unlucky"))
+        if self._rng.random() < _FAILURE_SHARE / 4:
+            return Killed(_SIGKILL)
+        names = deployment.outputs or ("default",)
+        return Finished(tuple(OutputLocation(name, f"/{task.attempt}/{name}") for name in names))
+
+    def _lost_inputs_of(self, deployment: TaskDeployment) -> tuple[LostInput, ...]:
+        """Return what the disk has lost of a task's inputs: mostly nothing."""
+        if not deployment.inputs or self._losses.random() >= _LOSS_SHARE:
+            return ()
+        chosen = self._losses.choice(deployment.inputs)
+        return (LostInput(chosen.input_name, self._losses.randrange(max(1, len(chosen.locations)))),)
+
+    def _open_spark(self, task: _Task) -> None:
+        task.is_on_spark = True
+        self._tell(SparkOpened(task.attempt, "", "sc://localhost"))
+
+    def _exit(self, task: _Task, outcome: Outcome) -> None:
+        if isinstance(outcome, Finished):
+            task.is_on_spark = False  # A task that finishes has closed its session itself.
+        self._reap(task)
+        self._tell(TaskProcessEnded(task.attempt, outcome))
+
+    def _reap(self, task: _Task) -> None:
+        task.is_alive = False
+        if not task.is_on_spark:
+            self._forget(task)
+
+    def _forget(self, task: _Task) -> None:
+        if self._tasks.pop(task.attempt, None) is not None:
+            self._check.ended(task.attempt)
+
+    def _end(self, attempt: AttemptId, kill_after_ms: int) -> None:
+        task = self._tasks.get(attempt)
+        if task is None or not task.is_alive:
+            return
+        is_stubborn = self._rng.random() < _STUBBORN_SHARE
+        delay_ms = kill_after_ms + 5 if is_stubborn else self._rng.random() * kill_after_ms / 2
+        self._later(task, delay_ms, lambda: self._exit(task, Killed(_SIGKILL)))
+
+    def _release(self, attempt: AttemptId) -> None:
+        task = self._tasks.get(attempt)
+        if task is not None and not task.is_alive:
+            self._forget(task)
+        self._tell(SparkReleased(attempt))
