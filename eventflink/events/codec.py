@@ -132,10 +132,10 @@ def _register(cls: type[Any]) -> None:
 
 
 def record_classes() -> list[type[Any]]:
-    """Return every class that mirrors a schema."""
+    """Return every class that mirrors a schema: what several of them have in common, a base class, is no record."""
     modules = (attempts, job_graph, resources, log_events, decision, inputs, effects, snapshot_records)
     found = {value for module in modules for value in vars(module).values() if isinstance(value, type) and dataclasses.is_dataclass(value)}
-    return sorted(found, key=lambda cls: cls.__name__)
+    return sorted((cls for cls in found if not cls.__subclasses__()), key=lambda cls: cls.__name__)
 
 
 for _cls in record_classes():

@@ -1,62 +1,101 @@
 """What clients and TaskExecutors say to the master: the payloads of the inbound topics.
 
-These classes mirror the schemas of the same names; a test holds the two together. How bytes become one of these, or a
-refusal, is in `inbound.py`.
+These classes mirror the schemas of the same names; a test holds the two together. What all requests have, and what a request is about, is
+said by their base class; how bytes become one of these, or a refusal, is in `leadership/inbound.py`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar, Final
 
+from eventflink.events.topics import Topic
 from eventflink.model.attempts import AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, TaskFile, TaskManagerFile
 
+NO_REPLY: Final = -1
+"""The reply partition of a request that wants no answer."""
+
+CLUSTER_SUBJECT: Final = "cluster"
+"""What a request is about that concerns the whole cluster."""
+
 
 @dataclass(slots=True, kw_only=True)
-class JobSubmission:
+class Request:
+    """What a client asks for: answered by a decision (P7), and done once under each request id (P8)."""
+
+    topic: ClassVar[Topic] = Topic.COMMANDS
+    subject_field: ClassVar[str] = "job_id"
+    """The field that names what the request is about; empty: it is about the whole cluster."""
+    refused_while_shutting_down: ClassVar[bool] = False
+    """Whether it would run a job, which a cluster that is shut down does no more."""
+
+    request_id: str = ""
+    reply_partition: int = NO_REPLY
+    actor: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What the request is about, in full: the id of a job, a TaskManager, a snapshot or a drill, or the cluster."""
+        return str(getattr(self, self.subject_field)) if self.subject_field else CLUSTER_SUBJECT
+
+
+@dataclass(slots=True, kw_only=True)
+class JobSubmission(Request):
     """A job to run."""
 
+    topic: ClassVar = Topic.SUBMISSIONS
+    refused_while_shutting_down: ClassVar = True
+
     job_id: str = ""
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
     job_graph: JobGraph
 
 
 @dataclass(slots=True, kw_only=True)
-class CancelJob:
-    """End a job."""
-
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
-    job_id: str
-    leader_id: str = ""
-    job_master_id: str = ""
+class Command(Request):
+    """A request on `commands`."""
 
 
 @dataclass(slots=True, kw_only=True)
-class RequestFileUpload:
+class FencedCommand(Command):
+    """A command that may be for one leader only: a fencing token is a part of the input, and never of the log."""
+
+    leader_id: str = ""
+    """Whose leadership it is for; empty: for whoever leads."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FencedJobCommand(FencedCommand):
+    """A command about a job that may be for one JobMaster of it only."""
+
+    job_id: str
+    job_master_id: str = ""
+    """Which JobMaster of the job it is for; empty: for whichever there is."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CancelJob(FencedJobCommand):
+    """End a job."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestFileUpload(FencedCommand):
     """Upload a file of a task attempt to the blob store."""
 
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
     job_id: str
     vertex_id: str
     subtask_index: int
     attempt: int
     file: TaskFile
-    leader_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
-class ReportSnapshot:
+class ReportSnapshot(Command):
     """A master has put a snapshot into `snapshots`."""
 
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
+    subject_field: ClassVar = "snapshot_id"
+
     snapshot_id: str
     log_offset: int
     digest: str
@@ -66,12 +105,11 @@ class ReportSnapshot:
 
 
 @dataclass(slots=True, kw_only=True)
-class ConfirmSnapshot:
+class ConfirmSnapshot(Command):
     """A master has folded the log up to a snapshot's offset by itself."""
 
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
+    subject_field: ClassVar = "snapshot_id"
+
     snapshot_id: str
     log_offset: int
     digest: str
@@ -79,12 +117,11 @@ class ConfirmSnapshot:
 
 
 @dataclass(slots=True, kw_only=True)
-class DrillStep:
+class DrillStep(Command):
     """Ask a master to fall; refused unless drills are allowed."""
 
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
+    subject_field: ClassVar = "drill_id"
+
     drill_id: str
     step: DrillStepType
     master_id: str
@@ -92,91 +129,69 @@ class DrillStep:
 
 
 @dataclass(slots=True, kw_only=True)
-class BlockTaskManager:
+class BlockTaskManager(FencedCommand):
     """Give no new slots of a TaskManager away."""
 
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
+    subject_field: ClassVar = "task_manager_id"
+
     task_manager_id: str
     reason: str = ""
     duration_ms: int = 0
-    leader_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
-class UnblockTaskManager:
+class UnblockTaskManager(FencedCommand):
     """Give slots of a TaskManager away again."""
 
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
+    subject_field: ClassVar = "task_manager_id"
+
     task_manager_id: str
-    leader_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
-class SuspendJob:
+class SuspendJob(FencedJobCommand):
     """Stop a job without ending it."""
 
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
-    job_id: str
     reason: str = ""
-    leader_id: str = ""
-    job_master_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
-class ResumeJob:
+class ResumeJob(FencedCommand):
     """Let a suspended job go on."""
 
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
+    refused_while_shutting_down: ClassVar = True
+
     job_id: str
-    leader_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
-class RequestTaskManagerFileUpload:
+class RequestTaskManagerFileUpload(FencedCommand):
     """Upload something of a TaskExecutor itself to the blob store."""
 
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
+    subject_field: ClassVar = "task_manager_id"
+
     task_manager_id: str
     file: TaskManagerFile
     name: str = ""
-    leader_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
-class ShutDownCluster:
+class ShutDownCluster(FencedCommand):
     """End the whole cluster in order."""
 
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
+    subject_field: ClassVar = ""
+
     application_status: ApplicationStatus
     diagnostics: str = ""
     cancel_jobs: bool = False
-    leader_id: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
-class RescaleJob:
+class RescaleJob(FencedJobCommand):
     """Give a vertex of a job another parallelism."""
 
-    request_id: str = ""
-    reply_partition: int = -1
-    actor: str = ""
-    job_id: str
     vertex_id: str
     parallelism: int
-    leader_id: str = ""
-    job_master_id: str = ""
 
 
 @dataclass(slots=True)
@@ -289,20 +304,11 @@ class Canary:
     sequence: int
 
 
-Command = (
-    CancelJob
-    | RequestFileUpload
-    | ReportSnapshot
-    | ConfirmSnapshot
-    | DrillStep
-    | BlockTaskManager
-    | UnblockTaskManager
-    | SuspendJob
-    | ResumeJob
-    | RequestTaskManagerFileUpload
-    | ShutDownCluster
-    | RescaleJob
-)
+COMMANDS: Final[Mapping[str, type[Command]]] = {
+    name: cls for name, cls in tuple(globals().items()) if isinstance(cls, type) and issubclass(cls, Command) and not cls.__subclasses__()
+}
+"""Every command by its name, in the order of the schema's union."""
+
 TaskManagerReport = (
     TaskManagerRegistration
     | SlotReport

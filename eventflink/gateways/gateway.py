@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast, overload
 
+from eventflink.events.inputs import Command
 from eventflink.gateways import results as r
 from eventflink.gateways.errors import FileNotAvailable, RequestTimedOut, UnknownJob, UnknownTaskManager
 from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, NothingThere
-from eventflink.gateways.request_channel import Command
 from eventflink.gateways.steps import AwaitUpload, Parameters, Steps, ask
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph_document import is_valid_job_id

@@ -10,16 +10,15 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from eventflink.events.inputs import Command, Request
 from eventflink.gateways.errors import GatewayError, RequestTimedOut, refusal_of
 from eventflink.gateways.request_channel import (
     MAX_REPEAT_AFTER_S,
     REPEAT_AFTER_S,
     Accepted,
     Answer,
-    Command,
     EncodedRequest,
     Refused,
-    Request,
     RequestChannel,
 )
 

@@ -14,37 +14,11 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
-from eventflink.events.inputs import (
-    BlockTaskManager,
-    CancelJob,
-    JobSubmission,
-    RequestFileUpload,
-    RequestTaskManagerFileUpload,
-    RescaleJob,
-    ResumeJob,
-    ShutDownCluster,
-    SuspendJob,
-    UnblockTaskManager,
-)
+from eventflink.events.inputs import NO_REPLY, Request
 from eventflink.events.log_events import RequestAccepted
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
 from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
-from eventflink.master.answers import subject_of
-from eventflink.master.requests import NO_REPLY
-
-Command = (
-    CancelJob
-    | RequestFileUpload
-    | BlockTaskManager
-    | UnblockTaskManager
-    | SuspendJob
-    | ResumeJob
-    | RequestTaskManagerFileUpload
-    | ShutDownCluster
-    | RescaleJob
-)
-Request = JobSubmission | Command
 
 REPEAT_AFTER_S: Final = 5.0
 """A request without an answer is sent again after this long, under the same request id; then after twice as long, and so on."""
@@ -120,8 +94,7 @@ class RequestChannel:
 
         """
         self.cluster_id = cluster_id
-        self._submissions = PayloadCodec("SubmissionEnvelope")
-        self._commands = PayloadCodec("CommandEnvelope")
+        self._requests = {Topic.SUBMISSIONS: PayloadCodec("SubmissionEnvelope"), Topic.COMMANDS: PayloadCodec("CommandEnvelope")}
         self._replies = PayloadCodec("ReplyEnvelope")
         self._reader = PartitionReader(bootstrap, cluster_id, Topic.REPLIES, connect_timeout_s=connect_timeout_s)
         try:
@@ -141,13 +114,10 @@ class RequestChannel:
         """
         partition = self.reply_partition if wants_reply else NO_REPLY
         request = dataclasses.replace(request, request_id=request.request_id or str(uuid.uuid4()), reply_partition=partition)
-        is_submission = isinstance(request, JobSubmission)
-        codec, topic = (self._submissions, Topic.SUBMISSIONS) if is_submission else (self._commands, Topic.COMMANDS)
-        value = codec.encode(request, sent_at_ms=time.time_ns() // 1_000_000)
+        value = self._requests[request.topic].encode(request, sent_at_ms=time.time_ns() // 1_000_000)
         if len(value) > MAX_INBOUND_BYTES:
             raise RequestRefused("RequestTooLarge", f"the request has {len(value)} bytes, and masters take at most {MAX_INBOUND_BYTES}")
-        subject = subject_of(request)
-        return EncodedRequest(request.request_id, topic_name(self.cluster_id, topic), subject.encode(), value)
+        return EncodedRequest(request.request_id, topic_name(self.cluster_id, request.topic), request.subject.encode(), value)
 
     def send(self, request: EncodedRequest) -> None:
         """Hand the request to the producer, which sends it at once.

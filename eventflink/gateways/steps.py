@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from eventflink.events.inputs import Command, Request
 from eventflink.gateways.errors import GatewayError
-from eventflink.gateways.request_channel import Accepted, Command, Request
+from eventflink.gateways.request_channel import Accepted
 
 T = TypeVar("T")
 Steps = Generator["Step", Any, T]

@@ -15,11 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from eventflink.events.codec import PayloadCodec, ReportsCodec, UndecodableRecord, decode_body, read_payload
 from eventflink.events.inputs import (
+    NO_REPLY,
     BlockTaskManager,
     CancelJob,
     Command,
     DrillStep,
     JobSubmission,
+    Request,
     RequestFileUpload,
     RequestTaskManagerFileUpload,
     RescaleJob,
@@ -30,9 +32,7 @@ from eventflink.events.inputs import (
 )
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbox import InboundRecord
-from eventflink.master.answers import subject_of
 from eventflink.master.inputs import InputTooOld, MasterInput, PoisonedInput, UnreadableInput
-from eventflink.master.requests import NO_REPLY
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph_document import InvalidJobGraph, describe_errors, is_valid_job_id, parse_job_graph, to_document
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, TaskFile, TaskManagerFile
@@ -212,11 +212,11 @@ class InboundDecoder:
         except Exception:  # noqa: BLE001 - it may be the decoder that it ends leaderships in
             inputs = ()
         for value in inputs:
-            if isinstance(value, JobSubmission | Command):
-                request_id, partition, subject = value.request_id, value.reply_partition, subject_of(value)
+            if isinstance(value, Request):
+                request_id, partition, subject = value.request_id, value.reply_partition, value.subject
         return Inbound((PoisonedInput(record.topic, record.offset, error, request_id, partition, subject),))
 
-    def _request(self, topic: Topic, value: bytes) -> JobSubmission | Command:
+    def _request(self, topic: Topic, value: bytes) -> Request:
         if value[:1] and value[0] in _JSON_STARTS:
             return _submission_from_json(value) if topic is Topic.SUBMISSIONS else _command_from_json(value)
         codec = self._codecs[topic]
@@ -229,11 +229,11 @@ class InboundDecoder:
             payload = _as_ours(codec, read_payload(fields["payload"]))
         else:
             payload, _ = codec.decode(value)
-        if not isinstance(payload, JobSubmission | Command):
+        if not isinstance(payload, Request):
             raise UndecodableRecord(f"a {type(payload).__name__} is nothing for {topic}")
         return payload
 
-    def _checked_request(self, record: InboundRecord, payload: JobSubmission | Command, now_ms: int) -> Inbound:
+    def _checked_request(self, record: InboundRecord, payload: Request, now_ms: int) -> Inbound:
         """Fill in the ids that were left out and check those that were not."""
         derived = f"{record.topic}-0-{record.offset}"
         payload.request_id = payload.request_id or derived
@@ -248,11 +248,10 @@ class InboundDecoder:
                 payload.job_graph = parse_job_graph(to_document(payload.job_graph), "job_graph")
             except InvalidJobGraph as error:
                 return Inbound((_refusal_of(payload, f"{record.topic}@{record.offset}: {error}"),), payload.actor)
-        subject = subject_of(payload)
+        subject = payload.subject
         if not is_valid_job_id(subject):
-            field = next(name for name in _SUBJECT_FIELDS if hasattr(payload, name))
             rule = "may hold only letters, digits, '.', '_' and '-', at most 128, beginning with a letter or digit"
-            return Inbound((_refusal_of(payload, f"{field} '{subject[:200]}' {rule}"),))
+            return Inbound((_refusal_of(payload, f"{payload.subject_field} '{subject[:200]}' {rule}"),))
         payload.actor = payload.actor[:256]
         age_ms = now_ms - record.timestamp_ms
         if record.timestamp_ms > 0 and age_ms > self._horizon_ms:
@@ -404,8 +403,5 @@ _COMMANDS: Final[Mapping[type[RequestDocument], Callable[..., Command]]] = {
 """What the documents mean that say it in the same fields."""
 
 
-_SUBJECT_FIELDS: Final = ("job_id", "snapshot_id", "drill_id", "task_manager_id")
-
-
-def _refusal_of(payload: JobSubmission | Command, message: str) -> UnreadableInput:
-    return UnreadableInput("InvalidRequest", message, subject_of(payload)[:128], payload.request_id[:128], payload.reply_partition)
+def _refusal_of(payload: Request, message: str) -> UnreadableInput:
+    return UnreadableInput("InvalidRequest", message, payload.subject[:128], payload.request_id[:128], payload.reply_partition)

@@ -20,6 +20,7 @@ from eventflink.events.effects import (
     TaskInput,
     TaskManagerFileUploadOrder,
 )
+from eventflink.events.inputs import NO_REPLY
 from eventflink.events.log_events import (
     ApplicationStatusRecorded,
     DrillStepOrdered,
@@ -45,7 +46,6 @@ from eventflink.events.log_events import (
 from eventflink.master.cluster_shutdown import REASON
 from eventflink.master.execution_graph import ExecutionGraph
 from eventflink.master.master import Master
-from eventflink.master.requests import NO_REPLY
 from eventflink.master.state import ClusterState
 from eventflink.master.uploads import PendingUpload
 from eventflink.model.attempts import AttemptId

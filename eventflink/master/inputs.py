@@ -4,8 +4,9 @@ Times, like every id that is not derived, enter here; nothing in this room reads
 """
 
 from dataclasses import dataclass
+from typing import Final, get_args
 
-from eventflink.events.inputs import Command, JobSubmission, TaskManagerReport
+from eventflink.events.inputs import COMMANDS, JobSubmission, Request, TaskManagerReport
 from eventflink.model.statuses import FollowUpType
 
 
@@ -239,4 +240,7 @@ InternalInput = (
     | StartCluster
 )
 
-MasterInput = InternalInput | JobSubmission | Command | TaskManagerReport
+MasterInput = InternalInput | Request | TaskManagerReport
+
+INPUT_CLASSES: Final[tuple[type, ...]] = (*get_args(InternalInput), JobSubmission, *COMMANDS.values(), *get_args(TaskManagerReport))
+"""Every kind of input."""

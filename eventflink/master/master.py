@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from eventflink.events import log_events as e
 from eventflink.events.decision import Cause, InputCause
+from eventflink.events.inputs import Request
 from eventflink.events.log_events import LogEvent
 from eventflink.master import (
     active_resource_manager,
@@ -36,7 +37,7 @@ from eventflink.master import (
     task_executor_reports,
     timers,
 )
-from eventflink.master.inputs import MasterInput
+from eventflink.master.inputs import INPUT_CLASSES, MasterInput
 from eventflink.master.job_master import JobMaster
 from eventflink.master.settings import Context, MasterSettings
 from eventflink.master.state import ClusterState
@@ -72,8 +73,8 @@ class Master(ClusterState):
         """Start from nothing: the state before the first record of the log."""
         super().__init__()
         self.settings = settings
-        self._deciders = {cls: self._decider_of(name) for cls, name in names_of(MasterInput)}
-        self._steps = {cls: self._steps_of(cls, name) for cls, name in names_of(LogEvent)}
+        self._deciders = {cls: self._decider_of(name) for cls, name in names_of(INPUT_CLASSES)}
+        self._steps = {cls: self._steps_of(cls, name) for cls, name in names_of(typing.get_args(LogEvent))}
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -83,7 +84,7 @@ class Master(ClusterState):
         Every input from a topic leads to at least one event (P7); an internal input may lead to none.
         """
         context = Context(self.settings, now_ms, leader_id)
-        if isinstance(value, request_guards.Request) and (refused := request_guards.refuse(self, value, context)):
+        if isinstance(value, Request) and (refused := request_guards.refuse(self, value, context)):
             return refused
         return self._deciders[type(value)](value, context)
 
@@ -149,9 +150,9 @@ _WITH_THE_LAST: Final = 3
 """Parameters of a method or rule that takes the time or the context: the component or the state, the event or the input, and that."""
 
 
-def names_of(union: Any) -> Iterator[tuple[type[Any], str]]:
-    """Yield the classes of a union, each with the name that its methods go by: `JobEvicted`, `job_evicted`."""
-    for cls in typing.get_args(union):
+def names_of(classes: Iterable[type[Any]]) -> Iterator[tuple[type[Any], str]]:
+    """Yield the classes, each with the name that its methods go by: `JobEvicted`, `job_evicted`."""
+    for cls in classes:
         yield cls, re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
 

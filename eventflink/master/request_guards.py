@@ -8,36 +8,11 @@
 
 from typing import Final
 
-from eventflink.events.inputs import (
-    BlockTaskManager,
-    CancelJob,
-    Command,
-    JobSubmission,
-    RequestFileUpload,
-    RequestTaskManagerFileUpload,
-    RescaleJob,
-    ResumeJob,
-    ShutDownCluster,
-    SuspendJob,
-    UnblockTaskManager,
-)
+from eventflink.events.inputs import FencedCommand, FencedJobCommand, Request
 from eventflink.events.log_events import LogEvent
 from eventflink.master.answers import rejected
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
-
-Request = JobSubmission | Command
-
-_OF_A_JOB_MASTER = CancelJob | SuspendJob | RescaleJob
-_FENCED = (
-    _OF_A_JOB_MASTER
-    | RequestFileUpload
-    | BlockTaskManager
-    | UnblockTaskManager
-    | RequestTaskManagerFileUpload
-    | ResumeJob
-    | ShutDownCluster
-)
 
 _SHOWN: Final = 128
 
@@ -48,7 +23,7 @@ def refuse(state: ClusterState, request: Request, context: Context) -> list[LogE
         return repeated
     if mismatch := _mismatch_of(state, request, context.leader_id):
         return [rejected(request, "FencingTokenMismatch", mismatch)]
-    if isinstance(request, JobSubmission | ResumeJob) and state.shutdown.is_under_way:
+    if request.refused_while_shutting_down and state.shutdown.is_under_way:
         message = f"the cluster ends as {state.shutdown.describe()}, and runs no more jobs"
         return [rejected(request, "ClusterShuttingDown", message)]
     return []
@@ -60,12 +35,11 @@ def _mismatch_of(state: ClusterState, request: Request, leader_id: str) -> str:
     `leader_id` is the token of the Dispatcher and the ResourceManager, which are led together; a job's is its JobMaster's id. A job
     that is not known has none to compare with: that it is not known is the better answer.
     """
-    if not isinstance(request, _FENCED):
-        return ""
-    if request.leader_id and request.leader_id != leader_id:
+    if isinstance(request, FencedCommand) and request.leader_id not in ("", leader_id):
         return f"the request is for the leader '{request.leader_id[:_SHOWN]}'; '{leader_id}' leads now"
-    job = state.dispatcher.jobs.get(request.job_id) if isinstance(request, _OF_A_JOB_MASTER) else None
-    if isinstance(request, _OF_A_JOB_MASTER) and job is not None and request.job_master_id not in ("", job.job_master_id):
+    if not isinstance(request, FencedJobCommand) or (job := state.dispatcher.jobs.get(request.job_id)) is None:
+        return ""
+    if request.job_master_id not in ("", job.job_master_id):
         present = f"'{job.job_master_id}'" if job.job_master_id else "none"
         return f"the request is for the JobMaster '{request.job_master_id[:_SHOWN]}'; job '{job.job_id}' has {present} now"
     return ""

@@ -6,6 +6,7 @@ is an event like any other.
 
 from dataclasses import dataclass, field
 
+from eventflink.events.inputs import NO_REPLY
 from eventflink.events.log_events import (
     AnswersExpired,
     InputsAttempted,
@@ -23,7 +24,6 @@ from eventflink.model.statuses import IllegalTransition
 
 EXPIRY_BATCH = 1_000
 ALL_REPLY_PARTITIONS = -2
-NO_REPLY = -1
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from eventflink.events.codec import DecisionCodec, PayloadCodec, ReportsCodec
 from eventflink.events.decision import Decision
 from eventflink.events.effects import TaskCancellation, TaskDeployment
-from eventflink.events.inputs import Command, SlotOffer, SlotOfferRefusal, TaskManagerRegistration, TaskManagerReport, TaskStateReport
+from eventflink.events.inputs import Request, SlotOffer, SlotOfferRefusal, TaskManagerRegistration, TaskManagerReport, TaskStateReport
 from eventflink.events.log_events import LogEvent
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.election import SingleMaster
@@ -43,6 +43,7 @@ from tests.support.wires import SilentWires, new_intake
 CODEC = DecisionCodec()
 REPORTS = ReportsCodec("TaskManagerEnvelope")
 COMMANDS = PayloadCodec("CommandEnvelope")
+REQUESTS = {Topic.SUBMISSIONS: PayloadCodec("SubmissionEnvelope"), Topic.COMMANDS: COMMANDS}
 HORIZON_MS = 604_800_000
 START_MS = 1_800_000_000_000
 MAX_STEPS = 100_000
@@ -245,9 +246,9 @@ class ScriptedCluster:
         self.put(Topic.COMMANDS, json.dumps({"reply_partition": partition, "actor": "test", **document}).encode())
         return self.settle()
 
-    def send(self, command: Command) -> list[Effect]:
-        """Produce a command as the masters themselves do, in Avro, and settle."""
-        self.put(Topic.COMMANDS, COMMANDS.encode(command, sent_at_ms=self.wall_ms))
+    def send(self, request: Request) -> list[Effect]:
+        """Produce a request as the gateways and the masters themselves do, in Avro, and settle."""
+        self.put(request.topic, REQUESTS[request.topic].encode(request, sent_at_ms=self.wall_ms))
         return self.settle()
 
     def cancel(self, job_id: str = "job", request_id: str = "") -> list[Effect]:

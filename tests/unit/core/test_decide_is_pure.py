@@ -21,7 +21,12 @@ from tests.support.cluster import graph, replay, vertex
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 from tests.support.values import ValueMaker
 
-INPUT_CLASSES: tuple[type[Any], ...] = typing.get_args(MasterInput)
+INPUT_CLASSES: tuple[type[Any], ...] = (
+    *typing.get_args(i.InternalInput),
+    c.JobSubmission,
+    *c.COMMANDS.values(),
+    *typing.get_args(c.TaskManagerReport),
+)
 LATER_MS = 1_800_000_900_000
 
 
@@ -129,7 +134,7 @@ def test_deciding_anything_changes_nothing(cls: type[Any], state: str) -> None:
     master = _master(state)
     before = master.digest()
     maker = ValueMaker(seed=INPUT_CLASSES.index(cls))
-    from_topics = cls in typing.get_args(c.TaskManagerReport) or cls in (c.JobSubmission, *typing.get_args(c.Command))
+    from_topics = cls in typing.get_args(c.TaskManagerReport) or issubclass(cls, c.Request)
     for _ in range(25):
         value = maker.record(cls)
         try:

@@ -13,7 +13,7 @@ import pytest
 import eventflink.master
 from eventflink.events import log_events as e
 from eventflink.events.log_events import LogEvent
-from eventflink.master.inputs import MasterInput
+from eventflink.master.inputs import INPUT_CLASSES
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import FOR_THE_RECORD, RULES, Master, names_of
 from eventflink.master.settings import MasterSettings
@@ -57,13 +57,13 @@ def test_what_is_for_the_record_changes_nothing(master: Master) -> None:
 
 def test_every_method_that_applies_or_checks_bears_the_name_of_an_event(master: Master) -> None:
     """One that does not would never be called."""
-    names = {f"{verb}_{name}" for _, name in names_of(LogEvent) for verb in ("apply", "check")}
+    names = {f"{verb}_{name}" for _, name in names_of(EVENT_CLASSES) for verb in ("apply", "check")}
     for owner in (JobMaster, *master.components().values()):
         assert _named(owner, "apply_", "check_") <= names, owner
 
 
 def test_every_rule_of_the_list_decides_an_input() -> None:
-    names = {f"decide_{name}" for _, name in names_of(MasterInput)}
+    names = {f"decide_{name}" for _, name in names_of(INPUT_CLASSES)}
     for module in RULES:
         assert _named(module, "decide_") & names, module
 

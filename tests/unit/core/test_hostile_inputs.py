@@ -13,7 +13,6 @@ import pytest
 
 from eventflink.events import inputs as c
 from eventflink.events import log_events as e
-from eventflink.events.codec import PayloadCodec
 from eventflink.events.topics import MAX_DECISION_BYTES, MAX_INBOUND_BYTES, Topic
 from eventflink.master.canonical import digest_of
 from eventflink.master.inputs import CleanupsCompleted
@@ -36,7 +35,6 @@ from eventflink.model.statuses import (
 from tests.support.cluster import REPORTS, ScriptedCluster, deployments, fixed_delay, graph, reports_of, vertex
 from tests.support.liars import ODD_TEXTS, Liar
 
-SUBMISSIONS = PayloadCodec("SubmissionEnvelope")
 INT_MAX, INT_MIN, LONG_MAX, LONG_MIN = 2**31 - 1, -(2**31), 2**63 - 1, -(2**63)
 FINISHED, RUNNING = ExecutionState.FINISHED, ExecutionState.RUNNING
 
@@ -131,7 +129,7 @@ ENDED = ApplicationStatus.SUCCEEDED
 INVALID, FENCED = "InvalidRequest", "FencingTokenMismatch"
 NO_JOB = "may hold only letters, digits"
 
-REFUSED: list[tuple[Callable[[ScriptedCluster], c.JobSubmission | c.Command], str, str]] = [
+REFUSED: list[tuple[Callable[[ScriptedCluster], c.Request], str, str]] = [
     (lambda _: submission("running"), "DuplicateJobSubmission", "with another graph; it is RUNNING"),
     (lambda _: submission("done"), "DuplicateJobSubmission", "it is FINISHED"),
     (lambda _: submission("evicted"), "DuplicateJobSubmission", "it ended long ago"),
@@ -299,11 +297,7 @@ def test_a_request_that_is_wrong_is_refused_by_a_code_and_leaves_the_rest_as_it_
     request = make(shared)
     request.request_id, request.reply_partition = f"row-{row}", 0
     before = digest_but_for_answers(shared)
-    if isinstance(request, c.JobSubmission):
-        shared.put(Topic.SUBMISSIONS, SUBMISSIONS.encode(request))
-        shared.settle()
-    else:
-        shared.send(request)
+    shared.send(request)
     [rejected] = shared.last_events()
     assert isinstance(rejected, e.RequestRejected)
     assert (rejected.code, rejected.request_id, rejected.reply_partition) == (code, f"row-{row}", 0)
@@ -359,7 +353,7 @@ def test_after_all_of_it_what_is_right_works_and_a_replay_agrees(shared: Scripte
 
 def test_every_input_of_the_topics_is_tried_with_something_wrong(shared: ScriptedCluster) -> None:
     tried = {type(make(shared)) for make, _, _ in REFUSED} | {type(make(shared)) for make, _ in (*SKIPPED, *TURNED_AWAY)}
-    assert tried == {c.JobSubmission, *typing.get_args(c.Command), *typing.get_args(c.TaskManagerReport)}
+    assert tried == {c.JobSubmission, *c.COMMANDS.values(), *typing.get_args(c.TaskManagerReport)}
 
 
 # -- graphs ------------------------------------------------------------------------------------------------------------
