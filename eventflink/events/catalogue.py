@@ -23,7 +23,7 @@ _INTRODUCTION: Final = f"""\
 
 Every record on every topic, from the Avro schemas in [schemas/](../../schemas/), which are the contract: one `.avsc` per
 record, one envelope per topic. The classes in `eventflink/events/` mirror them. Events of the log are told in the past
-tense and never changed. JSON requests have documents of their own: see [submitting.md](../submitting.md).
+tense and never changed. Requests may also come as JSON, with the same fields: see [submitting.md](../submitting.md).
 
 """
 

@@ -1,12 +1,15 @@
 """What clients and TaskExecutors say to the master: the payloads of the inbound topics.
 
 These classes mirror the schemas of the same names; a test holds the two together. What all requests have, and what a request is about, is
-said by their base class; how bytes become one of these, or a refusal, is in `leadership/inbound.py`.
+said by their base class. The bounds of a request's fields are annotations; `leadership/inbound.py`, which turns bytes into one of these or
+a refusal, checks them in whatever encoding a request comes.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
+
+import annotated_types as at
 
 from eventflink.events.topics import Topic
 from eventflink.model.attempts import AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
@@ -21,6 +24,18 @@ CLUSTER_SUBJECT: Final = "cluster"
 """What a request is about that concerns the whole cluster."""
 
 
+MAX_ID_LENGTH: Final = 128
+MAX_ACTOR_LENGTH: Final = 256
+MAX_REPLY_PARTITION: Final = 1_000
+MAX_REASON_LENGTH: Final = 1_024
+MAX_DIAGNOSTICS_LENGTH: Final = 8_192
+MAX_DIGEST_LENGTH: Final = 128
+MAX_BLOCKED_MS: Final = 366 * 86_400_000
+MAX_FREEZE_MS: Final = 600_000
+
+Reason = Annotated[str, at.MaxLen(MAX_REASON_LENGTH)]
+
+
 @dataclass(slots=True, kw_only=True)
 class Request:
     """What a client asks for: answered by a decision (P7), and done once under each request id (P8)."""
@@ -31,9 +46,9 @@ class Request:
     refused_while_shutting_down: ClassVar[bool] = False
     """Whether it would run a job, which a cluster that is shut down does no more."""
 
-    request_id: str = ""
-    reply_partition: int = NO_REPLY
-    actor: str = ""
+    request_id: Annotated[str, at.MaxLen(MAX_ID_LENGTH)] = ""
+    reply_partition: Annotated[int, at.Interval(ge=NO_REPLY, le=MAX_REPLY_PARTITION)] = NO_REPLY
+    actor: Annotated[str, at.MaxLen(MAX_ACTOR_LENGTH)] = ""
 
     @property
     def subject(self) -> str:
@@ -85,9 +100,9 @@ class RequestFileUpload(FencedCommand):
 
     job_id: str
     vertex_id: str
-    subtask_index: int
-    attempt: int
-    file: TaskFile
+    subtask_index: int = 0
+    attempt: int = 1
+    file: TaskFile = TaskFile.LOG
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,9 +113,9 @@ class ReportSnapshot(Command):
 
     snapshot_id: str
     log_offset: int
-    digest: str
-    chunk_count: int
-    byte_count: int
+    digest: Annotated[str, at.MinLen(1), at.MaxLen(MAX_DIGEST_LENGTH)]
+    chunk_count: Annotated[int, at.Interval(ge=1)]
+    byte_count: Annotated[int, at.Interval(ge=0)]
     taken_by: str
 
 
@@ -113,7 +128,7 @@ class ConfirmSnapshot(Command):
     snapshot_id: str
     log_offset: int
     digest: str
-    confirmed_by: str
+    confirmed_by: Annotated[str, at.MinLen(1)]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,7 +140,7 @@ class DrillStep(Command):
     drill_id: str
     step: DrillStepType
     master_id: str
-    duration_ms: int = 0
+    duration_ms: Annotated[int, at.Interval(ge=0, le=MAX_FREEZE_MS)] = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,8 +150,8 @@ class BlockTaskManager(FencedCommand):
     subject_field: ClassVar = "task_manager_id"
 
     task_manager_id: str
-    reason: str = ""
-    duration_ms: int = 0
+    reason: Reason = ""
+    duration_ms: Annotated[int, at.Interval(ge=0, le=MAX_BLOCKED_MS)] = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,7 +167,7 @@ class UnblockTaskManager(FencedCommand):
 class SuspendJob(FencedJobCommand):
     """Stop a job without ending it."""
 
-    reason: str = ""
+    reason: Reason = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,7 +186,7 @@ class RequestTaskManagerFileUpload(FencedCommand):
     subject_field: ClassVar = "task_manager_id"
 
     task_manager_id: str
-    file: TaskManagerFile
+    file: TaskManagerFile = TaskManagerFile.LOG
     name: str = ""
 
 
@@ -181,8 +196,8 @@ class ShutDownCluster(FencedCommand):
 
     subject_field: ClassVar = ""
 
-    application_status: ApplicationStatus
-    diagnostics: str = ""
+    application_status: ApplicationStatus = ApplicationStatus.SUCCEEDED
+    diagnostics: Annotated[str, at.MaxLen(MAX_DIAGNOSTICS_LENGTH)] = ""
     cancel_jobs: bool = False
 
 
@@ -308,6 +323,9 @@ COMMANDS: Final[Mapping[str, type[Command]]] = {
     name: cls for name, cls in tuple(globals().items()) if isinstance(cls, type) and issubclass(cls, Command) and not cls.__subclasses__()
 }
 """Every command by its name, in the order of the schema's union."""
+
+REQUESTS: Final[tuple[type[Request], ...]] = (JobSubmission, *COMMANDS.values())
+"""Every kind of request."""
 
 TaskManagerReport = (
     TaskManagerRegistration

@@ -1,49 +1,47 @@
 """From the bytes of an inbound record to inputs of the master: every encoding that a client may use, and every refusal.
 
 `submissions` and `commands` take Avro single-object encoding, plain JSON, and the Confluent wire format when a schema
-registry is configured; `taskmanagers` takes only Avro. What cannot be read becomes an `UnreadableInput`, which the master
-answers with a rejection and a dead letter. Sizes are limited before anything is decoded (P10). Pure: the registry's schemas
-are handed in.
+registry is configured; `taskmanagers` takes only Avro. In whatever encoding a request comes, its fields meet the same checks, which are
+derived from its class in `events/inputs.py`. What cannot be read becomes an `UnreadableInput`, which the master answers with a
+rejection and a dead letter. Sizes are limited before anything is decoded (P10). Pure: the registry's schemas are handed in.
 """
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from enum import Enum
+from typing import Annotated, Any, Final, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, PlainValidator, Strict, ValidationError, create_model
 
 from eventflink.events.codec import PayloadCodec, ReportsCodec, UndecodableRecord, decode_body, read_payload
 from eventflink.events.inputs import (
+    COMMANDS,
+    MAX_ACTOR_LENGTH,
+    MAX_ID_LENGTH,
+    MAX_REPLY_PARTITION,
     NO_REPLY,
-    BlockTaskManager,
-    CancelJob,
-    Command,
-    DrillStep,
+    REQUESTS,
     JobSubmission,
     Request,
-    RequestFileUpload,
-    RequestTaskManagerFileUpload,
-    RescaleJob,
-    ResumeJob,
-    ShutDownCluster,
-    SuspendJob,
-    UnblockTaskManager,
 )
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbox import InboundRecord
 from eventflink.master.inputs import InputTooOld, MasterInput, PoisonedInput, UnreadableInput
 from eventflink.model.configuration import ID_PATTERN
-from eventflink.model.job_graph_document import InvalidJobGraph, describe_errors, is_valid_job_id, parse_job_graph, to_document
-from eventflink.model.statuses import ApplicationStatus, DrillStepType, TaskFile, TaskManagerFile
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, describe_errors, did_you_mean, to_document
 
 CONFLUENT_MAGIC: Final = 0
 CONFLUENT_HEADER_LENGTH: Final = 5
-MAX_REPLY_PARTITION: Final = 1_000
 _JSON_STARTS: Final = b'{[ \t\r\n"'
 
 RegistrySchema = Callable[[int], Any]
 """Returns the parsed schema of an id of the schema registry, or raises UndecodableRecord."""
+
+Fields = dict[str, Any]
+"""What a request says, by the names of its fields: from its JSON document, or from its Avro record."""
 
 
 def no_registry(schema_id: int) -> Any:
@@ -51,121 +49,6 @@ def no_registry(schema_id: int) -> Any:
     raise UndecodableRecord(
         f"the record is in the Confluent wire format (schema id {schema_id}), but schema.registry.url is not configured"
     )
-
-
-class RequestDocument(BaseModel):
-    """What all JSON requests have."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    request_id: str = Field("", max_length=128)
-    reply_partition: int = Field(NO_REPLY, ge=NO_REPLY, le=MAX_REPLY_PARTITION)
-    actor: str = Field("", max_length=256)
-
-
-class SubmissionDocument(RequestDocument):
-    """A JSON record of `submissions`; a bare job graph is one as well."""
-
-    job_id: str = ""
-    job_graph: dict[str, Any]
-
-
-class CancelJobDocument(RequestDocument):
-    """A JSON record of `commands` that ends a job."""
-
-    type: Literal["CancelJob"]
-    job_id: str
-    leader_id: str = ""
-    job_master_id: str = ""
-
-
-class RequestFileUploadDocument(RequestDocument):
-    """A JSON record of `commands` that asks for a file of a task attempt."""
-
-    type: Literal["RequestFileUpload"]
-    job_id: str
-    vertex_id: str
-    subtask_index: int = 0
-    attempt: int = 1
-    file: Literal["LOG", "STDOUT", "STDERR"] = "LOG"
-    leader_id: str = ""
-
-
-class DrillStepDocument(RequestDocument):
-    """A JSON record of `commands` that asks the leader to fall."""
-
-    type: Literal["DrillStep"]
-    drill_id: str = Field(max_length=128)
-    step: Literal["STOP", "FREEZE", "KILL"]
-    master_id: str
-    duration_ms: int = 0
-
-
-class BlockTaskManagerDocument(RequestDocument):
-    """A JSON record of `commands` that keeps new tasks away from a TaskManager."""
-
-    type: Literal["BlockTaskManager"]
-    task_manager_id: str
-    reason: str = ""
-    duration_ms: int = 0
-    leader_id: str = ""
-
-
-class UnblockTaskManagerDocument(RequestDocument):
-    """A JSON record of `commands` that gives slots of a TaskManager away again."""
-
-    type: Literal["UnblockTaskManager"]
-    task_manager_id: str
-    leader_id: str = ""
-
-
-class SuspendJobDocument(RequestDocument):
-    """A JSON record of `commands` that stops a job without ending it."""
-
-    type: Literal["SuspendJob"]
-    job_id: str
-    reason: str = ""
-    leader_id: str = ""
-    job_master_id: str = ""
-
-
-class ResumeJobDocument(RequestDocument):
-    """A JSON record of `commands` that lets a suspended job go on."""
-
-    type: Literal["ResumeJob"]
-    job_id: str
-    leader_id: str = ""
-
-
-class RequestTaskManagerFileUploadDocument(RequestDocument):
-    """A JSON record of `commands` that asks for something of a TaskExecutor itself."""
-
-    type: Literal["RequestTaskManagerFileUpload"]
-    task_manager_id: str
-    file: Literal["LOG", "STDOUT", "NAMED", "LOG_LIST", "THREAD_DUMP"] = "LOG"
-    name: str = ""
-    leader_id: str = ""
-
-
-class ShutDownClusterDocument(RequestDocument):
-    """A JSON record of `commands` that ends the whole cluster."""
-
-    type: Literal["ShutDownCluster"]
-    application_status: Literal["SUCCEEDED", "FAILED", "CANCELED", "UNKNOWN"] = "SUCCEEDED"
-    diagnostics: str = ""
-    cancel_jobs: bool = False
-    leader_id: str = ""
-
-
-class RescaleJobDocument(RequestDocument):
-    """A JSON record of `commands` that gives a vertex another parallelism."""
-
-    type: Literal["RescaleJob"]
-    job_id: str
-    vertex_id: str
-    parallelism: int
-    leader_id: str = ""
-    job_master_id: str = ""
 
 
 @dataclass(slots=True)
@@ -178,6 +61,12 @@ class Inbound:
 
 class InvalidRequest(Exception):
     """A record that can be read, but asks for something impossible; the message says what is wrong and where."""
+
+    def __init__(self, message: str, fields: Fields | None = None, subject_field: str = Request.subject_field) -> None:
+        """Keep what the request says, as far as it could be read: so its sender gets an answer."""
+        super().__init__(message)
+        self.fields = fields or {}
+        self.subject_field = subject_field
 
 
 class InboundDecoder:
@@ -197,12 +86,15 @@ class InboundDecoder:
             value = _checked_value(record)
             if topic is Topic.TASKMANAGERS:
                 return Inbound(self._reports.decode(value))
-            payload = self._request(topic, value)
+            request = self._request(topic, value, record)
         except UndecodableRecord as error:
-            return Inbound((self._unreadable(record, "UndecodableRecord", str(error)),))
+            return _refusal(record, "UndecodableRecord", InvalidRequest(str(error)))
         except InvalidRequest as error:
-            return Inbound((self._unreadable(record, "InvalidRequest", str(error)),))
-        return self._checked_request(record, payload, now_ms)
+            return _refusal(record, "InvalidRequest", error)
+        age_ms = now_ms - record.timestamp_ms
+        if record.timestamp_ms > 0 and age_ms > self._horizon_ms:
+            return Inbound((InputTooOld(request.request_id, request.reply_partition, request.subject, age_ms),), request.actor)
+        return Inbound((request,), request.actor)
 
     def poisoned(self, record: InboundRecord, error: str, now_ms: int) -> Inbound:
         """Return the refusal of an input that cannot be decided; whoever asked is answered if that can still be read from it."""
@@ -216,9 +108,10 @@ class InboundDecoder:
                 request_id, partition, subject = value.request_id, value.reply_partition, value.subject
         return Inbound((PoisonedInput(record.topic, record.offset, error, request_id, partition, subject),))
 
-    def _request(self, topic: Topic, value: bytes) -> Request:
+    def _request(self, topic: Topic, value: bytes, record: InboundRecord) -> Request:
         if value[:1] and value[0] in _JSON_STARTS:
-            return _submission_from_json(value) if topic is Topic.SUBMISSIONS else _command_from_json(value)
+            document = _parsed_json(value)
+            return _checked(*(_submission_of(document) if topic is Topic.SUBMISSIONS else _command_of(document)), record)
         codec = self._codecs[topic]
         payload: Any
         if value[:1] == bytes([CONFLUENT_MAGIC]) and len(value) >= CONFLUENT_HEADER_LENGTH:
@@ -229,43 +122,7 @@ class InboundDecoder:
             payload = _as_ours(codec, read_payload(fields["payload"]))
         else:
             payload, _ = codec.decode(value)
-        if not isinstance(payload, Request):
-            raise UndecodableRecord(f"a {type(payload).__name__} is nothing for {topic}")
-        return payload
-
-    def _checked_request(self, record: InboundRecord, payload: Request, now_ms: int) -> Inbound:
-        """Fill in the ids that were left out and check those that were not."""
-        derived = f"{record.topic}-0-{record.offset}"
-        payload.request_id = payload.request_id or derived
-        if not NO_REPLY <= payload.reply_partition <= MAX_REPLY_PARTITION:
-            payload.reply_partition = NO_REPLY
-            return Inbound((_refusal_of(payload, f"reply_partition is not between {NO_REPLY} and {MAX_REPLY_PARTITION}"),))
-        if len(payload.request_id) > 128:  # noqa: PLR2004 - as in the documents above
-            return Inbound((_refusal_of(payload, "request_id is longer than 128 characters"),))
-        if isinstance(payload, JobSubmission):
-            payload.job_id = payload.job_id or _id_of_key(record.key) or derived
-            try:  # A graph that came as an Avro record meets the same checks as a document.
-                payload.job_graph = parse_job_graph(to_document(payload.job_graph), "job_graph")
-            except InvalidJobGraph as error:
-                return Inbound((_refusal_of(payload, f"{record.topic}@{record.offset}: {error}"),), payload.actor)
-        subject = payload.subject
-        if not is_valid_job_id(subject):
-            rule = "may hold only letters, digits, '.', '_' and '-', at most 128, beginning with a letter or digit"
-            return Inbound((_refusal_of(payload, f"{payload.subject_field} '{subject[:200]}' {rule}"),))
-        payload.actor = payload.actor[:256]
-        age_ms = now_ms - record.timestamp_ms
-        if record.timestamp_ms > 0 and age_ms > self._horizon_ms:
-            return Inbound((InputTooOld(payload.request_id, payload.reply_partition, subject, age_ms),), payload.actor)
-        return Inbound((payload,), payload.actor)
-
-    def _unreadable(self, record: InboundRecord, code: str, message: str) -> UnreadableInput:
-        """Return the refusal; the record's key, where it is an id, names whom it concerns."""
-        subject = _id_of_key(record.key)
-        request = _request_hints(record.value)
-        request_id = request.get("request_id") or subject
-        partition = request.get("reply_partition", -1)
-        where = f"{record.topic}@{record.offset}: {message}"
-        return UnreadableInput(code, where, request.get("job_id") or subject, request_id, partition)
+        return _checked(type(payload), {name: getattr(payload, name) for name in _DOCUMENTS[type(payload)].model_fields}, record)
 
 
 def _as_ours(codec: PayloadCodec, payload: Any) -> Any:
@@ -284,42 +141,18 @@ def _checked_value(record: InboundRecord) -> bytes:
     return record.value
 
 
-def _id_of_key(key: bytes | None) -> str:
-    if not key:
-        return ""
-    text = key.decode("utf-8", "replace")
-    return text if ID_PATTERN.fullmatch(text) else ""
+# -- JSON -----------------------------------------------------------------------------------------------------------
 
 
-def _request_hints(value: bytes | None) -> dict[str, Any]:
-    """Return what can still be told of a refused JSON request, so that its sender gets an answer."""
-    if not value or len(value) > MAX_INBOUND_BYTES or value[0] not in _JSON_STARTS:
-        return {}
-    try:
-        document = json.loads(value)
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(document, Mapping):
-        return {}
-    hints: dict[str, Any] = {}
-    for name in ("request_id", "job_id"):
-        text = document.get(name)
-        if isinstance(text, str) and ID_PATTERN.fullmatch(text):
-            hints[name] = text
-    partition = document.get("reply_partition")
-    if isinstance(partition, int) and not isinstance(partition, bool) and 0 <= partition <= MAX_REPLY_PARTITION:
-        hints["reply_partition"] = partition
-    return hints
-
-
-def _parsed_json(value: bytes) -> dict[str, Any]:
+def _parsed_json(value: bytes) -> Fields:
     try:
         text = value.decode(json.detect_encoding(value))
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UndecodableRecord(f"the record begins like JSON but is none: {error or 'nested too deeply'}") from error
+        raise UndecodableRecord(f"the record begins like JSON but is not valid JSON: {error or 'nested too deeply'}") from error
     if half := _find_half_of_a_pair(text, document):
-        raise InvalidRequest(f"the record holds {half}, half of a surrogate pair: no character, and nothing that could be written")
+        message = f"the record holds {half}, half of a surrogate pair: no character, and nothing that could be written"
+        raise InvalidRequest(message, document if isinstance(document, dict) else {})
     if not isinstance(document, dict):
         raise InvalidRequest(f"a request is a JSON object, not {type(document).__name__}")
     return document
@@ -334,74 +167,88 @@ def _find_half_of_a_pair(text: str, document: Any) -> str:
     except UnicodeEncodeError as error:
         return json.dumps(error.object[error.start]).strip('"')
     except RecursionError as error:
-        raise UndecodableRecord("the record begins like JSON but is none: nested too deeply") from error
+        raise UndecodableRecord("the record begins like JSON but is not valid JSON: nested too deeply") from error
     return ""
 
 
-def _submission_from_json(value: bytes) -> JobSubmission:
-    document = _parsed_json(value)
-    if "vertices" in document:  # A bare job graph.
-        document = {"job_graph": document}
+def _submission_of(document: Fields) -> tuple[type[Request], Fields]:
+    return JobSubmission, {"job_graph": document} if "vertices" in document else document  # A bare job graph is one as well.
+
+
+def _command_of(document: Fields) -> tuple[type[Request], Fields]:
+    name = document.pop("type", None)
+    if not isinstance(name, str) or name not in COMMANDS:
+        message = f"type: {json.dumps(name)[:100]} is not a command{did_you_mean(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
+        raise InvalidRequest(message, document)
+    return COMMANDS[name], document
+
+
+# -- checks ---------------------------------------------------------------------------------------------------------
+
+
+def _read_job_graph(value: object) -> JobGraph:
+    """Check a graph, in JSON its document, in Avro the record: once, and by the same rules."""
     try:
-        submission = SubmissionDocument.model_validate(document)
-        graph = parse_job_graph(submission.job_graph, "job_graph")
-    except ValidationError as error:
-        raise InvalidRequest(describe_errors(error)) from error
+        return check_job_graph(to_document(value) if isinstance(value, JobGraph) else value)
     except InvalidJobGraph as error:
-        raise InvalidRequest(str(error)) from error
-    return JobSubmission(
-        job_id=submission.job_id,
-        request_id=submission.request_id,
-        reply_partition=submission.reply_partition,
-        actor=submission.actor,
-        job_graph=graph,
-    )
+        raise ValueError(str(error)) from error
 
 
-def _command_from_json(value: bytes) -> Command:
-    document = _parsed_json(value)
-    kinds: dict[object, type[RequestDocument]] = {
-        "CancelJob": CancelJobDocument,
-        "RequestFileUpload": RequestFileUploadDocument,
-        "DrillStep": DrillStepDocument,
-        "BlockTaskManager": BlockTaskManagerDocument,
-        "UnblockTaskManager": UnblockTaskManagerDocument,
-        "SuspendJob": SuspendJobDocument,
-        "ResumeJob": ResumeJobDocument,
-        "RequestTaskManagerFileUpload": RequestTaskManagerFileUploadDocument,
-        "ShutDownCluster": ShutDownClusterDocument,
-        "RescaleJob": RescaleJobDocument,
+def _written_type(annotation: Any) -> Any:
+    """Return how a field's type is written in a request: an enumeration by a symbol's name, a graph as its document."""
+    if annotation is JobGraph:
+        return Annotated[Any, PlainValidator(_read_job_graph)]
+    return Annotated[annotation, Strict(strict=False)] if isinstance(annotation, type) and issubclass(annotation, Enum) else annotation
+
+
+def _document_of(cls: type[Request]) -> type[BaseModel]:
+    """Derive the checks of a request's fields from its class: names, types, defaults and bounds."""
+    hints = get_type_hints(cls, include_extras=True)
+    fields: Fields = {
+        f.name: (_written_type(hints[f.name]), ... if f.default is dataclasses.MISSING else f.default) for f in dataclasses.fields(cls)
     }
-    kind = document.get("type")
-    model = kinds.get(kind) if isinstance(kind, str) else None
-    if model is None:
-        raise InvalidRequest(f"type: {json.dumps(kind)[:100]} is not a command; there are {', '.join(str(k) for k in kinds)}")
+    return create_model(cls.__name__, __config__=ConfigDict(extra="forbid", strict=True), **fields)
+
+
+_DOCUMENTS: Final[Mapping[type, type[BaseModel]]] = {cls: _document_of(cls) for cls in REQUESTS}
+
+
+def _checked(cls: type[Request], fields: Fields, record: InboundRecord) -> Request:
+    """Check what a request says, and return it with the ids that were left out."""
+    document, derived = _DOCUMENTS[cls], f"{record.topic}-0-{record.offset}"
     try:
-        command = model.model_validate(document)
+        request = cls(**vars(document.model_validate(fields)))
     except ValidationError as error:
-        raise InvalidRequest(describe_errors(error)) from error
-    fields = command.model_dump(exclude={"type"})
-    if isinstance(command, DrillStepDocument):
-        return DrillStep(**{**fields, "step": DrillStepType(fields["step"])})
-    if isinstance(command, RequestFileUploadDocument):
-        return RequestFileUpload(**{**fields, "file": TaskFile(fields["file"])})
-    if isinstance(command, RequestTaskManagerFileUploadDocument):
-        return RequestTaskManagerFileUpload(**{**fields, "file": TaskManagerFile(fields["file"])})
-    if isinstance(command, ShutDownClusterDocument):
-        return ShutDownCluster(**{**fields, "application_status": ApplicationStatus(fields["application_status"])})
-    return _COMMANDS[type(command)](**fields)
+        raise InvalidRequest(describe_errors(error, document.model_fields), fields, cls.subject_field) from error
+    request.request_id = request.request_id or derived
+    if isinstance(request, JobSubmission):
+        request.job_id = request.job_id or _id_of_key(record.key) or derived
+    if not ID_PATTERN.fullmatch(request.subject):
+        rule = f"may hold only letters, digits, '.', '_' and '-', at most {MAX_ID_LENGTH}, beginning with a letter or digit"
+        raise InvalidRequest(f"{cls.subject_field} '{request.subject[:200]}' {rule}", fields, cls.subject_field)
+    return request
 
 
-_COMMANDS: Final[Mapping[type[RequestDocument], Callable[..., Command]]] = {
-    CancelJobDocument: CancelJob,
-    BlockTaskManagerDocument: BlockTaskManager,
-    UnblockTaskManagerDocument: UnblockTaskManager,
-    SuspendJobDocument: SuspendJob,
-    ResumeJobDocument: ResumeJob,
-    RescaleJobDocument: RescaleJob,
-}
-"""What the documents mean that say it in the same fields."""
+# -- refusals -------------------------------------------------------------------------------------------------------
 
 
-def _refusal_of(payload: Request, message: str) -> UnreadableInput:
-    return UnreadableInput("InvalidRequest", message, payload.subject[:128], payload.request_id[:128], payload.reply_partition)
+def _refusal(record: InboundRecord, code: str, error: InvalidRequest) -> Inbound:
+    """Return the refusal; whom it concerns is taken from what can be read, else from the record's key, where that is an id."""
+    key, fields = _id_of_key(record.key), error.fields
+    partition = fields.get("reply_partition")
+    if type(partition) is not int or not 0 <= partition <= MAX_REPLY_PARTITION:
+        partition = NO_REPLY
+    request_id = _text_of(fields, "request_id", MAX_ID_LENGTH) or key
+    subject = _text_of(fields, error.subject_field, MAX_ID_LENGTH) or key
+    message = f"{record.topic}@{record.offset}: {error}"
+    return Inbound((UnreadableInput(code, message, subject, request_id, partition),), _text_of(fields, "actor", MAX_ACTOR_LENGTH))
+
+
+def _text_of(fields: Fields, name: str, max_length: int) -> str:
+    text = fields.get(name)
+    return text if isinstance(text, str) and len(text) <= max_length and text.isprintable() else ""
+
+
+def _id_of_key(key: bytes | None) -> str:
+    text = (key or b"").decode("utf-8", "replace")
+    return text if ID_PATTERN.fullmatch(text) else ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.inputs import BlockTaskManager, UnblockTaskManager
-from eventflink.events.log_events import LogEvent, RequestRejected, TaskManagerBlocked, TaskManagerUnblocked
+from eventflink.events.log_events import LogEvent, TaskManagerBlocked, TaskManagerUnblocked
 from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.inputs import UnblockTaskManagers
@@ -17,8 +17,6 @@ from eventflink.master.settings import Context
 from eventflink.model.statuses import IllegalTransition
 
 MAX_BLOCKED: Final = 10_000
-MAX_REASON_LENGTH: Final = 1_024
-MAX_DURATION_MS: Final = 366 * 86_400_000
 EXPIRY_BATCH: Final = 256
 TIME_IS_OVER: Final = "its time was over"
 
@@ -44,8 +42,6 @@ class Blocklist:
 
     def decide_block_task_manager(self, command: BlockTaskManager, context: Context) -> list[LogEvent]:
         """Block a TaskManager; one that is blocked gets the new reason and the new end."""
-        if refusal := self._find_fault(command):
-            return [refusal]
         known = self.task_managers.get(command.task_manager_id)
         if known is None and command.task_manager_id not in self.resource_manager.task_managers:
             return [rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered")]
@@ -55,15 +51,6 @@ class Blocklist:
         if known is not None and (known.reason, known.until_ms) == (command.reason, until_ms):
             return [accepted(command)]
         return [accepted(command), TaskManagerBlocked(command.task_manager_id, command.reason, until_ms, command.actor)]
-
-    def _find_fault(self, command: BlockTaskManager) -> RequestRejected | None:
-        if not 0 <= command.duration_ms <= MAX_DURATION_MS:
-            message = f"duration_ms is {command.duration_ms}; it must be between 0 and {MAX_DURATION_MS}"
-            return rejected(command, "InvalidRequest", message)
-        if len(command.reason) > MAX_REASON_LENGTH:
-            message = f"the reason has {len(command.reason)} characters; it may have {MAX_REASON_LENGTH}"
-            return rejected(command, "InvalidRequest", message)
-        return None
 
     def decide_unblock_task_manager(self, command: UnblockTaskManager) -> list[LogEvent]:
         """Unblock a TaskManager; one that is not blocked is as it is wanted."""

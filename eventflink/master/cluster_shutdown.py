@@ -9,7 +9,7 @@ the cluster again, and what was suspended with it is resumed.
 from dataclasses import dataclass, field
 from typing import Final
 
-from eventflink.events.inputs import ShutDownCluster
+from eventflink.events.inputs import MAX_DIAGNOSTICS_LENGTH, ShutDownCluster
 from eventflink.events.log_events import (
     ApplicationStatusRecorded,
     ClusterShutdownRequested,
@@ -26,7 +26,6 @@ from eventflink.master.inputs import StartCluster
 from eventflink.model.statuses import ApplicationStatus, IllegalTransition
 
 REASON: Final = "the cluster is shut down"
-MAX_DIAGNOSTICS_LENGTH: Final = 8_192
 
 
 @dataclass(slots=True)
@@ -73,9 +72,6 @@ class ClusterShutdown:
 
     def decide_shut_down_cluster(self, command: ShutDownCluster) -> list[LogEvent]:
         """Begin to end the cluster; asked for the same end again, it is as it is wanted."""
-        if len(command.diagnostics) > MAX_DIAGNOSTICS_LENGTH:
-            message = f"diagnostics has {len(command.diagnostics)} characters; it may have {MAX_DIAGNOSTICS_LENGTH}"
-            return [rejected(command, "InvalidRequest", message)]
         wanted = (command.application_status, command.cancel_jobs)
         if self.request is None:
             return [

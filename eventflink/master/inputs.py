@@ -6,7 +6,7 @@ Times, like every id that is not derived, enter here; nothing in this room reads
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from eventflink.events.inputs import COMMANDS, JobSubmission, Request, TaskManagerReport
+from eventflink.events.inputs import REQUESTS, Request, TaskManagerReport
 from eventflink.model.statuses import FollowUpType
 
 
@@ -242,5 +242,5 @@ InternalInput = (
 
 MasterInput = InternalInput | Request | TaskManagerReport
 
-INPUT_CLASSES: Final[tuple[type, ...]] = (*get_args(InternalInput), JobSubmission, *COMMANDS.values(), *get_args(TaskManagerReport))
+INPUT_CLASSES: Final[tuple[type, ...]] = (*get_args(InternalInput), *REQUESTS, *get_args(TaskManagerReport))
 """Every kind of input."""

@@ -4,14 +4,11 @@ Only the leader takes the steps of a drill: it is ordered here to do them.
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 from eventflink.events.inputs import DrillStep
 from eventflink.events.log_events import DrillStepOrdered, LeadershipGranted, LogEvent
 from eventflink.master.answers import accepted, rejected
 from eventflink.master.settings import Context
-
-MAX_FREEZE_MS: Final = 600_000
 
 
 @dataclass(slots=True)
@@ -29,9 +26,6 @@ class LeaderInformation:
         if step.master_id != self.master_id:
             message = f"'{step.master_id[:128]}' does not lead; '{self.master_id}' does, and only the leader takes drill steps"
             return [rejected(step, "NotTheLeader", message)]
-        if not 0 <= step.duration_ms <= MAX_FREEZE_MS:
-            message = f"duration_ms is {step.duration_ms}; it must be between 0 and {MAX_FREEZE_MS}"
-            return [rejected(step, "InvalidRequest", message)]
         return [accepted(step), DrillStepOrdered(step.drill_id[:128], step.step, step.master_id, step.duration_ms)]
 
     def apply_leadership_granted(self, event: LeadershipGranted) -> None:

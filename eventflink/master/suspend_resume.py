@@ -1,14 +1,10 @@
 """Requests to suspend a job and to resume it; what a job remembers of that is in `suspension.py`. Nothing here changes anything."""
 
-from typing import Final
-
 from eventflink.events.inputs import ResumeJob, SuspendJob
 from eventflink.events.log_events import JobSuspensionRequested, LogEvent, RequestRejected
 from eventflink.master.answers import accepted, rejected
 from eventflink.master.state import ClusterState
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
-
-MAX_REASON_LENGTH: Final = 1_024
 
 
 def decide_suspend_job(state: ClusterState, command: SuspendJob) -> list[LogEvent]:
@@ -16,9 +12,6 @@ def decide_suspend_job(state: ClusterState, command: SuspendJob) -> list[LogEven
 
     One that was suspended with the cluster would be resumed with it: from now on it is not.
     """
-    if len(command.reason) > MAX_REASON_LENGTH:
-        message = f"the reason has {len(command.reason)} characters; it may have {MAX_REASON_LENGTH}"
-        return [rejected(command, "InvalidRequest", message)]
     if refusal := _refuse(state, command):
         return [refusal]
     reason = command.reason or f"suspended by {command.actor or 'a command'}"

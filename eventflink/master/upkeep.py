@@ -20,7 +20,6 @@ from eventflink.model.features import FIRST_LEVEL
 from eventflink.model.statuses import IllegalTransition
 
 MAX_SNAPSHOTS = 16
-MAX_DIGEST_LENGTH = 128
 
 
 @dataclass(slots=True)
@@ -51,8 +50,6 @@ class Upkeep:
 
     def decide_report_snapshot(self, report: ReportSnapshot) -> list[LogEvent]:
         """Take note of a snapshot, unless a newer one is known."""
-        if fault := _find_fault(report):
-            return [rejected(report, "InvalidRequest", fault)]
         newest = max((s.log_offset for s in self.snapshots.values()), default=-1)
         if report.snapshot_id in self.snapshots or report.log_offset <= newest:
             message = f"a snapshot at offset {newest} is known; the one at {report.log_offset} is no news"
@@ -68,8 +65,6 @@ class Upkeep:
         if snapshot is None or snapshot.log_offset != report.log_offset:
             message = f"no snapshot {report.snapshot_id[:128]} at offset {report.log_offset} is known"
             return [rejected(report, "UnknownSnapshot", message)]
-        if not report.confirmed_by:
-            return [rejected(report, "InvalidRequest", "confirmed_by is empty: it names the master that confirms")]
         if report.confirmed_by[:128] == snapshot.taken_by:
             return [rejected(report, "NotAnotherMaster", f"{report.confirmed_by[:128]} took the snapshot itself")]
         if report.digest != snapshot.digest:
@@ -115,12 +110,3 @@ class Upkeep:
         offsets = [s.log_offset for s in self.snapshots.values()]
         require(offsets == sorted(offsets), "snapshots are not in the order of their offsets")
         require(len(self.snapshots) <= MAX_SNAPSHOTS, f"{len(self.snapshots)} snapshots are remembered")
-
-
-def _find_fault(report: ReportSnapshot) -> str:
-    """Return why there can be no such snapshot, or nothing."""
-    if report.chunk_count < 1 or report.byte_count < 0:
-        return f"a snapshot of {report.byte_count} bytes in {report.chunk_count} chunks cannot be"
-    if not 1 <= len(report.digest) <= MAX_DIGEST_LENGTH:
-        return f"the digest has {len(report.digest)} characters; it may have 1 to {MAX_DIGEST_LENGTH}"
-    return ""

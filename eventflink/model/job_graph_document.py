@@ -13,10 +13,11 @@ of a graph is taken over its canonical JSON, so that two spellings of the same g
 """
 
 import dataclasses
+import difflib
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 import yaml
@@ -44,6 +45,10 @@ MAX_PROFILES: Final = 16
 """How many different resources the vertices of one job may ask for: matching costs by how many different ones wait."""
 CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+_SHOWN: Final = 40
+"""How much of a number that is out of bounds is repeated."""
+_COMPARED: Final = 128
+"""How much of a wrong name is compared with the right ones."""
 _CALLABLE = re.compile(CALLABLE_PATTERN)
 
 
@@ -297,14 +302,27 @@ def _without_defaults(value: Any) -> Any:
     return {field.name: _without_defaults(inner) for field, inner in fields if inner != field.default}
 
 
-def describe_errors(error: ValidationError) -> str:
-    """Return the first few problems of a document, each with its place."""
+def describe_errors(error: ValidationError, known: Iterable[str] = ()) -> str:
+    """Return the first few problems of a document, each with its place; `known` are the keys that a wrong one may have meant."""
     lines = []
     for problem in error.errors()[:3]:
         place = ".".join(f"[{p}]" if isinstance(p, int) else str(p) for p in problem["loc"]).replace(".[", "[")
-        lines.append((place + ": " if place else "") + problem["msg"].removeprefix("Value error, "))
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "string_too_long":
+            message += f", not {len(problem['input'])}"
+        elif problem["type"] in ("greater_than_equal", "less_than_equal"):
+            message += f", not {str(problem['input'])[:_SHOWN]}"
+        elif problem["type"] == "extra_forbidden":
+            message += did_you_mean(place, known)
+        lines.append((place + ": " if place else "") + message)
     more = error.error_count() - len(lines)
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return the nearest of the known names, as a question behind what is said of a wrong one; empty if none is near."""
+    near = difflib.get_close_matches(name[:_COMPARED], known, 1) if isinstance(name, str) else []
+    return f" (did you mean '{near[0]}'?)" if near else ""
 
 
 def _load_yaml(text: str) -> Any:
@@ -333,8 +351,21 @@ def parse_job_graph(document: str | Mapping[str, Any], source: str) -> JobGraph:
             document = _load_yaml(document)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise InvalidJobGraph(f"{source}: neither JSON nor YAML: {str(error).splitlines()[0]}") from error
+    try:
+        return check_job_graph(document)
+    except InvalidJobGraph as error:
+        raise InvalidJobGraph(f"{source}: {error}") from error
+
+
+def check_job_graph(document: object) -> JobGraph:
+    """Validate a document.
+
+    Raises:
+        InvalidJobGraph: names the place in the document and what is wrong there.
+
+    """
     if not isinstance(document, Mapping):
-        raise InvalidJobGraph(f"{source}: a job graph is a mapping with 'name' and 'vertices', not {type(document).__name__}")
+        raise InvalidJobGraph(f"a job graph is a mapping with 'name' and 'vertices', not {type(document).__name__}")
     try:
         parsed = JobGraphDocument.model_validate(document)
         return JobGraph(
@@ -346,9 +377,9 @@ def parse_job_graph(document: str | Mapping[str, Any], source: str) -> JobGraph:
             scheduler=SchedulerType(parsed.scheduler.upper().replace("-", "_")),
         )
     except ValidationError as error:
-        raise InvalidJobGraph(f"{source}: {describe_errors(error)}") from error
+        raise InvalidJobGraph(describe_errors(error)) from error
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidJobGraph(f"{source}: parameters must be JSON values: {error}") from error
+        raise InvalidJobGraph(f"parameters must be JSON values: {error}") from error
 
 
 def to_document(graph: JobGraph) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from eventflink.events.inputs import BlockTaskManager
+from eventflink.events.inputs import MAX_BLOCKED_MS, BlockTaskManager
 from eventflink.events.log_events import RequestRejected, SlotAllocated, TaskManagerBlocked, TaskManagerUnblocked
-from eventflink.master.blocklist import MAX_BLOCKED, MAX_DURATION_MS, BlockedTaskManager, Blocklist
+from eventflink.master.blocklist import MAX_BLOCKED, BlockedTaskManager, Blocklist
 from eventflink.master.effects import Effect
 from eventflink.master.resource_manager import ResourceManager, TaskManager
 from eventflink.master.settings import Context, MasterSettings
@@ -87,7 +87,7 @@ def test_a_request_that_is_repeated_is_not_done_twice(cluster: ScriptedCluster) 
     [
         ({"task_manager_id": "three"}, "UnknownTaskManager"),
         ({"task_manager_id": "one", "duration_ms": -1}, "InvalidRequest"),
-        ({"task_manager_id": "one", "duration_ms": MAX_DURATION_MS + 1}, "InvalidRequest"),
+        ({"task_manager_id": "one", "duration_ms": MAX_BLOCKED_MS + 1}, "InvalidRequest"),
         ({"task_manager_id": "one", "reason": "x" * 1_025}, "InvalidRequest"),
         ({"task_manager_id": "no id!"}, "InvalidRequest"),
         ({"task_manager_id": "one", "for": 3}, "InvalidRequest"),

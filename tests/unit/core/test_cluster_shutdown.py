@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eventflink.events.effects import StopTaskManager
-from eventflink.events.inputs import Disconnection
+from eventflink.events.inputs import MAX_DIAGNOSTICS_LENGTH, Disconnection
 from eventflink.events.log_events import (
     ApplicationStatusRecorded,
     ClusterShutdownRequested,
@@ -17,7 +17,6 @@ from eventflink.events.log_events import (
     TaskManagerLost,
 )
 from eventflink.events.topics import MAX_DECISION_BYTES
-from eventflink.master.cluster_shutdown import MAX_DIAGNOSTICS_LENGTH
 from eventflink.master.effects import CleanUp, Deployment, Effect, unacknowledged
 from eventflink.master.inputs import CleanupsCompleted, StartCluster
 from eventflink.model.statuses import ApplicationStatus, ExecutionState, IllegalTransition, JobStatus

@@ -21,12 +21,6 @@ from tests.support.cluster import graph, replay, vertex
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 from tests.support.values import ValueMaker
 
-INPUT_CLASSES: tuple[type[Any], ...] = (
-    *typing.get_args(i.InternalInput),
-    c.JobSubmission,
-    *c.COMMANDS.values(),
-    *typing.get_args(c.TaskManagerReport),
-)
 LATER_MS = 1_800_000_900_000
 
 
@@ -124,16 +118,16 @@ def test_deciding_what_fits_changes_nothing_and_says_the_same_twice(state: str) 
         first = master.decide(value, LATER_MS)
         assert master.decide(value, LATER_MS) == first, value
         assert master.digest() == before, value
-    assert {type(v) for v in _fitting()} == set(INPUT_CLASSES) - {i.FollowUp}
+    assert {type(v) for v in _fitting()} == set(i.INPUT_CLASSES) - {i.FollowUp}
 
 
 @pytest.mark.parametrize("state", ["empty", "half", "busy", "eventful", "restarting"])
-@pytest.mark.parametrize("cls", [x for x in INPUT_CLASSES if x is not i.FollowUp], ids=lambda x: x.__name__)
+@pytest.mark.parametrize("cls", [x for x in i.INPUT_CLASSES if x is not i.FollowUp], ids=lambda x: x.__name__)
 def test_deciding_anything_changes_nothing(cls: type[Any], state: str) -> None:
     """Every input from a topic leads to at least one event (P7), however senseless it is."""
     master = _master(state)
     before = master.digest()
-    maker = ValueMaker(seed=INPUT_CLASSES.index(cls))
+    maker = ValueMaker(seed=i.INPUT_CLASSES.index(cls))
     from_topics = cls in typing.get_args(c.TaskManagerReport) or issubclass(cls, c.Request)
     for _ in range(25):
         value = maker.record(cls)

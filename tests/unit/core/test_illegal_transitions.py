@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from eventflink.events import log_events as e
+from eventflink.events.inputs import MAX_DIAGNOSTICS_LENGTH
 from eventflink.events.log_events import LogEvent
 from eventflink.leadership.fold import Fold
 from eventflink.master.canonical import InvariantBroken
-from eventflink.master.cluster_shutdown import MAX_DIAGNOSTICS_LENGTH
 from eventflink.master.master import Master
 from eventflink.model.attempts import AttemptStatus, FailureCause, SubtaskReference
 from eventflink.model.features import FEATURE_LEVEL

@@ -1,22 +1,38 @@
 """Whatever bytes come, they are an input: a request, reports, or the refusal of something unreadable. Nothing raises (P10)."""
 
+import dataclasses
 import io
 import json
 import random
+import typing
 from typing import Any
 
 import fastavro
 import pytest
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, SlotReport, TaskManagerRegistration
+from eventflink.events.inputs import COMMANDS as COMMANDS_BY_NAME
+from eventflink.events.inputs import (
+    BlockTaskManager,
+    CancelJob,
+    Command,
+    ConfirmSnapshot,
+    DrillStep,
+    JobSubmission,
+    RequestFileUpload,
+    ShutDownCluster,
+    SlotReport,
+    SuspendJob,
+    TaskManagerRegistration,
+    UnblockTaskManager,
+)
 from eventflink.events.topics import INBOUND, MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.inbox import InboundRecord, PartitionInbox
 from eventflink.master.inputs import UnreadableInput
 from eventflink.model.attempts import AttemptStatus, SlotStatus
 from eventflink.model.job_graph_document import parse_job_graph
-from eventflink.model.statuses import ExecutionState, TaskFile
+from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
 from tests.support.cluster import HORIZON_MS, REPORTS, graph, vertex
 
 SUBMISSIONS, COMMANDS = PayloadCodec("SubmissionEnvelope"), PayloadCodec("CommandEnvelope")
@@ -122,14 +138,17 @@ def test_a_record_of_another_topic_is_refused() -> None:
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (b"{", "the record begins like JSON but is none: Expecting property name"),
+        (b"{", "the record begins like JSON but is not valid JSON: Expecting property name"),
         (b"[1, 2]", "a request is a JSON object, not list"),
         (b'"text"', "a request is a JSON object, not str"),
-        (b'{"a": ' * 40_000, "the record begins like JSON but is none"),
-        (b"[" * 200_000, "the record begins like JSON but is none"),
+        (b'{"a": ' * 40_000, "the record begins like JSON but is not valid JSON"),
+        (b"[" * 200_000, "the record begins like JSON but is not valid JSON"),
         (b'{"job_id": "x"}', "job_graph: Field required"),
-        (b'{"job_graph": 5}', "job_graph: Input should be a valid dictionary"),
+        (b'{"job_graph": 5}', "job_graph: a job graph is a mapping with 'name' and 'vertices', not int"),
+        (b'{"job_graph": "name: x"}', "job_graph: a job graph is a mapping with 'name' and 'vertices', not str"),
         (b'{"job_graph": {}, "colour": 1}', "colour: Extra inputs are not permitted"),
+        (b'{"job_graf": {}}', "job_graf: Extra inputs are not permitted (did you mean 'job_graph'?)"),
+        (b'{"job_graph": {}, "job_id": null}', "job_id: Input should be a valid string"),
         (b'{"job_graph": {}, "reply_partition": "1"}', "reply_partition: Input should be a valid integer"),
         (b'{"job_graph": {}, "reply_partition": true}', "reply_partition: Input should be a valid integer"),
         (b'{"job_graph": {}, "reply_partition": 1001}', "reply_partition: Input should be less than or equal to 1000"),
@@ -179,13 +198,13 @@ def test_half_of_a_surrogate_pair_is_refused_by_that_name_wherever_it_stands(hal
 def test_half_of_a_pair_is_found_or_its_depth_refused_however_deep_it_stands(depth: int) -> None:
     nested = b'{"type": "CancelJob", "job_id": "j", "x": ' + b"[" * depth + b'"\\ud800"' + b"]" * depth + b"}"
     message = _refusal(Topic.COMMANDS, nested).message
-    assert "half of a surrogate pair" in message or "begins like JSON but is none" in message
+    assert "half of a surrogate pair" in message or "begins like JSON but is not valid JSON" in message
 
 
 @pytest.mark.parametrize("topic", [Topic.SUBMISSIONS, Topic.COMMANDS])
 def test_json_that_is_no_utf_8_is_refused(topic: Topic) -> None:
     for value in (b'{"job_id": "\xed\xa0\x80"}', b'{"job_id": "\xff"}', b'{"job_id": "\xc3"}'):
-        assert "begins like JSON but is none" in _refusal(topic, value).message
+        assert "begins like JSON but is not valid JSON" in _refusal(topic, value).message
 
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:
@@ -204,7 +223,14 @@ def test_deeply_nested_parameters_are_refused() -> None:
     ("document", "says"),
     [
         ({}, "type: null is not a command; there are CancelJob, RequestFileUpload"),
-        ({"type": ["CancelJob"]}, "is not a command"),
+        ({"type": ["CancelJob"]}, "is not a command; there are"),
+        ({"type": "Command"}, "is not a command"),
+        ({"type": "JobSubmission"}, "is not a command"),
+        ({"type": "cancelJob"}, "type: \"cancelJob\" is not a command (did you mean 'CancelJob'?); there are"),
+        (
+            {"type": "CancelJob", "job_id": "j", "job_master": "x"},
+            "job_master: Extra inputs are not permitted (did you mean 'job_master_id'",
+        ),
         ({"type": "CancelJob"}, "job_id: Field required"),
         ({"type": "CancelJob", "job_id": 5}, "job_id: Input should be a valid string"),
         ({"type": "CancelJob", "job_id": ""}, "job_id '' may hold only"),
@@ -217,6 +243,49 @@ def test_a_command_that_is_wrong_says_what_and_where(document: dict[str, Any], s
     refusal = _refusal(Topic.COMMANDS, json.dumps(document).encode())
     assert says in refusal.message
     assert len(refusal.subject) <= 128
+
+
+BEYOND_BOUNDS: list[tuple[type[Command], dict[str, Any], str]] = [
+    (CancelJob, {"job_id": "j", "actor": "x" * 257}, "actor: String should have at most 256 characters, not 257"),
+    (CancelJob, {"job_id": "j", "request_id": "x" * 129}, "request_id: String should have at most 128 characters, not 129"),
+    (CancelJob, {"job_id": "j", "reply_partition": 1_001}, "reply_partition: Input should be less than or equal to 1000"),
+    (CancelJob, {"job_id": "j", "reply_partition": -2}, "reply_partition: Input should be greater than or equal to -1"),
+    (CancelJob, {"job_id": "../etc"}, "job_id '../etc' may hold only letters, digits"),
+    (SuspendJob, {"job_id": "j", "reason": "x" * 1_025}, "reason: String should have at most 1024 characters, not 1025"),
+    (BlockTaskManager, {"task_manager_id": "t", "reason": "x" * 1_025}, "reason: String should have at most 1024 characters, not 1025"),
+    (BlockTaskManager, {"task_manager_id": "t", "duration_ms": -1}, "duration_ms: Input should be greater than or equal to 0"),
+    (UnblockTaskManager, {"task_manager_id": ""}, "task_manager_id '' may hold only letters, digits"),
+    (ShutDownCluster, {"diagnostics": "x" * 8_193}, "diagnostics: String should have at most 8192 characters, not 8193"),
+    (DrillStep, {"drill_id": "d", "step": "STOP", "master_id": "m", "duration_ms": 600_001}, "duration_ms: Input should be less"),
+    (
+        ConfirmSnapshot,
+        {"snapshot_id": "s", "log_offset": 1, "digest": "d", "confirmed_by": ""},
+        "confirmed_by: String should have at",
+    ),
+]
+
+
+@pytest.mark.parametrize(("cls", "fields", "says"), BEYOND_BOUNDS, ids=lambda v: v.__name__ if isinstance(v, type) else None)
+def test_what_is_out_of_bounds_is_refused_by_the_same_words_in_json_and_in_avro(
+    cls: type[Command], fields: dict[str, Any], says: str
+) -> None:
+    avro = COMMANDS.encode(cls(**fields | ({"step": DrillStepType.STOP} if "step" in fields else {})))
+    refusals = [_refusal(Topic.COMMANDS, value) for value in (json.dumps({"type": cls.__name__, **fields}).encode(), avro)]
+    assert refusals[0] == refusals[1]
+    assert f"commands@7: {says}" in refusals[0].message
+
+
+@pytest.mark.parametrize("cls", COMMANDS_BY_NAME.values(), ids=lambda cls: cls.__name__)
+def test_every_command_is_read_in_json_as_in_avro(cls: type[Command]) -> None:
+    """With no more than it needs, and with all its fields."""
+    values: dict[type, Any] = {str: "x", int: 1, bool: True}
+    hints = typing.get_type_hints(cls)
+    whole = {f.name: values[hints[f.name]] if hints[f.name] in values else next(iter(hints[f.name])) for f in dataclasses.fields(cls)}
+    needed = {f.name: whole[f.name] for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+    for fields in (whole, needed):
+        [command] = _decode(Topic.COMMANDS, COMMANDS.encode(cls(**fields))).inputs
+        assert command == cls(**{"request_id": "commands-0-7"} | fields)
+        assert _json(Topic.COMMANDS, type=cls.__name__, **fields) == command
 
 
 def test_json_says_the_same_as_avro() -> None:
@@ -265,6 +334,18 @@ def test_whom_a_refusal_concerns_is_taken_from_what_can_be_read() -> None:
     assert (refusal.request_id, refusal.subject, refusal.reply_partition) == ("r", "j", 3)
     refusal = _refusal(Topic.SUBMISSIONS, b'{"request_id": ["r"], "job_id": 5, "reply_partition": true}', b"key")
     assert (refusal.request_id, refusal.subject, refusal.reply_partition) == ("key", "key", -1)
+    for value in (
+        b'{"type": "CancelJob", "request_id": "r 1", "job_id": "a/b"}',
+        COMMANDS.encode(CancelJob(request_id="r 1", job_id="a/b")),
+    ):
+        refusal = _refusal(Topic.COMMANDS, value, b"key")
+        assert (refusal.request_id, refusal.subject) == ("r 1", "a/b")
+
+
+def test_a_decision_that_refuses_a_request_names_who_asked_in_whatever_encoding() -> None:
+    avro = COMMANDS.encode(CancelJob(request_id="r", job_id="a/b", actor="me"))
+    for value in (b'{"type": "CancelJob", "job_id": "a/b", "actor": "me"}', avro):
+        assert _decode(Topic.COMMANDS, value).actor == "me"
 
 
 class TestConfluentWireFormat:

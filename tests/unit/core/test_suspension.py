@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from eventflink.events.inputs import TaskManagerDeath
+from eventflink.events.inputs import MAX_REASON_LENGTH, TaskManagerDeath
 from eventflink.events.log_events import (
     JobMasterStarted,
     JobMasterStopped,
@@ -19,7 +19,6 @@ from eventflink.events.log_events import (
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.master.effects import Effect
 from eventflink.master.settings import MasterSettings
-from eventflink.master.suspend_resume import MAX_REASON_LENGTH
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus
 from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, replies, state_report, tasks, vertex
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.events.inputs import DrillStep, ReportSnapshot
+from eventflink.events.inputs import MAX_FREEZE_MS, DrillStep, ReportSnapshot
 from eventflink.events.log_events import (
     AnswersExpired,
     DrillStepOrdered,
@@ -24,7 +24,6 @@ from eventflink.leadership.release import recent_replies
 from eventflink.master.dispatcher import EVICTION_BATCH
 from eventflink.master.effects import DrillOrder, Effect, effects_of
 from eventflink.master.inputs import ExpireAnswers
-from eventflink.master.leader_information import MAX_FREEZE_MS
 from eventflink.master.requests import EXPIRY_BATCH
 from eventflink.master.settings import MasterSettings
 from eventflink.master.upkeep import MAX_SNAPSHOTS, SnapshotRecord
