@@ -5,7 +5,6 @@ the beginning of the log on, in order. It remembers only allocations and attempt
 """
 
 import difflib
-import typing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from eventflink.audit.entries import Entry
 from eventflink.audit.errors import FilterInvalid
 from eventflink.events.job_master_events import execution_state_after
 from eventflink.events.log_events import (
+    EVENTS,
     FollowUpDecided,
     LogEvent,
     RequestAccepted,
@@ -30,7 +30,7 @@ from eventflink.events.log_events import (
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES
 
-EVENT_TYPES: Final[tuple[str, ...]] = tuple(sorted(cls.__name__ for cls in typing.get_args(LogEvent)))
+EVENT_TYPES: Final[tuple[str, ...]] = tuple(sorted(EVENTS))
 
 
 def event_type(name: str) -> str:

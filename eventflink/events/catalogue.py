@@ -1,8 +1,7 @@
 """Writes docs/generated/events.md from the schemas: every record that can stand on a topic, with its meaning and its fields.
 
 `python -m eventflink.events.catalogue` prints the page, with `--write FILE` it writes it there. Names, meanings and fields come from the
-`.avsc` files alone; only the grouping of the log's events by component, which Avro does not know, is kept here, and an event that no group
-names is an error.
+`.avsc` files alone; an event of the log stands with the component in whose module its class is, and one without a class is an error.
 """
 
 import json
@@ -10,6 +9,15 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from eventflink.events import (
+    dispatcher_events,
+    job_master_events,
+    master_events,
+    resource_manager_events,
+    slot_manager_events,
+    upkeep_events,
+)
+from eventflink.events.log_events import EVENTS
 from eventflink.events.schemas import NAMESPACE, schema_directory
 from eventflink.events.topics import Topic
 from eventflink.model.generated_page import write_page
@@ -41,89 +49,14 @@ ENVELOPES: Final = {
 }
 
 COMPONENTS: Final = {
-    "Master": (
-        "LeadershipGranted",
-        "InputsBound",
-        "InputsSkipped",
-        "InputsLost",
-        "RequestAccepted",
-        "RequestRejected",
-        "RequestRepeated",
-        "AnswersExpired",
-        "FollowUpDecided",
-        "InputsAttempted",
-    ),
-    "Upkeep": (
-        "FeatureLevelRaised",
-        "SnapshotTaken",
-        "SnapshotConfirmed",
-        "DrillStepOrdered",
-        "ClusterShutdownRequested",
-        "ApplicationStatusRecorded",
-        "ClusterStopped",
-        "ClusterStarted",
-    ),
-    "Dispatcher": (
-        "JobSubmitted",
-        "JobMasterStarted",
-        "JobCancellationRequested",
-        "JobSuspensionRequested",
-        "JobResumptionRequested",
-        "JobResultStored",
-        "JobCleanedUp",
-        "JobCleanupFailed",
-        "JobEvicted",
-        "JobIdsExpired",
-        "JobArchiveRequested",
-        "JobArchived",
-        "JobArchiveFailed",
-        "FileUploadRequested",
-        "FileUploaded",
-    ),
-    "ResourceManager": (
-        "TaskManagerRegistered",
-        "TaskManagerRegistrationRefused",
-        "TaskManagerReportReconciled",
-        "TaskManagerDisconnected",
-        "TaskManagerLost",
-        "TaskManagerBlocked",
-        "TaskManagerUnblocked",
-        "WorkerRequested",
-        "WorkerRequestFailed",
-        "TaskManagerReleased",
-        "TaskManagerFileUploadRequested",
-    ),
-    "SlotManager": (
-        "SlotRequested",
-        "SlotAllocated",
-        "SlotOffered",
-        "SlotOfferRejected",
-        "SlotRequestCancelled",
-        "SlotRequestTimedOut",
-        "SlotRequestDeferred",
-        "SlotRequestUnfulfillable",
-        "SlotFreed",
-        "SlotShareReturned",
-    ),
-    "JobMaster": (
-        "JobStatusChanged",
-        "JobMasterStopped",
-        "SlotShared",
-        "TaskScheduled",
-        "TaskDeployed",
-        "TaskStateChanged",
-        "TaskCancellationRequested",
-        "TaskFinished",
-        "TaskFailed",
-        "RestartScheduled",
-        "RegionRestarted",
-        "ResourcesAwaited",
-        "JobRescaleRequested",
-        "RescaleScheduled",
-        "JobRescaled",
-    ),
+    "Master": master_events,
+    "Upkeep": upkeep_events,
+    "Dispatcher": dispatcher_events,
+    "ResourceManager": resource_manager_events,
+    "SlotManager": slot_manager_events,
+    "JobMaster": job_master_events,
 }
-"""The component that decides an event."""
+"""The component that decides an event, by the module of its class."""
 
 _Schema = dict[str, Any]
 
@@ -204,25 +137,24 @@ def render() -> str:
     """Return the page.
 
     Raises:
-        ValueError: the groups of the log's events are not the events of the schema.
+        ValueError: the schema of the log and the classes do not have the same events.
 
     """
     schemas = load_schemas()
     logged = payloads_of(schemas["Decision"])
-    grouped = [name for names in COMPONENTS.values() for name in names]
-    if sorted(grouped) != sorted(logged):
-        difference = ", ".join(sorted(set(grouped) ^ set(logged)))
-        raise ValueError(f"the groups of the catalogue and the events of Decision.avsc differ: {difference}")
+    if difference := set(EVENTS) ^ set(logged):
+        raise ValueError(f"the classes of the events and Decision.avsc differ: {', '.join(sorted(difference))}")
     lines: list[str] = ["| topic | envelope | records |", "|---|---|---|"]
     for topic, name in ENVELOPES.items():
         records = f"{len(logged)} events, by component" if topic is Topic.LOG else ", ".join(map(_link, payloads_of(schemas[name])))
         lines.append(f"| `{topic}` | {_link(name)} | {records} |")
     lines += ["", "## The log", "", *_section(schemas["Decision"], 3)]
     shown = {"Decision", *logged}
-    for component, names in COMPONENTS.items():
+    for component, module in COMPONENTS.items():
         lines += [f"## Events of the {component}", ""]
-        for name in names:
-            lines += _section(schemas[name], 3)
+        for name, cls in EVENTS.items():
+            if cls.__module__ == module.__name__:
+                lines += _section(schemas[name], 3)
     for topic, envelope in ENVELOPES.items():
         if topic is not Topic.LOG:
             lines += _topic(topic, envelope, schemas, shown)

@@ -1,12 +1,16 @@
-"""The envelope of the log: one decision of a leader and what it answers.
+"""The envelope of the log: one decision of a leader, what it answers, and the base class of the events that it holds.
 
 The acceptance of decisions is in `leadership/acceptance.py`; their bytes are in `codec.py`.
 """
 
 from dataclasses import dataclass
 
-from eventflink.events.log_events import LogEvent
 from eventflink.model.statuses import FollowUpType
+
+
+@dataclass(slots=True)
+class LogEvent:
+    """What happened, in the past tense; the classes are in the modules of `log_events.py`."""
 
 
 @dataclass(slots=True)

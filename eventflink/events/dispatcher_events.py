@@ -1,17 +1,18 @@
 """Events of the Dispatcher: what becomes of jobs as a whole: submission, result, clean-up, archive, eviction.
 
-Values that mirror the schemas of the same names; `log_events.py` has the union of all and the rule of all.
+Values that mirror the schemas of the same names; `log_events.py` has all of them and the rule of all.
 """
 
 from dataclasses import dataclass
 
+from eventflink.events.decision import LogEvent
 from eventflink.model.attempts import FailureCause
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.statuses import FailoverStrategy, JobStatus, SchedulerType, TaskFile
 
 
 @dataclass(slots=True)
-class JobSubmitted:
+class JobSubmitted(LogEvent):
     """A valid JobGraph is in the cluster: this event is its entry in the JobGraphStore."""
 
     job_id: str
@@ -21,7 +22,7 @@ class JobSubmitted:
 
 
 @dataclass(slots=True)
-class JobMasterStarted:
+class JobMasterStarted(LogEvent):
     """The job has a JobMaster."""
 
     job_id: str
@@ -34,7 +35,7 @@ class JobMasterStarted:
 
 
 @dataclass(slots=True)
-class JobCancellationRequested:
+class JobCancellationRequested(LogEvent):
     """Somebody wants the job to end."""
 
     job_id: str
@@ -42,7 +43,7 @@ class JobCancellationRequested:
 
 
 @dataclass(slots=True, kw_only=True)
-class JobResultStored:
+class JobResultStored(LogEvent):
     """The job reached a terminal state; its result is kept, its resources are still to be cleaned up (dirty)."""
 
     job_id: str
@@ -52,14 +53,14 @@ class JobResultStored:
 
 
 @dataclass(slots=True)
-class JobCleanedUp:
+class JobCleanedUp(LogEvent):
     """The intermediate data of a terminal job are gone (clean)."""
 
     job_id: str
 
 
 @dataclass(slots=True)
-class JobCleanupFailed:
+class JobCleanupFailed(LogEvent):
     """A clean-up did not work; it is tried again, with limits."""
 
     job_id: str
@@ -69,21 +70,21 @@ class JobCleanupFailed:
 
 
 @dataclass(slots=True)
-class JobEvicted:
+class JobEvicted(LogEvent):
     """A terminal job leaves the memory of the masters; its id stays known until the horizon."""
 
     job_id: str
 
 
 @dataclass(slots=True)
-class JobArchiveRequested:
+class JobArchiveRequested(LogEvent):
     """The archive of an ended job is to be written; until then the job stays in memory."""
 
     job_id: str
 
 
 @dataclass(slots=True)
-class JobArchived:
+class JobArchived(LogEvent):
     """The archive of an ended job is written."""
 
     job_id: str
@@ -93,7 +94,7 @@ class JobArchived:
 
 
 @dataclass(slots=True)
-class JobArchiveFailed:
+class JobArchiveFailed(LogEvent):
     """An archive could not be written; it is tried again, with limits."""
 
     job_id: str
@@ -103,14 +104,14 @@ class JobArchiveFailed:
 
 
 @dataclass(slots=True)
-class JobIdsExpired:
+class JobIdsExpired(LogEvent):
     """The oldest ids of evicted jobs leave the state (P8)."""
 
     count: int
 
 
 @dataclass(slots=True)
-class FileUploadRequested:
+class FileUploadRequested(LogEvent):
     """Somebody wants a file that a task attempt wrote."""
 
     request_id: str
@@ -124,7 +125,7 @@ class FileUploadRequested:
 
 
 @dataclass(slots=True)
-class FileUploaded:
+class FileUploaded(LogEvent):
     """The upload ended: the blob's key, or why there is none."""
 
     request_id: str
@@ -133,7 +134,7 @@ class FileUploaded:
 
 
 @dataclass(slots=True)
-class JobSuspensionRequested:
+class JobSuspensionRequested(LogEvent):
     """The job is to stop without an end: its attempts end, the results of what has finished stay."""
 
     job_id: str
@@ -143,7 +144,7 @@ class JobSuspensionRequested:
 
 
 @dataclass(slots=True)
-class JobResumptionRequested:
+class JobResumptionRequested(LogEvent):
     """The suspended job is to go on, under a new JobMaster, as soon as its older one has stopped."""
 
     job_id: str

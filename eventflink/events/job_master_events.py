@@ -1,18 +1,19 @@
 """Events of the JobMaster: what happens within a job: statuses, attempts, restarts, rescales.
 
-Values that mirror the schemas of the same names; `log_events.py` has the union of all and the rule of all.
+Values that mirror the schemas of the same names; `log_events.py` has all of them and the rule of all.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from eventflink.events.decision import LogEvent
 from eventflink.model.attempts import FailureCause, OutputLocation, SubtaskReference
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason
 
 
 @dataclass(slots=True)
-class JobStatusChanged:
+class JobStatusChanged(LogEvent):
     """One transition of the table of JobStatus."""
 
     job_id: str
@@ -22,7 +23,7 @@ class JobStatusChanged:
 
 
 @dataclass(slots=True)
-class SlotShared:
+class SlotShared(LogEvent):
     """An attempt gets a place in a slot that its job holds already for the same slot sharing group."""
 
     allocation_id: str
@@ -33,7 +34,7 @@ class SlotShared:
 
 
 @dataclass(slots=True)
-class TaskScheduled:
+class TaskScheduled(LogEvent):
     """The attempt's inputs are there; it waits for a slot: CREATED to SCHEDULED."""
 
     job_id: str
@@ -43,7 +44,7 @@ class TaskScheduled:
 
 
 @dataclass(slots=True)
-class TaskDeployed:
+class TaskDeployed(LogEvent):
     """The attempt goes to its slot: SCHEDULED to DEPLOYING."""
 
     job_id: str
@@ -54,7 +55,7 @@ class TaskDeployed:
 
 
 @dataclass(slots=True)
-class TaskStateChanged:
+class TaskStateChanged(LogEvent):
     """One transition of the table of ExecutionState that is not an end with a result or a failure."""
 
     job_id: str
@@ -66,7 +67,7 @@ class TaskStateChanged:
 
 
 @dataclass(slots=True)
-class TaskCancellationRequested:
+class TaskCancellationRequested(LogEvent):
     """The TaskExecutor is told to end the attempt: CANCELING."""
 
     job_id: str
@@ -77,7 +78,7 @@ class TaskCancellationRequested:
 
 
 @dataclass(slots=True)
-class TaskFinished:
+class TaskFinished(LogEvent):
     """The attempt finished, and its outputs are now the subtask's result: the log is the output commit."""
 
     job_id: str
@@ -88,7 +89,7 @@ class TaskFinished:
 
 
 @dataclass(slots=True)
-class TaskFailed:
+class TaskFailed(LogEvent):
     """The attempt failed."""
 
     job_id: str
@@ -99,7 +100,7 @@ class TaskFailed:
 
 
 @dataclass(slots=True)
-class RestartScheduled:
+class RestartScheduled(LogEvent):
     """The failed subtask will start again."""
 
     job_id: str
@@ -116,7 +117,7 @@ class RestartScheduled:
 
 
 @dataclass(slots=True)
-class RegionRestarted:
+class RegionRestarted(LogEvent):
     """The subtask has a new attempt: CREATED."""
 
     job_id: str
@@ -126,7 +127,7 @@ class RegionRestarted:
 
 
 @dataclass(slots=True)
-class JobMasterStopped:
+class JobMasterStopped(LogEvent):
     """All attempts of a suspended job have ended, and it has no JobMaster any more; requests under its token are refused."""
 
     job_id: str
@@ -135,7 +136,7 @@ class JobMasterStopped:
 
 
 @dataclass(slots=True)
-class ResourcesAwaited:
+class ResourcesAwaited(LogEvent):
     """A vertex could start, and waits: there are fewer slots than it wants."""
 
     job_id: str
@@ -145,7 +146,7 @@ class ResourcesAwaited:
 
 
 @dataclass(slots=True)
-class JobRescaleRequested:
+class JobRescaleRequested(LogEvent):
     """Somebody asks for another parallelism of a vertex."""
 
     job_id: str
@@ -155,7 +156,7 @@ class JobRescaleRequested:
 
 
 @dataclass(slots=True)
-class RescaleScheduled:
+class RescaleScheduled(LogEvent):
     """A vertex that has begun gets another parallelism as soon as all its attempts have ended; what they left does not count."""
 
     job_id: str
@@ -166,7 +167,7 @@ class RescaleScheduled:
 
 
 @dataclass(slots=True)
-class JobRescaled:
+class JobRescaled(LogEvent):
     """A vertex, of which no attempt lives, has another parallelism, and with it those that forward edges bind to it."""
 
     job_id: str

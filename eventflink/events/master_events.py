@@ -1,15 +1,16 @@
 """Events of the Master: leadership, inputs and what answers them.
 
-Values that mirror the schemas of the same names; `log_events.py` has the union of all and the rule of all.
+Values that mirror the schemas of the same names; `log_events.py` has all of them and the rule of all.
 """
 
 from dataclasses import dataclass
 
+from eventflink.events.decision import LogEvent
 from eventflink.model.statuses import FollowUpType
 
 
 @dataclass(slots=True)
-class LeadershipGranted:
+class LeadershipGranted(LogEvent):
     """A candidate's bid for the next epoch; the first one in log order wins (P1)."""
 
     master_id: str
@@ -17,7 +18,7 @@ class LeadershipGranted:
 
 
 @dataclass(slots=True)
-class InputsBound:
+class InputsBound(LogEvent):
     """Binds an inbound partition's cursor to the identity of its topic, so that a re-created topic is noticed (P9)."""
 
     topic: str
@@ -27,7 +28,7 @@ class InputsBound:
 
 
 @dataclass(slots=True)
-class InputsSkipped:
+class InputsSkipped(LogEvent):
     """Inputs that change nothing (P7): late, repeated or about what is gone."""
 
     count: int
@@ -35,7 +36,7 @@ class InputsSkipped:
 
 
 @dataclass(slots=True)
-class InputsLost:
+class InputsLost(LogEvent):
     """Retention overtook a cursor: inputs that nobody decided are gone (P9)."""
 
     topic: str
@@ -45,7 +46,7 @@ class InputsLost:
 
 
 @dataclass(slots=True, kw_only=True)
-class RequestAccepted:
+class RequestAccepted(LogEvent):
     """The answer to a request that was done."""
 
     request_id: str = ""
@@ -54,7 +55,7 @@ class RequestAccepted:
 
 
 @dataclass(slots=True, kw_only=True)
-class RequestRejected:
+class RequestRejected(LogEvent):
     """The answer to a request, or any other input, that was refused; the state is untouched."""
 
     request_id: str = ""
@@ -66,7 +67,7 @@ class RequestRejected:
 
 
 @dataclass(slots=True)
-class RequestRepeated:
+class RequestRepeated(LogEvent):
     """A request id that is already answered came again: the same answer is sent once more (P8)."""
 
     request_id: str = ""
@@ -74,14 +75,14 @@ class RequestRepeated:
 
 
 @dataclass(slots=True)
-class AnswersExpired:
+class AnswersExpired(LogEvent):
     """The oldest answers leave the state: their request ids are beyond the horizon (P8)."""
 
     count: int
 
 
 @dataclass(slots=True)
-class FollowUpDecided:
+class FollowUpDecided(LogEvent):
     """The oldest consequence in the state's queue was decided by the events that follow."""
 
     follow_up_type: FollowUpType
@@ -89,7 +90,7 @@ class FollowUpDecided:
 
 
 @dataclass(slots=True)
-class InputsAttempted:
+class InputsAttempted(LogEvent):
     """The leader is about to decide these inputs: an earlier leader fell, perhaps at one of them (P10)."""
 
     topic: str

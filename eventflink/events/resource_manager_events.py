@@ -1,17 +1,18 @@
 """Events of the ResourceManager: TaskManagers that come and go, workers that are asked for, files that are uploaded.
 
-Values that mirror the schemas of the same names; `log_events.py` has the union of all and the rule of all.
+Values that mirror the schemas of the same names; `log_events.py` has all of them and the rule of all.
 """
 
 from dataclasses import dataclass
 
+from eventflink.events.decision import LogEvent
 from eventflink.model.attempts import AttemptStatus
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import TaskManagerFile
 
 
 @dataclass(slots=True)
-class TaskManagerRegistered:
+class TaskManagerRegistered(LogEvent):
     """A TaskManager's instance offers its slots; an older instance of it is replaced."""
 
     task_manager_id: str
@@ -25,7 +26,7 @@ class TaskManagerRegistered:
 
 
 @dataclass(slots=True)
-class TaskManagerReportReconciled:
+class TaskManagerReportReconciled(LogEvent):
     """A full slot report was matched against the state."""
 
     task_manager_id: str
@@ -35,7 +36,7 @@ class TaskManagerReportReconciled:
 
 
 @dataclass(slots=True)
-class TaskManagerRegistrationRefused:
+class TaskManagerRegistrationRefused(LogEvent):
     """The instance is gone for good: it has to come back as a new one (P12)."""
 
     task_manager_id: str
@@ -44,7 +45,7 @@ class TaskManagerRegistrationRefused:
 
 
 @dataclass(slots=True)
-class TaskManagerDisconnected:
+class TaskManagerDisconnected(LogEvent):
     """An instance left in order."""
 
     task_manager_id: str
@@ -53,7 +54,7 @@ class TaskManagerDisconnected:
 
 
 @dataclass(slots=True)
-class TaskManagerLost:
+class TaskManagerLost(LogEvent):
     """An instance is gone: it missed its beats, or its guardian saw it die."""
 
     task_manager_id: str
@@ -62,7 +63,7 @@ class TaskManagerLost:
 
 
 @dataclass(slots=True)
-class TaskManagerBlocked:
+class TaskManagerBlocked(LogEvent):
     """The TaskManager gets no new slots to fill; what runs there goes on."""
 
     task_manager_id: str
@@ -72,7 +73,7 @@ class TaskManagerBlocked:
 
 
 @dataclass(slots=True)
-class TaskManagerUnblocked:
+class TaskManagerUnblocked(LogEvent):
     """The TaskManager gets slots to fill again."""
 
     task_manager_id: str
@@ -81,7 +82,7 @@ class TaskManagerUnblocked:
 
 
 @dataclass(slots=True)
-class WorkerRequested:
+class WorkerRequested(LogEvent):
     """The resource driver is asked for a worker: a TaskManager that registers under the worker's id."""
 
     worker_id: str
@@ -90,7 +91,7 @@ class WorkerRequested:
 
 
 @dataclass(slots=True)
-class WorkerRequestFailed:
+class WorkerRequestFailed(LogEvent):
     """A worker that was asked for will not come: the driver says so, or its time to register is over."""
 
     worker_id: str
@@ -99,7 +100,7 @@ class WorkerRequestFailed:
 
 
 @dataclass(slots=True)
-class TaskManagerReleased:
+class TaskManagerReleased(LogEvent):
     """A TaskManager that the resource driver had started is given back: it was idle for long enough, and gets no more tasks."""
 
     task_manager_id: str
@@ -108,7 +109,7 @@ class TaskManagerReleased:
 
 
 @dataclass(slots=True)
-class TaskManagerFileUploadRequested:
+class TaskManagerFileUploadRequested(LogEvent):
     """Somebody wants something of a TaskExecutor itself; FileUploaded ends it."""
 
     request_id: str

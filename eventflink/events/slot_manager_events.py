@@ -1,16 +1,17 @@
 """Events of the SlotManager: what becomes of requests and slots, and why a request waits.
 
-Values that mirror the schemas of the same names; `log_events.py` has the union of all and the rule of all.
+Values that mirror the schemas of the same names; `log_events.py` has all of them and the rule of all.
 """
 
 from dataclasses import dataclass
 
+from eventflink.events.decision import LogEvent
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import SlotRequestDeferralReason
 
 
 @dataclass(slots=True)
-class SlotRequested:
+class SlotRequested(LogEvent):
     """An attempt wants a slot."""
 
     allocation_id: str
@@ -21,7 +22,7 @@ class SlotRequested:
 
 
 @dataclass(slots=True)
-class SlotAllocated:
+class SlotAllocated(LogEvent):
     """The request got a slot: FREE to PENDING."""
 
     allocation_id: str
@@ -31,14 +32,14 @@ class SlotAllocated:
 
 
 @dataclass(slots=True)
-class SlotOffered:
+class SlotOffered(LogEvent):
     """The TaskExecutor confirmed the allocation: PENDING to ALLOCATED."""
 
     allocation_id: str
 
 
 @dataclass(slots=True)
-class SlotOfferRejected:
+class SlotOfferRejected(LogEvent):
     """The TaskExecutor refused the allocation: PENDING to FREE."""
 
     allocation_id: str
@@ -46,14 +47,14 @@ class SlotOfferRejected:
 
 
 @dataclass(slots=True)
-class SlotRequestCancelled:
+class SlotRequestCancelled(LogEvent):
     """The attempt needs no slot any more."""
 
     allocation_id: str
 
 
 @dataclass(slots=True)
-class SlotRequestTimedOut:
+class SlotRequestTimedOut(LogEvent):
     """No slot became free in time."""
 
     allocation_id: str
@@ -61,14 +62,14 @@ class SlotRequestTimedOut:
 
 
 @dataclass(slots=True)
-class SlotFreed:
+class SlotFreed(LogEvent):
     """The slot is FREE again."""
 
     allocation_id: str
 
 
 @dataclass(slots=True)
-class SlotShareReturned:
+class SlotShareReturned(LogEvent):
     """An attempt gives its place in a slot back in which other attempts go on."""
 
     allocation_id: str
@@ -79,7 +80,7 @@ class SlotShareReturned:
 
 
 @dataclass(slots=True, kw_only=True)
-class SlotRequestDeferred:
+class SlotRequestDeferred(LogEvent):
     """Requests of a job for slots of one profile wait, and why; told once for as long as the reason stays."""
 
     job_id: str
@@ -89,7 +90,7 @@ class SlotRequestDeferred:
 
 
 @dataclass(slots=True)
-class SlotRequestUnfulfillable:
+class SlotRequestUnfulfillable(LogEvent):
     """No registered slot can ever satisfy the request, and the time in which others could have come is over."""
 
     allocation_id: str

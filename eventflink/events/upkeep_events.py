@@ -1,15 +1,16 @@
 """Events of upkeep: feature level, snapshots, drills, the end of a cluster and its beginning anew.
 
-Values that mirror the schemas of the same names; `log_events.py` has the union of all and the rule of all.
+Values that mirror the schemas of the same names; `log_events.py` has all of them and the rule of all.
 """
 
 from dataclasses import dataclass
 
+from eventflink.events.decision import LogEvent
 from eventflink.model.statuses import ApplicationStatus, DrillStepType
 
 
 @dataclass(slots=True)
-class FeatureLevelRaised:
+class FeatureLevelRaised(LogEvent):
     """Every master that was heard of knows these events: from here on they may be written (P19)."""
 
     from_level: int
@@ -17,7 +18,7 @@ class FeatureLevelRaised:
 
 
 @dataclass(slots=True)
-class SnapshotTaken:
+class SnapshotTaken(LogEvent):
     """The state at an earlier offset of the log is in `snapshots` (P18)."""
 
     snapshot_id: str
@@ -29,7 +30,7 @@ class SnapshotTaken:
 
 
 @dataclass(slots=True)
-class SnapshotConfirmed:
+class SnapshotConfirmed(LogEvent):
     """Another master folded the log up to the snapshot's offset by itself and got the same digest (P18)."""
 
     snapshot_id: str
@@ -39,7 +40,7 @@ class SnapshotConfirmed:
 
 
 @dataclass(slots=True)
-class DrillStepOrdered:
+class DrillStepOrdered(LogEvent):
     """A drill asks a master to fall, so that people can see what happens then."""
 
     drill_id: str
@@ -49,7 +50,7 @@ class DrillStepOrdered:
 
 
 @dataclass(slots=True)
-class ClusterShutdownRequested:
+class ClusterShutdownRequested(LogEvent):
     """The cluster is to end: it takes no new jobs, and those that it has are suspended or cancelled."""
 
     application_status: ApplicationStatus
@@ -59,7 +60,7 @@ class ClusterShutdownRequested:
 
 
 @dataclass(slots=True)
-class ApplicationStatusRecorded:
+class ApplicationStatusRecorded(LogEvent):
     """No job runs any more: this is how it came out. The TaskManagers are stopped."""
 
     application_status: ApplicationStatus
@@ -67,14 +68,14 @@ class ApplicationStatusRecorded:
 
 
 @dataclass(slots=True)
-class ClusterStopped:
+class ClusterStopped(LogEvent):
     """No TaskManager is there any more: every master that reads this ends, with the exit code of the status."""
 
     application_status: ApplicationStatus
 
 
 @dataclass(slots=True)
-class ClusterStarted:
+class ClusterStarted(LogEvent):
     """A master was started on the log of a cluster that had ended: it begins anew, and what was suspended for its end goes on."""
 
     after_status: ApplicationStatus

@@ -1,12 +1,13 @@
 """Events and causes in words, one line each, for everybody who shows them: audit, command line, transcripts.
 
-A line is the name of the event, its subject, and what else it tells (`details_of`, a wording for each class). The texts are for people;
-programs read the fields. Ids and messages may come from anybody, so what would move a terminal's cursor is taken out.
+A line is the name of the event, its subject, and what else it tells (`details_of`: a wording for its class, or simply its fields). The
+texts are for people; programs read the fields. Ids and messages may come from anybody, so what would move a terminal's cursor is taken out.
 """
 
+import dataclasses
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final, assert_never
+from typing import Final
 
 from eventflink.events import log_events as e
 from eventflink.events.decision import Cause, Decision, FollowUpCause, InputCause, TimerCause
@@ -182,7 +183,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         ):
             return ""
         case _:
-            assert_never(event)
+            fields = ((field.name, getattr(event, field.name)) for field in dataclasses.fields(event) if field.name not in _SUBJECTS)
+            return _joined(*[f"{name} {value}" for name, value in fields])
 
 
 def _joined(*parts: str, by: str = ", ") -> str:

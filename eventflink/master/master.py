@@ -16,7 +16,6 @@ Dispatcher.
 
 import functools
 import re
-import typing
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -74,7 +73,7 @@ class Master(ClusterState):
         super().__init__()
         self.settings = settings
         self._deciders = {cls: self._decider_of(name) for cls, name in names_of(INPUT_CLASSES)}
-        self._steps = {cls: self._steps_of(cls, name) for cls, name in names_of(typing.get_args(LogEvent))}
+        self._steps = {cls: self._steps_of(cls, name) for cls, name in names_of(e.EVENTS.values())}
 
     # -- decide ---------------------------------------------------------------------------------------------------
 

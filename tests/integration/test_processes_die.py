@@ -88,7 +88,7 @@ def test_a_task_executor_killed_with_its_guardian_is_lost_after_the_missed_beats
     cluster.kill("tm-a")
     cluster.wait_for(lambda fold: "tm-a" not in fold.master.resource_manager.task_managers, "tm-a lost", 30)
     lost = [e for _, d in cluster.decisions() for e in d.events if type(e).__name__ == "TaskManagerLost"]
-    assert "no heartbeat for" in lost[0].reason  # type: ignore[union-attr]
+    assert "no heartbeat for" in lost[0].reason  # type: ignore[attr-defined]
     gate.with_name("gate.go").touch()
     job = cluster.wait_for_status(job_id, JobStatus.FINISHED)
     assert sorted(s.attempt for s in job.execution_graph.subtasks()) == [1, 2, 2]

@@ -13,7 +13,7 @@ from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, FollowUpType, JobStatus
 from tests.support.values import ValueMaker
 
-EVENTS: tuple[type[Any], ...] = typing.get_args(e.LogEvent)
+EVENTS: tuple[type[Any], ...] = tuple(e.EVENTS.values())
 UNTOLD = {
     "reply_partition",
     "dead_letter",

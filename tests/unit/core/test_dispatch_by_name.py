@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import typing
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,14 +11,13 @@ import pytest
 
 import eventflink.master
 from eventflink.events import log_events as e
-from eventflink.events.log_events import LogEvent
 from eventflink.master.inputs import INPUT_CLASSES
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import FOR_THE_RECORD, RULES, Master, names_of
 from eventflink.master.settings import MasterSettings
 from eventflink.master.state import COMPONENTS, ClusterState
 
-EVENT_CLASSES: tuple[type[Any], ...] = typing.get_args(LogEvent)
+EVENT_CLASSES: tuple[type[Any], ...] = tuple(e.EVENTS.values())
 ROOM = Path(str(eventflink.master.__file__)).parent
 
 

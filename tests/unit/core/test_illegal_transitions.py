@@ -1,6 +1,5 @@
 """An event that does not fit raises IllegalTransition or InvariantBroken and leaves the state as it was, whatever the event."""
 
-import typing
 from functools import cache
 from typing import Any
 
@@ -32,7 +31,7 @@ from tests.support.cluster import new_fold, replay
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 from tests.support.values import ValueMaker
 
-EVENT_CLASSES: tuple[type[Any], ...] = typing.get_args(LogEvent)
+EVENT_CLASSES: tuple[type[Any], ...] = tuple(e.EVENTS.values())
 
 NEVER_MISFIT = {
     e.LeadershipGranted,  # its acceptance is the fold's

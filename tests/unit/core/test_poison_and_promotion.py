@@ -52,7 +52,7 @@ class TestPoison:
 
         def failing(submission: Any, context: Context) -> list[LogEvent]:
             events = decide(submission, context)
-            events[1].actor = 5  # type: ignore[union-attr] # the test breaks it
+            events[1].actor = 5  # type: ignore[attr-defined] # the test breaks it
             return events
 
         monkeypatch.setitem(cluster.master._deciders, JobSubmission, failing)
