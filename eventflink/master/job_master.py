@@ -284,9 +284,8 @@ class JobMaster:
     def apply_task_deployed(self, event: TaskDeployed) -> None:
         """Move SCHEDULED → DEPLOYING, in the slot that the attempt has."""
         graph = self.execution_graph
-        place = self.slot_manager.place_of(
-            event.allocation_id, AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
-        )
+        attempt = (event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+        place = self.slot_manager.place_of(event.allocation_id, attempt)
         subtask = graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
         graph.transition(subtask, ExecutionState.DEPLOYING)
         subtask.places[event.attempt] = place
@@ -321,7 +320,8 @@ class JobMaster:
             raise IllegalTransition(f"{event}: the subtask is to start again, and no result of this attempt counts")
         graph.transition(subtask, ExecutionState.FINISHED)
         graph.complete(subtask, event.outputs)
-        self.rescales.note_finished(event.vertex_id)
+        if self.scheduler is SchedulerType.ADAPTIVE:
+            self.rescales.note_finished(event.vertex_id)
         self.to_cancel.pop(key, None)
         self._want()
 

@@ -59,21 +59,20 @@ FOR_THE_RECORD: Final = (e.InputsSkipped, e.RequestRepeated, e.TaskManagerRegist
 """Events that change nothing: they are in the log for its readers, or for their effects."""
 
 Decider = Callable[[Any, Context], list[LogEvent]]
-Step = tuple[Callable[..., None], bool]
-"""What checks an event or changes the state by it, and whether it takes the time of the decision as well."""
+Replay = Callable[[Any, int], None]
 
 
 class Master(ClusterState):
     """A state with its rules."""
 
-    __slots__ = ("_deciders", "_steps", "settings")
+    __slots__ = ("_deciders", "_replays", "settings")
 
     def __init__(self, settings: MasterSettings) -> None:
         """Start from nothing: the state before the first record of the log."""
         super().__init__()
         self.settings = settings
         self._deciders = {cls: self._decider_of(name) for cls, name in names_of(INPUT_CLASSES)}
-        self._steps = {cls: self._steps_of(cls, name) for cls, name in names_of(e.EVENTS.values())}
+        self._replays = {cls: self._replay_of(cls, name) for cls, name in names_of(e.EVENTS.values())}
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -108,11 +107,7 @@ class Master(ClusterState):
             IllegalTransition: the event does not fit the state, which stays as it was.
 
         """
-        for step, takes_time in self._steps[type(event)]:
-            if takes_time:
-                step(event, at_ms)
-            else:
-                step(event)
+        self._replays[type(event)](event, at_ms)
 
     def apply_causes(self, causes: Iterable[Cause]) -> None:
         """Move the cursors behind the inputs that a decision answers (P6)."""
@@ -120,29 +115,36 @@ class Master(ClusterState):
             if type(cause) is InputCause:
                 self.requests.advance(cause.topic, cause.first_offset, cause.last_offset)
 
-    def _steps_of(self, cls: type[Any], name: str) -> tuple[Step, ...]:
-        """Return the checks and then the replays of an event, each in the order of the components."""
-        steps = [(check, False) for part in self.components().values() if (check := getattr(part, f"check_{name}", None)) is not None]
-        for component in self.components().values():
+    def _replay_of(self, cls: type[Any], name: str) -> Replay:
+        """Return what checks an event and then replays it, each in the order of the components."""
+        components = self.components().values()
+        steps = [_replay(check) for part in components if (check := getattr(part, f"check_{name}", None)) is not None]
+        for component in components:
             if component is self.dispatcher and (in_job := getattr(JobMaster, f"apply_{name}", None)) is not None:
-                steps.append(self._step_in_job(in_job))
+                steps.append(self._replay_in_job(in_job))
             if (replay := getattr(component, f"apply_{name}", None)) is not None:
-                steps.append((replay, _parameter_count(replay) == _WITH_THE_LAST))
+                steps.append(_replay(replay))
         if not steps and cls not in FOR_THE_RECORD:
             raise TypeError(f"no component replays {cls.__name__}")
-        return tuple(steps)
+        if len(steps) == 1:
+            return steps[0]
 
-    def _step_in_job(self, method: Callable[..., None]) -> Step:
+        def replay_all(event: Any, at_ms: int) -> None:
+            for step in steps:
+                step(event, at_ms)
+
+        return replay_all
+
+    def _replay_in_job(self, method: Callable[..., None]) -> Replay:
         dispatcher = self.dispatcher
 
         def at_a_time(event: Any, at_ms: int) -> None:
             method(dispatcher.jobs.get(event.job_id) or dispatcher.job(event.job_id), event, at_ms)
 
-        def at_any_time(event: Any) -> None:
+        def at_any_time(event: Any, _at_ms: int) -> None:
             method(dispatcher.jobs.get(event.job_id) or dispatcher.job(event.job_id), event)
 
-        takes_time = _parameter_count(method) == _WITH_THE_LAST
-        return at_a_time if takes_time else at_any_time, takes_time
+        return at_a_time if _parameter_count(method) == _WITH_THE_LAST else at_any_time
 
 
 _WITH_THE_LAST: Final = 3
@@ -159,6 +161,12 @@ def _decider(function: Callable[..., list[LogEvent]], *state: ClusterState) -> D
     if _parameter_count(function) == _WITH_THE_LAST:
         return functools.partial(function, *state)
     return lambda value, _context: function(*state, value)
+
+
+def _replay(method: Callable[..., None]) -> Replay:
+    if _parameter_count(method) == _WITH_THE_LAST:
+        return method
+    return lambda event, _at_ms: method(event)
 
 
 def _parameter_count(function: Any) -> int:

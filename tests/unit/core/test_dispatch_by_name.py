@@ -17,7 +17,6 @@ from eventflink.master.master import FOR_THE_RECORD, RULES, Master, names_of
 from eventflink.master.settings import MasterSettings
 from eventflink.master.state import COMPONENTS, ClusterState
 
-EVENT_CLASSES: tuple[type[Any], ...] = tuple(e.EVENTS.values())
 ROOM = Path(str(eventflink.master.__file__)).parent
 
 
@@ -35,7 +34,7 @@ def test_an_event_that_no_component_replays_is_found_at_once(master: Master) -> 
         pass
 
     with pytest.raises(TypeError, match="no component replays JobPraised"):
-        master._steps_of(JobPraised, "job_praised")
+        master._replay_of(JobPraised, "job_praised")
 
 
 def test_an_input_that_nobody_decides_is_found_at_once(master: Master) -> None:
@@ -49,13 +48,53 @@ def test_an_input_that_two_decide_is_found_at_once(master: Master, monkeypatch: 
         master._decider_of("cancel_job")
 
 
-def test_what_is_for_the_record_changes_nothing(master: Master) -> None:
-    assert all(master._steps[cls] == () for cls in FOR_THE_RECORD)
+def _steps_by(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
+    """Have all methods that check or apply an event noted instead of called; return the list of what is noted."""
+    noted: list[str] = []
+
+    def note(owner: type[Any], method: str) -> None:
+        monkeypatch.setattr(owner, method, lambda _self, _event: noted.append(f"{owner.__name__}.{method}"))
+
+    for owner in map(type, ClusterState().components().values()):
+        for method in (f"check_{name}", f"apply_{name}"):
+            if hasattr(owner, method):
+                note(owner, method)
+    return noted
+
+
+@pytest.mark.parametrize(("cls", "name"), list(names_of(e.EVENTS.values())), ids=[name for _, name in names_of(e.EVENTS.values())])
+def test_all_checks_of_an_event_come_before_any_change(monkeypatch: pytest.MonkeyPatch, cls: type[Any], name: str) -> None:
+    noted = _steps_by(monkeypatch, name)
+    monkeypatch.setattr(Master, "_replay_in_job", lambda _self, _method: lambda _event, _at_ms: noted.append("JobMaster.apply"))
+    Master(MasterSettings()).apply(object.__new__(cls), 1)
+    kinds = [step.partition(".")[2].partition("_")[0] for step in noted]
+    assert kinds == sorted(kinds, key=lambda kind: kind != "check")
+
+
+def test_a_released_task_manager_is_checked_and_replayed_in_the_order_of_the_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = _steps_by(monkeypatch, "task_manager_released")
+    Master(MasterSettings()).apply(e.TaskManagerReleased("tm", "tm-1", "idle"), 1)
+    assert noted == [
+        "Workers.check_task_manager_released",
+        "SlotManager.check_task_manager_released",
+        "ResourceManager.apply_task_manager_released",
+        "Workers.apply_task_manager_released",
+        "SlotManager.apply_task_manager_released",
+        "Uploads.apply_task_manager_released",
+    ]
+
+
+def test_what_is_for_the_record_is_replayed_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cls, name in names_of(e.EVENTS.values()):
+        if cls in FOR_THE_RECORD:
+            noted = _steps_by(monkeypatch, name)
+            Master(MasterSettings()).apply(object.__new__(cls), 1)
+            assert not noted
 
 
 def test_every_method_that_applies_or_checks_bears_the_name_of_an_event(master: Master) -> None:
     """One that does not would never be called."""
-    names = {f"{verb}_{name}" for _, name in names_of(EVENT_CLASSES) for verb in ("apply", "check")}
+    names = {f"{verb}_{name}" for _, name in names_of(e.EVENTS.values()) for verb in ("apply", "check")}
     for owner in (JobMaster, *master.components().values()):
         assert _named(owner, "apply_", "check_") <= names, owner
 
@@ -68,17 +107,6 @@ def test_every_rule_of_the_list_decides_an_input() -> None:
 
 def test_the_components_are_what_a_state_consists_of() -> None:
     assert tuple(ClusterState().components()) == COMPONENTS == ClusterState.__slots__
-
-
-@pytest.mark.parametrize("cls", EVENT_CLASSES, ids=lambda cls: cls.__name__)
-def test_all_checks_of_an_event_come_before_any_change(master: Master, cls: type[Any]) -> None:
-    names = [step.__name__.partition("_")[0] for step, _ in master._steps[cls]]
-    assert names == sorted(names, key=lambda name: name != "check")
-
-
-def test_a_lost_task_manager_is_replayed_in_the_order_of_the_components(master: Master) -> None:
-    owners = [step.__self__ for step, _ in master._steps[e.TaskManagerLost]]  # type: ignore[attr-defined] # bound methods
-    assert owners == [master.resource_manager, master.workers, master.slot_manager, master.uploads]
 
 
 # -- the room -----------------------------------------------------------------------------------------------------

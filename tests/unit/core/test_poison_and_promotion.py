@@ -74,11 +74,11 @@ class TestPoison:
         """Nothing of it was appended; the state, half changed, is dropped."""
         with monkeypatch.context() as patch:
 
-            def failing(_event: Any) -> None:
+            def failing(_event: Any, _at_ms: int) -> None:
                 raise IllegalTransition("a bug")
 
             cluster.put(Topic.SUBMISSIONS, SUBMISSION)
-            patch.setitem(cluster.master._steps, JobSubmitted, ((failing, False),))
+            patch.setitem(cluster.master._replays, JobSubmitted, failing)
             count = len(cluster.log)
             with pytest.raises(ApplyFailed, match="JobSubmitted decided for JobSubmission cannot be applied") as caught:
                 cluster.settle()
