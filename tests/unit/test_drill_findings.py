@@ -26,7 +26,7 @@ from eventflink.lab.drills.errors import DrillRefused
 from eventflink.lab.drills.failover import FailoverReport
 from eventflink.lab.drills.orders import SignalOrder, check_process
 from eventflink.lab.drills.report import as_document, as_markdown, rows
-from eventflink.lab.drills.standing import MAX_NAMED, Standing, changes_between
+from eventflink.lab.drills.state_summary import MAX_NAMED, StateSummary, changes_between
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupsCompleted, MasterInput
 from eventflink.model.attempts import SubtaskId
@@ -85,9 +85,9 @@ def test_a_task_that_finished_was_not_disturbed(cluster: ScriptedCluster) -> Non
 
 
 def test_changes_are_what_differs_and_nothing_else(cluster: ScriptedCluster) -> None:
-    before = Standing.of(cluster.fold)
+    before = StateSummary.of(cluster.fold)
     assert before.count_jobs() == {"RUNNING": 1}
-    same = changes_between(before, Standing.of(cluster.fold))
+    same = changes_between(before, StateSummary.of(cluster.fold))
     assert asdict(same) == {
         "epochs": 0,
         "jobs_submitted": 0,
@@ -105,7 +105,7 @@ def test_changes_are_what_differs_and_nothing_else(cluster: ScriptedCluster) -> 
     cluster.register("tm2", slots=2, instance="2")
     cluster.register("tm3", slots=7)
     cluster.fail_over()
-    found = changes_between(before, Standing.of(cluster.fold))
+    found = changes_between(before, StateSummary.of(cluster.fold))
     assert (found.epochs, found.jobs_submitted, len(found.jobs_named)) == (1, MAX_NAMED + 5, MAX_NAMED)
     assert (found.task_managers_gained, found.task_managers_lost, found.task_managers_replaced) == (["tm3"], ["tm1"], ["tm2"])
     assert found.slots == 5

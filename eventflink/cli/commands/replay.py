@@ -18,7 +18,7 @@ from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.lab.drills.cold_replay import ColdReplay, ReplayImpossible, Wish, replay_cold
-from eventflink.lab.drills.standing import Standing, changes_between
+from eventflink.lab.drills.state_summary import StateSummary, changes_between
 from eventflink.leadership.acceptance import LogDiverged, LogNotDense
 from eventflink.leadership.fold import LogUnusable
 from eventflink.log.administration import AdministrationError
@@ -72,7 +72,7 @@ def _replay(session: Session, wish: Wish) -> ColdReplay:
 
 
 def _document(done: ColdReplay) -> dict[str, Any]:
-    fold, after = done.fold, Standing.of(done.fold)
+    fold, after = done.fold, StateSummary.of(done.fold)
     document: dict[str, Any] = {
         "snapshot": done.snapshot_id or None,
         "first_offset": done.first_offset,

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from eventflink.events.snapshot_records import SnapshotManifest
-from eventflink.lab.drills.standing import Standing
+from eventflink.lab.drills.state_summary import StateSummary
 from eventflink.leadership.acceptance import is_grant
 from eventflink.leadership.fold import Fold
 from eventflink.log.replay import log_bounds, new_fold, read_log, replay
@@ -53,7 +53,7 @@ class ColdReplay:
     accepted: int
     rejected: int
     events: int
-    before: Standing | None
+    before: StateSummary | None
     """Where the state stood at `since_offset`."""
 
     @property
@@ -95,7 +95,7 @@ def replay_cold(bootstrap: str, cluster_id: str, wish: Wish) -> ColdReplay:
     first_offset, before, fold_s = fold.last_offset + 1, None, 0.0
     if wish.since_offset is not None:
         fold_s += _timed(bootstrap, cluster_id, fold, min(end_offset, wish.since_offset + 1))
-        before = Standing.of(fold)
+        before = StateSummary.of(fold)
     fold_s += _timed(bootstrap, cluster_id, fold, end_offset)
     return ColdReplay(
         fold=fold,

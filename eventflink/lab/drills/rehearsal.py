@@ -14,7 +14,7 @@ from eventflink.lab.drills.log_copy import CopiedLog, copy_log
 from eventflink.lab.drills.log_watch import DrillWatch
 from eventflink.lab.drills.probe import Probe
 from eventflink.lab.drills.scratch import START_TIMEOUT_S, Command, ScratchCluster
-from eventflink.lab.drills.standing import Standing
+from eventflink.lab.drills.state_summary import StateSummary
 from eventflink.leadership.fold import Fold
 from eventflink.log.replay import log_bounds, replay
 from eventflink.log.snapshots import load_fold
@@ -76,7 +76,7 @@ def run_rehearsal(
         say(f"copying the log of '{source}' to '{scratch.cluster_id}'")
         log = copy_log(bootstrap, source, scratch.cluster_id, say)
         fold = _fold_alike(bootstrap, source, scratch.cluster_id, log.end_offset)
-        standing, digest = Standing.of(fold), fold.master.digest()
+        standing, digest = StateSummary.of(fold), fold.master.digest()
         say(f"{log.end_offset - log.first_offset:,} records copied in {log.seconds:.1f} s; starting {FIRST}")
         with DrillWatch(bootstrap, scratch.cluster_id, fold) as watch:
             first = scratch.start_master(FIRST)

@@ -110,7 +110,7 @@ class EffectsCheck:
         ledger = self._observer.ledger
         request_id = payload.request_id
         self._transcript.note(who, f"replies {type(payload).__name__} to {request_id} of log@{offset}")
-        standing = ledger.standings.get(offset)
+        standing = ledger.accepted_decisions.get(offset)
         if standing is None or (standing.epoch, standing.sequence, standing.leader_id) != (epoch, sequence, leader_id):
             message = f"{who} replies to {request_id} for epoch={epoch} sequence={sequence} at log@{offset}, which was not accepted"
             raise ViolationFound(Invariant.EFFECT_OF_ACCEPTED, message)

@@ -29,7 +29,7 @@ class AcceptedAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AcceptedDecision:
     """Where an accepted decision stands, and which requests it answers."""
 
     epoch: int
@@ -42,7 +42,7 @@ class Standing:
 class Ledger:
     """Facts, by what they are about."""
 
-    standings: dict[int, Standing] = field(default_factory=dict)
+    accepted_decisions: dict[int, AcceptedDecision] = field(default_factory=dict)
     """By offset."""
     next_inputs: dict[str, int] = field(default_factory=dict)
     answers: dict[str, AcceptedAnswer] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class Ledger:
             note = self._notes.get(type(event))
             if note is not None:
                 note(event, offset)
-        self.standings[offset] = Standing(decision.epoch, decision.sequence, decision.leader_id, tuple(self._requests))
+        self.accepted_decisions[offset] = AcceptedDecision(decision.epoch, decision.sequence, decision.leader_id, tuple(self._requests))
 
     # -- inputs and answers ----------------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class Ledger:
         self.results.pop(subtask, None)
 
     def _job_rescaled(self, event: e.JobRescaled, offset: int) -> None:
-        """Let go of the results of a vertex: all of it begins anew, when all of it has ended."""
+        """Let go of the results of a vertex: all of it restarts, when all of it has ended."""
         self.rescaled.add(event.job_id)
         for attempt, state in self.attempt_states.items():
             if attempt[:2] == (event.job_id, event.vertex_id) and state not in _TERMINAL_STATES:

@@ -12,7 +12,7 @@ MAX_NAMED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StateSummary:
     """Jobs, TaskManagers and slots of one state."""
 
     log_offset: int
@@ -24,8 +24,8 @@ class Standing:
     slots_free: int
 
     @classmethod
-    def of(cls, fold: Fold) -> "Standing":
-        """Return where this state stands; nothing of it is shared."""
+    def of(cls, fold: Fold) -> "StateSummary":
+        """Return the summary of a state; it shares nothing with it."""
         master = fold.master
         registered = master.resource_manager.task_managers
         return cls(
@@ -44,7 +44,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What changed between two standings of one log."""
+    """What changed between two states of one log."""
 
     epochs: int
     jobs_submitted: int
@@ -60,7 +60,7 @@ class Changes:
     slots_free: int
 
 
-def changes_between(before: Standing, after: Standing) -> Changes:
+def changes_between(before: StateSummary, after: StateSummary) -> Changes:
     """Return what changed; numbers of slots are differences."""
     moves: Counter[str] = Counter()
     named: list[str] = []
