@@ -88,7 +88,7 @@ class _OfJob:
         return isinstance(event, _SETBACKS) or not hasattr(event, "vertex_id")
 
     def _accompanies(self, event: LogEvent) -> bool:
-        """Tell whether an event is told where its decision is told anyway: the answer, and an end of a task."""
+        """Tell whether the line of an event's decision already says it: the answer to a request, and the end of a task."""
         if isinstance(event, RequestAccepted):
             return event.subject == self._job_id
         if getattr(event, "job_id", None) != self._job_id:

@@ -17,7 +17,7 @@ from typing import Final
 from eventflink.blob.store import BlobEntry, BlobStore, Place
 
 MAX_STEPS: Final = 10_000
-"""How many files one run touches; the next one goes on."""
+"""How many files one run touches; the next run continues."""
 
 ABANDONED_AFTER_MS: Final = 3_600_000
 """An upload that is still incoming after this long has been given up: a request is bounded far below it."""

@@ -183,12 +183,12 @@ def _exchange(server: _Server, method: str, path: str, body: bytes | None) -> _A
 def _split(address: str) -> tuple[str, int]:
     host, separator, port = address.rpartition(":")
     if not separator or not host or not port.isdigit():
-        raise BlobRefused(f"'{address}' is no address of a blob server: host:port is expected")
+        raise BlobRefused(f"'{address}' is not a valid address of a blob server: host:port is expected")
     return host.strip("[]"), int(port)
 
 
 def _error_text(answer: bytes) -> str:
-    """Return what an error body says, whoever wrote it."""
+    """Return what an error body says, whichever server or proxy wrote it."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         return str(json.loads(answer)["error"])
     return answer[:200].decode("utf-8", "replace")

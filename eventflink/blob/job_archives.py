@@ -50,7 +50,7 @@ class ArchiveFile:
 
 
 def render_archive(archive: Mapping[str, Any]) -> tuple[bytes, str]:
-    """Return the document of an archive and its digest: the same for the same archive, whoever writes it."""
+    """Return the document of an archive and its digest: the same for the same archive, whichever master writes it."""
     body = json.dumps(archive, ensure_ascii=False, separators=(",", ":")).encode()
     digest = hashlib.sha256(body).hexdigest()
     return b'{"format": 1, "sha256": "%s", "archive": ' % digest.encode() + body + _TAIL, digest

@@ -1,6 +1,6 @@
 """What a blob is called: a permanent one by the SHA-256 of its bytes, a transient one by that and a number of its own.
 
-    permanent   <64 hexadecimal digits>                    the same bytes are one blob, whoever uploads them
+    permanent   <64 hexadecimal digits>                    the same bytes are one blob, from any client
     transient   t-<64 hexadecimal digits>-<16 digits>      each upload is a blob, which expires or is deleted without harming another
 
 As Flink's PermanentBlobKey and TransientBlobKey, whose texts begin with the kind as well. Standard library only: clients and tasks
@@ -50,7 +50,7 @@ def check_key(key: str) -> str:
     """
     if not is_key(key):
         raise InvalidBlobKey(
-            f"'{key[:100]}' is no blob key: a key is the SHA-256 of the blob, 64 lower-case hexadecimal digits, "
+            f"'{key[:100]}' is not a valid blob key: a key is the SHA-256 of the blob, 64 lower-case hexadecimal digits, "
             "or of a transient blob 't-', that, '-' and 16 more digits"
         )
     return key

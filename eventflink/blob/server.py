@@ -192,7 +192,7 @@ class BlobServer:
     async def _put(self, request: web.Request) -> web.Response:
         kind = request.query.get("kind", BlobKind.PERMANENT)
         if kind not in set(BlobKind):
-            raise BlobRefused(f"'{kind[:80]}' is no kind of blob: permanent or transient is expected")
+            raise BlobRefused(f"'{kind[:80]}' is not a valid kind of blob: permanent or transient is expected")
         if (request.content_length or 0) > self._settings.max_bytes:
             raise BlobTooLarge(f"the blob has {request.content_length} bytes; {self._settings.max_bytes} are taken (blob.max-size)")
         async with self._turn():

@@ -117,7 +117,7 @@ class BlobWriter:
         self._file.close()
         key = key_for(self._digest.hexdigest(), self._kind)
         place = Place.TRANSIENT if self._kind is BlobKind.TRANSIENT else Place.PERMANENT
-        # Also where the key is there already: a damaged blob is healed by uploading it again, and one about to expire begins anew.
+        # Also where the key is there already: a damaged blob is healed by uploading it again, and the period of an old one restarts.
         self._storage.place(self._path, name_of(key, place))
         return StoredBlob(key, self._size)
 

@@ -138,7 +138,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return _fail(ExitCode.INTERRUPTED, "interrupted")
     except BrokenPipeError:
-        # Whoever read our output has enough of it. Python would complain once more while it flushes at exit.
+        # The reader of our output has closed it. Python would complain once more while it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     except Exception as error:  # noqa: BLE001 - the one place where every error becomes a line and a code

@@ -68,7 +68,7 @@ class ApplicationRunner:
         _logger.info("ApplicationStarted application=%s process_id=%d", self._application.application_id, self._process.pid)
 
     def _end_process(self) -> None:
-        """End it as the death of this master would: whoever leads next runs it again."""
+        """End it as the death of this master would: the next leader runs it again."""
         process, self._process = self._process, None
         if process is None:
             return

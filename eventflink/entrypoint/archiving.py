@@ -1,7 +1,7 @@
 """Writing the archives of ended jobs: outside Kafka, in threads, each outcome handed back as an input.
 
 What goes into an archive is read from the accepted state when its turn comes, as any client reads it (P4), a bounded number of tasks at a
-time. Doing it twice is harmless. A job stays in memory until the log says that its archive is written, so nothing is lost by a fall.
+time. Doing it twice is harmless. A job stays in memory until the log says that its archive is written, so a crash loses nothing.
 """
 
 import asyncio

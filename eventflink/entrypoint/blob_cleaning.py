@@ -2,7 +2,7 @@
 
 What may go is `blob/cleaning.py`'s to say; here it is asked what the jobs refer to, and the steps are carried out in a thread. The
 rule: only an accepted state counts, read as any client reads it (P4), and read again before each batch of steps; who no longer leads
-stops. Nothing is remembered from one run to the next, so that a new leader goes on where the last one was.
+stops. Nothing is remembered from one run to the next, so that a new leader continues where the last one was.
 """
 
 import asyncio

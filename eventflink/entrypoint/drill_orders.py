@@ -1,4 +1,4 @@
-"""How a master falls when a drill asks it to: for real, by the signals that a fault would be.
+"""How a master crashes when a drill orders it to: for real, by the signals that a fault would be.
 
 A process that is stopped cannot wake itself, so a child does that, which outlives it if it has to.
 """

@@ -114,7 +114,7 @@ class _ReadCommittedTransport(driver.Transport):  # type: ignore[misc]
 
 class _Application(faust.App):  # type: ignore[misc]
     next_offsets: dict[str, int]
-    """By the topic's name in Kafka: where reading goes on."""
+    """By the topic's name in Kafka: the offset at which reading continues."""
     gathered_topic: str
     """The name in Kafka of the topic whose records come often, and can wait for each other."""
 

@@ -1,4 +1,4 @@
-"""The digest of a state that goes on changing: computed by a forked child, whose memory is the state as it was.
+"""The digest of a state that keeps changing: computed by a forked child, whose memory is the state as it was.
 
 A digest walks through everything and would hold up decisions for as long. The child is of this process's own code and memory: it runs
 nothing but the digest, writes it into a pipe and leaves without any clean-up. It ends with its parent, and by itself when its time is over.

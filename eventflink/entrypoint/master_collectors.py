@@ -119,7 +119,7 @@ class StateView:
 
     fold: Fold
     log_now_ms: int
-    """The log's time: that of a leader goes on, that of others stands at the last decision."""
+    """The log's time: that of a leader runs, that of others stands at the last decision."""
 
 
 def state_collectors(max_jobs: int) -> dict[str, Collect[StateView]]:

@@ -43,7 +43,7 @@ def _ask_loop(loop: asyncio.AbstractEventLoop, look: Callable[[], MasterView], w
     def answer() -> None:
         try:
             future.set_result(work(look()))
-        except Exception as error:  # noqa: BLE001 - told to who waits; the loop goes on
+        except Exception as error:  # noqa: BLE001 - told to who waits; the loop continues
             future.set_exception(error)
 
     loop.call_soon_threadsafe(answer)

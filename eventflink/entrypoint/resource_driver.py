@@ -26,7 +26,7 @@ class ResourceDriver(Protocol):
     """One resource provider. Whatever a call raises, an OSError for example, counts as its failure and is tried again or given up."""
 
     def lead(self, epoch: int, handler: ResourceEventHandler) -> None:
-        """Serve a leadership: from now on whoever led in a lower epoch starts nothing any more, where the provider can see to that."""
+        """Serve a leadership: from now on a leader of a lower epoch starts nothing any more, where the provider can see to that."""
 
     def list_workers(self) -> Sequence[ListedWorker]:
         """Return all workers of this cluster: also those that a master before this one asked for, also those that have ended.

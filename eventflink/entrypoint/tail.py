@@ -22,7 +22,7 @@ _logger = logging.getLogger(__name__)
 
 HELD_BACK_CHECK_MS = 2_000
 HELD_BACK_ALARM_MS = 10_000
-"""A transaction that holds a topic back for so long is told, again and again."""
+"""A transaction that holds a topic back for so long is logged, again and again."""
 
 
 class Tail:

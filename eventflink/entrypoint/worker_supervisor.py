@@ -1,7 +1,7 @@
 """Carries out for one term what the accepted decisions want of the resource driver, and tells the master what became of it.
 
 What is to be done `leadership/worker_reconciliation.py` says; here the driver is called, in a thread, one call after the other. The rule:
-a term that is over does nothing more. Whatever a driver raises is told, and tried again with back-off.
+a term that is over does nothing more. Whatever a driver raises is logged, and tried again with back-off.
 """
 
 import asyncio

@@ -144,7 +144,7 @@ class ZooKeeperElection(Election):
     # -- the port: called by the master's loop ---------------------------------------------------------------------
 
     def granted(self, epoch: int, now_ms: int) -> None:  # noqa: ARG002 - the port's signature
-        """Give whoever leads now the time to decide what waits."""
+        """Give the present leader the time to decide what waits."""
         self._granted_ms = now_ms
 
     def begin(self, now_ms: int) -> None:

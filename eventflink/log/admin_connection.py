@@ -220,7 +220,7 @@ class AdminConnection:
         return low_watermark
 
     def set_group_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Set where a consumer group that has no members goes on."""
+        """Set the offset at which a consumer group that has no members continues."""
         deadline = time.monotonic() + self.timeout_s
         while offsets:
             errors = self._try_set_group_offsets(group, offsets)

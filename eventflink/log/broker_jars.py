@@ -89,7 +89,7 @@ def ensure_broker_jars(java: Path, cache_directory: Path | None = None, progress
 def _fetch(java: Path, cache: Path, jars: Path, progress: Progress) -> None:
     """Fetch beside the final place, check, and rename; the lock is held."""
     partial = cache / f"kafka-{KAFKA_VERSION}.partial"
-    # Ivy's own cache outlives a failed attempt, so that the next one goes on where this one ended.
+    # Ivy's own cache outlives a failed attempt, so that the next one continues where this one ended.
     ivy_cache = cache / "ivy"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()

@@ -68,7 +68,7 @@ class EmbeddedBroker:
             data_directory: everything the broker writes, its log file included; made where it is missing.
             port: where it listens on the loopback interface; 0 takes a free one.
             cache_directory: where Kafka's jars are kept; by default in the user's cache.
-            progress: takes lines for a person while the start goes on.
+            progress: takes lines for a person during the start.
 
         """
         self._directory = data_directory.expanduser().absolute()

@@ -1,6 +1,6 @@
 """Finds a Java runtime that the embedded broker and Spark can run on.
 
-Nothing is installed here. The rule: whoever lacks Java is told what was looked at and which command installs one.
+Nothing is installed here. The rule: where Java is missing, the error says what was looked at and which command installs it.
 """
 
 import os

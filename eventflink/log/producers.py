@@ -92,7 +92,7 @@ class LogAppender:
 
 
 class EffectProducer:
-    """Produces replies, deployments, beats and dead letters: at least once, for each receiver in order."""
+    """Produces replies, deployments, heartbeats and dead letters: at least once, for each receiver in order."""
 
     def __init__(self, bootstrap: str, cluster_id: str) -> None:
         self._cluster_id = cluster_id

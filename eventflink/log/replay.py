@@ -1,6 +1,6 @@
 """Bulk replay: the log from where a fold stands to its end, folded as fast as one core does it.
 
-It reads with confluent-kafka by assignment (no group, no commits). Where it stops, a Faust tail goes on from exactly there. Where it
+It reads with confluent-kafka by assignment (no group, no commits). Where it stops, a Faust tail continues from exactly there. Where it
 begins, at a snapshot or before the first record, is decided in `snapshots`.
 """
 

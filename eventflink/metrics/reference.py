@@ -94,7 +94,7 @@ time. Both answer while the loop that decides hangs.
 ## All metrics
 
 Histograms have `_bucket`, `_sum` and `_count` behind their names. Their buckets end at
-{", ".join(f"{boundary:g}" for boundary in LATENCY_BOUNDARIES)} seconds. Counters begin anew with their process.
+{", ".join(f"{boundary:g}" for boundary in LATENCY_BOUNDARIES)} seconds. Counters restart with their process.
 """
 
 _SECTIONS: Final = (

@@ -1,8 +1,8 @@
-"""The registry of one process: it asks collectors for their numbers when it is scraped, each in the turn of whoever owns the numbers.
+"""The registry of one process: it asks collectors for their numbers when it is scraped, each in the loop that owns the numbers.
 
 Collectors are plain functions that add samples; those that read a loop's state run in that loop, are quick, and touch nothing of
 Prometheus. Everything else (families, text) is made in the thread that serves the scrape. The rules: a collector that fails or comes too
-late costs its own metrics and nothing else, whoever is asked is asked for one scrape at a time, and scrapes in quick succession share
+late costs its own metrics and nothing else, each owner is asked for one scrape at a time, and scrapes in quick succession share
 one answer. No registry is global.
 """
 

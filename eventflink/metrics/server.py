@@ -4,7 +4,7 @@
     GET /threads                  the stacks of all threads                    if metrics.thread-dump.enabled
     GET /profile?seconds=N        a profile, ?clock=cpu (default) or wall      if metrics.profiler.enabled
 
-The thread is not the one that decides or beats: whoever hangs can still be looked at, and no scraper holds up anything but this thread.
+The thread does not decide and sends no heartbeats: a process that hangs can still be looked at, and a scraper delays only this thread.
 What is under way is bounded in number and in time. There is no authentication: bind it where only the cluster and its Prometheus reach it.
 """
 

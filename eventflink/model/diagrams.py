@@ -45,7 +45,7 @@ MACHINES: Final = (
 _HEADER: Final = """# State machines
 
 Drawn from the tables in `eventflink/model/statuses.py` by `python -m eventflink.model.diagrams --write docs/generated/state-machines.md`.
-What a table does not list is illegal: whoever tries it gets `IllegalTransition` and an untouched state.
+What a table does not list is illegal: the caller that tries it gets `IllegalTransition` and an untouched state.
 """
 
 

@@ -1,6 +1,6 @@
 """Ports as Flink writes them: `50100`, `50100-50200`, or several of these with commas between; 0 is any free port.
 
-Only the text lives here; whoever listens tries the ports in the order in which they stand.
+Only the text lives here; a server tries the ports in the order in which they stand.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """The words for where a thing stands, and the tables of the transitions between them.
 
-Each state machine is one table: what it does not list is illegal, and whoever tries it gets `IllegalTransition` and an
+Each state machine is one table: what it does not list is illegal, and the caller that tries it gets `IllegalTransition` and an
 untouched state. The diagrams in docs/generated/state-machines.md are drawn from these tables (`python -m eventflink.model.diagrams`).
 JobStatus and ExecutionState are Flink's.
 """

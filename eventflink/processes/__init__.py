@@ -1,6 +1,6 @@
 """Ties the life of a child process to the life of the process that started it.
 
-Only the Linux ``prctl`` call lives here; starting, watching and stopping children belongs to whoever owns them. The rule this
+Only the Linux ``prctl`` call lives here; starting, watching and stopping children belongs to their owners. The rule this
 module keeps: a child never outlives its owner, not even when the owner is killed with SIGKILL and can run no clean-up.
 """
 

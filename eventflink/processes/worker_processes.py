@@ -1,7 +1,7 @@
-"""Workers as processes of this host: each a daemon of its own, found again by its pid file, whoever started it.
+"""Workers as processes of this host: each a daemon of its own, found again by its pid file, whichever process started it.
 
 A worker is started through `launch.py`, which writes the pid file as the process that the worker then becomes: so none can run without one,
-wherever whoever starts it is killed. Nothing is remembered but in files; two masters of one host see the same workers.
+wherever the process that starts it is killed. Nothing is remembered but in files; two masters of one host see the same workers.
 """
 
 import contextlib

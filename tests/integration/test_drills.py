@@ -147,7 +147,7 @@ def test_a_drill_that_could_hurt_is_refused_and_the_leader_stands(
         process = cluster.start_master("only")
         query_address = find_masters(bootstrap, name)[0].presence.query_address
         for options, said in (
-            (["--yes"], "no master stands by: when only falls, nobody leads"),
+            (["--yes"], "there is no standby: when only crashes, nobody leads"),
             (["--yes", "--without-standby"], "drills.allowed is false"),
             (["--yes", "--without-standby", "--pid", str(os.getpid())], f"answers ({query_address})"),
             (["--yes", "--without-standby", "--method", "freeze", "--freeze-ms", "900"], "no longer than the lease"),

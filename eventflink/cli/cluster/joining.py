@@ -1,7 +1,7 @@
 """Whether a daemon is up in the sense that a user expects: alive, and heard of in the cluster.
 
 A broker has joined when its address is announced, a master when it says on `leadership` that it is there, a TaskExecutor when this very
-process is registered. Every question is bounded; what cannot be found out now is asked again by whoever waits.
+process is registered. Every question is bounded; what cannot be found out now is asked again by the caller that waits.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""`eventflink drill failover`: the leader falls, for real or on a copy of the log, and what that costs is measured."""
+"""`eventflink drill failover`: the leader is made to crash, for real or on a copy of the log, and what that costs is measured."""
 
 import time
 import uuid

@@ -229,7 +229,7 @@ def _lose_host(cluster: FailoverCluster, start_spare: Callable[[], str]) -> _Mov
     attempts = tasks[victim]
 
     def moved() -> bool:
-        lost = watch.lost_s.keys() >= cluster.task_managers[victim]  # Those without a task are held for lost one by one as well.
+        lost = watch.lost_s.keys() >= cluster.task_managers[victim]  # Those without a task are declared lost one by one as well.
         return lost and all(watch.runs[subtask].attempt > attempt for subtask, attempt in attempts.items())
 
     watch.wait_for(moved, f"the {len(attempts)} tasks of {victim} RUNNING elsewhere")

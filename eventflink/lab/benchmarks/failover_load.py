@@ -38,7 +38,7 @@ RUN_TIMES_MS: Final = (0, 20, 100, 300, 1000)
 """In turn: so that every kill finds jobs at every point of their lives."""
 
 MAX_UNANSWERED: Final = 200
-"""Whoever waits for so many answers submits no more: four seconds without a leader."""
+"""A client that waits for so many answers submits no more: four seconds without a leader."""
 
 TASK_EXECUTORS: Final = 4
 SLOTS: Final = 32

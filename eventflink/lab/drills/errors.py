@@ -2,7 +2,7 @@
 
 
 class DrillRefused(Exception):
-    """The drill was not begun, or its order was refused: nothing fell. The message says why."""
+    """The drill was not begun, or its order was refused: no leader crashed. The message says why."""
 
 
 class DrillFailed(Exception):

@@ -1,7 +1,7 @@
-"""The drill on a running cluster: its leader falls for real, and what that costs is measured from outside.
+"""The drill on a running cluster: its leader is made to crash, freeze or step down, and what that costs is measured from outside.
 
-Everything that is measured is seen in the log, in an answer to a client, or asked of the masters over HTTP. Nothing falls before it is
-known who leads and that somebody stands by.
+Everything that is measured is seen in the log, in an answer to a client, or asked of the masters over HTTP. Nothing is done before
+it is known who leads and that there is a standby.
 """
 
 import logging
@@ -78,11 +78,11 @@ class FailoverReport:
     new_leader: str
     new_epoch: int
     granted_ms: float
-    """From the fall to the new grant in the log, as seen here."""
+    """From the crash to the new grant in the log, as seen here."""
     granted_by_kafka_ms: int | None
     """The same by Kafka's timestamps of the order and the grant; None where a signal was the order."""
     answered_ms: float
-    """From the fall to the first command that the new leader answered."""
+    """From the crash to the first command that the new leader answered."""
     tasks: Disturbance
     reported: int
     """How many TaskManagers the new leader had a full report of when the tasks were compared."""
@@ -106,7 +106,7 @@ def look_around(wish: FailoverWish) -> Situation:
     """Return who leads and who stands by, before anything is done.
 
     Raises:
-        DrillRefused: nobody stands by, or the process that is to fall is not the leader's.
+        DrillRefused: there is no standby, or the process that is to crash is not the leader's.
         NoLeader, ClusterUnreachable, ClusterNotFound: there is nothing to drill.
 
     """
@@ -123,12 +123,12 @@ def look_around(wish: FailoverWish) -> Situation:
         check_process(wish.process_id, leader)
     standbys = sorted(m for m in masters if m != beat.master_id)
     if not standbys and not wish.without_standby:
-        raise DrillRefused(f"no master stands by: when {beat.master_id} falls, nobody leads. Start another one, or give --without-standby")
+        raise DrillRefused(f"there is no standby: when {beat.master_id} crashes, nobody leads. Start one, or give --without-standby")
     return Situation(leader=leader, standbys=standbys)
 
 
 def run_failover(wish: FailoverWish, situation: Situation, say: Callable[[str], None]) -> FailoverReport:
-    """Let the leader fall and measure what follows.
+    """End the leadership and measure what follows.
 
     Raises:
         DrillRefused: the leader stands.

@@ -1,4 +1,4 @@
-"""Making a leader fall: by a command to itself, obeyed only where drills are allowed, or by a signal to its process on this host."""
+"""Making a leader crash, freeze or step down: by a command, obeyed only where drills are allowed, or by a signal to its process."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ ORDER_TIMEOUT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Fallen:
-    """A leader that was made to fall."""
+    """A leader that was made to crash, freeze or step down."""
 
     at_s: float
     """When: the order was seen accepted, or the signal was sent; monotonic seconds."""
@@ -38,10 +38,10 @@ class Fallen:
 
 
 class Order(Protocol):
-    """A way to make the leader fall. Use it as a context manager: leaving it undoes what it may still hold."""
+    """A way to end a leadership. Use it as a context manager: leaving it undoes what it may still hold."""
 
     def give(self, watch: DrillWatch) -> Fallen:
-        """Make it fall.
+        """Carry it out.
 
         Raises:
             DrillRefused: it stands; the message says why.

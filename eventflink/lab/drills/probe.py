@@ -1,7 +1,7 @@
 """Asks the leader for an answer again and again during a drill, with a command that changes nothing.
 
 The command cancels a job that does not exist: a leader refuses it, and the refusal is a decision like any other, so its answer shows that
-the leader takes commands. What waits when one leader falls is answered by the next.
+the leader takes commands. What waits when one leader crashes is answered by the next.
 """
 
 import threading

@@ -30,8 +30,8 @@ def _failover_rows(report: FailoverReport) -> list[Row]:
         ("method", report.method),
         ("leader before", f"{report.old_leader}, epoch {report.old_epoch}; standing by: {', '.join(report.standbys) or 'nobody'}"),
         ("leader after", f"{report.new_leader}, epoch {report.new_epoch}"),
-        ("fall → new grant", f"{report.granted_ms:.0f} ms{by_kafka}"),
-        ("fall → first answer", f"{report.answered_ms:.0f} ms (a command that the new leader refused: the refusal is a decision)"),
+        ("crash → new grant", f"{report.granted_ms:.0f} ms{by_kafka}"),
+        ("crash → first answer", f"{report.answered_ms:.0f} ms (a command that the new leader refused: the refusal is a decision)"),
         ("tasks alive before", f"{report.tasks.alive}"),
         (
             "of these",

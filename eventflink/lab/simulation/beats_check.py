@@ -1,4 +1,4 @@
-"""Holds every loss by silence against the beats that really arrived (P13): who beats where the leader could have read it is not silent."""
+"""Compares every loss by silence with the heartbeats that arrived (P13): one whose heartbeats the leader could read is not silent."""
 
 from itertools import pairwise
 from typing import Final
@@ -58,6 +58,6 @@ class BeatsCheck:
         if max(silences_us, default=0) < self._least_silence_us:
             raise ViolationFound(
                 Invariant.LOST_WAS_SILENT,
-                f"log@{offset} holds {event.instance_id} for lost: {event.reason}; its beats arrived, at most "
+                f"log@{offset} declares {event.instance_id} lost: {event.reason}; its heartbeats arrived, at most "
                 f"{max(silences_us, default=0) // MILLISECOND} ms apart",
             )

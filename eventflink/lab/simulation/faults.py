@@ -109,7 +109,7 @@ class Faults:
         return float(self._rng.choice((30, 150, 600, 1_200, 2_500, 6_000))) * (0.5 + self._rng.random())
 
     def _long_ms(self) -> float:
-        """Return a duration about as long as it takes to hold a TaskExecutor for lost."""
+        """Return a duration about as long as it takes to declare a TaskExecutor lost."""
         return 1_500.0 + 4_000.0 * self._rng.random()
 
     def _later(self, delay_ms: float, call: Call) -> None:
@@ -155,7 +155,7 @@ class Faults:
             self._until_healed(host.process.resume, host.name)
 
     def _start_twin(self) -> None:
-        """Whoever watches over the masters believes that one is dead, and starts it a second time."""
+        """Let the supervisor of the masters believe that one is dead, and start it a second time."""
         seat = self._seat()
         host = seat.host
         if host is None or not host.process.is_running or len(seat.twins) > 1:
@@ -262,7 +262,7 @@ class Faults:
         self._cut(host.link, host.name, cut, self._rng.choice((self._short_ms(), self._long_ms())))
 
     def _isolate_task_executor(self) -> None:
-        """Cut a TaskExecutor off for longer than it takes to hold it for lost."""
+        """Cut a TaskExecutor off for longer than it takes to declare it lost."""
         host = self._task_executor()
         self._cut(host.link, host.name, ("is cut off", _ALL, _ALL), 2_500 + 3_000 * self._rng.random())
 

@@ -25,11 +25,11 @@ class Process:
 
     @property
     def is_running(self) -> bool:
-        """Tell whether it lives and goes on."""
+        """Tell whether it lives and is not stopped."""
         return self.is_alive and not self.is_paused
 
     def deliver(self, call: Call) -> None:
-        """Do it now, or when the process goes on, or never."""
+        """Do it now, or when the process continues, or never."""
         if not self.is_alive:
             return
         if self.is_paused:
@@ -47,7 +47,7 @@ class Process:
         self._backlog.clear()
 
     def pause(self) -> None:
-        """Stop it: SIGSTOP. Time goes on without it."""
+        """Stop it: SIGSTOP. Time passes without it."""
         if self.is_running:
             self.is_paused = True
             self.paused_at_us = self.scheduler.now_us

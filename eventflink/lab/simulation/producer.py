@@ -93,7 +93,7 @@ class _Lane:
             return
         if producer.is_idempotent:
             if generation < self._broker_generation:
-                return  # Fenced: the producer has begun anew since.
+                return  # Fenced: the producer has restarted since.
             if generation > self._broker_generation:
                 self._broker_generation, self._broker_expects = generation, 0
             if number > self._broker_expects:
@@ -146,7 +146,7 @@ class _Lane:
         if outgoing not in self._waiting:
             return
         self._waiting.remove(outgoing)
-        # Nobody knows whether it was appended: the rest goes on under a new number series.
+        # Nobody knows whether it was appended: the rest continues under a new number series.
         self._generation += 1
         self._next_number = 0
         for left in self._waiting:

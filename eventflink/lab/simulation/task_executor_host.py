@@ -199,7 +199,7 @@ class TaskExecutorHost:
         """Let what is frozen go on."""
         if self.process.is_paused or self.others.is_paused:
             self._was_frozen = self.is_frozen_past_fence()
-            self._transcript.note(self.name, f"goes on{', past its fence' if self._was_frozen else ''}")
+            self._transcript.note(self.name, f"continues{', past its fence' if self._was_frozen else ''}")
             self.process.resume()
             self.others.resume()
 
@@ -301,7 +301,7 @@ class TaskExecutorHost:
         self._acknowledged_ms = sent_at_ms if self._acknowledged_ms is None else max(self._acknowledged_ms, sent_at_ms)
 
     def _stopped(self, end: Stopped) -> None:
-        """Flush the reports and end the process; whoever watches over it starts it again."""
+        """Flush the reports and end the process; its supervisor starts it again."""
         self._transcript.note(self.name, f"has stopped: {end.reason}")
         self.is_up = False
         process = self.process
