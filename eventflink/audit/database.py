@@ -180,7 +180,7 @@ class AuditDatabase:
         """Run one SELECT.
 
         Raises:
-            QueryInvalid: it is none, or the engine cannot answer it.
+            QueryInvalid: it is not a valid query, or the engine cannot answer it.
 
         """
         check_query(sql)

@@ -70,7 +70,7 @@ def get_blob(
     """Return the blob `key` of the server at `address` (host:port), verified.
 
     Raises:
-        InvalidBlobKey: the key is none.
+        InvalidBlobKey: the key is not valid.
         BlobNotFound: the server has no such blob.
         BlobRefused: the server's certificate is not to be trusted.
         BlobUnavailable: no whole and undamaged blob came after every attempt, each bounded by `timeout_s` per network operation.
@@ -87,7 +87,7 @@ def delete_blob(
     """Remove a transient blob before it expires; tell whether it was there.
 
     Raises:
-        InvalidBlobKey: the key is none.
+        InvalidBlobKey: the key is not valid.
         BlobRefused: it is the key of a permanent blob, or the server's certificate is not to be trusted.
         BlobUnavailable: no answer after every attempt, each bounded by `timeout_s` per network operation.
         TlsUnusable: a file of `tls` is not usable.

@@ -67,7 +67,7 @@ def parse_archive(document: bytes, job_id: str, digest: str = "") -> tuple[dict[
         raise ArchiveDamaged(f"it is longer than {MAX_ARCHIVE_BYTES} bytes")
     head = _HEAD.match(document)
     if head is None or not document.endswith(_TAIL):
-        raise ArchiveDamaged("it is no whole archive of the format 1")
+        raise ArchiveDamaged("it is not a whole archive of format 1")
     body, promised = document[head.end() : -len(_TAIL)], head[1].decode()
     found = hashlib.sha256(body).hexdigest()
     if found != promised:

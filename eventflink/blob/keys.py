@@ -45,7 +45,7 @@ def check_key(key: str) -> str:
     """Return the key.
 
     Raises:
-        InvalidBlobKey: it is none; in particular nothing that could be a path passes.
+        InvalidBlobKey: it is not valid; in particular nothing that could be a path passes.
 
     """
     if not is_key(key):
@@ -60,7 +60,7 @@ def kind_of(key: str) -> BlobKind:
     """Return which kind of blob a key names.
 
     Raises:
-        InvalidBlobKey: the key is none.
+        InvalidBlobKey: the key is not valid.
 
     """
     return BlobKind.TRANSIENT if check_key(key).startswith("t-") else BlobKind.PERMANENT
@@ -70,7 +70,7 @@ def digest_of(key: str) -> str:
     """Return the SHA-256 that the blob's bytes must have.
 
     Raises:
-        InvalidBlobKey: the key is none.
+        InvalidBlobKey: the key is not valid.
 
     """
     matched = _TRANSIENT.fullmatch(check_key(key))

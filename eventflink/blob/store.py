@@ -59,7 +59,7 @@ def name_of(key: str, place: Place) -> str:
     """Return where a key's file lies.
 
     Raises:
-        InvalidBlobKey: the key is none.
+        InvalidBlobKey: the key is not valid.
 
     """
     if place is Place.INCOMING:
@@ -162,7 +162,7 @@ class BlobStore:
         """Return a verified blob, opened for reading at its start, and its size in bytes; the caller closes it.
 
         Raises:
-            InvalidBlobKey: the key is none.
+            InvalidBlobKey: the key is not valid.
             BlobNotFound: there is no such blob.
             BlobDamaged: the bytes in the storage are not those that were stored.
 
@@ -194,7 +194,7 @@ class BlobStore:
         """Remove a blob, by default from where its kind lies; tell whether it was there.
 
         Raises:
-            InvalidBlobKey: the key is none.
+            InvalidBlobKey: the key is not valid.
 
         """
         where = place or (Place.TRANSIENT if kind_of(key) is BlobKind.TRANSIENT else Place.PERMANENT)

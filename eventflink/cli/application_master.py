@@ -22,7 +22,7 @@ def run_application_master(
     """Run a master that runs an application while it leads; return the exit code of how the cluster ended.
 
     Raises:
-        CommandFailed: an id or the name of the main is none, or the master cannot run.
+        CommandFailed: an id or the name of the entry point is not valid, or the master cannot run.
 
     """
     for name, value in (("--application-id", application_id), ("--job-id", job_id)):

@@ -21,7 +21,7 @@ def read_logging_file(path: Path) -> dict[str, Any]:
     """Return what the file says.
 
     Raises:
-        ConfigurationError: it cannot be read, or is no mapping.
+        ConfigurationError: it cannot be read, or is not a mapping.
 
     """
     try:

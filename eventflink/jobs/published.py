@@ -50,11 +50,11 @@ def find_damage(location: str) -> str | None:
 
 def _read_list(path: Path) -> dict[str, int]:
     if path.stat().st_size > _MAX_LIST_BYTES:
-        raise ValueError(f"{path.name} is no list of files: it is too long")
+        raise ValueError(f"{path.name} is not a valid list of files: it is too long")
     document: Any = json.loads(path.read_text(encoding="utf-8"))
     files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, dict) or not all(isinstance(size, int) for size in files.values()):
-        raise ValueError(f"{path.name} is no list of files")
+        raise ValueError(f"{path.name} is not a valid list of files")
     return files
 
 

@@ -31,7 +31,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "the end of a file": (lambda p: (p / "part-0.parquet").write_bytes(b"part"), "part-0.parquet has 4 bytes, and had 14"),
     "the list": (lambda p: (p / FILE_LIST).unlink(), "has no list of its files"),
     "nonsense for a list": (lambda p: (p / FILE_LIST).write_text("["), "cannot be read: "),
-    "another list": (lambda p: (p / FILE_LIST).write_text(json.dumps({"files": {"a": "b"}})), "is no list of files"),
+    "another list": (lambda p: (p / FILE_LIST).write_text(json.dumps({"files": {"a": "b"}})), "is not a valid list of files"),
 }
 
 
