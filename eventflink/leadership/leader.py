@@ -110,6 +110,7 @@ class Leader:
     observer: Observer = field(default_factory=Observer)
     unconfirmed: deque[Unconfirmed] = field(default_factory=deque)
     timers: deque[MasterInput] = field(default_factory=deque)
+    """Internal inputs that wait to be decided: what was due (`master/timers.py`), and what this master noticed or its threads have done."""
     registered: list[str] = field(default_factory=list)
     """Instances whose registration was just decided: that counts as a heartbeat (P13)."""
     recovery: RecoveryMode = field(init=False)
@@ -132,7 +133,7 @@ class Leader:
     def decide_next(self, now_ms: int, monotonic_ms: int) -> bytes | None:
         """Decide the next input; return the record to append, or None when there is nothing to do or the window is full.
 
-        Sources take turns, so that neither a flood of inputs nor a long queue of consequences starves the others.
+        Sources take turns, so that neither a flood of inputs nor a long queue of follow-ups starves the others.
 
         Raises:
             LeadershipEnded: the decision could not be applied.

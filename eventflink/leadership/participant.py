@@ -444,6 +444,7 @@ class Participant:
             self._resend(leader)
 
     def _run_timers(self, leader: Leader, now_ms: int, wall_ms: int) -> None:
+        """Queue what is due by the state, the time and the heartbeats, and start the clean-ups and archives that are due."""
         clock, master = self.clock, self.fold.master
         if clock is None or leader.timers:
             return  # What was due before is not decided yet.

@@ -1,4 +1,6 @@
-"""The queue of consequences that wait to be decided: part of the state, so they survive a fall (P10a).
+"""The queue of follow-ups that wait to be decided: part of the state, so they survive a crash (P10a).
+
+A component puts one in when it applies an event (`want`); what each leads to is decided in `follow_up_rules.py`.
 
 Each entry stands at most once; an entry that has lost its reason is taken out again. The queue is bounded by what the state
 holds: one entry for the slots, at most three for a job, one for an allocation.
@@ -16,7 +18,7 @@ _Entry = tuple[FollowUpType, str]
 
 @dataclass(slots=True)
 class FollowUps:
-    """An ordered set of consequences."""
+    """An ordered set of follow-ups."""
 
     entries: dict[_Entry, None] = field(default_factory=dict)
 

@@ -78,7 +78,7 @@ class LoseInputs:
 
 @dataclass(slots=True)
 class FollowUp:
-    """The head of the state's queue of consequences."""
+    """The head of the state's queue of follow-ups."""
 
     follow_up_type: FollowUpType
     subject: str
@@ -86,7 +86,7 @@ class FollowUp:
 
 @dataclass(slots=True)
 class HeartbeatTimeout:
-    """An instance missed its beats."""
+    """An instance of a TaskManager missed its beats."""
 
     task_manager_id: str
     instance_id: str

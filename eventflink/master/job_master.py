@@ -442,7 +442,7 @@ class JobMaster:
         return vertex
 
     def _want(self) -> None:
-        """Keep the queue of consequences in step with what the job needs next."""
+        """Keep the queue of follow-ups in step with what the job needs next."""
         follow_ups, graph, job_id = self.follow_ups, self.execution_graph, self.job_id
         # A full restart begins together: nothing is scheduled before all of the job has ended and been reset.
         waits = self.status is JobStatus.RESTARTING and self.restarts.failover_strategy is FailoverStrategy.FULL

@@ -8,10 +8,11 @@ The state is the fold of `apply` over the accepted decisions of the log, and not
 and ids come with the input and are written into the events.
 
 Methods are found by name. An input `CancelJob` is decided by the one method or function `decide_cancel_job`, of a component or of a module
-of `RULES`. An event `JobEvicted` is first checked by every `check_job_evicted` of the components, and then replayed by every
-`apply_job_evicted`, in the order of the components: so that one that is refused has changed nothing. A component that is not the first
-to replay an event may refuse it only in the check. An event with a `job_id` is replayed by the JobMaster of that job as well, before the
-Dispatcher.
+of `RULES`. A name may be an alias of another method (`decide_heartbeat_timeout = decide_disconnection`): search for it without `def`.
+
+An event `JobEvicted` is first checked by every `check_job_evicted` of the components, and then replayed by every `apply_job_evicted`, in
+the order of the components: so that one that is refused has changed nothing. A component that is not the first to replay an event may
+refuse it only in the check. An event with a `job_id` is replayed by the JobMaster of that job as well, before the Dispatcher.
 """
 
 import functools
@@ -26,8 +27,8 @@ from eventflink.events.log_events import LogEvent
 from eventflink.master import (
     active_resource_manager,
     adaptive_scheduler,
-    consequences,
     failover,
+    follow_up_rules,
     request_guards,
     rescaling,
     shutdown_steps,
@@ -44,8 +45,8 @@ from eventflink.master.state import ClusterState
 RULES: Final = (
     active_resource_manager,
     adaptive_scheduler,
-    consequences,
     failover,
+    follow_up_rules,
     rescaling,
     shutdown_steps,
     slot_failures,

@@ -1,4 +1,4 @@
-"""What each entry of the queue of consequences leads to (P10a): one decision takes the head out, and says what follows from it."""
+"""What each entry of the queue of follow-ups (`follow_ups.py`) leads to: one decision takes the head out, and says what follows (P10a)."""
 
 from eventflink.events.log_events import FollowUpDecided, LogEvent
 from eventflink.master import adaptive_scheduler, default_scheduler
