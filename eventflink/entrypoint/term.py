@@ -87,7 +87,9 @@ class Term:
             self._tail.on_progress = nothing
             self._life.end_term(None)
             self._end_supervision()
-            for task in [*tasks, *([self._deregistering] if self._deregistering is not None else [])]:
+            if self._deregistering is not None:
+                await asyncio.wait([self._deregistering])  # What the driver has begun it ends, within the bound of a call.
+            for task in tasks:
                 task.cancel()
             await asyncio.to_thread(self._appender.close, self._flush_s if self._life.is_leaving else 0.0)
 

@@ -158,9 +158,11 @@ class MasterLife:
         return Rebuild(after_ms, closes_tail=True, cause=error)
 
     def stop(self, now_ms: int) -> Step | None:
-        """Exit in order: at once between two terms, otherwise as `leave` says."""
+        """Exit in order: at once between two terms, otherwise as `leave` says; while the cluster is deregistered, only behind that."""
         self.is_stopping = True
-        return self.leave(now_ms) if self.participant is not None else Exit(self._status)
+        if self.participant is not None and self._status is not None and self._leaves_by_ms is None:
+            return None
+        return self.leave(now_ms)
 
     # -- a term ----------------------------------------------------------------------------------------------------
 

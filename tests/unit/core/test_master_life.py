@@ -294,6 +294,8 @@ class TestTheExit:
         assert step.status is ApplicationStatus.FAILED
         assert participant.leader is not None  # It leads until the driver was told.
         assert driver.run(10 * TICK_MS) is None
+        assert driver.life.stop(driver.now_ms) is None  # The deregistration is not cut short.
+        assert driver.run(10 * TICK_MS) is None
         assert driver.life.leave(driver.now_ms) == Exit(ApplicationStatus.FAILED)
 
     def test_an_end_before_the_process_began_is_not_its_own(self) -> None:
