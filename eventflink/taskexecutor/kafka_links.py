@@ -70,8 +70,12 @@ class Inbox:
         self._results.append(item)
 
     def take_inputs(self, timeout_s: float, limit: int) -> list[Input]:
-        """Return what is there, at most `limit` besides results; wait for the first at most `timeout_s`."""
+        """Return what is there, at most `limit` unless there are results; wait for the first at most `timeout_s`.
+
+        A result comes behind all that was put before it: what processes told before their fork server was ended counts before its end.
+        """
         results, self._results = self._results, []
+        limit = max(limit, len(self)) if results else limit
         items: list[Input] = []
         try:
             items.append(self._queue.get(timeout=0 if results else timeout_s))

@@ -1,18 +1,21 @@
 """What the TaskExecutor is told of a fork server that cannot be started, and of one that it ended."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from eventflink.events.effects import DeploymentEnvelope, RegistrationAccepted
 from eventflink.model.configuration import build_configuration
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.identity_lock import IdentityLock
 from eventflink.taskexecutor.kafka_links import Inbox
+from eventflink.taskexecutor.process_events import SparkOpened
 from eventflink.taskexecutor.process_link import ProcessLink
 from eventflink.taskexecutor.protocol import MainLoop, StartForkServer
 from tests.support.hand import NOWHERE
-from tests.unit.test_taskexecutor_protocol import SETTINGS
+from tests.unit.test_taskexecutor_protocol import SETTINGS, A, deployment
 
 
 class Executor:
@@ -54,3 +57,19 @@ def test_a_fork_server_that_was_ended_is_dead_once(executor: Executor) -> None:
     assert not executor.loop.protocol.has_fork_server
     assert StartForkServer in executor.turn(110)  # After a second death it would take twice as long.
     assert executor.loop.protocol.counters.fork_server_starts == 2
+
+
+def test_what_the_processes_had_told_before_their_fork_server_was_ended_counts_before_its_end(executor: Executor) -> None:
+    """However much waits: of an attempt that had opened a Spark session, the end is reported only when that is released (P15)."""
+    protocol = executor.loop.protocol
+    for payload in (RegistrationAccepted("blob:1"), deployment()):
+        effect = DeploymentEnvelope(epoch=1, task_manager_id="tm", instance_id="i1", payload=payload)
+        executor.loop.turn(0, 0, [partial(protocol.on_deployment, effect)])
+    assert [known.attempt for known in protocol.live_attempts()] == [A]
+    for _ in range(20):
+        executor.inbox.put_input(lambda _now_ms: [])
+    executor.link._put_event(0, SparkOpened(A, "a session", "sc://nowhere"))
+    executor.link.end("it was told to end another task and did not")
+    executor.turn(10)
+    executor.turn(20)
+    assert [known.attempt for known in protocol.live_attempts()] == [A]
