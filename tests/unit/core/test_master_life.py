@@ -9,6 +9,7 @@ import pytest
 
 from eventflink.events.log_events import RequestRejected
 from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership import intake
 from eventflink.leadership.acceptance import LogBehind, LogDiverged, LogNotDense
 from eventflink.leadership.election import LogElection
 from eventflink.leadership.fold import Fold, LogUnusable
@@ -220,6 +221,20 @@ class TestTheEndOfATerm:
         assert driver.fold().master.requests.cursors[Topic.COMMANDS].next_offset == 1
         [refused] = [e for value in driver.log for e in CODEC.decode(value).events if isinstance(e, RequestRejected)]
         assert "it cannot be applied" in refused.message
+
+    def test_a_tail_that_left_records_of_the_log_out_while_the_state_was_rebuilt_is_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Otherwise a standby that missed only the last records would follow on, and not know."""
+        log = _ended_log()[:3]
+        monkeypatch.setattr(intake, "MAX_QUEUED_RECORDS", 2)
+        driver = Driver()
+        for offset, value in enumerate(log):
+            driver.intake.on_record(Topic.LOG, offset, START_MS, None, value, driver.now_ms)
+        assert len(driver.intake.log) == 2
+        driver.begin()
+        step = driver.run(TICK_MS)
+        assert isinstance(step, Rebuild)
+        assert isinstance(step.cause, TailFailed)
+        assert step.closes_tail
 
     def test_a_master_that_no_longer_hears_itself_opens_a_new_tail(self) -> None:
         driver = Driver()
