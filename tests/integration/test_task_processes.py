@@ -46,7 +46,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     host.server.stop()
     assert host.server.process_ids() == []
     host.lease.release()
-    wait_until(lambda: not is_server_alive(host.settings.runtime_directory), 4.0)
+    wait_until(lambda: not is_server_alive(host.settings.runtime_directory), 60)
 
 
 # How a task runs and ends
