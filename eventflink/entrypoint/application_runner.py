@@ -52,7 +52,7 @@ class ApplicationRunner:
         if participant is None or not leads:
             self._end_process()
         elif participant.fold.master.shutdown.is_under_way:
-            return  # It has done its part, or nobody needs it any more.
+            return  # It has done its part, or is needed no more.
         elif self._process is None:
             self._start_process()
         elif (code := self._process.poll()) is not None:

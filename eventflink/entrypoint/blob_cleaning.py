@@ -1,4 +1,4 @@
-"""Removing blobs that nobody needs: by the leader, outside Kafka, a bounded amount at regular times.
+"""Removing blobs that are needed no more: by the leader, outside Kafka, a bounded amount at regular times.
 
 What may go is `blob/cleaning.py`'s to say; here it is asked what the jobs refer to, and the steps are carried out in a thread. The
 rule: only an accepted state counts, read as any client reads it (P4), and read again before each batch of steps; who no longer leads

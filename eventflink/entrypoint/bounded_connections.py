@@ -54,7 +54,7 @@ class ConnectionBounds:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: what the HTTP protocol is told, it is told by this one."""
+    """One connection: passes on to the HTTP protocol what the transport reports."""
 
     def __init__(self, inner: asyncio.Protocol, bounds: ConnectionBounds) -> None:
         self._inner = inner

@@ -29,7 +29,7 @@ def remove_intermediate_data(working_path: Path, job_id: str, kept: Iterable[str
 
     """
     if not is_valid_job_id(job_id):
-        raise ValueError(f"'{job_id}' is no job id")
+        raise ValueError(f"'{job_id}' is not a job id")
     folder = working_path / job_id
     if not folder.is_dir():
         return

@@ -3,7 +3,7 @@
 Faust reads uncommitted records unless its own exactly-once mode is on; the transport below makes its consumer read committed
 ones, so that an aborted submission never reaches an agent. One application serves one term of a master after the other, as long
 as it keeps up. It has a consumer group of its own, and the group knows no positions: wherever Faust would ask for committed
-offsets, at the start and after each rebalance, it is told the offset after the last record that was handed on.
+offsets, at the start and after each rebalance, it gets the offset after the last record that was handed on.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ class _ReadCommittedConsumer(driver.Consumer):  # type: ignore[misc]
     async def _wait_next_records(self, timeout: float) -> tuple[Any, None]:  # noqa: ASYNC109 - the signature of Faust
         """Return what was fetched, all of it to be handed on.
 
-        Faust would drop the rest of a batch whose partition is paused meanwhile, and go on behind it after the resume.
+        Faust would drop the rest of a batch whose partition is paused meanwhile, and continue behind it after the resume.
         """
         records, _ = await super()._wait_next_records(timeout)
         return records, None
@@ -215,7 +215,7 @@ class FaustApplication:
         self._app.consumer.pause_partitions({TP(self._topics[topic], 0)})
 
     def resume(self, topic: Topic) -> None:
-        """Go on reading a topic."""
+        """Fetch a topic again."""
         self._app.consumer.resume_partitions({TP(self._topics[topic], 0)})
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""How patiently Faust's consumer asks the broker for records, and how often for those that nobody waits for.
+"""How patiently Faust's consumer asks the broker for records, and how often for those that are not urgent.
 
 aiokafka has one fetch under way per broker. A fetch of all partitions can wait at the broker for long, since the first record of any of
 them ends it: waiting costs nothing, and each fetch that finds nothing costs both sides. Two things are added here to how it goes about

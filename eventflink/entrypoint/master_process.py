@@ -254,13 +254,13 @@ def _participant_settings(configuration: Configuration, incarnation: str, blob_a
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:
-    """Wait so long, or until the master is told to stop."""
+    """Wait so long, or until the master is asked to stop."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel a task; whatever it ended with before is told, and ends nothing else."""
+    """Cancel a task; an error that it ended with before is logged, and ends nothing else."""
     task.cancel()
     try:
         await task
@@ -296,7 +296,7 @@ def _open_archives(configuration: Configuration) -> JobArchives | None:
     """Return the archives of ended jobs; None: there are none.
 
     Raises:
-        MasterFailed: the directory is none that masters can share.
+        MasterFailed: masters cannot share the directory.
 
     """
     if not configuration.archive_location:

@@ -273,7 +273,7 @@ class QueryServer:
         reading = await self._read_job(wish, compute, archived_result)
         if not reading.value["is_terminal"] and self._waiting_for_results >= MAX_WAITING_FOR_RESULTS:
             raise Refusal(503, f"{MAX_WAITING_FOR_RESULTS} wait for results already: ask again later")
-        # Who waits here is no read under way: it must not keep others from theirs.
+        # A request that waits for a result does not count as a read: it must not keep others from reading.
         self._under_way -= 1
         self._waiting_for_results += 1
         try:

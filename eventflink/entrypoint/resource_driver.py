@@ -1,6 +1,6 @@
 """The port to what starts and stops workers, as Flink's ResourceManagerDriver.
 
-A driver does what it is told and says what it sees; it decides nothing. Workers have ids that the master minted (`worker-1`, …), and each
+A driver obeys orders and reports what it sees; it decides nothing. Workers have ids that the master minted (`worker-1`, …), and each
 is started as a TaskExecutor whose `taskmanager.id` is that id: so its registration is recognised, and `list_workers` finds it again
 after the master that asked for it is gone. All calls come from a thread that may wait, one after the other, and each has to return within
 `CALL_TIMEOUT_S`. `tests/support/driver_laws.py` has the laws that every driver keeps.

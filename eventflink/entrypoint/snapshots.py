@@ -1,7 +1,7 @@
 """When a master starts a snapshotter: to take a snapshot, to confirm another master's, to trim the log.
 
 The work is done in a process of its own (`snapshotter`), one at a time; here is only when. What is wanted follows from the accepted state
-alone, so masters need no word with each other: the rank of each spreads them in time, the leader last. The rule: a snapshotter that fails
+alone, so masters need not coordinate: each waits by its rank, the leader longest. The rule: a snapshotter that fails
 or hangs disturbs nothing; it is killed after its time, tried again with back-off, and it dies with its master.
 """
 

@@ -4,7 +4,7 @@
     python -m eventflink.entrypoint.snapshotter confirm … --snapshot-id ID --trusted ID,ID
     python -m eventflink.entrypoint.snapshotter trim    … --snapshot-id ID --keep-records N
 
-It reads the log as every reader does, so only the accepted fold can ever be in a snapshot, and the master that started it goes on deciding
+It reads the log as every reader does, so only the accepted fold can ever be in a snapshot, and the master that started it keeps deciding
 meanwhile. What it has done it reports as a command, and the leader decides what that means (P18). The rule: the one who confirms a
 snapshot computes the state without it, and nothing is deleted before the log itself says that the snapshot is confirmed and it was
 loaded once more.
@@ -55,7 +55,7 @@ class NotConfirmed(Exception):
 
 
 def take(bootstrap: str, cluster_id: str, master_id: str, retained: int) -> str | None:
-    """Write a snapshot of the state at the present end of the log, report it, and remove those that nobody needs any more.
+    """Write a snapshot of the state at the present end of the log, report it, and remove those that are needed no more.
 
     Returns its id; None if a snapshot of just this state is there already.
     """

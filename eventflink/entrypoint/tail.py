@@ -29,7 +29,7 @@ class Tail:
     """The reading half of a master."""
 
     def __init__(self, configuration: Configuration, bootstrap: str, registry: SchemaRegistryClient, rebound: Collection[str]) -> None:
-        """Prepare; nothing is read yet. `rebound` names inbound topics whose cursors an operator binds anew."""
+        """Prepare; nothing is read yet. `rebound` names inbound topics whose cursors an operator rebinds."""
         self._configuration = configuration
         self._bootstrap = bootstrap
         self._registry = registry

@@ -1,7 +1,7 @@
 """`high-availability.type: zookeeper`: whose node is the first below `<path.root>/<cluster.id>/election` may lead.
 
 Each master that takes part has an ephemeral sequential node there, which ZooKeeper removes with its session. One thread keeps the nodes as
-they have to be: after every change it reads them anew and does what is missing, so that neither a lost answer nor a lost watch matters.
+they have to be: after every change it reads them again and does what is missing, so that neither a lost answer nor a lost watch matters.
 The port's methods only read and set flags. The rule: from the moment the connection is doubtful this master does not hold the
 leadership, and a master that does not ask for it keeps no place. What two masters decide who both believe to lead, the log's epoch
 fences (P1).
@@ -53,7 +53,7 @@ class ZooKeeperElection(Election):
         """Connect to nothing yet.
 
         Raises:
-            ConfigurationError: the address or the path is none.
+            ConfigurationError: the address or the path is not valid.
 
         """
         self._quorum = configuration.zookeeper_quorum
@@ -172,7 +172,7 @@ class ZooKeeperElection(Election):
         return Advice.WAIT
 
     def may_lead(self) -> bool:
-        """Tell whether the first node is this master's, on a connection that nobody doubts."""
+        """Tell whether the first node is this master's, on a connection that is not doubtful."""
         self._asked_s = time.monotonic()
         held = self._held
         return held is not None and held == (self._wanted, self._connection)

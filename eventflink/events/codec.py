@@ -132,7 +132,7 @@ def _register(cls: type[Any]) -> None:
 
 
 def record_classes() -> list[type[Any]]:
-    """Return every class that mirrors a schema: what several of them have in common, a base class, is no record."""
+    """Return every class that mirrors a schema; the base classes of several of them do not."""
     modules = (attempts, job_graph, resources, log_events, decision, inputs, effects, snapshot_records)
     found = {value for module in modules for value in vars(module).values() if isinstance(value, type) and dataclasses.is_dataclass(value)}
     return sorted((cls for cls in found if not cls.__subclasses__()), key=lambda cls: cls.__name__)

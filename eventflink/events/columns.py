@@ -91,7 +91,7 @@ class Texts:
     def read(self, plain: Any, count: int) -> list[Any]:
         """Return the values, or raise `ColumnsUnreadable`."""
         texts = as_list(plain, count, self.name)
-        require(set(map(type, texts)) <= {str}, f"{self.name}: a value is no text")
+        require(set(map(type, texts)) <= {str}, f"{self.name}: a value is not a text")
         try:
             return list(map(self.from_text, texts))
         except (KeyError, ValueError) as error:
@@ -136,7 +136,7 @@ class Optionals:
 
 def _read_lengths(plain: Any, count: int) -> list[int]:
     lengths = as_list(plain, count, "lengths")
-    require(set(map(type, lengths)) <= {int} and min(lengths, default=0) >= 0, "a length is no natural number")
+    require(set(map(type, lengths)) <= {int} and min(lengths, default=0) >= 0, "a length is not a natural number")
     return lengths
 
 

@@ -145,7 +145,7 @@ class JobSuspensionRequested(LogEvent):
 
 @dataclass(slots=True)
 class JobResumptionRequested(LogEvent):
-    """The suspended job is to go on, under a new JobMaster, as soon as its older one has stopped."""
+    """The suspended job is resumed, under a new JobMaster, as soon as its older one has stopped."""
 
     job_id: str
     actor: str

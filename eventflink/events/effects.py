@@ -26,7 +26,7 @@ class LeaderChanged:
 
 @dataclass(slots=True)
 class InstanceForgotten:
-    """The master holds this instance for lost: end its tasks and register anew."""
+    """The master has declared this instance lost: end its tasks and register again."""
 
     reason: str
 
@@ -122,7 +122,7 @@ class Resignation:
 
 @dataclass(slots=True, kw_only=True)
 class MasterPresence:
-    """A master is there; a standby that reads its own later one knows that it would have heard a leader's beat (L2)."""
+    """A master is there; a standby that reads its own later one knows that it would have heard a leader's heartbeat (L2)."""
 
     master_id: str
     incarnation: str

@@ -77,7 +77,7 @@ class FencedCommand(Command):
     """A command that may be for one leader only: a fencing token is a part of the input, and never of the log."""
 
     leader_id: str = ""
-    """Whose leadership it is for; empty: for whoever leads."""
+    """The leader that it is for; empty: any leader."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,7 +133,7 @@ class ConfirmSnapshot(Command):
 
 @dataclass(slots=True, kw_only=True)
 class DrillStep(Command):
-    """Ask a master to fall; refused unless drills are allowed."""
+    """Ask a master to crash, freeze or step down; refused unless drills are allowed."""
 
     subject_field: ClassVar = "drill_id"
 
@@ -172,7 +172,7 @@ class SuspendJob(FencedJobCommand):
 
 @dataclass(slots=True, kw_only=True)
 class ResumeJob(FencedCommand):
-    """Let a suspended job go on."""
+    """Resume a suspended job."""
 
     refused_while_shutting_down: ClassVar = True
 

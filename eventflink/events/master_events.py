@@ -91,7 +91,7 @@ class FollowUpDecided(LogEvent):
 
 @dataclass(slots=True)
 class InputsAttempted(LogEvent):
-    """The leader is about to decide these inputs: an earlier leader fell, perhaps at one of them (P10)."""
+    """The leader is about to decide these inputs: an earlier leader crashed, perhaps at one of them (P10)."""
 
     topic: str
     first_offset: int

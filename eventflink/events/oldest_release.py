@@ -1,6 +1,6 @@
 """With which release a record is written: the oldest whose schema says the same of it.
 
-A TaskExecutor, client or master of an older version reads every record that its version knows, whoever wrote it: only what is
+A TaskExecutor, client or master of an older version reads every record that its version knows, of any writer: only what is
 new is written with a new schema. The log goes by the feature level instead (P19): all of a Decision is read by everybody.
 """
 

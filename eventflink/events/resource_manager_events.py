@@ -55,7 +55,7 @@ class TaskManagerDisconnected(LogEvent):
 
 @dataclass(slots=True)
 class TaskManagerLost(LogEvent):
-    """An instance is gone: it missed its beats, or its guardian saw it die."""
+    """An instance is gone: it missed its heartbeats, or its guardian saw it die."""
 
     task_manager_id: str
     instance_id: str
@@ -64,7 +64,7 @@ class TaskManagerLost(LogEvent):
 
 @dataclass(slots=True)
 class TaskManagerBlocked(LogEvent):
-    """The TaskManager gets no new slots to fill; what runs there goes on."""
+    """The TaskManager gets no new slots to fill; what runs there keeps running."""
 
     task_manager_id: str
     reason: str

@@ -70,7 +70,7 @@ class SlotFreed(LogEvent):
 
 @dataclass(slots=True)
 class SlotShareReturned(LogEvent):
-    """An attempt gives its place in a slot back in which other attempts go on."""
+    """An attempt gives its place in a slot back in which other attempts keep running."""
 
     allocation_id: str
     job_id: str

@@ -1,4 +1,4 @@
-"""Events of upkeep: feature level, snapshots, drills, the end of a cluster and its beginning anew.
+"""Events of upkeep: feature level, snapshots, drills, the shutdown of a cluster and its next start.
 
 Values that mirror the schemas of the same names; `log_events.py` has all of them and the rule of all.
 """
@@ -41,7 +41,7 @@ class SnapshotConfirmed(LogEvent):
 
 @dataclass(slots=True)
 class DrillStepOrdered(LogEvent):
-    """A drill asks a master to fall, so that people can see what happens then."""
+    """A drill asks a master to crash, freeze or step down, so that people can see what happens then."""
 
     drill_id: str
     step: DrillStepType
@@ -76,7 +76,7 @@ class ClusterStopped(LogEvent):
 
 @dataclass(slots=True)
 class ClusterStarted(LogEvent):
-    """A master was started on the log of a cluster that had ended: it begins anew, and what was suspended for its end goes on."""
+    """A master was started on the log of a cluster that had ended: it starts again, and the jobs suspended for its end are resumed."""
 
     after_status: ApplicationStatus
     jobs: int

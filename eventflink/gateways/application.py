@@ -1,8 +1,9 @@
-"""The cluster as the main of an application sees it: submissions whose ids are the same however often the main runs.
+"""The cluster as an application's entry point sees it: submissions whose ids are the same however often the entry point runs.
 
-In application mode a master runs an author's main, and the next leader runs it again. The n-th submission of an application has the same
-job id and the same request id in each run, so that a run after a failover finds the jobs of the one before (P8) instead of running them a
-second time; Flink's application mode fixes job ids for the same reason. A main has to submit its jobs in the same order each time.
+In application mode a master runs an author's entry point, and the next leader runs it again. The n-th submission of an application has
+the same job id and the same request id in each run, so that a run after a failover finds the jobs of the one before (P8) instead of
+running them a second time; Flink's application mode fixes job ids for the same reason. An entry point has to submit its jobs in the same
+order each time.
 """
 
 import dataclasses
@@ -45,7 +46,7 @@ class ApplicationGateway:
         """Submit a job, a graph or its document, with the Python code that it needs; return its id once it is in the log.
 
         Raises:
-            InvalidJobGraph: the document is no job graph.
+            InvalidJobGraph: the document is not a job graph.
             ArchiveError: the code cannot be packed.
             DuplicateJobSubmission: the `job_id` that was given belongs to another job.
 

@@ -1,7 +1,7 @@
 """The steps of a gateway in an event loop: reads by aiohttp, commands over one pipelined client, looks at Kafka in a few threads.
 
 Kafka's client has no event loop, so its part is threads behind; what many wait for at once, results and reads, is sockets of the loop
-and needs none. Whoever is cancelled leaves nothing behind: its socket is closed, its request is sent no more and its place is free; a
+and needs none. A call that is cancelled leaves nothing behind: its socket is closed, its request is sent no more and its place is free; a
 thread that worked for it alone ends at its next poll, a quarter of a second later at most.
 """
 
@@ -137,7 +137,7 @@ class AsyncConnection:
                     max_pending=self._max_under_way,
                 )
             )
-        # Whoever is cancelled meanwhile leaves it to the others, or to `close`.
+        # A call that is cancelled meanwhile leaves the connection to the others, or to `close`.
         return await asyncio.shield(connecting)
 
     async def _tell(self, step: Tell) -> str:
@@ -150,7 +150,7 @@ class AsyncConnection:
         return await asyncio.wrap_future(client.send(step.request))
 
     async def close(self) -> None:
-        """Let the connections go; whoever still waits for an answer gets an error."""
+        """Let the connections go; calls that still wait for an answer get an error."""
         self._closing.set()
         if self._session is not None:
             await self._session.close()

@@ -64,12 +64,12 @@ class DispatcherMethods(Gateway):
 
     @method
     def cancel_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Steps[Accepted]:
-        """Ask for the end of a job and wait until that is in the log; the end itself comes later."""
+        """Request the cancellation of a job and wait until the request is in the log; the job ends later."""
         return ask(CancelJob(job_id=job_id, request_id=request_id, actor=actor, leader_id=fencing_token))
 
     @method
     def tell_cancel_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Steps[str]:
-        """Ask for the end of a job, and want no answer; return the request's id once Kafka has it. Whether it was refused, the log says."""
+        """Request the cancellation of a job without an answer; return the request's id once Kafka has it. The log tells a refusal."""
         return tell(CancelJob(job_id=job_id, request_id=request_id, actor=actor, leader_id=fencing_token))
 
     @method
@@ -84,7 +84,7 @@ class DispatcherMethods(Gateway):
 
     @method
     def resume_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Steps[Accepted]:
-        """Let a suspended job go on with what had not finished, under a new JobMaster; raises as `suspend_job` does."""
+        """Resume a suspended job with what had not finished, under a new JobMaster; raises as `suspend_job` does."""
         return ask(ResumeJob(job_id=job_id, request_id=request_id, actor=actor, leader_id=fencing_token))
 
     @method
@@ -100,7 +100,7 @@ class DispatcherMethods(Gateway):
     ) -> Steps[Accepted]:
         """End the whole cluster in order and wait until that is in the log; the end itself comes later (`ClusterStopped` in the log).
 
-        Jobs are suspended, and go on when masters are started again; with `cancel_jobs` they are cancelled. `ClusterShuttingDown`: the
+        Jobs are suspended, and resumed when masters are started again; with `cancel_jobs` they are cancelled. `ClusterShuttingDown`: the
         cluster is to end in another way already.
         """
         return ask(
@@ -150,7 +150,7 @@ class DispatcherMethods(Gateway):
             parameters: Parameters = {"timeout_ms": max(1, round(wait_s * 1000)), **since}
             answer = yield from self._read_job(job_id, "/result", parameters, deadline=deadline + _GRACE_S, timeout_s=wait_s + _GRACE_S)
             result = answer["result"]
-            # From then on it is enough that the next answer is no older; where the log ends need not be asked again.
+            # From then on it is enough that the next answer is not older; the end of the log need not be asked for again.
             since = {"min_offset": answer["log_offset"], "linearizable": "false"}
             if result["is_terminal"]:
                 return r.read_as(r.JobResult, {**result, "log_offset": answer["log_offset"]})

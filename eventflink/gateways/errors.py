@@ -1,6 +1,6 @@
 """What can go wrong between a caller and a cluster, one type per outcome.
 
-A caller must be able to tell "no" from "nobody answered": after `RequestRefused` the state is untouched, after
+A caller must be able to tell a refusal from the lack of an answer: after `RequestRefused` the state is untouched, after
 `RequestTimedOut` the request may still be decided, and repeating it with the same request id is safe.
 """
 
@@ -56,7 +56,7 @@ class JobTerminated(RequestRefused):
 
 
 class JobEnding(RequestRefused):
-    """The job fails or is being cancelled: it can neither be suspended nor go on."""
+    """The job fails or is being cancelled: it can neither be suspended nor resumed."""
 
 
 class ClusterShuttingDown(RequestRefused):
@@ -68,7 +68,7 @@ class DuplicateJobSubmission(RequestRefused):
 
 
 class FencingTokenMismatch(RequestRefused):
-    """The request is for a leader or a JobMaster that is not there any more; find the present one, and decide anew what to ask."""
+    """The request is for a leader or a JobMaster that is not there any more; find the present one, and decide again what to request."""
 
 
 class FileNotAvailable(RequestRefused):
@@ -84,15 +84,15 @@ class NotSupported(GatewayError):
 
 
 class JobNotTerminated(GatewayError):
-    """The job has not ended within the time that the caller gave; it goes on."""
+    """The job has not ended within the time that the caller gave; it keeps running."""
 
 
 class ArchiveUnusable(GatewayError):
-    """The job has left the memory of the masters, and its archive is damaged or gone: nobody can tell more of it."""
+    """The job has left the memory of the masters, and its archive is damaged or gone: nothing more is known of it."""
 
 
 class LogUnreadable(GatewayError):
-    """The log cannot be followed: a record is missing, or is no decision."""
+    """The log cannot be followed: a record is missing, or is not a decision."""
 
 
 _REFUSALS: Final[dict[str, type[RequestRefused]]] = {

@@ -67,7 +67,7 @@ class LogFollower:
         """Return the decisions that are there; wait up to `timeout_s` for the first.
 
         Raises:
-            LogUnreadable: a record is missing or is no decision.
+            LogUnreadable: a record is missing or is not a decision.
             ClusterUnreachable: Kafka refuses for good.
 
         """
@@ -120,7 +120,7 @@ def follow_log(
 
     Raises:
         FollowTimedOut: `timeout_s` is over.
-        LogUnreadable: a record is missing or is no decision.
+        LogUnreadable: a record is missing or is not a decision.
         ClusterUnreachable: Kafka does not answer.
 
     """

@@ -78,7 +78,7 @@ class PartitionReader:
         try:
             self._consumer = Consumer(settings, logger=_librdkafka_logger)
         except KafkaException as error:
-            raise ClusterUnreachable(f"'{bootstrap}' is no usable list of Kafka brokers: {error.args[0].str()}") from error
+            raise ClusterUnreachable(f"'{bootstrap}' is not a usable list of Kafka brokers: {error.args[0].str()}") from error
         try:
             self.partition_count = self._count_partitions()
         except BaseException:
@@ -155,7 +155,7 @@ class PartitionReader:
             raise LogUnreadable(f"{self.topic}: the offset to read is not there (any more): {error.str()}")
         if error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise ClusterUnreachable(f"{self.topic} at {self._bootstrap}: {error.str()}")
-        return False  # Passing: librdkafka goes on by itself, and the caller's own deadline bounds it.
+        return False  # Transient: librdkafka retries by itself, and the caller's deadline bounds it.
 
     def close(self) -> None:
         """Let the connections go."""

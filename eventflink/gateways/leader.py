@@ -1,7 +1,7 @@
-"""Who leads now, as the beats on `leadership` say.
+"""Who leads now, by the heartbeats on `leadership`.
 
-A beat that is kept in the topic may be a dead leader's; so only a beat that comes after the question counts. No clock is
-compared with another machine's. While nobody leads, looks alternate with pauses that grow, so that many who wait do not wear Kafka out.
+A heartbeat that the topic keeps may be a dead leader's; so only one that comes after the call began counts. No clock is compared with
+another machine's. While there is no leader, looks alternate with growing pauses, so that many waiting clients do not overload Kafka.
 """
 
 import time
@@ -21,7 +21,7 @@ DEFAULT_TIMEOUT_S: Final = 15.0
 
 FIRST_LOOK_S: Final = 2.0
 MAX_LOOK_S: Final = 8.0
-"""How long one look takes at most. Looks grow as pauses do: a cluster's beats may be configured to be rare."""
+"""How long one look takes at most. Looks grow as pauses do: a cluster's heartbeats may be configured to be rare."""
 
 _POLL_S: Final = 0.2
 
@@ -29,10 +29,10 @@ _POLL_S: Final = 0.2
 def find_leader(
     bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, stop: Callable[[], bool] = lambda: False
 ) -> LeaderHeartbeat:
-    """Return the first beat of a living leader, waiting up to `timeout_s`.
+    """Return the first heartbeat of a living leader, waiting up to `timeout_s`.
 
     Raises:
-        NoLeader: no leader beat in time; the message says what was seen instead.
+        NoLeader: no leader's heartbeat came in time; the message says what was seen instead.
         ClusterUnreachable: Kafka did not answer at the last look.
         ClusterNotFound: Kafka holds no such cluster.
 
@@ -77,7 +77,7 @@ def finding_leader(
 def listen_for_leader(
     bootstrap: str, cluster_id: str, step: ListenForLeader, *, stop: Callable[[], bool] = lambda: False
 ) -> LeaderHeartbeat | None:
-    """Take one look: return the beat of a living leader, or None; raises as `PartitionReader` does."""
+    """Take one look: return the heartbeat of a living leader, or None; raises as `PartitionReader` does."""
     deadline = time.monotonic() + step.timeout_s
     watch: LeaderWatch = step.watch
     reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP, connect_timeout_s=step.timeout_s)
@@ -105,18 +105,18 @@ class LeaderWatch:
     _last_master_id: str = ""
 
     def start(self, low: int, high: int) -> int:
-        """Return where to read on, given the bounds of the topic; the first look says from where on a beat counts."""
+        """Return where to read on, given the bounds of the topic; the first look fixes from which offset on a heartbeat counts."""
         if self._asked_at_offset < 0:
             self._asked_at_offset, self._next_offset = high, high - 1
         return min(max(low, self._next_offset), high)
 
     def see(self, offset: int, value: bytes) -> LeaderHeartbeat | None:
-        """Take one record in; return it if it is the beat of a living leader that no newer one has replaced."""
+        """Take one record in; return it if it is the heartbeat of a living leader that no newer one has replaced."""
         self._next_offset = offset + 1
         try:
             payload, _ = self._codec.decode(value)
         except UndecodableRecord:
-            return None  # Bytes that are no beat cannot make or unmake a leader.
+            return None  # A record that cannot be read says nothing about the leader.
         if isinstance(payload, Resignation):
             self._resigned.add(payload.leader_id)
             return None

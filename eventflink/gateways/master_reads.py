@@ -1,7 +1,7 @@
 """Reads for a gateway that asks often: it remembers which master answered, and looks for others when none does.
 
 Every read is answered by any master that has read the log to where it ended when it was asked (L4). A master that is silent is passed over;
-when all are, the masters are looked for again, after pauses that grow, until the deadline: a failover costs time and is no error.
+when all are, the masters are looked for again, after pauses that grow, until the deadline: a failover costs time and is not an error.
 """
 
 import time
@@ -83,7 +83,7 @@ class MasterReads:
         self.known = [master for master in found if master.presence.query_address][:MAX_MASTERS]
 
     def _forget(self, master: KnownMaster) -> None:
-        # By value: another read may have looked for the masters anew meanwhile.
+        # By value: another read may have looked for the masters again meanwhile.
         self.known = [known for known in self.known if known.presence.query_address != master.presence.query_address]
 
     def _describe(self, silences: dict[str, str]) -> str:

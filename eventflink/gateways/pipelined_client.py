@@ -77,7 +77,7 @@ class PipelinedClient:
         except GatewayError:
             self._take(encoded.request_id)
             raise
-        # Whoever gives up its future gives its room back, and the request is sent no more.
+        # A future that is cancelled makes room for another, and its request is not sent again.
         pending.future.add_done_callback(lambda done: self._take(encoded.request_id) if done.cancelled() else None)
         return pending.future
 

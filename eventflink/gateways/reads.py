@@ -28,7 +28,7 @@ MAX_ASKING_S: Final = 12.0
 """After this long no further one is asked."""
 
 _TAIL_RECORDS: Final = 1_000
-"""How much of `leadership` is read for presences: more than half a minute of beats."""
+"""How much of `leadership` is read for presences: more than half a minute of them."""
 
 _POLL_S: Final = 0.2
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
@@ -53,12 +53,12 @@ class QuestionInvalid(GatewayError):
 
 
 class MasterSilent(GatewayError):
-    """One master gave no answer that can be used: it is gone, hangs, builds its state, or is no master."""
+    """One master gave no answer that can be used: it is gone, hangs, builds its state, or is not a master."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownMaster:
-    """A master, and where its last word stands in `leadership`."""
+    """A master, and the offset of its newest presence in `leadership`."""
 
     presence: MasterPresence
     offset: int
@@ -70,7 +70,7 @@ class KnownMaster:
 
 
 class _Presences:
-    """The newest word of each master."""
+    """The newest presence of each master."""
 
     def __init__(self) -> None:
         self._codec = PayloadCodec("LeadershipEnvelope")
@@ -169,12 +169,12 @@ def address_of(query_address: str) -> tuple[str, int]:
     """Return host and port; raises `MasterSilent` where it has none."""
     host, separator, port = query_address.rpartition(":")
     if not separator or not host or not port.isdigit():
-        raise MasterSilent(f"'{query_address}' is no address of a master: host:port is expected")
+        raise MasterSilent(f"'{query_address}' is not an address of a master: host:port is expected")
     return host.strip("[]"), int(port)
 
 
 def target_of(path: str, parameters: Parameters | None, timeout_s: float) -> str:
-    """Return what GET asks for. The master is told to be late itself: that tells more than an answer that never comes."""
+    """Return what GET asks for. The master gets the deadline too: its own timeout says more than an answer that never comes."""
     query = {"timeout_ms": max(1, round(timeout_s * 800)), **(parameters or {})}
     return f"{path}?{urllib.parse.urlencode(query, doseq=True)}"
 

@@ -122,7 +122,7 @@ class RequestChannel:
     def send(self, request: EncodedRequest) -> None:
         """Hand the request to the producer, which sends it at once.
 
-        A failed delivery is not reported: whoever waits for the answer sends again.
+        A failed delivery is not reported: the caller waits for the answer and sends the request again.
 
         Raises:
             GatewayError: the producer takes nothing any more.
@@ -135,7 +135,7 @@ class RequestChannel:
             raise GatewayError(f"the request cannot be sent: {error}") from error
 
     def tell(self, request: EncodedRequest, timeout_s: float) -> None:
-        """Send a request and wait until Kafka has it: from then on the masters will decide it, whoever leads.
+        """Send a request and wait until Kafka has it: from then on it will be decided, by this leader or a later one.
 
         Raises:
             GatewayError: Kafka does not take it, or did not within `timeout_s`.

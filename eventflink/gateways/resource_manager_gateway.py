@@ -44,7 +44,7 @@ class ResourceManagerMethods(Gateway):
         request_id: str = "",
         fencing_token: str = "",
     ) -> Steps[Accepted]:
-        """Have a TaskManager get no new tasks, for a time or (0) until it is unblocked; what runs there goes on."""
+        """Have a TaskManager get no new tasks, for a time or (0) until it is unblocked; what runs there keeps running."""
         return ask(
             BlockTaskManager(
                 request_id=request_id,

@@ -272,7 +272,7 @@ def read_as(cls: type[T], answer: Mapping[str, Any]) -> T:
     """Return a part of a master's answer as a value.
 
     Raises:
-        AnswerUnreadable: it is none such; the message says where.
+        AnswerUnreadable: the answer does not fit the type; the message says where.
 
     """
     try:

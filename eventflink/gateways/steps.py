@@ -2,7 +2,7 @@
 
 A method is a generator that yields steps (ask this master, send that request, pause) and is given what came of each, or its error.
 Who drives it performs the steps: `blocking.py` in the calling thread, `asynchronous.py` in an event loop, and tests on a virtual clock.
-So there is one place for every retry, deadline and back-off, whoever waits.
+So there is one place for every retry, deadline and back-off.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -37,7 +37,7 @@ class FindMasters:
 
 @dataclass(frozen=True, slots=True)
 class ListenForLeader:
-    """Listen on `leadership` for a beat; gives it, or None. Errors: ClusterUnreachable, ClusterNotFound."""
+    """Listen on `leadership` for a heartbeat; gives it, or None. Errors: ClusterUnreachable, ClusterNotFound."""
 
     timeout_s: float
     watch: Any = field(repr=False)

@@ -19,7 +19,7 @@ class LogNotDense(Exception):
 
 
 class LogBehind(LogNotDense):
-    """What the leader has read does not come here: a record was missed, or the log is cut off while the beats are not."""
+    """What the leader has read does not arrive here: a record was missed, or heartbeats arrive and the log does not."""
 
 
 class LogDiverged(Exception):

@@ -18,7 +18,7 @@ RANK_DELAY_DIVISOR = 5
 """Each standby before this one in the order of ids costs this part of a lease."""
 
 STUCK_LEASES = 5
-"""A leader that beats but lets an input wait for so many leases is to be replaced (L1)."""
+"""A leader that sends heartbeats but lets an input wait for so many leases is to be replaced (L1)."""
 
 MAX_OUTSTANDING_PRESENCES = 64
 
@@ -35,20 +35,20 @@ class Advice(Enum):
 class Election(Protocol):
     """Tells one master when to campaign. Times are its monotonic milliseconds; no call waits.
 
-    Between `begin` and `end` the master takes part. Outside it can neither campaign nor lead, and must hold back nobody: a master that
-    still reaches an outside judge, but no longer the log, would keep a leadership that it cannot use.
+    Between `begin` and `end` the master takes part. Outside of that it can neither campaign nor lead, and must not keep others from
+    leading: a master that still reaches an external election service, but not the log, would hold a leadership that it cannot use.
     A class that derives from this one inherits `heard`, `granted` and `said`, which do nothing.
     """
 
-    def heard(self, payload: LeaderHeartbeat | Resignation | MasterPresence, now_ms: int) -> None:  # noqa: ARG002 - inherited by who needs it not
+    def heard(self, payload: LeaderHeartbeat | Resignation | MasterPresence, now_ms: int) -> None:  # noqa: ARG002 - inherited where it is not needed
         """Take a record of `leadership`."""
         return
 
-    def granted(self, epoch: int, now_ms: int) -> None:  # noqa: ARG002 - inherited by who needs it not
-        """Take note that somebody's grant was accepted: it counts as a beat."""
+    def granted(self, epoch: int, now_ms: int) -> None:  # noqa: ARG002 - inherited where it is not needed
+        """Take note that a grant was accepted: it counts as a heartbeat."""
         return
 
-    def said(self, sequence: int, now_ms: int) -> None:  # noqa: ARG002 - inherited by who needs it not
+    def said(self, sequence: int, now_ms: int) -> None:  # noqa: ARG002 - inherited where it is not needed
         """Take note that this master sent its presence with this number."""
         return
 
@@ -62,12 +62,12 @@ class Election(Protocol):
         """Say what a standby at the end of the log is to do; `stuck_since_ms`: since when an input waits that nobody decides."""
 
     def may_lead(self) -> bool:
-        """Tell whether a leader may stay one: an outside judge may have taken the leadership back."""
+        """Tell whether a leader may stay one: an external election service may have revoked the leadership."""
 
 
 @dataclass(slots=True)
 class LogElection:
-    """`high-availability.type: kafka`: beats, lease, rank, and compare-and-swap on the log."""
+    """`high-availability.type: kafka`: heartbeats, lease, rank, and compare-and-swap on the log."""
 
     master_id: str
     incarnation: str
@@ -137,7 +137,7 @@ class LogElection:
         return Advice.WAIT
 
     def may_lead(self) -> bool:
-        """Go on: the log takes a leadership back by itself."""
+        """Stay the leader: the log revokes a leadership by itself."""
         return True
 
     def _delay_ms(self, now_ms: int) -> int:
@@ -153,16 +153,16 @@ class SingleMaster:
     """`high-availability.type: none`: there is one master, and it leads as soon as it is there. A second one would depose it."""
 
     def heard(self, payload: LeaderHeartbeat | Resignation | MasterPresence, now_ms: int) -> None:
-        """Listen to nobody."""
+        """Ignore it: there is no other master."""
 
     def granted(self, epoch: int, now_ms: int) -> None:
-        """Mind nobody's grant."""
+        """Ignore it."""
 
     def said(self, sequence: int, now_ms: int) -> None:
         """Prove nothing."""
 
     def begin(self, now_ms: int) -> None:
-        """Wait for nobody."""
+        """Do nothing."""
 
     def end(self) -> None:
         """Give nothing back."""
@@ -172,5 +172,5 @@ class SingleMaster:
         return Advice.CAMPAIGN
 
     def may_lead(self) -> bool:
-        """Go on."""
+        """Stay the leader."""
         return True

@@ -97,7 +97,7 @@ class InboundDecoder:
         return Inbound((request,), request.actor)
 
     def poisoned(self, record: InboundRecord, error: str, now_ms: int) -> Inbound:
-        """Return the refusal of an input that cannot be decided; whoever asked is answered if that can still be read from it."""
+        """Return the refusal of an input that cannot be decided; its sender is answered if the record still says who that is."""
         request_id, partition, subject = "", NO_REPLY, ""
         try:
             inputs = self.decode(record, now_ms).inputs

@@ -123,7 +123,7 @@ class Leader:
     """What was noted at promotion (bindings, losses) is decided before any input."""
 
     def __post_init__(self) -> None:
-        """Go on from the grant."""
+        """Continue from the grant."""
         self._sequence = self.fold.acceptance.sequence
         self._hash = self.fold.running_hash
         self.recovery = RecoveryMode(self.fold, self.inboxes, self.settings.lease_timeout_ms)
@@ -356,7 +356,7 @@ class Leader:
         Raises:
             LeadershipEnded: the record shows that somebody else leads.
             LogNotDense: records are missing before this one.
-            LogUnusable: the record is no decision.
+            LogUnusable: the record is not a decision.
 
         """
         fold = self.fold

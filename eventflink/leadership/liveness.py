@@ -1,4 +1,4 @@
-"""Beats of TaskExecutors and canaries of the leader: the soft state that decides who has been silent for too long.
+"""Heartbeats of TaskExecutors and canaries of the leader: the soft state that decides who has been silent for too long.
 
 Heartbeats are read from their end on, are never named by a decision and never decided again (P7).
 """
@@ -41,13 +41,13 @@ class Liveness:
         self._next_warning_ms = 0
 
     def promoted(self, now_ms: int) -> None:
-        """Begin all deadlines anew."""
+        """Start all deadlines again."""
         self._monitor.promoted_at_ms = now_ms
 
     def on_heartbeat(self, value: bytes | None, master: Master, now_ms: int) -> None:
-        """Take a record of `heartbeats`; one that cannot be read is nobody's beat, nor is one of an instance that is not registered.
+        """Take a record of `heartbeats`; one that cannot be read, or is of an instance that is not registered, is ignored.
 
-        An instance beats only when it was told that it is registered, and that follows from a decision that this state has.
+        An instance sends heartbeats only when it was told that it is registered, and that follows from a decision that this state has.
         """
         try:
             payload, _ = self._codec.decode(value or b"")

@@ -1,4 +1,4 @@
-"""The clock of the log (P20): time goes on from the last decision, at the pace of one monotonic clock.
+"""The clock of the log (P20): time continues from the last decision, at the pace of one monotonic clock.
 
 It is drawn towards the wall clock by at most a tenth of the time that passes, so that one wall clock that is a year ahead
 neither expires everything nor freezes time. How long nobody decided is measured by Kafka's timestamps of the last record and

@@ -1,4 +1,4 @@
-"""The port of what measures a master at its work: it is told what happens, and changes nothing.
+"""The port for what measures a master at work: it is notified of what happens, and changes nothing.
 
 The calls come from the loop that decides, many thousand times a second: none may wait, or raise. Clocks are the observer's own, for
 nothing here reads one.
@@ -11,7 +11,7 @@ from eventflink.model.statuses import Role
 
 
 class Observer:
-    """What is told; this one does nothing with it, and is what a master has that nobody measures."""
+    """The notifications. This class ignores them: it serves a master that is not measured."""
 
     def became(self, role: Role, epoch: int) -> None:
         """Take note of another role, at an accepted epoch; as LEADER a leadership begins."""

@@ -58,7 +58,7 @@ def encode_fold(fold: Fold) -> bytes:
 
 
 def take_snapshot(fold: Fold, snapshot_id: str, taken_by: str, log_topic_id: str) -> tuple[SnapshotManifest, Iterator[SnapshotChunk]]:
-    """Return the records of a snapshot of this fold, which may go on as soon as this returns."""
+    """Return the records of a snapshot of this fold, which may change as soon as this returns."""
     document = encode_fold(fold)
     data = zlib.compress(document, _FASTEST)
     manifest = SnapshotManifest(

@@ -1,8 +1,8 @@
 """Finding the newest snapshot among the records of `snapshots`, which are given from the newest to the oldest.
 
-A manifest stands behind its chunks, so going backwards it is met first, and chunks without one can be dropped at once: an unfinished
-snapshot is passed over without a word. Records of several snapshots may stand between each other. What else is passed over is noted, with
-the reason, for whoever reads the topic to tell.
+A manifest comes after its chunks, so going backwards it is met first, and chunks without one are dropped at once: an unfinished
+snapshot is skipped silently. Records of several snapshots may be interleaved. What else is skipped is noted, with the reason, for the
+caller to report.
 """
 
 from collections.abc import Callable

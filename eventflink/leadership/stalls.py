@@ -1,4 +1,4 @@
-"""What a standby sees stand still: an input that the leader does not decide, and records of the log that do not come here (L1)."""
+"""Stalls that a standby notices: an input that the leader does not decide, or records of the log that do not arrive here (L1)."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,7 +19,7 @@ class _Stall:
 
 @dataclass(slots=True)
 class Stalls:
-    """What stands still for one standby, and since when."""
+    """What is stalled for one standby, and since when."""
 
     fold: Fold
     intake: Intake
@@ -35,10 +35,10 @@ class Stalls:
         self._stuck.clear()
 
     def check_progress(self, now_ms: int) -> None:
-        """End the term of a standby that does not come to where the leader says that the log is.
+        """End the term of a standby that does not reach the offset that the leader says to have read.
 
         A hole is noticed by the record behind it, and behind the last record there is none: without this, a standby that missed the last
-        one would stand still until the next is written.
+        one would not notice until the next is written.
 
         Raises:
             LogBehind: nothing of the log came for as long as `BEHIND_LEASES`, and something is there.

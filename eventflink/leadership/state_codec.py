@@ -82,11 +82,11 @@ class StateCodec:
         """Set everything in the fold of this codec's master, which must be fresh, to what the document says.
 
         Raises:
-            ColumnsUnreadable: the document is none of this format, or damaged; the fold is then of no use.
+            ColumnsUnreadable: the document has another format, or is damaged; the fold is then of no use.
 
         """
         if type(document) is not dict or document.get("format") != FORMAT_VERSION or set(document) != {"format", "fold", "master"}:
-            raise ColumnsUnreadable(f"it is no document of the format {FORMAT_VERSION}")
+            raise ColumnsUnreadable(f"it is not a document of the format {FORMAT_VERSION}")
         if type(document["master"]) is not dict or not set(document["master"]) <= set(self._parts):
             raise ColumnsUnreadable(f"the parts of a master are {', '.join(self._parts)}, and it has others")
         for name, column in self._parts.items():
@@ -95,7 +95,7 @@ class StateCodec:
                 self._restore_part(name, column.read(document["master"][name], 1)[0])
         for name, (value,) in self._fold.read_columns(document["fold"], 1).items():
             before = getattr(fold, name)
-            if isinstance(before, deque):  # It has a bound, which is no state.
+            if isinstance(before, deque):  # Its bound is not part of the state.
                 before.extend(value)
             else:
                 setattr(fold, name, value)

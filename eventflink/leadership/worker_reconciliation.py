@@ -13,7 +13,7 @@ from eventflink.master.effects import RequestWorker, StopWorker, WorkerOrder, Wo
 from eventflink.master.inputs import WorkerTerminated
 
 MAX_STOPPED: Final = 10_000
-"""So many are remembered; an order for one that was stopped earlier is on its way no more."""
+"""So many are remembered; a late order for one that was stopped even earlier is not expected."""
 
 
 @dataclass(frozen=True, slots=True)

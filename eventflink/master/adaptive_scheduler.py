@@ -2,7 +2,7 @@
 
 A vertex that is ready is scheduled at once if there are slots for all that it wants. Else it waits; after the stabilization timeout it
 starts with what there is, after the wait timeout without anything its job fails. A vertex that runs with less than it wants is
-rescaled when slots come, and one that lost slots goes on with what is left. The rule that keeps work from being lost for nothing: as soon
+rescaled when slots come, and one that lost slots continues with what is left. The rule that keeps work from being lost for nothing: as soon
 as one of its subtasks has finished, the others are nearly there, and the vertex keeps its parallelism. The scheduler rescales a vertex at
 most once in a stabilization timeout. How a rescale is carried out is in `rescaling.py`.
 """
@@ -156,7 +156,7 @@ def decide_adapt_job(state: ClusterState, value: AdaptJob, context: Context) -> 
 def decide_adaptation(job: JobMaster, resources: Resources) -> list[LogEvent]:
     """Schedule, rescale or give up one vertex of a job, the one that has waited for longest first."""
     if job.status is JobStatus.RESTARTING and job.restarts.failover_strategy is FailoverStrategy.FULL:
-        return []  # It begins anew, all together.
+        return []  # The whole job starts again, all vertices together.
     for vertex_id in job.rescales.waiting:
         if events := _decide_waiting(job, vertex_id, resources):
             return events
@@ -189,7 +189,7 @@ def _decide_waiting(job: JobMaster, vertex_id: str, resources: Resources) -> lis
 
 
 def _decide_shrinking(job: JobMaster, vertex: ExecutionVertex, share: int) -> list[LogEvent]:
-    """Let a vertex go on with the slots that it still has, and its share of what is free; one that has none waits."""
+    """Let a vertex continue with the slots that it still has, and its share of what is free; without any slot it waits."""
     vertex_id = vertex.vertex.vertex_id
     held = sum(
         s.state is not ExecutionState.CREATED

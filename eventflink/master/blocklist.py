@@ -1,4 +1,4 @@
-"""The blocklist: TaskManagers that get no new slots to fill, because an operator wants it so; what runs there goes on.
+"""The blocklist: TaskManagers that get no new slots to fill, because an operator wants it so; what runs there keeps running.
 
 A TaskManager is blocked by its id, so that it stays blocked when it starts again. It is unblocked by a command, or by itself when its
 time is over. That its free slots are not given away is the SlotManager's part.

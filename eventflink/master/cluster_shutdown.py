@@ -43,13 +43,13 @@ class ShutdownRequest:
 
 @dataclass(slots=True)
 class ClusterShutdown:
-    """How far the cluster's end is."""
+    """The state of a cluster's shutdown."""
 
     request: ShutdownRequest | None = None
     is_over: bool = False
     """Every master that was there has to end; the one that leads afterwards starts the cluster again."""
     count: int = 0
-    """How often the cluster has ended."""
+    """How often the cluster has stopped."""
     suspended: dict[str, None] = field(default_factory=dict)
     """Jobs that are resumed when the cluster starts again."""
 
@@ -71,7 +71,7 @@ class ClusterShutdown:
     # -- decide ---------------------------------------------------------------------------------------------------
 
     def decide_shut_down_cluster(self, command: ShutDownCluster) -> list[LogEvent]:
-        """Begin to end the cluster; asked for the same end again, it is as it is wanted."""
+        """Begin the shutdown; a second request for the same one is accepted and changes nothing."""
         wanted = (command.application_status, command.cancel_jobs)
         if self.request is None:
             return [
@@ -126,7 +126,7 @@ class ClusterShutdown:
         self.request, self.is_over = None, False
 
     def check_job_suspension_requested(self, event: JobSuspensionRequested) -> None:
-        """Raise `IllegalTransition` where a job is suspended for an end that nobody asked for."""
+        """Raise `IllegalTransition` where a job is suspended for a shutdown that was not requested."""
         if event.resumes_with_cluster and self.request is None:
             raise IllegalTransition(f"{event}: the cluster does not end")
 

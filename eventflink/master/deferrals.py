@@ -1,7 +1,7 @@
-"""Why requests wait: which jobs were told so, for which profile they ask, and whom it has still to be told.
+"""Why requests wait: which jobs have been told, for which profile they ask, and which have still to be told.
 
 The reason is the same for all who ask for one profile, and changes only when TaskManagers come, go, or are blocked, or when a blocked
-one has slots free. So it is told once for each job and profile, and again when it changes: never for each request, nor at each match.
+one has slots free. So a job is told once for each profile, and again when the reason changes: never for each request, nor at each match.
 """
 
 from collections.abc import Callable, Iterator

@@ -95,7 +95,7 @@ class ArchiveJob:
 
 @dataclass(slots=True)
 class DrillOrder:
-    """The leader is to fall, as a drill asked; a leader that comes after it is not."""
+    """A drill ends or freezes this leader; the leader after it is not affected."""
 
     step: DrillStepType
     duration_ms: int
@@ -260,7 +260,7 @@ def _worker_request_failed(_state: ClusterState, event: WorkerRequestFailed) -> 
 
 
 def _task_manager_gone(state: ClusterState, event: TaskManagerReleased | TaskManagerDisconnected | TaskManagerLost) -> Iterator[Effect]:
-    if event.task_manager_id in state.workers.given_up:  # A worker that came back at once, as a new instance, goes on.
+    if event.task_manager_id in state.workers.given_up:  # A worker that registered again at once, as a new instance, is kept.
         yield StopWorker(event.task_manager_id)
 
 

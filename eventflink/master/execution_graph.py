@@ -290,7 +290,7 @@ class ExecutionGraph:
             self.vertices[name].requested_parallelism = parallelism
 
     def resize(self, vertex_id: str, parallelism: int) -> None:
-        """Give a vertex, and all that forward edges bind to it, another parallelism; all of their subtasks begin anew.
+        """Give a vertex, and all that forward edges bind to it, another parallelism; all of their subtasks start again.
 
         Raises:
             IllegalTransition: an attempt of the vertex lives or has a result, or another of them has begun; nothing was changed.

@@ -125,7 +125,7 @@ def _restartable(job: JobMaster, now_ms: int) -> Iterator[SubtaskKey]:
 
 
 def _lost_outputs(graph: ExecutionGraph, reader: Subtask, lost_inputs: Sequence[LostInput]) -> tuple[SubtaskReference, ...]:
-    """Return whose results they are that a reader could not read; what is being made anew already is not lost."""
+    """Return the subtasks whose results a reader could not read, without those that are being computed again already."""
     sources: dict[str, str] = {edge.input_name: edge.source for edge in graph.edges_to.get(reader.vertex_id, ())}
     found: dict[SubtaskKey, None] = {}
     for lost in lost_inputs[:MAX_LOST_INPUTS]:

@@ -1,7 +1,7 @@
 """Soft state: when each TaskManager's instance was last heard of. It is rebuilt after a failover and enters no digest.
 
-Silence counts only once the leader has read its own later canary on the heartbeat partition, for only then could a beat have
-been read (P13); deadlines begin anew at promotion. All times are the leader's monotonic milliseconds.
+Silence counts only once the leader has read its own later canary on the heartbeat partition, for only then could a heartbeat have
+been read (P13); all deadlines start again at promotion. All times are the leader's monotonic milliseconds.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from eventflink.master.inputs import HeartbeatTimeout
 
 @dataclass(slots=True)
 class HeartbeatMonitor:
-    """Who was heard of when."""
+    """When each instance was last heard of."""
 
     timeout_ms: int
     promoted_at_ms: int
@@ -21,7 +21,7 @@ class HeartbeatMonitor:
     """By instance id."""
 
     def heard(self, instance_id: str, now_ms: int) -> None:
-        """Take note of a beat, a registration or any other word of an instance."""
+        """Take note of a heartbeat, a registration or any other record of an instance."""
         self.last_heard_ms[instance_id] = now_ms
 
     def canary_read(self, sent_at_ms: int) -> None:

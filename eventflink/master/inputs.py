@@ -86,7 +86,7 @@ class FollowUp:
 
 @dataclass(slots=True)
 class HeartbeatTimeout:
-    """An instance of a TaskManager missed its beats."""
+    """An instance of a TaskManager missed its heartbeats."""
 
     task_manager_id: str
     instance_id: str
@@ -202,7 +202,7 @@ class WorkerTerminated:
 
 @dataclass(slots=True)
 class ContinueShutdown:
-    """The cluster ends, or begins anew after an end, and a step of that may be due."""
+    """The cluster ends, or starts again after an end, and a step of that may be due."""
 
 
 @dataclass(slots=True)

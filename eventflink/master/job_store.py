@@ -48,7 +48,7 @@ class JobStore:
         return [JobArchiveRequested(event.job_id) for event in completion if isinstance(event, JobResultStored)]
 
     def decide_archives_written(self, written: ArchivesWritten) -> list[LogEvent]:
-        """Take note of archives; one that nobody waits for was written twice."""
+        """Take note of archives; one that is not pending was written twice."""
         archives = {archive.job_id: archive for archive in written.archives if archive.job_id in self.pending}
         return [JobArchived(a.job_id, a.location, a.digest, a.byte_count) for a in archives.values()]
 
@@ -116,7 +116,7 @@ class JobStore:
             del self.pending[event.job_id]
 
     def apply_job_evicted(self, event: JobEvicted, at_ms: int) -> None:
-        """Let an ended job leave the memory; the Dispatcher goes on knowing its id, how it ended, and the digest of its archive."""
+        """Let an ended job leave the memory; the Dispatcher still knows its id, how it ended, and the digest of its archive."""
         if event.job_id in self.pending:
             raise IllegalTransition(f"the archive of job '{event.job_id}' is not written")
         self.dispatcher.evict(event.job_id, at_ms, self.archived.get(event.job_id, ""))

@@ -1,8 +1,8 @@
 """What is asked of every request before it is decided, in this order; the first that refuses answers it.
 
 1. A request that was answered already is answered as it was then (P8).
-2. One with a fencing token of another leader or another JobMaster is refused: its sender wants nobody else to do it. A token is a part of
-   the input and never of the log: whoever reads the refusal there needs none to apply it. A request without one is for any leader.
+2. One with a fencing token of another leader or another JobMaster is refused: its sender wants no other to do it. A token is a part of
+   the input and never of the log: a refusal in the log is applied without it. A request without one is for any leader.
 3. One that would run a job is refused while the cluster is shut down.
 """
 

@@ -47,7 +47,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Attempt:
-    """Inputs of a topic that were announced and are not answered; the next leader to fall may fall at one of them (P10)."""
+    """Inputs of a topic that were announced and are not answered yet; one of them may crash the leader that decides it (P10)."""
 
     first_offset: int
     last_offset: int
@@ -55,7 +55,7 @@ class Attempt:
     leaders: int
     """How many leaders in a row announced the first of them alone."""
     suspect_until: int
-    """Up to here inputs were announced by a leader that fell: the next one announces each alone."""
+    """Up to here inputs were announced by a leader that crashed: the next one announces each alone."""
 
     @property
     def is_single(self) -> bool:
@@ -83,7 +83,7 @@ class Requests:
         return None
 
     def decide_unreadable_input(self, value: UnreadableInput) -> list[LogEvent]:
-        """Refuse what cannot be read; whoever may have sent it is answered on every partition that could be theirs."""
+        """Refuse what cannot be read; the refusal goes to every reply partition that may be the sender's."""
         partition = value.reply_partition
         if partition == NO_REPLY and value.request_id:
             partition = ALL_REPLY_PARTITIONS

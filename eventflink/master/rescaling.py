@@ -3,7 +3,7 @@
 A vertex that has not begun is resized at once (`JobRescaled`). One that has begun is first to end (`RescaleScheduled`): its live attempts
 are cancelled, results that it has do not count any more, and it is resized when all of it has ended (P15), so results of two
 parallelisms never meet. Vertices that forward edges bind together keep the same parallelism: one of them is rescaled only while none of
-the others has begun, and they follow it. Attempts go on counting, for each subtask from the highest number that any of them had. When
+the others has begun, and they follow it. Attempt numbers continue, for each subtask from the highest number that any of them had. When
 the scheduler wants a rescale is decided in `adaptive_scheduler.py`.
 """
 

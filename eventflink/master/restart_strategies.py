@@ -90,6 +90,6 @@ def _backoff_ms(strategy: RestartStrategy, history: RestartHistory, now_ms: int,
 
 
 def _jittered_ms(strategy: RestartStrategy, backoff_ms: int, seed: str) -> int:
-    """Spread the restarts of many jobs; by job and restart, and so alike for whoever decides it."""
+    """Spread the restarts of many jobs; drawn from job and restart, so that every leader gets the same number."""
     spread_ms = int(backoff_ms * strategy.jitter_factor)
     return min(backoff_ms - spread_ms + zlib.crc32(seed.encode()) % (2 * spread_ms + 1), strategy.max_delay_ms)

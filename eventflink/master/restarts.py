@@ -84,7 +84,7 @@ def subtasks_to_restart(
     """Return the subtasks that start again after a failure, in the order of the graph: never one that has not begun.
 
     Raises:
-        IllegalTransition: an output that is said to be lost is none.
+        IllegalTransition: an output that is reported lost does not exist.
 
     """
     lost: set[SubtaskKey] = set()

@@ -157,7 +157,7 @@ class SharedSlots:
         self._reconsider(allocation.group_key, group, (attempt.vertex_id,))
 
     def add_request(self, allocation_id: str, request: SlotRequest) -> None:
-        """Take note of a request; one that is of no group is none of this index."""
+        """Add a request to the index, if it is of a group."""
         if request.slot_sharing_group:
             group = self.groups.setdefault(request.group_key, SharingGroup())
             group.waiting.setdefault(request.attempt.vertex_id, OrderedDict())[allocation_id] = request.attempt

@@ -401,7 +401,7 @@ class SlotManager:
         self._want_matching()
 
     def apply_slot_share_returned(self, event: SlotShareReturned) -> None:
-        """Let an attempt leave a slot in which others go on."""
+        """Let an attempt leave a slot in which others keep running."""
         allocation = self.allocations.get(event.allocation_id)
         attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
         if allocation is None or not allocation.others or attempt not in allocation.attempts:

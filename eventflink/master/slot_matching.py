@@ -26,7 +26,7 @@ def decide_matches(slots: SlotManager, *, spread: bool) -> list[LogEvent]:
     shares = SharePicker(slots.sharing)
     served: dict[tuple[str, Asked], int] = {}
     count = 0
-    # Whoever can join others goes first, and whoever can join those that get a slot now goes last.
+    # Requests that can share a slot with running attempts come first, those that can share a slot assigned just now come last.
     for allocation_id, given in chain(shares.serve(), _matches(slots, picker, shares), shares.serve()):
         request = slots.pending[allocation_id]
         attempt = request.attempt
@@ -39,7 +39,7 @@ def decide_matches(slots: SlotManager, *, spread: bool) -> list[LogEvent]:
         count += 1
         if count == MATCH_BATCH:
             return events
-    # Whoever is left over now is not left over by the bound of the batch: nothing that is free fits.
+    # What is left over now is not left over by the bound of the batch: no free slot fits.
     events.extend(_decide_deferrals(slots, served, MATCH_BATCH - count))
     return events
 

@@ -45,7 +45,7 @@ class Upkeep:
     # -- decide ---------------------------------------------------------------------------------------------------
 
     def decide_raise_feature_level(self, value: RaiseFeatureLevel) -> list[LogEvent]:
-        """Raise the level; one that is reached already is none."""
+        """Raise the level, unless it is reached already."""
         return [FeatureLevelRaised(self.feature_level, value.to_level)] if value.to_level > self.feature_level else []
 
     def decide_report_snapshot(self, report: ReportSnapshot) -> list[LogEvent]:

@@ -123,7 +123,7 @@ class Uploads:
         return [FileUploaded(completed.request_id, completed.blob_key, completed.error)]
 
     def decide_uploads_overdue(self, _value: UploadsOverdue, context: Context) -> list[LogEvent]:
-        """End what nobody has answered for too long, a batch at a time."""
+        """End uploads that were not answered in time, a batch at a time."""
         overdue = zip(range(EXPIRY_BATCH), self.overdue(context.now_ms), strict=False)
         error = f"did not answer within {UPLOAD_TIMEOUT_MS} ms"
         return [FileUploaded(request_id, None, f"{self.pending[request_id].task_manager_id} {error}") for _, request_id in overdue]
@@ -155,7 +155,7 @@ class Uploads:
             raise IllegalTransition(f"the upload {request_id} was requested already")
 
     def apply_file_uploaded(self, event: FileUploaded) -> None:
-        """Take note that nobody waits any more."""
+        """Forget the upload: it has ended."""
         if self.pending.pop(event.request_id, None) is None:
             raise IllegalTransition(f"nobody waits for the upload {event.request_id}")
 

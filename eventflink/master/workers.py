@@ -56,7 +56,7 @@ class PendingWorker:
 
 @dataclass(slots=True)
 class Workers:
-    """All workers; a TaskManager that is none of them was started by somebody else, and is never released."""
+    """All workers; any other TaskManager was not started by the driver, and is never released."""
 
     next_worker: int = 1
     pending: dict[str, PendingWorker] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Workers:
         """Wait for a worker."""
         number = number_of(event.worker_id)
         if number < self.next_worker:
-            raise IllegalTransition(f"{event.worker_id} is no new worker: the next one is {PREFIX}{self.next_worker}")
+            raise IllegalTransition(f"{event.worker_id} is not a new worker: the next one is {PREFIX}{self.next_worker}")
         if not 1 <= event.slot_count <= MAX_SLOTS:
             raise IllegalTransition(f"{event.worker_id} cannot have {event.slot_count} slots")
         if len(self.pending) + len(self.registered) >= MAX_WORKERS:
@@ -194,12 +194,12 @@ def number_of(worker_id: str) -> int:
     """Return the number of a worker.
 
     Raises:
-        IllegalTransition: it is no worker's id.
+        IllegalTransition: it is not a worker's id.
 
     """
     digits = worker_id.removeprefix(PREFIX)
     if worker_id == digits or not (digits.isascii() and digits.isdecimal()) or f"{PREFIX}{int(digits)}" != worker_id:
-        raise IllegalTransition(f"'{worker_id[:128]}' is no worker's id")
+        raise IllegalTransition(f"'{worker_id[:128]}' is not a worker's id")
     return int(digits)
 
 

@@ -48,7 +48,7 @@ HEARD_ITSELF_AGE = _define(
     _GAUGE,
     _JM,
     "heard_itself_age_seconds",
-    "How long ago it last read a word of its own on `leadership`: growing, it is cut off from Kafka.",
+    "How long ago it last read a record of its own on `leadership`: if it grows, it is cut off from Kafka.",
 )
 LEADERSHIPS_BEGUN = _define(_COUNTER, _JM, "leaderships_begun_total", "How often it began to lead.")
 LEADERSHIPS_ENDED = _define(
@@ -115,7 +115,7 @@ HEARTBEAT_AGE = _define(
     _GAUGE, _JM, "oldest_heartbeat_age_seconds", "How long the TaskManager that was silent for longest has been silent; only at the leader."
 )
 SLOTS = _define(_GAUGE, _JM, "task_slots_registered", "Slots of the registered TaskManagers.")
-FREE_SLOTS = _define(_GAUGE, _JM, "task_slots_free", "Those that nobody has.")
+FREE_SLOTS = _define(_GAUGE, _JM, "task_slots_free", "Those that are free.")
 SLOT_REQUESTS = _define(_GAUGE, _JM, "pending_slot_requests", "Attempts that wait for a slot.")
 SLOT_REQUEST_AGE = _define(
     _GAUGE, _JM, "oldest_pending_slot_request_age_seconds", "For how long the oldest of them has waited, by the log's time; 0: none waits."
@@ -147,7 +147,7 @@ JOB_AGE = _define(_GAUGE, _JOB, "age_seconds", "How long ago it was submitted, b
 PHASE = _define(_GAUGE, _TM, "phase", "1 for the phase that its instance is in; `REGISTERED` is the one in which it works.", "phase")
 TM_EPOCH = _define(_GAUGE, _TM, "epoch", "The newest epoch that a leader named to it; -1: none yet.")
 TM_SLOTS = _define(_GAUGE, _TM, "task_slots", "Its slots.")
-TM_FREE_SLOTS = _define(_GAUGE, _TM, "task_slots_free", "Those that nobody has.")
+TM_FREE_SLOTS = _define(_GAUGE, _TM, "task_slots_free", "Those that are free.")
 TM_TASKS = _define(_GAUGE, _TM, "tasks", "Attempts that are not terminal, by state.", "state")
 TASK_STARTS = _define(_COUNTER, _TM, "task_starts_total", "Attempts that got a process.")
 TASK_ENDS = _define(
@@ -166,7 +166,7 @@ BEAT_AGE = _define(
     _GAUGE,
     _TM,
     "acknowledged_heartbeat_age_seconds",
-    "How long ago the newest beat (or registration) that Kafka has was sent; at `taskmanager.self-fence-timeout` it fences itself.",
+    "How long ago the newest heartbeat (or registration) that Kafka has was sent; at `taskmanager.self-fence-timeout` it fences itself.",
 )
 TASK_PROCESSES = _define(_GAUGE, _TM, "task_processes", "Processes of its pool: the fork server, tasks, and those that wait for one.")
 FORK_SERVER_STARTS = _define(_COUNTER, _TM, "fork_server_starts_total", "How often a fork server was started.")

@@ -51,8 +51,8 @@ be imported; it asks for the Prometheus that it is to use.
 
 ## What a scrape costs, and what it cannot do
 
-- The server has a thread of its own. What a loop owns is read in a turn of that loop, between two decisions or two beats, as plain numbers;
-  labels and text are made in the server's threads.
+- The server has a thread of its own. What a loop owns is read in a turn of that loop, between two decisions or heartbeats, as plain
+  numbers; labels and text are made in the server's threads.
 - What comes from the replicated state is read as every read is: of accepted decisions only. A leader that waits for its decisions to be
   read back tells everything but the state.
 - A scrape waits {ASK_TIMEOUT_S:g} s at most for those it asks, and takes {SCRAPE_TIMEOUT_S:g} s at most; {MAX_SCRAPES} can be under way.

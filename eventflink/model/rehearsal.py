@@ -1,4 +1,4 @@
-"""The words by which a drill and the masters that rehearse in it know each other."""
+"""Names that a cold-start drill and the masters of its scratch cluster agree on."""
 
 from typing import Final
 

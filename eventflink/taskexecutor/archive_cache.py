@@ -120,7 +120,7 @@ def keep_clean(directory: Path, delay_s: float) -> None:
 
 
 def _unused_for(path: Path, now_s: float) -> float | None:
-    """Return for how many seconds nobody was seen to use an archive; None: a task uses it now, which is noted by its time."""
+    """Return for how many seconds no task was seen to use an archive; None: a task uses it now, which is noted by its time."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -55,7 +55,7 @@ _JOIN_TIMEOUT_S: Final = 2.0
 
 
 def run_task_executor(configuration: Configuration, bootstrap: str) -> int:
-    """Run a TaskExecutor until SIGTERM or SIGINT; return the exit code: 0 after an orderly stop, 1 when it could not go on.
+    """Run a TaskExecutor until SIGTERM or SIGINT; return the exit code: 0 after an orderly stop, 1 when it could not continue.
 
     Call it from the main thread. `bootstrap` names the Kafka cluster; as long as it cannot be reached, it is tried again.
     """

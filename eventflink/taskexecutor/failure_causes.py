@@ -34,7 +34,7 @@ class UnknownFunction(TaskUnusable):
 
 
 class CodeUnusable(TaskUnusable):
-    """A code archive is no zip, or cannot be stored."""
+    """A code archive is not a zip file, or cannot be stored."""
 
 
 class ParametersUnusable(TaskUnusable):
@@ -42,7 +42,7 @@ class ParametersUnusable(TaskUnusable):
 
 
 class OutputUnusable(TaskUnusable):
-    """A task returned something that is no output, or did not return one that another vertex reads."""
+    """A task returned something that is not an output, or did not return one that another vertex reads."""
 
 
 _EXPLAINED: Final = (TaskUnusable, InputUnusable, UnusableName, SparkUnavailable, BlobError)
@@ -123,5 +123,5 @@ def _spark_message(text: str) -> str:
         raised = [line for line in lines if not line.startswith("SQLSTATE")][-1]
         return f"a Python function that Spark ran raised {raised}"[:SPARK_MESSAGE_LIMIT]
     detail = next((line for line in lines if line.startswith("details =")), "")
-    # A broken connection to Spark is told in several lines, of which the first says nothing.
+    # A broken connection to Spark is reported in several lines, of which the first says nothing.
     return f"{lines[0]} {detail}".strip()[:SPARK_MESSAGE_LIMIT] if lines[0].endswith("terminated with:") else lines[0][:SPARK_MESSAGE_LIMIT]

@@ -70,7 +70,7 @@ class ForkServer:
     def start(self) -> None:
         """Start the process and return at once; orders may follow, they wait until it has loaded what it preloads.
 
-        Call it from a thread that ends with this process. That the fork server cannot run is told as `ForkServerDied`.
+        Call it from a thread that ends with this process. A fork server that cannot run is reported as `ForkServerDied`.
 
         Raises:
             OSError: no process can be started, or its log cannot be written.
@@ -137,7 +137,7 @@ class ForkServer:
         """Send an order, from any thread.
 
         Raises:
-            OSError: the fork server is not there any more, or takes no orders (then it is killed); `ForkServerDied` is told.
+            OSError: the fork server is not there any more, or takes no orders (then it is killed); `ForkServerDied` is reported.
 
         """
         if self._control is None:

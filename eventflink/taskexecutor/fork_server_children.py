@@ -94,7 +94,7 @@ def fork_child(body: Callable[[socket.socket], None], inherited: Callable[[], No
         finally:
             os._exit(status)
     theirs.close()
-    with contextlib.suppress(OSError):  # The child does the same; whoever comes second finds it done, or the child gone.
+    with contextlib.suppress(OSError):  # The child does the same; the second of the two finds it done, or the child gone.
         os.setpgid(process_id, process_id)
     # A child that was stopped must not stop its parent.
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_TIMEOUT_S, 0))

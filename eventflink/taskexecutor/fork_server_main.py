@@ -2,7 +2,7 @@
 
 Started by `fork_server.ForkServer` as `python -m eventflink.taskexecutor.fork_server_main CONTROL_FD`; the socket brings its settings,
 then orders, and takes events. What a task's process does is in `task_process.py`. The rules it keeps: it never runs user code, opens no
-gRPC channel and starts no thread, so that a fork is safe; an ended task is told only after its process is reaped and its process group
+gRPC channel and starts no thread, so that a fork is safe; an ended task is reported only after its process is reaped and its process group
 killed.
 """
 
@@ -218,7 +218,9 @@ class ForkServerLoop:
             for line in lines:
                 self._hear(child, line)
         except UnreadableLine as error:
-            child.verdict = Failed(FailureCause("TaskProcessBroken", f"the task's process said something that is no event: {error}"[:500]))
+            child.verdict = Failed(
+                FailureCause("TaskProcessBroken", f"the task's process sent something that is not an event: {error}"[:500])
+            )
             child.send_signal(signal.SIGKILL)
             is_open = False
         if not is_open:  # SIGCHLD tells the rest.
@@ -315,7 +317,7 @@ def _hand_over(child: Child, line: bytes) -> Child | None:
 def main() -> int:
     """Run a fork server on the socket whose descriptor is the argument."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Whoever types Ctrl-C means the TaskExecutor, which tells what to do.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the TaskExecutor, which tells this process what to do.
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     lines = LineBuffer()

@@ -182,12 +182,12 @@ def _watch(estate: Estate) -> None:
     for line in sys.stdin.buffer:
         try:
             message = decode_message(line)
-        except ValueError as error:  # A line cut off by the death itself, or by a bug: the watch goes on.
+        except ValueError as error:  # A line cut off by the death itself, or by a bug: reading continues.
             _LOGGER.warning("MessageUnreadable reason=%s", error)
             continue
         estate.take(message)
         if isinstance(message, SessionOpened) and not preloaded:
-            # In a thread: only whoever has a session to release needs the gRPC modules, and reading must go on.
+            # In a thread: only a guardian with a session to release needs the gRPC modules, and reading must continue.
             threading.Thread(target=spark_release.preload, daemon=True).start()
             preloaded = True
 

@@ -1,6 +1,6 @@
-"""The TaskExecutor's side of its guardian: starts it, keeps it told, and starts another one when it dies.
+"""The TaskExecutor's side of its guardian: starts it, keeps it informed, and starts another one when it dies.
 
-Telling never waits: a guardian that does not read is as good as dead, and is replaced and told everything anew.
+Sending to it never waits: a guardian that does not read is treated as dead; its successor is sent everything again.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Sees to it that on one host only one process at a time is a certain TaskExecutor.
 
-The lock is shared with the guardian: whoever starts the TaskExecutor again after it was killed waits until the guardian has ended what the
-dead one left (P15).
+The lock is shared with the guardian: a TaskExecutor that is started again after it was killed waits until the guardian has ended what
+the dead one left (P15).
 """
 
 import fcntl

@@ -1,7 +1,7 @@
 """The TaskExecutor's three threads to Kafka: effects in, reports and heartbeats out.
 
-Everything that Kafka tells is put into one bounded inbox as an `Input`, to be called by the main loop with the time; nothing is decided
-here. Effects are read from the end of `deployments` on (P12) with positions that are never committed; a hole in them is told, not hidden.
+Everything that Kafka delivers is put into one bounded inbox as an `Input`, to be called by the main loop with the time; nothing is
+decided here. Effects are read from the end of `deployments` on (P12) with positions that are never committed; a hole is reported.
 """
 
 import logging
@@ -48,7 +48,7 @@ def client_configuration(bootstrap: str, client_id: str) -> dict[str, Any]:
 
 
 class Inbox:
-    """The bounded queue before the main loop; whoever is faster than the loop waits, until the inbox is closed."""
+    """The bounded queue before the main loop; a thread that is faster than the loop waits, until the inbox is closed."""
 
     def __init__(self, capacity: int = 10_000) -> None:
         """Open it."""
@@ -66,7 +66,7 @@ class Inbox:
             return
 
     def put_result(self, item: Input) -> None:
-        """Hand the main loop the result of an action of its own. It never waits: nobody but the main loop, which calls it, makes room."""
+        """Hand the main loop the result of an action of its own. It never waits: only the main loop, which calls it, makes room."""
         self._results.append(item)
 
     def take_inputs(self, timeout_s: float, limit: int) -> list[Input]:
@@ -98,7 +98,7 @@ class Inbox:
         return self._queue.qsize()
 
     def close(self) -> None:
-        """Take nothing more, and let nobody wait."""
+        """Take nothing more, and release the threads that wait."""
         self._closed.set()
 
 
@@ -194,7 +194,7 @@ class EffectsReader:
 
 
 def _append_time_ms(message: Message) -> int:
-    """Return when Kafka appended a record, by its own clock; 0 where the topic has its records stamped by whoever writes them."""
+    """Return when Kafka appended a record, by its own clock; 0 where producers stamp the records of the topic."""
     kind, timestamp_ms = message.timestamp()
     return timestamp_ms if kind == TIMESTAMP_LOG_APPEND_TIME else 0
 
@@ -226,7 +226,7 @@ class _PolledProducer:
             on_delivery(error.args[0], 0)
 
     def renew(self) -> None:
-        """Begin anew soon, with what is produced from then on; what waits comes back as not delivered."""
+        """Replace the producer soon; records that wait come back as not delivered."""
         self._broken = True
 
     def close(self, timeout_s: float) -> int:
@@ -243,7 +243,7 @@ class _PolledProducer:
                 self._replace()
 
     def _replace(self) -> None:
-        """Begin anew: after a fatal error (a fenced or confused idempotent producer), or stuck, the old one delivers nothing more."""
+        """Replace the producer: after a fatal error (a fenced or confused idempotent producer), or stuck, it delivers nothing more."""
         _LOGGER.error("ProducerReplaced thread=%s", self._thread.name)
         old, self._producer = self._producer, Producer(self._configuration)
         self._broken = False

@@ -1,4 +1,4 @@
-"""Why a task failed, where that is no fault of its own: what other subtasks published for it is not there any more, or is damaged.
+"""Why a task failed through no fault of its own: what other subtasks published for it is gone or damaged.
 
 An input is checked when the task opens it, and, if the task fails whatever way, all that it had opened once more. What Spark says it could
 not read is believed, as its own checksums find what a length does not tell. Runs in the process of the task.

@@ -13,7 +13,7 @@ from eventflink.events.record_columns import Columns
 
 
 class UnreadableLine(ValueError):
-    """A line that is no message; the message says why."""
+    """A line that is not a valid message; the error says why."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class LineCodec:
         try:
             fields = json.loads(body)
             if b"\\u" in body:
-                _dump(fields)  # A surrogate may be in it, which is no text and could not be sent on.
+                _dump(fields)  # A surrogate may be in it, which has no encoding and could not be sent on.
             [message] = column.read(fields, 1)
         except (ColumnsUnreadable, ValueError, RecursionError) as error:
             raise UnreadableLine(f"{name.decode()}: {error}") from error

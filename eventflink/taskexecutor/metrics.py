@@ -65,7 +65,7 @@ def _ask_main_loop(inbox: Inbox, look: Callable[[int], TaskExecutorView], work: 
     def answer(now_ms: int) -> list[Action]:
         try:
             future.set_result(work(look(now_ms)))
-        except Exception as error:  # noqa: BLE001 - told to who waits; the main loop goes on
+        except Exception as error:  # noqa: BLE001 - reported to the caller; the main loop continues
             future.set_exception(error)
         return []
 

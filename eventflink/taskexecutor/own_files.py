@@ -1,6 +1,6 @@
 """What a TaskExecutor has of itself for others to read: its log, what it prints, the list of its logs, and the stacks of its threads.
 
-Nobody tells it where its log is: a handler of the logging set-up names its file, and standard error and standard output are files where a
+It finds its log by itself: a handler of the logging set-up names its file, and standard error and standard output are files where a
 daemon, a terminal's redirection or a service manager made them so. The rule: a name that comes over the network is looked up in the list of
 its own logs, and never becomes part of a path.
 """
@@ -108,7 +108,7 @@ class OwnFiles:
 
 
 def _file_behind(descriptor: int) -> Path | None:
-    """Return the file that a descriptor of this process is open for; None: it is no file, or has no name any more."""
+    """Return the file that a descriptor of this process is open for; None: it is not a file, or has no name any more."""
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None

@@ -89,7 +89,7 @@ Outcome = Finished | Failed | Killed
 
 @dataclass(slots=True)
 class TaskProcessEnded:
-    """The attempt's process is gone: it was reaped before this is told."""
+    """The attempt's process is gone: it was reaped before this is sent."""
 
     attempt: AttemptId
     outcome: Outcome

@@ -80,7 +80,7 @@ class ProcessLink:
         return self._server.process_ids() if self._server is not None else []
 
     def start(self) -> None:
-        """Start a fork server; that it fails is told like its death. The calling thread must live as long as the process."""
+        """Start a fork server; if it cannot start, that is reported like its death. The calling thread must live as long as the process."""
         self.close()
         self._generation += 1
         server = ForkServer(self._settings, partial(self._put_event, self._generation))
@@ -95,7 +95,7 @@ class ProcessLink:
         _LOGGER.info("ForkServerStarted processes=%s", server.process_ids())
 
     def end(self, reason: str) -> None:
-        """End the fork server with all its processes, and go on as if it had died."""
+        """End the fork server with all its processes, and continue as if it had died."""
         _LOGGER.error("ForkServerEnded reason=%s", reason)
         self.close()
         self._inbox.put_result(partial(self._on_event, self._generation, ForkServerDied(reason)))

@@ -38,7 +38,7 @@ def channel_target(remote: str) -> str:
     """Return host:port of a Spark Connect address `sc://host[:port][/;parameters]`.
 
     Raises:
-        ValueError: it is no such address.
+        ValueError: it is not such an address.
 
     """
     parts = urlsplit(remote)

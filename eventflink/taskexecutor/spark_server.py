@@ -3,9 +3,9 @@
 Here is what its users do: hold a lease, find the address, start the server. What the server's own process does is in
 `spark_supervisor.py`. In the runtime directory:
 
-    spark.lease    a shared lock that every TaskExecutor holds; when nobody does, the server ends
+    spark.lease    a shared lock that every TaskExecutor holds; when none does, the server ends
     spark.server   an exclusive lock that the supervisor holds as long as it lives
-    spark.start    an exclusive lock that whoever starts the server holds meanwhile
+    spark.start    an exclusive lock that is held while the server is started
     spark.address  where the server answers; written whole, and removed before it ends
     spark.log      what the supervisor and Spark say
 

@@ -72,7 +72,7 @@ def main() -> int:
     """Supervise one server until it ends or nobody needs it; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     runtime_directory, master, memory = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    try:  # Not at once: whoever asks whether a server lives holds this lock for a moment.
+    try:  # Not at once: a TaskExecutor that checks whether a server lives holds this lock for a moment.
         take_lock(open_lock(runtime_directory / SERVER_FILE), fcntl.LOCK_EX, runtime_directory / SERVER_FILE, _LOCK_TIMEOUT_S)
     except LockBusy:
         logger.error("SparkServerRunsAlready runtime_directory=%s", runtime_directory)  # noqa: TRY400 - the trace says nothing more
@@ -130,7 +130,7 @@ def _start_spark(runtime_directory: Path, master: str, memory: str) -> subproces
     for key, value in configuration.items():
         command += ["--conf", f"{key}={value}"]
     environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_MODE"):  # Those of a client; the server is none.
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_MODE"):  # They are for clients of Spark, not for its server.
         environment.pop(name, None)
     return subprocess.Popen(
         [*command, "spark-internal"],

@@ -29,7 +29,7 @@ def load_archives(digests: Iterable[str], blob_address: str, settings: ForkServe
 
     Raises:
         BlobError: an archive is not there, came damaged, or the blob server did not answer.
-        CodeUnusable: an archive is no zip, or cannot be stored here.
+        CodeUnusable: an archive is not a zip file, or cannot be stored here.
 
     """
     paths = [fetch_archive(digest, blob_address, settings) for digest in digests]
@@ -44,7 +44,7 @@ def fetch_archive(digest: str, blob_address: str, settings: ForkServerSettings) 
 
     Raises:
         BlobError: the archive is not there, came damaged, or the blob server did not answer.
-        CodeUnusable: it is no zip, or cannot be stored here.
+        CodeUnusable: it is not a zip file, or cannot be stored here.
 
     """
     directory = settings.runtime_directory / DIRECTORY

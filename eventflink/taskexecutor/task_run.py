@@ -49,7 +49,7 @@ def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened
         order: what to run.
         settings: where the TaskExecutor keeps things.
         tell: takes what the TaskExecutor has to hear meanwhile.
-        opened: is told which inputs the task opens.
+        opened: called with each input that the task opens.
 
     """
     deployment = order.deployment
@@ -139,7 +139,7 @@ def _check_output(name: object, rows: object) -> None:
     from pyspark.sql import DataFrame  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     if not isinstance(name, str):
-        raise OutputUnusable(f"it returned a mapping with a key that is no output name: {type(name).__name__}")
+        raise OutputUnusable(f"it returned a mapping with a key that is not an output name: {type(name).__name__}")
     if not isinstance(rows, DataFrame):
         kind = f"{type(rows).__module__}.{type(rows).__qualname__}".removeprefix("builtins.")
         where = "" if name == DEFAULT_OUTPUT else f" as output '{name}'"

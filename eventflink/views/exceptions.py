@@ -1,4 +1,4 @@
-"""The exception history of a job as it is shown to whoever asks: plain values, ready for JSON, the newest failure first.
+"""The exception history of a job as queries show it: plain values, ready for JSON, the newest failure first.
 
 What `views.py` says of all views holds here as well.
 """

@@ -1,6 +1,6 @@
-"""The accepted state as it is shown to whoever asks: plain values, ready for JSON, that tables are then drawn from.
+"""The accepted state as queries show it: plain values, ready for JSON, that tables are then drawn from.
 
-A view is computed at once and shares nothing with the state, which goes on changing. Times are ISO 8601 in UTC; durations are
+A view is computed at once and shares nothing with the state, which keeps changing. Times are ISO 8601 in UTC; durations are
 milliseconds of the log's time, so that two readers see the same.
 """
 

@@ -25,7 +25,7 @@ def read_run_time_ms(parameters: Mapping[str, Any]) -> int | None:
     """Return how long a task with these parameters runs; None: until it is cancelled.
 
     Raises:
-        InvalidRunTime: the parameter is no whole number of milliseconds.
+        InvalidRunTime: the parameter is not a whole number of milliseconds.
 
     """
     value = parameters.get(RUN_TIME_PARAMETER)

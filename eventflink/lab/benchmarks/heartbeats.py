@@ -1,8 +1,8 @@
-"""What the beats of many TaskManagers cost the leader: its share of one core, measured from outside the process.
+"""What the heartbeats of many TaskManagers cost the leader: its share of one core, measured from outside the process.
 
-A real master leads on a real broker. One process here speaks for all TaskManagers: it registers each, then sends each one's beat once per
-interval, spread evenly, as TaskExecutors do. The share is first measured idle, without any TaskManager, then with all of them. The figures
-stand only if the leader lost nobody, which it does when it misses `heartbeat.missed-beats` beats of one.
+A real master leads on a real broker. One process here speaks for all TaskManagers: it registers each, then sends each one's heartbeat
+once per interval, spread evenly, as TaskExecutors do. The share is first measured idle, without any TaskManager, then with all of them.
+The figures count only if the leader declared none lost, which it does after `heartbeat.missed-beats` missed heartbeats of one.
 """
 
 import threading
@@ -53,7 +53,7 @@ class HeartbeatFigures:
 
 
 class _Voices:
-    """Says what many TaskManagers say, each beat in its turn; use it as a context manager."""
+    """Sends what many TaskManagers send, each heartbeat when it is due; use it as a context manager."""
 
     def __init__(self, configuration: Configuration, bootstrap: str, count: int, slots: int) -> None:
         self._names = [f"tm-{number:05d}" for number in range(count)]
@@ -87,7 +87,7 @@ class _Voices:
             self.failure = error
 
     def _beat_until_stopped(self) -> None:
-        """Send each beat when it is due: the n-th of all is due after n / (TaskManagers per interval)."""
+        """Send each heartbeat when it is due: the n-th of all is due after n / (TaskManagers per interval)."""
         began_s, count = time.monotonic(), len(self._names)
         while not self._stopping.wait(_TICK_S):
             due = int((time.monotonic() - began_s) / self._interval_s * count)
@@ -131,7 +131,7 @@ def measure_heartbeats(
     """Measure the leader's share of a core in windows of ten seconds, as many as `rounds`, but for two losses' time at least.
 
     Raises:
-        BeatsDisturbed: the leader lost TaskManagers, or beats could not be sent.
+        BeatsDisturbed: the leader lost TaskManagers, or heartbeats could not be sent.
         NotSeen, ChildDied: the cluster did not come up.
 
     """
@@ -153,15 +153,15 @@ def measure_heartbeats(
             voices.start_beating()
             time.sleep(SETTLE_S)
             windows = max(rounds, int(2 * configuration.loss_timeout_ms / 1000 / WINDOW_S) + 1)
-            say(f"{task_managers * 1000 / configuration.heartbeat_interval_ms:,.0f} beats a second, for {windows * WINDOW_S:.0f} s")
+            say(f"{task_managers * 1000 / configuration.heartbeat_interval_ms:,.0f} heartbeats a second, for {windows * WINDOW_S:.0f} s")
             shares = _shares(process, windows, cluster.check)
             lost = cluster.watch.ask(lambda: len(cluster.watch.lost_s))
         finally:
             voices.close()
         if voices.failure is not None:
-            raise BeatsDisturbed(f"beats could not be sent: {voices.failure}")
+            raise BeatsDisturbed(f"heartbeats could not be sent: {voices.failure}")
         if lost:
-            raise BeatsDisturbed(f"the leader lost {lost:,} of {task_managers:,} TaskManagers: it did not hear their beats in time")
+            raise BeatsDisturbed(f"the leader lost {lost:,} of {task_managers:,} TaskManagers: it did not hear their heartbeats in time")
         return HeartbeatFigures(
             task_managers,
             slots,

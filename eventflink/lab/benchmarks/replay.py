@@ -1,7 +1,7 @@
 """How fast a master is back: events a second from a cold start to a validated state, beside the bare rate in the same run.
 
 The bare rate is the same log consumed by confluent-kafka and decoded by fastavro with its writer's schema, nothing applied:
-what no replay in this language can beat. Then the same from a snapshot near the end of the log: seconds until the state is there. What
+no replay in this language can be faster. Then the same from a snapshot near the end of the log: seconds until the state is there. What
 the state weighs is measured in processes of their own (`state_memory`).
 """
 

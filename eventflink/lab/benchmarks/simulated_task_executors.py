@@ -123,7 +123,7 @@ class SimulatedTaskExecutor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSettings:
-    """What a host process is told; durations in milliseconds."""
+    """The settings of a host process; durations in milliseconds."""
 
     bootstrap: str
     cluster_id: str

@@ -1,6 +1,6 @@
 """Tasks that are only said to run, in place of a fork server, and the journal of what they would have done to the world.
 
-A task is RUNNING as soon as it is ordered, and ends when its run time is over or when it is told to. The rule: the same orders and
+A task is RUNNING as soon as it is ordered, and ends when its run time is over or when it is ordered to. The rule: the same orders and
 events as those of a real fork server (`taskexecutor/process_events.py`), so that the protocol around them is the real one.
 """
 

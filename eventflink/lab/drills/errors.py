@@ -1,4 +1,4 @@
-"""What can keep a drill from being done; what a drill finds out is no error, but in its report."""
+"""Errors that keep a drill from being done; what a drill finds out is in its report."""
 
 
 class DrillRefused(Exception):

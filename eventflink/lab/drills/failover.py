@@ -114,16 +114,16 @@ def look_around(wish: FailoverWish) -> Situation:
         raise DrillRefused(
             f"a freeze of {wish.freeze_ms} ms is no longer than the lease ({wish.lease_timeout_ms} ms): nobody would take over"
         )
-    beat = find_leader(wish.bootstrap, wish.cluster_id)
+    heartbeat = find_leader(wish.bootstrap, wish.cluster_id)
     masters = {m.master_id: m for m in listen_for_masters(wish.bootstrap, wish.cluster_id, listen_s=wish.listen_s)}
-    leader = masters.get(beat.master_id)
+    leader = masters.get(heartbeat.master_id)
     if leader is None:
-        raise DrillRefused(f"{beat.master_id} beats as the leader, but does not say that it is there")
+        raise DrillRefused(f"{heartbeat.master_id} sends heartbeats as the leader, but no presence")
     if wish.process_id is not None:
         check_process(wish.process_id, leader)
-    standbys = sorted(m for m in masters if m != beat.master_id)
+    standbys = sorted(m for m in masters if m != heartbeat.master_id)
     if not standbys and not wish.without_standby:
-        raise DrillRefused(f"there is no standby: when {beat.master_id} crashes, nobody leads. Start one, or give --without-standby")
+        raise DrillRefused(f"there is no standby: when {heartbeat.master_id} crashes, nobody leads. Start one, or give --without-standby")
     return Situation(leader=leader, standbys=standbys)
 
 
@@ -131,7 +131,7 @@ def run_failover(wish: FailoverWish, situation: Situation, say: Callable[[str], 
     """End the leadership and measure what follows.
 
     Raises:
-        DrillRefused: the leader stands.
+        DrillRefused: the leader was not ended.
         DrillFailed: nobody led, or answered, in time.
         LogUnusable, LogDiverged, LogNotDense, GatewayError, KafkaException, AdministrationError: the log cannot be read.
 
@@ -151,7 +151,7 @@ def run_failover(wish: FailoverWish, situation: Situation, say: Callable[[str], 
         grant = watch.wait_for_grant(epoch, wish.timeout_s)
         answer = probe.wait_for_answer(grant.offset, wish.timeout_s)
         say(f"{grant.found.master_id} leads epoch {grant.found.epoch} and answers")
-        replay(bootstrap, cluster_id, fold, grant.offset)  # Up to the last word of the old leader.
+        replay(bootstrap, cluster_id, fold, grant.offset)  # Up to the end of the old leader's term.
         before, wanted = live_attempts(fold), set(fold.master.resource_manager.task_managers)
         reported = _wait_for_reports(watch, grant.found, wanted)
         returned = _wait_for_return(wish, leader.master_id) if wish.step is DrillStepType.FREEZE else None

@@ -116,7 +116,7 @@ def _watched(
 
 
 def _copy_snapshot(bootstrap: str, snapshot: LoadedSnapshot, target: str) -> None:
-    """Write a snapshot anew, as one of the target's log."""
+    """Write a snapshot again, as one of the target's log."""
     manifest = snapshot.manifest
     copied, chunks = take_snapshot(snapshot.fold, manifest.snapshot_id, manifest.taken_by, log_topic_id(bootstrap, target))
     if copied.digest != manifest.digest:

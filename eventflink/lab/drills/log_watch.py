@@ -76,7 +76,7 @@ class DrillWatch:
         return self.wait_for(find, f"a leader after epoch {after_epoch}", timeout_s, check)
 
     def wait_for_decision(self, epoch: int, timeout_s: float) -> Seen[bool]:
-        """Return the first decision of an epoch that is no grant; raises as `wait_for` does."""
+        """Return the first decision of an epoch after its grant; raises as `wait_for` does."""
         return self.wait_for(
             lambda logged: True if logged.decision.epoch == epoch and logged.decision.sequence > 0 else None,
             f"a decision of epoch {epoch}",

@@ -80,7 +80,7 @@ class Probe:
                 self._changed.notify_all()
 
     def _ask(self, number: int) -> bool:
-        """Ask once, and repeat it until it is answered; tell whether to go on."""
+        """Send one request, again and again until it is answered; tell whether to continue."""
         request_id = f"{self._name}-{number}"
         request = self._channel.encode(CancelJob(job_id=f"{self._name}-no-such-job", request_id=request_id, actor=ACTOR))
         sent_s = float("-inf")

@@ -34,7 +34,7 @@ _DELETIONS: Final = 5
 _PAUSE_S: Final = 0.1
 _SHOWN_LINES: Final = 15
 _NEVER: Final = "1000000"
-"""Missed beats: the TaskManagers of the copied state beat elsewhere, and are not to be lost for that."""
+"""Missed heartbeats: the TaskManagers of the copied state send theirs elsewhere, and must not be declared lost for that."""
 
 Command = Callable[[dict[str, str], Sequence[str]], list[str]]
 """Returns the command line of an `eventflink` with these overrides and this command."""

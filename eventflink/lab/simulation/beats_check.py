@@ -17,7 +17,7 @@ _DECIDED_WITHIN_MS: Final = 4_000
 
 
 class BeatsCheck:
-    """When each instance was registered, and when its beats arrived."""
+    """When each instance was registered, and when its heartbeats arrived."""
 
     def __init__(self, scheduler: Scheduler, loss_timeout_ms: int, lease_timeout_ms: int, drift_ppm: int) -> None:
         """Begin with nobody."""
@@ -27,7 +27,7 @@ class BeatsCheck:
         self._arrivals_us: dict[str, list[int]] = {}
 
     def on_heartbeat(self, record: BrokerRecord) -> None:
-        """Take note of a beat that arrived."""
+        """Take note of a heartbeat that arrived."""
         try:
             payload, _ = _BEATS.decode(record.value or b"")
         except UndecodableRecord:
@@ -36,7 +36,7 @@ class BeatsCheck:
             self._arrivals_us.setdefault(payload.instance_id, []).append(self._scheduler.now_us)
 
     def on_registered(self, event: TaskManagerRegistered) -> None:
-        """Take note of a registration, which counts as a beat; one that is repeated does not.
+        """Take note of a registration, which counts as a heartbeat; one that is repeated does not.
 
         The leader counts from its decision, up to a lease before the log has it.
         """

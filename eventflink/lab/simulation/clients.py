@@ -169,11 +169,11 @@ class Clients:
         self._send(_Request(request_id, Topic.COMMANDS, value, name, is_submission=False))
 
     def direct(self, lifecycles: Lifecycles) -> None:
-        """Suspend a job, let one go on, or end the cluster, as an operator does."""
+        """Suspend or resume a job, or shut the cluster down, as an operator does."""
         self._order(*lifecycles.next_order(list(dict.fromkeys(self._told_jobs()))))
 
     def resume(self, job_ids: list[str]) -> None:
-        """Let these jobs go on, unless that was asked already and not answered."""
+        """Resume these jobs, except those for which such a request is pending."""
         asked = {r.job_id for r in self._requests.values() if r.answer is None}
         for job_id in job_ids:
             if job_id not in asked:

@@ -60,7 +60,7 @@ class EffectsCheck:
             raise ViolationFound(Invariant.EFFECT_OF_ACCEPTED, f"{who} writes the archive of {order.job_id}, which has not ended")
 
     def on_worker_order(self, who: str, order: WorkerOrder) -> None:
-        """Judge what a resource driver is told."""
+        """Check an order to a resource driver."""
         ledger = self._observer.ledger
         match order:
             case RequestWorker():

@@ -1,6 +1,6 @@
 """What goes wrong in a run. Each run draws which kinds of faults it has, and how often: rare combinations need runs full of few kinds.
 
-Every fault ends: processes start again or go on, links heal. `end` ends all of them at once, except what a run keeps on purpose.
+Every fault ends: processes are started or continued, links heal. `end` ends all of them at once, except what a run keeps on purpose.
 """
 
 from random import Random
@@ -17,8 +17,8 @@ _WEIGHTS: Final = (0, 0, 1, 1, 3)
 _PARTIAL_CUTS: Final[tuple[tuple[str, tuple[Topic, ...], tuple[Topic, ...]], ...]] = (
     ("cannot append", (Topic.LOG,), ()),
     ("cannot tail", (), (Topic.LOG,)),
-    ("cannot beat", (Topic.LEADERSHIP,), ()),
-    ("cannot hear beats", (), (Topic.LEADERSHIP,)),
+    ("cannot send heartbeats", (Topic.LEADERSHIP,), ()),
+    ("cannot read heartbeats", (), (Topic.LEADERSHIP,)),
     ("cannot read submissions", (), (Topic.SUBMISSIONS,)),
     ("cannot read reports", (), (Topic.TASKMANAGERS,)),
     ("cannot read inputs", (), INBOUND),
@@ -253,7 +253,7 @@ class Faults:
             (
                 ("cannot send", _ALL, ()),
                 ("cannot receive", (), _ALL),
-                ("cannot beat", (Topic.HEARTBEATS,), ()),
+                ("cannot send heartbeats", (Topic.HEARTBEATS,), ()),
                 ("cannot report", (Topic.TASKMANAGERS,), ()),
                 ("is cut off", _ALL, _ALL),
                 ("is cut off", _ALL, _ALL),

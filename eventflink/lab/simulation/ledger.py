@@ -251,7 +251,7 @@ class Ledger:
         self.outputs.update(output.location for output in event.outputs)
 
     def _region_restarted(self, event: e.RegionRestarted, offset: int) -> None:
-        """Let go of a result that is made anew: its subtask has none until the new attempt finishes."""
+        """Forget a result that is computed again: its subtask has none until the new attempt finishes."""
         subtask = SubtaskId(event.job_id, event.vertex_id, event.subtask_index)
         older = AttemptId(*subtask, event.attempt - 1)
         state = self.attempt_states.get(older, ExecutionState.CREATED)

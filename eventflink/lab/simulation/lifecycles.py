@@ -1,4 +1,4 @@
-"""Operators who suspend jobs, let them go on, and shut whole clusters down: what some of the runs have in addition.
+"""Operators who suspend jobs, resume them, and shut whole clusters down: what some of the runs have in addition.
 
 Everything here is drawn from random numbers of its own, so that what else happens in a run is drawn as it would be without it.
 """

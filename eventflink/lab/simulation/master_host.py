@@ -372,7 +372,7 @@ class MasterHost:
                 participant.later(terminated)
             calls = [partial(self._driver.stop_worker, worker_id) for worker_id in steps.stops]
             calls += [partial(self._driver.request_worker, request) for request in steps.requests]
-            for call in calls:  # On its way it is, whatever becomes of this process.
+            for call in calls:  # The call is already sent: it arrives even if this process dies.
                 self._broker.scheduler.after(int(self._rng.random() * 60 * MILLISECOND), call)
             self.schedule()
             self._reconcile_again(reconciler)

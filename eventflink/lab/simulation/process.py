@@ -1,6 +1,6 @@
 """A process of the operating system as faults see it: it can be killed and it can be stopped and continued; its machine has the clocks.
 
-Whatever is to happen inside of a process goes through `deliver`: dead processes do nothing any more, stopped ones do it when they go on.
+Whatever is to happen inside of a process goes through `deliver`: dead processes do nothing any more, stopped ones do it once continued.
 """
 
 from collections import deque

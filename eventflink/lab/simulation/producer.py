@@ -174,7 +174,7 @@ class SimulatedProducer:
     def produce(
         self, topic: Topic, key: bytes | None, value: bytes | None, partition: int = 0, on_delivery: Delivered | None = None
     ) -> None:
-        """Append a record some time; what became of it is told."""
+        """Append a record some time later; `on_delivery` gets the outcome."""
         lane = self._lanes.get((topic, partition))
         if lane is None:
             lane = self._lanes[topic, partition] = _Lane(self, topic, partition)

@@ -118,7 +118,7 @@ def _order_again(cluster: Cluster, next_in_ms: Callable[[], float], order: Call)
 
 
 def _resume_suspended(cluster: Cluster) -> None:
-    """Let go on what operators have suspended: a run ends when all its jobs have."""
+    """Resume what operators have suspended: a run ends when all its jobs have ended."""
     if cluster.lifecycles.has_orders:
         statuses = cluster.observer.ledger.job_statuses
         cluster.clients.resume([job_id for job_id, status in statuses.items() if status is JobStatus.SUSPENDED])
@@ -136,7 +136,7 @@ def _let_people_act(cluster: Cluster) -> None:
 
 
 def _rest(cluster: Cluster, faults: Faults) -> None:
-    """Let time go on until nothing waits any more."""
+    """Let time pass until nothing waits any more."""
     scheduler = cluster.scheduler
     end_us = scheduler.now_us + cluster.settings.rest_ms * MILLISECOND
     unrest = "nothing has happened yet"

@@ -1,4 +1,4 @@
-"""The numbers of a run: how large the cluster is, its times, and for how long faults go on.
+"""The numbers of a run: how large the cluster is, its times, and for how long faults happen.
 
 The lease is the product's default; TaskExecutors have less than half of theirs, so that a run sees more of them lost.
 """

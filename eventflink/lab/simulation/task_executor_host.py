@@ -196,7 +196,7 @@ class TaskExecutorHost:
             self.others.pause()
 
     def thaw(self) -> None:
-        """Let what is frozen go on."""
+        """Continue what is frozen."""
         if self.process.is_paused or self.others.is_paused:
             self._was_frozen = self.is_frozen_past_fence()
             self._transcript.note(self.name, f"continues{', past its fence' if self._was_frozen else ''}")

@@ -33,13 +33,13 @@ class BlobKeys(Keys):
         alias="blob.fetch.backlog",
         ge=1,
         le=100_000,
-        description="How many requests for blobs, and how many connections, wait for their turn; one more is told to come back (503).",
+        description="How many requests for blobs, and how many connections, wait for their turn; one more is refused (503).",
     )
     blob_cleanup_interval_ms: int = Field(
         3_600_000,
         alias="blob.service.cleanup.interval",
         ge=1000,
-        description="How often the leader removes blobs that nobody needs, how long a transient blob (an uploaded log) lives, and how long "
+        description="How often the leader removes unneeded blobs, how long a transient blob (an uploaded log) lives, and how long "
         "a TaskExecutor keeps code that no task uses. Milliseconds, where Flink counts seconds.",
     )
     blob_grace_period_ms: int = Field(

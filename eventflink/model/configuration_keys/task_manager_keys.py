@@ -11,10 +11,15 @@ from eventflink.model.resources import parse_cpu_cores, parse_extended_resources
 class TaskManagerKeys(Keys):
     """Keys of TaskExecutors: heartbeats, slots and what they have, Spark."""
 
-    heartbeat_interval_ms: int = Field(1000, alias="heartbeat.interval", ge=50, description="How often a TaskExecutor beats.")
-    heartbeat_misses: int = Field(5, alias="heartbeat.missed-beats", ge=2, description="After this many missed beats it is lost.")
+    heartbeat_interval_ms: int = Field(1000, alias="heartbeat.interval", ge=50, description="How often a TaskExecutor sends a heartbeat.")
+    heartbeat_misses: int = Field(
+        5, alias="heartbeat.missed-beats", ge=2, description="After this many missed heartbeats it is declared lost."
+    )
     self_fence_timeout_ms: int = Field(
-        3500, alias="taskmanager.self-fence-timeout", ge=100, description="Without an acknowledged beat for this long it ends its tasks."
+        3500,
+        alias="taskmanager.self-fence-timeout",
+        ge=100,
+        description="Without an acknowledged heartbeat for this long it ends its tasks.",
     )
     kill_timeout_ms: int = Field(
         1000, alias="taskmanager.kill-timeout", ge=10, description="How long a task has between being asked to end and being killed."

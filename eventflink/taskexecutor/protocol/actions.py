@@ -71,7 +71,7 @@ class StartForkServer:
 
 @dataclass(slots=True)
 class EndForkServer:
-    """The fork server does not do what it is told: end it with all its processes, and tell `ForkServerDied` with this reason."""
+    """The fork server does not follow its orders: end it with all its processes, and report `ForkServerDied` with this reason."""
 
     reason: str
 

@@ -122,7 +122,7 @@ class AttemptTable:
 
     @property
     def free_slots(self) -> int:
-        """How many slots nobody has."""
+        """How many slots are free."""
         return self._slots.count({})
 
     @property
@@ -312,7 +312,7 @@ class AttemptTable:
         del self._slots[known.slot_index][known.attempt]
         self._remember(known)
         if not self._ending_all or known.state is not ExecutionState.FAILED:
-            self._report_new_states(known)  # Else nobody asked for this end and it is no failure of the task: the instance's end says it.
+            self._report_new_states(known)  # Else the task neither failed nor was cancelled: the end of the instance implies it.
 
     @staticmethod
     def _find_cause(known: KnownAttempt, outcome: Outcome | None) -> FailureCause:

@@ -228,7 +228,7 @@ class TaskExecutorProtocol:
 
     @property
     def free_slots(self) -> int:
-        """How many slots nobody has."""
+        """How many slots are free."""
         return self._table.free_slots
 
     @property

@@ -35,7 +35,7 @@ def decode_deployment(value: bytes) -> DeploymentEnvelope:
     """Return what a record of `deployments` says.
 
     Raises:
-        UndecodableRecord: it is no such record.
+        UndecodableRecord: it is not such a record.
 
     """
     payload, fields = _DEPLOYMENTS.decode(value)
