@@ -1,4 +1,4 @@
-"""The process that runs an application: the author's main, or the one graph of a job cluster, then the end of the cluster.
+"""The process that runs an application: the author's entry point, or the one graph of a job cluster, then the end of the cluster.
 
 `python -m eventflink.entrypoint.application_main DOCUMENT`; the leading master starts it and ends it with its own leadership. What the jobs
 came to becomes the cluster's ApplicationStatus. Nothing is kept here: the process of the next leader does all of it again, and finds the
@@ -32,7 +32,7 @@ class Application:
 
     application_id: str
     main: str = ""
-    """`module:function` of the author's main; empty: one graph is run instead."""
+    """`module:function` of the author's entry point; empty: one graph is run instead."""
     arguments: tuple[str, ...] = ()
     graph: str = ""
     """The job graph as a document, JSON or YAML."""

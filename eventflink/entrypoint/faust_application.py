@@ -202,7 +202,7 @@ class FaustApplication:
         return found
 
     def end_offset(self, topic: Topic) -> int | None:
-        """Return where the topic ended by the broker's last word, behind its last record; None before the first word."""
+        """Return the topic's end offset in the broker's last answer; None before the first one."""
         consumer = self._app.consumer._thread._consumer  # noqa: SLF001 - Faust does not hand it out
         partition = TP(self._topics[topic], 0)
         if consumer is None or partition not in consumer.assignment():

@@ -29,7 +29,7 @@ class FetchPace:
         self._gathered_topic = gathered_topic
         self._clock = clock
         self._next_gathered_s = 0.0
-        self._make_actions = fetcher._get_actions_per_node  # noqa: SLF001 - aiokafka lets nobody in on when it fetches what
+        self._make_actions = fetcher._get_actions_per_node  # noqa: SLF001 - aiokafka has no hook for when it fetches what
         fetcher._get_actions_per_node = self.actions_per_node  # noqa: SLF001
 
     def actions_per_node(self, assignment: Any) -> tuple[Any, ...]:

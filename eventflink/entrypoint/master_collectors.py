@@ -28,7 +28,7 @@ class MasterView:
     participant: Participant | None
     """None between two terms."""
     log_end_offset: int | None
-    """Where the log ended by the broker's last word."""
+    """The log's end offset in the broker's last answer."""
     held_back: Mapping[Topic, int]
     """How many records of which topics lie behind a client's open transaction."""
     effects_failed: int

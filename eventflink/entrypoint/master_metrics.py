@@ -1,7 +1,7 @@
 """The metrics of a running master: its registry, and how the thread that serves scrapes asks the loop that decides.
 
-The loop is asked by one call that it makes when it comes to it; nobody waits in it for anything, and a scrape gives up waiting for it
-after a second.
+The loop is asked by one call that it makes when it comes to it; nothing in it waits, and a scrape gives up waiting for it after a
+second.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ def _ask_loop(loop: asyncio.AbstractEventLoop, look: Callable[[], MasterView], w
     def answer() -> None:
         try:
             future.set_result(work(look()))
-        except Exception as error:  # noqa: BLE001 - told to who waits; the loop continues
+        except Exception as error:  # noqa: BLE001 - reported to the caller; the loop continues
             future.set_exception(error)
 
     loop.call_soon_threadsafe(answer)

@@ -343,7 +343,7 @@ class QueryServer:
             raise Refusal(504, message, log_offset=stands, min_offset=min_offset) from None
 
     async def _end_of_log(self) -> int:
-        """Return the offset of the last record that the log has now, by Kafka's word."""
+        """Return the offset of the last record that the log has now, as Kafka says."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._kafka_thread, self._end_offset.fetch) - 1
         except KafkaException as error:

@@ -66,7 +66,7 @@ class WorkerSupervisor:
             _logger.warning("ApplicationNotDeregistered status=%s error=%r", status, error)
 
     def on_worker_terminated(self, worker_id: str, diagnostics: str) -> None:
-        """Take the driver's word, from any thread."""
+        """Report what the driver says, from any thread."""
         self._loop.call_soon_threadsafe(self._report, WorkerTerminated(worker_id, diagnostics[:_SHOWN]))
 
     async def run(self) -> None:

@@ -111,6 +111,6 @@ class SchemaRegistry:
 
 @cache
 def registry_of(name: str) -> SchemaRegistry:
-    """Return the registry of an envelope as the files have it; nobody changes it."""
+    """Return the registry of an envelope as the files have it; it is never changed."""
     count = len(list((schema_directory() / "released").glob(f"{NAMESPACE}.{name}.*.avsc")))
     return SchemaRegistry(name, load_envelope(name), tuple(load_released(name, number) for number in range(1, count + 1)))

@@ -31,7 +31,7 @@ def application_job_id(cluster_id: str, application_id: str, number: int) -> str
 
 
 class ApplicationGateway:
-    """What a main is called with. For one thread; errors are those of `DispatcherGateway`, which `dispatcher` is."""
+    """What an entry point is called with. For one thread; errors are those of `DispatcherGateway`, which `dispatcher` is."""
 
     def __init__(self, bootstrap: str, cluster_id: str, application_id: str, tls: TlsFiles | None = None) -> None:
         """Connect to the cluster that runs the application."""

@@ -121,7 +121,7 @@ class PipelinedClient:
                 future.set_result(answer)
 
     def _check_times(self, now: float) -> None:
-        """Send again what waits for long, and give up what waited for too long."""
+        """Resend requests that wait for long, and give up those that waited for too long."""
         with self._lock:
             late = [p for p in self._pending.values() if now >= p.send_again_at or now >= p.deadline]
         for pending in late:

@@ -59,7 +59,7 @@ class Election(Protocol):
         """Take part no longer, until the next `begin`: give back what is held, so that others get their turn."""
 
     def advise(self, stuck_since_ms: int | None, now_ms: int) -> Advice:
-        """Say what a standby at the end of the log is to do; `stuck_since_ms`: since when an input waits that nobody decides."""
+        """Say what a standby at the end of the log is to do; `stuck_since_ms`: since when an input is undecided."""
 
     def may_lead(self) -> bool:
         """Tell whether a leader may stay one: an external election service may have revoked the leadership."""

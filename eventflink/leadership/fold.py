@@ -17,7 +17,7 @@ from eventflink.master.master import Master
 from eventflink.model.statuses import IllegalTransition
 
 RECENT_REPLIES = 4_096
-"""Answers of the last decisions, which a new leader sends again: its predecessor may have died before it did."""
+"""Answers of the last decisions, which a new leader resends: its predecessor may have crashed before it sent them."""
 
 
 class LogUnusable(Exception):

@@ -76,7 +76,7 @@ class Liveness:
         instances.clear()
 
     def oldest_word_ms(self) -> int | None:
-        """Return when the instance was heard of that has been silent for longest; None: there is none, or nobody was waited for yet."""
+        """Return when the instance was heard of that has been silent for longest; None: there is none, or none was waited for yet."""
         monitor = self._monitor
         heard_ms = min(monitor.last_heard_ms.values(), default=None)
         return None if heard_ms is None else max(heard_ms, monitor.promoted_at_ms)

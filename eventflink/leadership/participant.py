@@ -1,7 +1,7 @@
 """One term of one master as a sans-I/O machine: STANDBY → CANDIDATE → LEADER, and DEPOSED as the way back.
 
 A standby folds. A candidate has appended its grant and waits to read it back: the first grant of an epoch in log order wins, for every
-reader alike. When the winner reads its own grant, its state is complete; it sends again what nobody has confirmed, and decides. A term
+reader alike. When the winner reads its own grant, its state is complete; it resends what is not confirmed, and decides. A term
 begins with a fold of the log and ends with the leadership or the candidacy; then the state is dropped (`master_life.py`). Every call is
 bounded: a turn reads back and decides a limited amount, and says whether more waits.
 """
@@ -56,7 +56,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """The own grant was accepted: this master leads, and sends what nobody has confirmed."""
+    """The own grant was accepted: this master leads, and resends what is not confirmed."""
 
     released: Released
 
@@ -92,7 +92,7 @@ class Participant:
     known_shutdowns: int = 0
     """How often the cluster had ended before this process was started: those ends are not this master's."""
     heard_itself_ms: int = 0
-    """When a presence of this master was last read: a master that no longer hears itself hears nobody."""
+    """When a presence of this master was last read: a master that no longer reads its own records reads no other's."""
     _releaser: Releaser = field(init=False)
     _liveness: Liveness = field(init=False)
     _codec: PayloadCodec = field(init=False)
@@ -313,7 +313,7 @@ class Participant:
             self._releaser.release(released, self.fold.acceptance.epoch)
 
     def _resend(self, leader: Leader) -> None:
-        """Queue what nobody has confirmed yet: it follows from the state as a whole, and waits until all of that was accepted."""
+        """Queue what is not confirmed yet: it follows from the state as a whole, and waits until all of that was accepted."""
         acceptance, effects = self.fold.acceptance, list(unacknowledged(self.fold.master))
         sequence = leader.unconfirmed[-1].sequence if leader.unconfirmed else acceptance.sequence
         self._resends.add(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects, None))

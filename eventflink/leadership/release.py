@@ -1,4 +1,4 @@
-"""From accepted effects to records on the outbound topics, and what a leader sends again because it may not have arrived.
+"""From accepted effects to records on the outbound topics, and what a leader resends because it may not have arrived.
 
 Everything here may happen twice; receivers tell it apart. Effects carry the epoch of the leader that releases them (P4).
 """
@@ -134,7 +134,7 @@ class Releaser:
 
 @dataclass(slots=True)
 class ResendQueue:
-    """What a leader sends again: first what is to be done, then the answers of the last decisions before it.
+    """What a leader resends: first what is to be done, then the answers of the last decisions before it.
 
     It leaves in portions, so that the first decisions do not wait for all of it (L3), and nothing of it before the decisions that it
     follows from were accepted (P4).

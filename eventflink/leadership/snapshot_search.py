@@ -42,7 +42,7 @@ class SnapshotSearch:
     """Goes through records backwards and puts snapshots together."""
 
     def __init__(self, log: LogRange, wanted: Callable[[SnapshotManifest], bool] = lambda _: True) -> None:
-        """Look for snapshots of this log that are `wanted`; others are passed over without a word."""
+        """Look for snapshots of this log that are `wanted`; others are skipped silently."""
         self._log = log
         self._wanted = wanted
         self._codec = PayloadCodec(ENVELOPE)

@@ -1,8 +1,8 @@
 """What a resource driver is to do, from what the accepted decisions want and what it lists: as a machine without I/O.
 
 One of these lives for one leadership. It begins knowing nothing; the orders of accepted decisions and the list of all workers, which a new
-leader says first, tell it what is wanted. The rules: nothing is stopped before that list came, no worker is asked of the driver twice,
-and one that was told to be stopped stays stopped, in whatever order the orders come (L5).
+leader says first, tell it what is wanted. The rules: nothing is stopped before that list came, no worker is requested twice,
+and a worker that was ordered to stop stays stopped, in whatever order the orders come (L5).
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ class WorkerReconciler:
     wanted: dict[str, RequestWorker | None] = field(default_factory=dict)
     """None: the worker has registered, so there is nothing to be started."""
     stopped: dict[str, None] = field(default_factory=dict)
-    """What this leadership was told to stop; ids are never used again."""
+    """What this leadership was ordered to stop; ids are never used again."""
     is_complete: bool = False
     """Whether the list of all workers came: from then on the others are orphans."""
     _asked: set[str] = field(default_factory=set)

@@ -1,7 +1,7 @@
 """How many workers are asked of the resource driver, and which are released: Flink's ActiveResourceManager. Nothing here changes anything.
 
 Workers are asked for where requests wait that no free slot and no pending worker has room for, and for adaptive jobs that run with less
-than they want. A worker that has been idle for long enough, and that nobody waits for, is released. Which workers there are is in
+than they want. A worker that has been idle for long enough, and that no request waits for, is released. Which workers there are is in
 `workers.py`.
 """
 
@@ -45,7 +45,7 @@ def decide_request_workers(state: ClusterState, _value: RequestWorkers, context:
 
 
 def decide_release_task_managers(state: ClusterState, _value: ReleaseTaskManagers, context: Context) -> list[LogEvent]:
-    """Release a batch of workers that have been idle for long enough, and that nobody waits for."""
+    """Release a batch of workers that have been idle for long enough, and that no request waits for."""
     settings = context.settings.workers
     if settings is None:
         return []

@@ -203,7 +203,7 @@ def _decide_shrinking(job: JobMaster, vertex: ExecutionVertex, share: int) -> li
 
 
 def _decide_growth(job: JobMaster, vertex_id: str, resources: Resources) -> list[LogEvent]:
-    """Rescale a vertex that runs with less than it wants, if slots are free that nobody waits for."""
+    """Rescale a vertex that runs with less than it wants, if slots are free that no request waits for."""
     slots, settings = resources.slots, resources.settings
     vertex = job.execution_graph.vertices[vertex_id]
     available = slots.available_for(vertex.vertex.resources)

@@ -1,7 +1,7 @@
 """Which blobs the jobs of a cluster refer to, and how many jobs each: computed from the state, never counted on the side.
 
-A job refers to its code archives from its submission until it has ended and is cleaned up, as in Flink. What an uploaded file of a task
-was stored as is nobody's reference: those blobs expire by themselves.
+A job refers to its code archives from its submission until it has ended and is cleaned up, as in Flink. Uploaded
+files of a task are not referred to: those blobs expire by themselves.
 """
 
 from collections import Counter

@@ -72,7 +72,7 @@ class Blocklist:
     # -- apply ----------------------------------------------------------------------------------------------------
 
     def apply_task_manager_blocked(self, event: TaskManagerBlocked, at_ms: int) -> None:
-        """Remember why and for how long; told again, the newest word counts."""
+        """Remember why and for how long; a newer command replaces what an older one said."""
         if event.task_manager_id not in self.task_managers and len(self.task_managers) >= MAX_BLOCKED:
             raise IllegalTransition(f"{MAX_BLOCKED} TaskManagers are blocked already")
         self.task_managers[event.task_manager_id] = BlockedTaskManager(event.reason, event.until_ms, event.actor, at_ms)

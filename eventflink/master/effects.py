@@ -1,7 +1,7 @@
-"""What the world is to be told once a decision is accepted, computed from its events and the state right after them.
+"""What is to be sent once a decision is accepted, computed from its events and the state right after them.
 
 Effects are idempotent and may be sent again: `unacknowledged` returns every deployment, cancellation, upload, clean-up and archive
-that the state says nobody has confirmed yet, which a new leader sends first. Nothing here sends anything.
+that is not confirmed by the state, which a new leader sends first. Nothing here sends anything.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -119,7 +119,7 @@ class StopWorker:
 
 @dataclass(frozen=True, slots=True)
 class WorkersWanted:
-    """All workers that there are to be: what else the resource driver finds is an orphan, unless it was told of it meanwhile."""
+    """All workers that are to exist: any other that the resource driver finds is an orphan, unless it was requested meanwhile."""
 
     pending: tuple[RequestWorker, ...]
     registered: tuple[str, ...]
@@ -196,7 +196,7 @@ def _application_status_recorded(state: ClusterState, _event: ApplicationStatusR
 
 
 def _stops(state: ClusterState) -> Iterator[Deployment]:
-    """Yield the word to every TaskManager that the cluster is shut down."""
+    """Yield the order to stop for every TaskManager, as the cluster is shut down."""
     for task_manager_id, task_manager in state.resource_manager.task_managers.items():
         yield Deployment(task_manager_id, task_manager.instance_id, StopTaskManager(REASON))
 
@@ -314,7 +314,7 @@ def effects_of(state: ClusterState, events: Iterable[LogEvent]) -> list[Effect]:
 
 
 def replies_of(events: Iterable[LogEvent]) -> list[Reply]:
-    """Return the first answers among the effects: what a new leader sends again of its predecessor's last decisions."""
+    """Return the first answers among the effects: what a new leader resends of its predecessor's last decisions."""
     return [
         Reply(e.request_id, e.reply_partition, e)
         for e in events
@@ -337,7 +337,7 @@ def _unacknowledged_tasks(state: ClusterState) -> Iterator[Deployment]:
 
 
 def unacknowledged(state: Master) -> Iterator[Effect]:
-    """Yield everything that nobody has confirmed yet."""
+    """Yield every effect that is not confirmed yet."""
     yield from _unacknowledged_tasks(state)
     yield from _uploads_under_way(state)
     for job_id, dirty in state.dispatcher.dirty.items():
@@ -373,6 +373,6 @@ def due_archives(state: ClusterState, now_ms: int) -> list[ArchiveJob]:
 
 
 def leader_changes(state: ClusterState, master_id: str) -> Iterator[Deployment]:
-    """Yield the word to every TaskManager that there is a new leader."""
+    """Yield the message to every TaskManager that there is a new leader."""
     for task_manager_id, task_manager in state.resource_manager.task_managers.items():
         yield Deployment(task_manager_id, task_manager.instance_id, LeaderChanged(master_id, state.leader.blob_address))

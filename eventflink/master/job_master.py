@@ -90,7 +90,7 @@ class JobMaster:
     reactive: bool = False
     """The adaptive scheduler uses all slots that there are."""
     to_cancel: dict[SubtaskKey, None] = field(default_factory=dict)
-    """Live attempts that are to end, and that nobody has told yet: the job ends, or they are to start again."""
+    """Live attempts that are still to be cancelled: the job ends, or they are to start again."""
     cause: FailureCause | None = None
     ended_at_ms: int = 0
     restarts: Restarts = field(default_factory=Restarts)
@@ -108,7 +108,7 @@ class JobMaster:
     # -- queries --------------------------------------------------------------------------------------------------
 
     def cancellation_reason(self, vertex_id: str) -> str:
-        """Return why live attempts of a vertex are told to end."""
+        """Return why live attempts of a vertex are cancelled."""
         if self.status in ENDING_JOB_STATUSES:
             return f"the job is {self.status}"
         if (pending := self.rescales.pending.get(vertex_id)) is not None:
@@ -122,7 +122,7 @@ class JobMaster:
     # -- decide ---------------------------------------------------------------------------------------------------
 
     def decide_cancellation(self, actor: str) -> list[LogEvent]:
-        """Begin to cancel the job; its tasks are told by follow-ups."""
+        """Begin to cancel the job; its tasks are cancelled by follow-ups."""
         events: list[LogEvent] = [JobCancellationRequested(self.job_id, actor)]
         if self.status is not JobStatus.CANCELLING:
             events.append(JobStatusChanged(self.job_id, self.status, JobStatus.CANCELLING))
@@ -143,7 +143,7 @@ class JobMaster:
         return [JobResumptionRequested(self.job_id, actor)] if waits else []
 
     def decide_task_cancellations(self) -> list[LogEvent]:
-        """Tell a batch of live attempts to end, because their job ends or they start again with it."""
+        """Cancel a batch of live attempts, because their job ends or they start again with it."""
         events: list[LogEvent] = []
         for _, (vertex_id, index) in zip(range(CANCELLATION_BATCH), self.to_cancel, strict=False):
             subtask = self.execution_graph.vertices[vertex_id].subtasks[index]
@@ -238,7 +238,7 @@ class JobMaster:
         self._want()
 
     def apply_job_master_stopped(self, event: JobMasterStopped) -> None:
-        """Be without a JobMaster: the token that it had is nobody's any more."""
+        """Be without a JobMaster: its fencing token is not valid any more."""
         if self.status is not JobStatus.SUSPENDED or self.execution_graph.live_attempts or event.job_master_id != self.job_master_id:
             raise IllegalTransition(f"{event} does not fit {self.status} under '{self.job_master_id}'")
         if not self.job_master_id:

@@ -98,7 +98,7 @@ class ResourceManager:
         return events
 
     def decide_disconnection(self, departure: Disconnection | TaskManagerDeath | HeartbeatTimeout) -> list[LogEvent]:
-        """Let an instance go: in order, dead by its guardian's word, or silent for too long."""
+        """Remove an instance: it signed off, its guardian reported its death, or it was silent for too long."""
         if not self.is_current(departure.task_manager_id, departure.instance_id):
             name = departure.task_manager_id[:MAX_REASON_LENGTH]
             return [InputsSkipped(1, f"{type(departure).__name__} of {name}: that instance is not registered")]

@@ -185,7 +185,7 @@ class SlotManager:
     def share_of(self, profile: Asked) -> int:
         """Return the share of the slots that fit which a job gets that comes now, of at least one: jobs with requests take turns.
 
-        0 where nobody waits for such slots, or none is registered.
+        0 where no job waits for such slots, or none is registered.
         """
         jobs: set[str] = set()
         for asked, queue in self.queues.queues.items():

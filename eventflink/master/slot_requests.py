@@ -115,7 +115,7 @@ class RequestQueues:
     def next_round(self, job_id: str, profile: Asked, served_round: int, pending: Mapping[str, SlotRequest]) -> int:
         """Return the round in which the next request of a job is; `served_round` is the highest that anybody was served in.
 
-        A round that has begun to be served takes nobody more: else those who come one by one would keep the next round from its turn.
+        A round that has begun to be served takes no more requests: else those that come one by one would hold back the next round.
         A queue that lags behind, because nothing fitted, is joined where it stands.
         """
         queue = self.queues.get(profile)

@@ -118,7 +118,7 @@ def _decide_end(job: JobMaster, subtask: Subtask, report: TaskStateReport, now_m
     if report.execution_state is ExecutionState.FAILED:
         cause = bounded_cause(report.cause) if report.cause else FailureCause("Unknown", "the TaskExecutor gave no cause")
         return decide_failure(job, subtask, cause, now_ms, report.lost_inputs)
-    # What is to start again has no result: nobody may read what is about to be made again.
+    # What is to start again has no result: no reader may see what is about to be replaced.
     if subtask.state is ExecutionState.CANCELING or subtask.key in job.restarts.due:
         return [e.TaskStateChanged(*attempt, subtask.state, ExecutionState.CANCELED)]
     if report.execution_state is ExecutionState.CANCELED:

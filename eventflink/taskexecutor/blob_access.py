@@ -1,7 +1,7 @@
 """Fetching a blob although the master that serves it may die meanwhile: the next leader serves it as well.
 
-The TaskExecutor notes in a file where the leader's blob server is; a task's process, which hears nothing of leaders, reads it when the
-server that it was told of cannot be reached. A refusal, or a blob that is damaged, is not waited for.
+The TaskExecutor notes in a file where the leader's blob server is; a task's process, which does not follow `deployments`, reads it when
+the server in its order cannot be reached. A refusal, or a blob that is damaged, is not waited for.
 """
 
 import contextlib

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.1
 _GRACE_S: Final = 1.0
-"""How long nobody may hold the lease before Spark ends."""
+"""How long the lease may be free before Spark ends."""
 
 _END_TIMEOUT_S: Final = 0.4
 _LOCK_TIMEOUT_S: Final = 1.0
@@ -69,7 +69,7 @@ _SPARK_CONFIGURATION: Final = {
 
 
 def main() -> int:
-    """Supervise one server until it ends or nobody needs it; return the exit status."""
+    """Supervise one server until it ends or is needed no more; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     runtime_directory, master, memory = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     try:  # Not at once: a TaskExecutor that checks whether a server lives holds this lock for a moment.
@@ -142,7 +142,7 @@ def _start_spark(runtime_directory: Path, master: str, memory: str) -> subproces
 
 
 def _supervise(server: subprocess.Popen[bytes], runtime_directory: Path, address: Path) -> int:
-    """Publish the address once there is one; return when Spark ended or nobody has held the lease for `_GRACE_S`."""
+    """Publish the address once there is one; return when Spark ended or the lease was free for `_GRACE_S`."""
     lease = open_lock(runtime_directory / LEASE_FILE)
     needed_at = time.monotonic()
     published = False

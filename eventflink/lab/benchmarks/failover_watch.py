@@ -51,7 +51,7 @@ class Leadership:
     reconciled_s: dict[str, float] = field(default_factory=dict)
     """When the first full report of each TaskManager was decided."""
     misfits: int = 0
-    """How many attempts these reports missed, or held that nobody knows."""
+    """How many attempts these reports missed, or held that are not known."""
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 Each speaks the real protocol over the real links to Kafka: registration, heartbeats, fences, offers, states, slot reports. What is
 simulated is the fork server alone: an ordered task is RUNNING at once, until its run time is over or it is cancelled. The rule
-this module keeps: nobody who looks at Kafka can tell these from TaskExecutors that run processes.
+this module keeps: in Kafka these cannot be told from TaskExecutors that run processes.
 """
 
 import argparse

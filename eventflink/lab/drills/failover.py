@@ -28,7 +28,7 @@ SETTLE_S: Final = 20.0
 """How long the TaskManagers' reports to the new leader are waited for."""
 
 RETURN_S: Final = 30.0
-"""How long a leader that was frozen is waited for after it was let go."""
+"""How long a leader that was frozen is waited for after it was continued."""
 
 _LEASES_LISTENED: Final = 2
 _MIN_LISTEN_S: Final = 1.0
@@ -103,7 +103,7 @@ class FailoverReport:
 
 
 def look_around(wish: FailoverWish) -> Situation:
-    """Return who leads and who stands by, before anything is done.
+    """Return the leader and the standbys, before anything is done.
 
     Raises:
         DrillRefused: there is no standby, or the process that is to crash is not the leader's.

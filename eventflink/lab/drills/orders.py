@@ -44,7 +44,7 @@ class Order(Protocol):
         """Carry it out.
 
         Raises:
-            DrillRefused: it stands; the message says why.
+            DrillRefused: the leader was not ended; the message says why.
 
         """
 

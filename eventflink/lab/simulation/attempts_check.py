@@ -14,7 +14,7 @@ class Host(Protocol):
     name: str
 
     def is_frozen_past_fence(self) -> bool:
-        """Tell whether it could not fence itself because nothing of it ran: what P17 says that nobody can promise."""
+        """Tell whether it could not fence itself because nothing of it ran: what P17 excepts."""
 
 
 class AttemptsCheck:

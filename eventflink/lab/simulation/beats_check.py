@@ -20,7 +20,7 @@ class BeatsCheck:
     """When each instance was registered, and when its heartbeats arrived."""
 
     def __init__(self, scheduler: Scheduler, loss_timeout_ms: int, lease_timeout_ms: int, drift_ppm: int) -> None:
-        """Begin with nobody."""
+        """Begin without any instance."""
         self._scheduler = scheduler
         self._least_silence_us = loss_timeout_ms * MILLISECOND * (1_000_000 - 2 * drift_ppm) // 1_000_000
         self._lease_us = lease_timeout_ms * MILLISECOND

@@ -115,7 +115,7 @@ def own_file_request(task_manager_id: str, request_id: str, reply_partition: int
 
 
 def garbage(rng: Random, number: int) -> tuple[Topic, bytes | None]:
-    """Return a record that nobody can take, and where it goes."""
+    """Return a record that masters have to refuse, and where it goes."""
     topic = rng.choice((Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS))
     values = (
         None,

@@ -352,7 +352,7 @@ class MasterHost:
 
         self.process.after(5 + self._rng.random() * 60, done)
 
-    def order_worker(self, order: WorkerOrder, epoch: int) -> None:  # noqa: ARG002 - this driver fences nobody
+    def order_worker(self, order: WorkerOrder, epoch: int) -> None:  # noqa: ARG002 - this driver does not fence
         """Have the driver do it: as the supervisor of a term does."""
         self._check.on_worker_order(self.name, order)
         if self._reconciler is None or self._reconciler[0] is not self.participant:

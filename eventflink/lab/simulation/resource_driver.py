@@ -1,7 +1,7 @@
 """What a resource driver starts and stops, with its faults: starts that fail, take long or end before the worker has registered.
 
-Masters call it as `entrypoint/worker_supervisor.py` calls a driver. It fences nobody: what a master that has fallen had under way arrives
-all the same, and the leader of that time finds an orphan (L5). A third of the runs have one, drawn from random numbers of its own.
+Masters call it as `entrypoint/worker_supervisor.py` calls a driver. It does not fence: the calls of a master that has crashed
+arrive all the same, and the leader of that time finds an orphan (L5). A third of the runs have one, drawn from random numbers of its own.
 """
 
 from collections.abc import Callable

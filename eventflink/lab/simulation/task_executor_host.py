@@ -161,7 +161,7 @@ class TaskExecutorHost:
         self.processes.orphaned(settled)
 
     def lose_power(self, restart_ms: float) -> None:
-        """End everything on the machine at once; nobody tells."""
+        """End everything on the machine at once, without any report."""
         if not self.is_up:
             return
         self._transcript.note(self.name, "the machine loses its power")

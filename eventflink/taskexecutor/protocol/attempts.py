@@ -41,7 +41,7 @@ _STACK_TRACE_LIMIT = 16_384
 
 @dataclass(slots=True)
 class KnownAttempt:
-    """One attempt that the instance was told about; without allocation it is a tombstone.
+    """One attempt that the instance knows; without allocation it is a tombstone.
 
     `path` holds the states that it went through after DEPLOYING; the first `reported_count` of them were reported.
     """

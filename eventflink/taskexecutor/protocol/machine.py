@@ -249,7 +249,7 @@ class TaskExecutorProtocol:
         payload = envelope.payload
         answered_ms = self._answered_ms(timestamp_ms, now_ms)
         if self.phase is Phase.REGISTERING and now_ms - answered_ms >= self._settings.self_fence_timeout_ms:
-            # Cut off since it registered, it reads what it was told then: by now the master may have declared it lost (P14).
+            # Cut off since it registered, it reads an old answer: by now the master may have declared it lost (P14).
             self._fence("what answers the registration comes too late to be believed", now_ms)
             return
         if isinstance(payload, InstanceForgotten):
@@ -259,7 +259,7 @@ class TaskExecutorProtocol:
         if isinstance(payload, RegistrationAccepted | LeaderChanged):
             self._blob_address = payload.blob_address
         elif not self._blob_address:
-            return  # Nothing can be run before the first leader is known; the master sends again what is not acknowledged.
+            return  # Nothing can be run before the first leader is known; the master resends what is not acknowledged.
         newly = self._become_registered(answered_ms, now_ms)
         match payload:
             case TaskDeployment():

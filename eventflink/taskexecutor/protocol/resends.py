@@ -1,4 +1,4 @@
-"""What Kafka did not take and is to be resent: not the old reports, but how things stand by then."""
+"""What Kafka did not take and is to be resent: not the old reports, but the states at the time of the resend."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
