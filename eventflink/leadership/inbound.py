@@ -233,12 +233,16 @@ def _checked(cls: type[Request], fields: Fields, record: InboundRecord) -> Reque
 
 
 def _refusal(record: InboundRecord, code: str, error: InvalidRequest) -> Inbound:
-    """Return the refusal; whom it concerns is taken from what can be read, else from the record's key, where that is an id."""
+    """Return the refusal; whom it concerns is taken from what can be read, else from the record's key, where that is an id.
+
+    A request id that is guessed from the key is answered on every partition: such an answer is not remembered (P8).
+    """
     key, fields = _id_of_key(record.key), error.fields
     partition = fields.get("reply_partition")
-    if type(partition) is not int or not 0 <= partition <= MAX_REPLY_PARTITION:
+    request_id = _text_of(fields, "request_id", MAX_ID_LENGTH)
+    if type(partition) is not int or not 0 <= partition <= MAX_REPLY_PARTITION or (key and not request_id):
         partition = NO_REPLY
-    request_id = _text_of(fields, "request_id", MAX_ID_LENGTH) or key
+    request_id = request_id or key
     subject = _text_of(fields, error.subject_field, MAX_ID_LENGTH) or key
     message = f"{record.topic}@{record.offset}: {error}"
     return Inbound((UnreadableInput(code, message, subject, request_id, partition),), _text_of(fields, "actor", MAX_ACTOR_LENGTH))

@@ -1,9 +1,11 @@
 """What becomes of a request: accepted once, answered as often as it comes, never done twice (P8)."""
 
 import json
+from typing import Any
 
 import pytest
 
+from eventflink.events.inputs import CancelJob
 from eventflink.events.log_events import (
     AnswersExpired,
     JobEvicted,
@@ -17,7 +19,7 @@ from eventflink.events.topics import Topic
 from eventflink.master.settings import MasterSettings
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import JobStatus, RestartStrategyType
-from tests.support.cluster import HORIZON_MS, ScriptedCluster, dead_letters, graph, replies, vertex
+from tests.support.cluster import COMMANDS, HORIZON_MS, ScriptedCluster, dead_letters, graph, replies, vertex
 
 
 def test_a_valid_submission_is_accepted_and_answered_where_it_asked(cluster: ScriptedCluster) -> None:
@@ -165,6 +167,18 @@ def test_an_unreadable_record_is_refused_buried_and_answered_everywhere(cluster:
     assert letter.reason.startswith("submissions@0: the record does not start with the marker C3 01")
     [reply] = replies(effects)
     assert (reply.request_id, reply.reply_partition) == ("my-job", -2)
+
+
+@pytest.mark.parametrize("encoding", ["json", "avro"])
+def test_an_id_that_was_guessed_for_a_refusal_is_free_for_a_request(cluster: ScriptedCluster, encoding: str) -> None:
+    """Also where the refused request says its reply partition: the key of a record is mostly the id of a job."""
+    fields: dict[str, Any] = {"job_id": "no/id", "reply_partition": 1}
+    bad = json.dumps({"type": "CancelJob", **fields}).encode() if encoding == "json" else COMMANDS.encode(CancelJob(**fields))
+    cluster.put(Topic.COMMANDS, bad, key=b"job")
+    [refused] = replies(cluster.settle())
+    assert (refused.request_id, type(refused.payload)) == ("job", RequestRejected)
+    [answered] = replies(cluster.submit(graph(vertex("a")), request_id="job"))
+    assert isinstance(answered.payload, RequestAccepted)
 
 
 def test_nothing_that_cannot_be_read_stops_what_can(cluster: ScriptedCluster) -> None:
