@@ -90,7 +90,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.JobResultStored():
             return _joined(f"{event.status} after {event.net_run_time_ms} ms", _cause(event.cause), by=": ")
         case e.JobCleanupFailed() | e.JobArchiveFailed():
-            return f"attempt {event.attempt}, retry at {iso_time(event.retry_at_ms)}: {event.message}"
+            retry = f"retry at {iso_time(event.retry_at_ms)}" if event.retry_at_ms else "given up"
+            return f"attempt {event.attempt}, {retry}: {event.message}"
         case e.JobArchived():
             return f"{event.location}, {event.byte_count} bytes, digest {event.digest}"
         case e.JobIdsExpired():

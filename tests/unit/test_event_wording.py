@@ -95,6 +95,12 @@ def test_an_event_is_one_line_that_begins_with_its_name_whatever_its_fields_hold
             "TaskStateChanged job/a[2]#1 DEPLOYING → RUNNING",
         ),
         (e.ResourcesAwaited("job", "a", 3, 1), "ResourcesAwaited job/a 3 slots wanted, 1 available"),
+        (e.JobCleanupFailed("job", 8, 0, "read-only"), "JobCleanupFailed job attempt 8, given up: read-only"),
+        (e.JobArchiveFailed("job", 12, 0, "disk full"), "JobArchiveFailed job attempt 12, given up: disk full"),
+        (
+            e.JobCleanupFailed("job", 1, 1_800_000_000_000, "read-only"),
+            "JobCleanupFailed job attempt 1, retry at 2027-01-15T08:00:00.000+00:00: read-only",
+        ),
         (e.TaskManagerBlocked("tm", "its disk is full", 0, "ann"), "TaskManagerBlocked tm its disk is full, by ann"),
         (
             e.TaskManagerBlocked("tm", "\x1b[31mred", 1_800_000_000_000, ""),
