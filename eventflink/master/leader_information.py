@@ -21,7 +21,7 @@ class LeaderInformation:
     def decide_drill_step(self, step: DrillStep, context: Context) -> list[LogEvent]:
         """Order the leader to crash, stop or freeze, where drills are allowed."""
         if not context.settings.drills_allowed:
-            message = "drills that make a master fall are not allowed here; drills.allowed is false"
+            message = "drills that end a master are not allowed here; drills.allowed is false"
             return [rejected(step, "DrillsNotAllowed", message)]
         if step.master_id != self.master_id:
             message = f"'{step.master_id[:128]}' does not lead; '{self.master_id}' does, and only the leader takes drill steps"

@@ -56,7 +56,7 @@ def decide_fail_unfulfillable_requests(state: ClusterState, _value: FailUnfulfil
 
 
 def decide_fail_allocation(state: ClusterState, allocation_id: str, now_ms: int) -> list[LogEvent]:
-    """Fail an attempt whose slot is lost; of several that shared it the next one's failure is decided by the state after this one's."""
+    """Fail one attempt of a lost slot. Where several shared it, each is a decision of its own, on the state after the one before."""
     allocation = state.slot_manager.allocations[allocation_id]
     job, subtask = state.job_and_subtask(allocation.attempt)
     kind = allocation.orphaned.partition(":")[0]

@@ -1,4 +1,4 @@
-"""`eventflink application`: a master that runs an author's main, and ends the cluster when its jobs have ended."""
+"""`eventflink application`: a master that runs an application's entry point, and ends the cluster when its jobs have ended."""
 
 import click
 
