@@ -112,7 +112,7 @@ def test_a_task_that_ignores_sigterm_is_killed(host: Host, tmp_path: Path) -> No
 def test_a_task_that_writes_where_it_should_not_fails_alone(host: Host) -> None:
     failure_type, message, _ = host.fail("chatter")
     assert failure_type == "TaskProcessBroken"
-    assert "no event" in message
+    assert "not an event" in message
     assert host.finish("noop") == ()
 
 
