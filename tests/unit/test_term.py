@@ -64,6 +64,12 @@ class LoopTerm(Term):
 
     failure: Exception | None = None
     end_offset = 0
+    is_over = False
+    late_turns = 0
+
+    def _turn(self) -> None:
+        self.late_turns += self.is_over
+        super()._turn()
 
     def append(self, value: bytes) -> None:
         self._tail.intake.on_record(Topic.LOG, self.end_offset, wall_ms(), None, value, 0)
@@ -100,6 +106,10 @@ async def _ended_while_deregistering(directory: Path, disturb: Callable[[LoopTer
     await asyncio.wait([running], timeout=0.3)
     driver.may_end.set()
     step = await running
+    term.is_over = True
+    tail.on_progress()  # The tail outlives the term, and reads on.
+    await asyncio.sleep(0)
+    assert not term.late_turns, "the next term's life would take a step that nobody carries out"
     return step, driver.status
 
 
