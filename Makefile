@@ -17,9 +17,13 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 	then echo $$name; break; fi; done)
 
 # uv where it is installed, otherwise pip; both show what they fetch and build.
-# No bytecode is made ahead of its use: most of what is installed is never imported.
+# Most of what is installed is never imported, and is not compiled.
 UV ?= $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check --no-compile)
+
+# What the processes of a cluster import is compiled once, here, and not by all of them at once at the first start.
+COMPILE := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import eventflink.cli.commands.demo, eventflink.cli.commands.master, \
+	eventflink.cli.commands.taskexecutor; from eventflink.taskexecutor.fork_server_jobs import preload; preload()'
 
 .PHONY: help demo check test unit lint format clean java
 
@@ -80,9 +84,11 @@ $(BIN)/python:
 $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
 	@echo "==> installing eventflink into $(VENV)/ with $(if $(UV),uv,pip) (the first time this fetches Spark, about 500 MB)"
 	@$(INSTALL) --editable '.[demo]'
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@echo "==> installing eventflink and its tools into $(VENV)/ with $(if $(UV),uv,pip) (the first time this fetches Spark, about 500 MB)"
 	@$(INSTALL) --editable '.[dev,demo]'
+	@$(COMPILE)
 	@touch $@ $(VENV)/.installed-demo

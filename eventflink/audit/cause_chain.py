@@ -68,7 +68,7 @@ class Origins:
         self._queued: dict[tuple[FollowUpType, str], int] = {}
         self._offsets, self._indexes, self._origins = array("q"), array("q"), array("q")
 
-    def take(self, entry: Entry, follow_ups: FollowUps) -> None:
+    def follow_entry(self, entry: Entry, follow_ups: FollowUps) -> None:
         """Take an entry in; `follow_ups` is the queue after it. Entries come from offset 0 on, one for each offset."""
         if not entry.accepted:
             return
@@ -103,7 +103,7 @@ class ChainBuilder:
         self._newest: deque[Step] = deque(maxlen=KEPT_NEWEST)
         self._count = 0
 
-    def take(self, entry: Entry) -> None:
+    def follow_entry(self, entry: Entry) -> None:
         """Take one entry in."""
         if not entry.accepted:
             return

@@ -10,8 +10,8 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
+from eventflink.audit import QueryInvalid
 from eventflink.audit.entries import Entry
-from eventflink.audit.errors import QueryInvalid
 from eventflink.audit.tables import SCHEMAS, Leaderships, TableBuilder, decision_row, event_rows
 
 MEMORY_LIMIT: Final = "2GB"
@@ -98,7 +98,7 @@ class Answer:
         """Yield the rows.
 
         Raises:
-            QueryInvalid: the engine cannot go on: a value does not convert, or memory is out.
+            QueryInvalid: the engine cannot continue: a value does not convert, or memory is out.
 
         """
         while True:
@@ -137,16 +137,16 @@ class AuditDatabase:
         decisions, events = self._builders.get("decisions"), self._builders.get("events")
         for entry in entries:
             if decisions is not None:
-                decisions.add(decision_row(entry))
+                decisions.add_row(decision_row(entry))
             if events is not None:
                 for row in event_rows(entry):
-                    events.add(row)
+                    events.add_row(row)
             if "leaderships" in self._builders:
-                self._leaderships.take(entry)
+                self._leaderships.follow_entry(entry)
             self._flush(only_full=True)
         if "leaderships" in self._builders:
             for row in self._leaderships.rows():
-                self._builders["leaderships"].add(row)
+                self._builders["leaderships"].add_row(row)
         self._flush(only_full=False)
 
     def _flush(self, *, only_full: bool) -> None:

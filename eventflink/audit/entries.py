@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from eventflink.audit.errors import LogFaulty
+from eventflink.audit import LogFaulty
 from eventflink.events.codec import DecisionCodec, UndecodableRecord
 from eventflink.events.decision import Decision
-from eventflink.leadership.acceptance import Acceptance, LogDiverged, LogNotDense, check_density, is_grant
-from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.leadership.fold import Acceptance, Fold, LogDiverged, LogNotDense, LogUnusable, check_density, is_grant
 
 Record = tuple[int, int, bytes]
 """(offset, Kafka's timestamp in milliseconds, value) of one record."""
@@ -41,7 +40,7 @@ class Entry:
 class Judge(Protocol):
     """Takes records in offset order and says what became of each."""
 
-    def take(self, record: Record) -> Entry | None:
+    def judge_record(self, record: Record) -> Entry | None:
         """Return the record's entry; None: it was read before.
 
         Raises:
@@ -56,7 +55,7 @@ class FoldJudge:
     def __init__(self, fold: Fold) -> None:
         self.fold = fold
 
-    def take(self, record: Record) -> Entry | None:
+    def judge_record(self, record: Record) -> Entry | None:
         """Return the record's entry; None: it was read before.
 
         Raises:
@@ -67,7 +66,7 @@ class FoldJudge:
         fold = self.fold
         rejected_before = fold.rejected_count
         try:
-            decision = fold.take(offset, timestamp_ms, value)
+            decision = fold.fold_record(offset, timestamp_ms, value)
         except (LogUnusable, LogDiverged, LogNotDense) as error:
             raise LogFaulty(str(error)) from error
         if decision is not None:
@@ -82,14 +81,13 @@ class AcceptanceJudge:
     """Judges a log whose beginning was trimmed away, by epoch, sequence and leader alone."""
 
     def __init__(self, first_offset: int) -> None:
-        """Begin with the first offset that is kept."""
         self._codec = DecisionCodec()
         self._last_offset = first_offset - 1
         self._acceptance: Acceptance | None = None
         self._assumed = True
         """Where the log stands is a guess, until a leader decides whose grant was seen: only a winner does."""
 
-    def take(self, record: Record) -> Entry | None:
+    def judge_record(self, record: Record) -> Entry | None:
         """Return the record's entry; None: it was read before.
 
         Raises:
@@ -123,7 +121,7 @@ class AcceptanceJudge:
 def _shows_newer(decision: Decision, now: Acceptance, *, grant: bool) -> bool:
     """Tell whether the decision can only have been made after a grant that was not seen.
 
-    Whoever decides has read its own grant back, and whoever bids for an epoch has read the one before it.
+    A leader has read its own grant back, and a candidate has read the grant before its own.
     """
     if grant:
         return decision.epoch > now.epoch + 1
@@ -157,6 +155,6 @@ def read_entries(records: Iterable[Record], judge: Judge) -> Iterator[Entry]:
 
     """
     for record in records:
-        entry = judge.take(record)
+        entry = judge.judge_record(record)
         if entry is not None:
             yield entry

@@ -6,9 +6,9 @@ state, one byte for each record, and a bounded chain.
 
 from dataclasses import dataclass
 
+from eventflink.audit import NothingKnown
 from eventflink.audit.cause_chain import CauseChain, ChainBuilder, Origins
 from eventflink.audit.entries import Entry, FoldJudge, Record
-from eventflink.audit.errors import NothingKnown
 from eventflink.audit.log_source import LogSource
 from eventflink.audit.standing import Standing, standing_of
 from eventflink.audit.subjects import Subject, SubjectFinder
@@ -43,10 +43,10 @@ def explain_why(source: LogSource, text: str, fold: Fold) -> Explanation:
     origins, judge = Origins(), FoldJudge(fold)
     rejected = bytearray()
     for record in source.read(first, end):
-        entry = judge.take(record)
+        entry = judge.judge_record(record)
         if entry is not None:
-            finder.take(entry)
-            origins.take(entry, fold.master.follow_ups)
+            finder.follow_entry(entry)
+            origins.follow_entry(entry, fold.master.follow_ups)
             rejected.append(not entry.accepted)
     subject = finder.resolve(fold.master)
     builder = ChainBuilder(subject, origins)
@@ -57,6 +57,6 @@ def explain_why(source: LogSource, text: str, fold: Fold) -> Explanation:
         return Entry(offset, timestamp_ms, len(value), fold.codec.decode(value), rejection)
 
     for record in source.read(first, end):
-        builder.take(entry_of(record))
+        builder.follow_entry(entry_of(record))
     chain = builder.chain(lambda offset: entry_of(next(source.read(offset, offset + 1))))
     return Explanation(subject, standing_of(subject, fold.master), chain, fold)

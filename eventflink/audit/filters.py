@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from eventflink.audit import FilterInvalid
 from eventflink.audit.entries import Entry
-from eventflink.audit.errors import FilterInvalid
 from eventflink.events.job_master_events import execution_state_after
 from eventflink.events.log_events import (
     EVENTS,
@@ -37,7 +37,7 @@ def event_type(name: str) -> str:
     """Return the name of an event type, however it is capitalised.
 
     Raises:
-        FilterInvalid: there is none such; the message names the nearest.
+        FilterInvalid: there is no such type; the message names the nearest.
 
     """
     by_lower = {known.lower(): known for known in EVENT_TYPES}

@@ -78,4 +78,4 @@ class KafkaLog:
 
 
 _LASTING: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})  # noqa: SLF001 - the client's own name for it
-"""Errors that waiting does not cure; librdkafka goes on by itself after any other."""
+"""Errors that waiting does not cure; librdkafka retries by itself after any other."""

@@ -48,7 +48,7 @@ Relevance = Callable[[Decision], list[LogEvent]]
 """Returns the events of a decision that belong to the chain."""
 
 _ENABLING: Final = (TaskFinished, SlotFreed, SlotOfferRejected, TaskManagerRegistered)
-"""What completes an input, or makes a slot free, so that somebody else can go on in the same decision."""
+"""What completes an input, or makes a slot free, so that somebody else can continue in the same decision."""
 
 _SETBACKS: Final = (TaskFailed, RestartScheduled, RegionRestarted)
 
@@ -151,7 +151,7 @@ class _OfSubtask:
         if isinstance(event, JobSubmitted) and event.job_id == self._job_id:
             self._asked = _slot_profile(event.job_graph, self._task[1])
         of_job = self._with_job and getattr(event, "job_id", None) == self._job_id
-        # A restart of many subtasks may begin this one anew although it has ended.
+        # A restart of many subtasks may start this one again although it has ended.
         is_over = self._over and (self._wanted != 0 or not isinstance(event, RestartScheduled))
         return of_job and not is_over and self._is_of_job(event)
 

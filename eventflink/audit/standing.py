@@ -1,6 +1,6 @@
 """What a thing is now, by the state at the end of the log, and what it waits for, if it does.
 
-Where the masters have forgotten the thing, the log's last word about it is what counts. Times of waiting are counted to a
+Where the masters have forgotten the thing, the log's last event about it is what counts. Times of waiting are counted to a
 `now_ms` that the caller gives: a cluster that waits decides nothing, so the log's own time may stand still.
 """
 
@@ -19,7 +19,8 @@ from eventflink.master.slot_manager import SlotManager
 from eventflink.master.uploads import PendingUpload
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus, SlotState
-from eventflink.views.exceptions import exception_view, reaction_of
+from eventflink.views.exceptions import exception_view
+from eventflink.views.plain import reaction_of
 
 _TASKS_SHOWN: Final = 5
 

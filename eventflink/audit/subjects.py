@@ -12,8 +12,8 @@ from enum import StrEnum
 from itertools import chain, islice
 from typing import Final
 
+from eventflink.audit import NothingKnown
 from eventflink.audit.entries import Entry
-from eventflink.audit.errors import NothingKnown
 from eventflink.audit.filters import attempt_of
 from eventflink.events.job_master_events import execution_state_after
 from eventflink.events.log_events import (
@@ -100,7 +100,7 @@ class _Job:
     ends: dict[int, AttemptEnd] = field(default_factory=dict)
     """Of the one subtask that is asked for."""
 
-    def take(self, event: LogEvent, subtask: tuple[str, int] | None) -> None:
+    def follow_event(self, event: LogEvent, subtask: tuple[str, int] | None) -> None:
         """Take an event of this job in; `subtask` is the one that is asked for."""
         if subtask is not None and subtask == (getattr(event, "vertex_id", None), getattr(event, "subtask_index", None)):
             self._take_end(event)
@@ -146,7 +146,7 @@ class SubjectFinder:
         self._jobs: dict[str, _Job] = {}
         self._others: dict[SubjectType, Subject] = {}
 
-    def take(self, entry: Entry) -> None:
+    def follow_entry(self, entry: Entry) -> None:
         """Take one entry in."""
         if entry.accepted:
             for event in entry.decision.events:
@@ -156,7 +156,7 @@ class SubjectFinder:
         if isinstance(event, JobSubmitted) and event.job_id.startswith(self._job_text):
             self._jobs[event.job_id] = _Job(event.job_graph)
         elif (job := self._jobs.get(getattr(event, "job_id", ""))) is not None:
-            job.take(event, self._subtask)
+            job.follow_event(event, self._subtask)
         text = self._text
         match event:
             case SlotRequested(allocation_id=allocation_id) if allocation_id == text:

@@ -16,7 +16,7 @@ from eventflink.audit.entries import Entry
 from eventflink.audit.plain import json_text, plain
 from eventflink.events.log_events import LeadershipGranted, LogEvent
 from eventflink.events.wording import describe_causes
-from eventflink.leadership.acceptance import is_grant
+from eventflink.leadership.fold import is_grant
 
 BATCH_ROWS: Final = 10_000
 BATCH_BYTES: Final = 16 * 1024 * 1024
@@ -181,7 +181,7 @@ class Leaderships:
         self._grants: list[_Leadership] = []
         self._by_leader: dict[str, _Leadership] = {}
 
-    def take(self, entry: Entry) -> None:
+    def follow_entry(self, entry: Entry) -> None:
         """Take one record of the log in. Decisions of a leader whose grant was not read are in no leadership."""
         decision = entry.decision
         if is_grant(decision):
@@ -212,7 +212,7 @@ class TableBuilder:
         self._rows: list[tuple[Any, ...]] = []
         self._bytes = 0
 
-    def add(self, row: tuple[Any, ...]) -> None:
+    def add_row(self, row: tuple[Any, ...]) -> None:
         """Take a row; its last column is the one that may be large."""
         self._rows.append(row)
         self._bytes += len(row[-1]) if isinstance(row[-1], str) else 0

@@ -1,7 +1,7 @@
 """Which blobs a clean-up takes away: a pure plan from what the storage lists and what jobs refer to, and carrying out one step of it.
 
-The rule. A permanent blob stays while a job refers to it and, whoever refers to it, for the grace period after its last upload: an upload
-comes before the submission that names it, and uploading again begins the period anew. After that it is condemned: moved aside, where
+The rule. A permanent blob stays while a job refers to it, and in any case for the grace period after its last upload: an upload
+comes before the submission that names it, and uploading again restarts the period. After that it is condemned: moved aside, where
 it can still be read. A later run brings it back if a job refers to it by then, and else deletes it. So a re-upload and a clean-up that
 meet do no harm: an upload writes to the blob's place and a deletion only takes what lies aside, and what was moved aside in the very moment
 of the upload is as young as that. A transient blob expires a fixed time after its upload; its key was never used before, so nothing meets.

@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Final, Self
 
-from eventflink.blob.errors import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobTooLarge, BlobUnavailable, InvalidBlobKey
+from eventflink.blob import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobTooLarge, BlobUnavailable, InvalidBlobKey
 from eventflink.blob.keys import BlobKind, blob_key, check_key, digest_of
 from eventflink.blob.tls import TlsFiles, client_context
 
@@ -64,37 +64,33 @@ def put_blob(
     return key
 
 
-def get_blob(
-    address: str, key: str, *, tls: TlsFiles | None = None, timeout_s: float = DEFAULT_TIMEOUT_S, attempts: int = DEFAULT_ATTEMPTS
-) -> bytes:
+def get_blob(address: str, key: str, *, tls: TlsFiles | None = None, attempts: int = DEFAULT_ATTEMPTS) -> bytes:
     """Return the blob `key` of the server at `address` (host:port), verified.
 
     Raises:
         InvalidBlobKey: the key is not valid.
         BlobNotFound: the server has no such blob.
         BlobRefused: the server's certificate is not to be trusted.
-        BlobUnavailable: no whole and undamaged blob came after every attempt, each bounded by `timeout_s` per network operation.
+        BlobUnavailable: no whole and undamaged blob came after every attempt.
         TlsUnusable: a file of `tls` is not usable.
 
     """
     path = f"/blobs/{check_key(key)}"
-    return _request(_Server.at(address, tls, timeout_s), "GET", path, None, attempts, expected_digest=digest_of(key))
+    return _request(_Server.at(address, tls), "GET", path, None, attempts, expected_digest=digest_of(key))
 
 
-def delete_blob(
-    address: str, key: str, *, tls: TlsFiles | None = None, timeout_s: float = DEFAULT_TIMEOUT_S, attempts: int = DEFAULT_ATTEMPTS
-) -> bool:
+def delete_blob(address: str, key: str, *, tls: TlsFiles | None = None) -> bool:
     """Remove a transient blob before it expires; tell whether it was there.
 
     Raises:
         InvalidBlobKey: the key is not valid.
         BlobRefused: it is the key of a permanent blob, or the server's certificate is not to be trusted.
-        BlobUnavailable: no answer after every attempt, each bounded by `timeout_s` per network operation.
+        BlobUnavailable: no answer after every attempt.
         TlsUnusable: a file of `tls` is not usable.
 
     """
     try:
-        _request(_Server.at(address, tls, timeout_s), "DELETE", f"/blobs/{check_key(key)}", None, attempts)
+        _request(_Server.at(address, tls), "DELETE", f"/blobs/{check_key(key)}", None, DEFAULT_ATTEMPTS)
     except BlobNotFound:
         return False
     return True
@@ -110,7 +106,7 @@ class _Server:
     timeout_s: float
 
     @classmethod
-    def at(cls, address: str, tls: TlsFiles | None, timeout_s: float) -> Self:
+    def at(cls, address: str, tls: TlsFiles | None, timeout_s: float = DEFAULT_TIMEOUT_S) -> Self:
         """Return the server at an address."""
         host, port = _split(address)
         return cls(host, port, None if tls is None else client_context(tls), timeout_s)

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import fsspec
 from fsspec.core import url_to_fs
 
-from eventflink.blob.errors import BlobStorageFailed, BlobStorageUnusable
+from eventflink.blob import BlobStorageFailed, BlobStorageUnusable
 from eventflink.blob.storage import INCOMING, StoredFile
 
 _TIME_FIELDS: Final = ("mtime", "LastModified", "last_modified", "updated", "modify", "modificationTime", "last_write_time", "created")

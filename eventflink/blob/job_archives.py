@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from eventflink.blob.errors import BlobError
+from eventflink.blob import BlobError
 from eventflink.blob.storage import Storage
 
 MAX_ARCHIVE_BYTES: Final = 256 * 1024 * 1024
@@ -106,7 +106,7 @@ class JobArchives:
         document, digest = render_archive(archive)
         with contextlib.suppress(ArchiveMissing, ArchiveDamaged):
             present, present_digest, length = self._read(job_id, "")
-            # Who wrote it may be a leader whose word is not in the log: there is one archive, whatever the version that wrote it.
+            # Who wrote it may be a leader whose decision is not in the log: there is one archive, whatever the version that wrote it.
             if all(present.get(name) == archive.get(name) for name in _IDENTITY):
                 return ArchiveFile(self.location_of(job_id), present_digest, length)
         self._storage.prepare()

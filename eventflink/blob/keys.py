@@ -13,7 +13,7 @@ import secrets
 from enum import StrEnum
 from typing import Final
 
-from eventflink.blob.errors import InvalidBlobKey
+from eventflink.blob import InvalidBlobKey
 
 _PERMANENT: Final = re.compile(r"[0-9a-f]{64}")
 _TRANSIENT: Final = re.compile(r"t-([0-9a-f]{64})-[0-9a-f]{16}")

@@ -18,7 +18,6 @@ class LocalStorage:
     """The files below one directory."""
 
     def __init__(self, directory: Path) -> None:
-        """Take the directory; it is created by `prepare`."""
         self.directory = directory
 
     @property

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from eventflink.blob.errors import BlobStorageUnusable
+from eventflink.blob import BlobStorageUnusable
 from eventflink.blob.local_storage import LocalStorage
 from eventflink.blob.storage import Storage
 

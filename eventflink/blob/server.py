@@ -21,7 +21,7 @@ from typing import BinaryIO, Final, ParamSpec, TypeVar
 
 from aiohttp import web
 
-from eventflink.blob.errors import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobStorageFailed, BlobTooLarge, InvalidBlobKey
+from eventflink.blob import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobStorageFailed, BlobTooLarge, InvalidBlobKey
 from eventflink.blob.keys import BlobKind, kind_of
 from eventflink.blob.store import CHUNK_BYTES, BlobStore, StoredBlob
 from eventflink.blob.tls import TlsFiles, server_context
@@ -108,7 +108,6 @@ class BlobServer:
     """Serves one BlobStore on one address."""
 
     def __init__(self, store: BlobStore, settings: BlobServerSettings) -> None:
-        """Prepare to serve; blobs above the limit are refused."""
         self._store = store
         self._settings = settings
         self._runner: web.AppRunner | None = None

@@ -20,7 +20,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Self
 
-from eventflink.blob.errors import BlobDamaged, BlobNotFound, BlobTooLarge
+from eventflink.blob import BlobDamaged, BlobNotFound, BlobTooLarge
 from eventflink.blob.keys import BlobKind, blob_key, check_key, digest_of, is_key, key_for, kind_of
 from eventflink.blob.storage import INCOMING, Storage
 
@@ -83,7 +83,6 @@ class BlobWriter:
     """One blob on its way into the store: `write` its bytes, then `commit`; `abort` leaves nothing behind."""
 
     def __init__(self, storage: Storage, kind: BlobKind, max_bytes: int) -> None:
-        """Open a temporary file."""
         self._storage = storage
         self._kind = kind
         self._max_bytes = max_bytes
@@ -130,7 +129,6 @@ class BlobWriter:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Abort what was not committed."""
         self.abort()
 
 
@@ -138,7 +136,6 @@ class BlobStore:
     """The blobs of one storage. Methods block; several threads may call them. All raise OSError or BlobStorageFailed for the storage."""
 
     def __init__(self, storage: Storage) -> None:
-        """Create what is missing in the storage."""
         self.storage = storage
         storage.prepare()
 

@@ -8,7 +8,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from eventflink.blob.errors import TlsUnusable
+from eventflink.blob import TlsUnusable
 from eventflink.model.configuration import Configuration
 
 

@@ -135,10 +135,10 @@ def _durability(bootstrap: str, configuration: Configuration) -> Finding:
 
 def _leader(bootstrap: str, configuration: Configuration) -> Finding:
     try:
-        beat = find_leader(bootstrap, configuration.cluster_id, timeout_s=_TIMEOUT_S)
+        leader = find_leader(bootstrap, configuration.cluster_id, timeout_s=_TIMEOUT_S)
     except GatewayError as error:
         return Finding("leader", Verdict.FAILED, str(error))
-    return _blob_server(beat.blob_address, f"{beat.master_id} leads in epoch {beat.epoch}, log offset {beat.log_offset}")
+    return _blob_server(leader.blob_address, f"{leader.master_id} leads in epoch {leader.epoch}, log offset {leader.log_offset}")
 
 
 def _blob_server(address: str, leader: str) -> Finding:

@@ -1,20 +1,31 @@
-"""From an exception to one line and an exit code: the only place that knows which error is whose fault."""
+"""What an exit code of `eventflink` means, and how a command ends with one. Which error leads to which is `exit_codes.py`."""
 
-import errno
-from typing import Final
+from enum import IntEnum
 
-from eventflink.audit.errors import FilterInvalid, NothingKnown, QueryInvalid
-from eventflink.blob.errors import BlobError, BlobNotFound, BlobTooLarge, BlobUnavailable, InvalidBlobKey
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.gateways.errors import ArchiveUnusable, GatewayError, RequestRefused
-from eventflink.jobs.archive import ArchiveError
-from eventflink.log.administration import AdministrationError, NotDurable, TopicMisconfigured
-from eventflink.log.embedded_broker import BrokerUnavailable
-from eventflink.log.java import JavaMissing
-from eventflink.model.configuration import ConfigurationError
-from eventflink.model.job_graph_document import InvalidJobGraph
-from eventflink.processes.child_processes import ChildDied
-from eventflink.processes.pid_files import PidFilesUnusable
+
+class ExitCode(IntEnum):
+    """The outcome of a command. Scripts depend on these numbers: they are never given another meaning."""
+
+    OK = 0
+    """It was done."""
+
+    NEGATIVE = 1
+    """It worked, and the outcome is a no: the job failed or was cancelled, the request was refused, a check failed."""
+
+    USAGE = 2
+    """The command line, the configuration or a document is wrong; nothing was asked of the cluster."""
+
+    UNREACHABLE = 3
+    """The cluster did not answer: no Kafka, no leader, no answer in time."""
+
+    ENVIRONMENT = 4
+    """This machine lacks something: Java, the network, a free port, disk space."""
+
+    INTERNAL = 5
+    """A fault of eventflink itself; -v shows where."""
+
+    INTERRUPTED = 130
+    """Ctrl-C, as shells report it."""
 
 
 class CommandFailed(Exception):
@@ -23,46 +34,3 @@ class CommandFailed(Exception):
     def __init__(self, exit_code: ExitCode, message: str) -> None:
         super().__init__(message)
         self.exit_code = exit_code
-
-
-# The first match counts: narrower types come before wider ones.
-_EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
-    (ConfigurationError, ExitCode.USAGE),
-    (InvalidJobGraph, ExitCode.USAGE),
-    (ArchiveError, ExitCode.USAGE),
-    (BlobTooLarge, ExitCode.USAGE),
-    (InvalidBlobKey, ExitCode.USAGE),
-    (FilterInvalid, ExitCode.USAGE),
-    (QueryInvalid, ExitCode.USAGE),
-    (NothingKnown, ExitCode.NEGATIVE),
-    (RequestRefused, ExitCode.NEGATIVE),
-    (BlobNotFound, ExitCode.NEGATIVE),
-    (ArchiveUnusable, ExitCode.NEGATIVE),
-    (BlobUnavailable, ExitCode.UNREACHABLE),
-    (GatewayError, ExitCode.UNREACHABLE),
-    (BlobError, ExitCode.NEGATIVE),
-    (JavaMissing, ExitCode.ENVIRONMENT),
-    (BrokerUnavailable, ExitCode.ENVIRONMENT),
-    (TopicMisconfigured, ExitCode.ENVIRONMENT),
-    (NotDurable, ExitCode.ENVIRONMENT),
-    (ChildDied, ExitCode.ENVIRONMENT),
-    (AdministrationError, ExitCode.UNREACHABLE),
-    (PidFilesUnusable, ExitCode.ENVIRONMENT),
-)
-
-_OF_THE_MACHINE: Final = frozenset(
-    {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EPERM, errno.EMFILE}
-)
-
-
-def explain(error: BaseException) -> tuple[ExitCode, str]:
-    """Return the exit code and the one line for people."""
-    if isinstance(error, CommandFailed):
-        return error.exit_code, str(error)
-    for error_type, exit_code in _EXIT_CODES:
-        if isinstance(error, error_type):
-            return exit_code, str(error)
-    if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
-        place = f"{error.filename}: " if error.filename else ""
-        return ExitCode.ENVIRONMENT, f"{place}{error.strerror or error}"
-    return ExitCode.INTERNAL, f"internal error: {type(error).__name__}: {error} (with -v you see where)"

@@ -6,17 +6,15 @@ from typing import Final, Self
 
 from rich.live import Live
 
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.job_progress import JobProgress
 from eventflink.cli.session import Session
-from eventflink.events.log_events import JobSubmitted
-from eventflink.gateways.follow import LogFollower
+from eventflink.events.log_events import JobSubmitted, LogEvent
+from eventflink.gateways.follow import LogFollower, follow_request
 from eventflink.gateways.request_channel import Accepted
 from eventflink.model.statuses import JobStatus
 
 _POLL_S: Final = 0.25
-_FIRST_TIMEOUT_S: Final = 10.0
 _HINT_EVERY_S: Final = 5.0
 
 
@@ -47,10 +45,9 @@ def wait_for_end(
     progress = JobProgress(job_id)
     with _Display(session, quiet=quiet, hint=hint) as display:
         while progress.result is None:
-            for logged in follower.poll(_POLL_S):
-                for event in logged.decision.events if logged.accepted else ():
-                    if progress.apply(event):
-                        display.show(progress)
+            for event in follower.accepted_events(_POLL_S):
+                if progress.apply(event):
+                    display.show(progress)
             display.pass_time(progress)
             if deadline is not None and time.monotonic() > deadline:
                 raise CommandFailed(
@@ -60,14 +57,12 @@ def wait_for_end(
 
 
 def wait_for_end_after(session: Session, accepted: Accepted, *, timeout_s: float | None, quiet: bool) -> JobProgress:
-    """Wait for the end of the job that an accepted request is about; raises as `wait_for_end` does.
+    """Wait for the end of the job that an accepted submission is about; raises as `wait_for_end` does."""
 
-    The answer to a repeated request, or to one about an older job, stands behind the submission: the log is then read from its start.
-    """
-    with LogFollower(session.bootstrap, session.cluster_id, accepted.log_offset) as follower:
-        first = follower.poll(_FIRST_TIMEOUT_S)[:1]
-        here = any(isinstance(e, JobSubmitted) and e.job_id == accepted.job_id for logged in first for e in logged.decision.events)
-    with LogFollower(session.bootstrap, session.cluster_id, accepted.log_offset if here else 0) as follower:
+    def is_submitted(event: LogEvent) -> bool:
+        return isinstance(event, JobSubmitted) and event.job_id == accepted.job_id
+
+    with follow_request(session.bootstrap, session.cluster_id, accepted, is_submitted) as follower:
         return wait_for_end(session, accepted.job_id, follower, timeout_s=timeout_s, quiet=quiet)
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from eventflink.cli import broker_address
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.folding import read_fold
 from eventflink.cli.session import Session
-from eventflink.cli.state import read_fold
 from eventflink.events.effects import LeaderHeartbeat  # noqa: TC001 - annotations here are evaluated
 from eventflink.events.log_events import TaskManagerRegistered
 from eventflink.gateways.errors import ClusterNotFound, NoLeader
@@ -107,7 +106,7 @@ class LocalCluster:
             return
         base = self._session.configuration.task_manager_id or f"tm-{self._session.configuration.host}"
         missing = {base if self._task_executors == 1 else f"{base}-{n}" for n in range(1, self._task_executors + 1)}
-        # Not from the beat's offset: the last record that the leader read may be one that nobody accepts.
+        # Not from the heartbeat's offset: the last record that the leader read may be one that nobody accepts.
         fold = read_fold(self.bootstrap, self._session.cluster_id)
         with LogFollower(self.bootstrap, self._session.cluster_id, fold.last_offset + 1, acceptance=fold.acceptance) as follower:
             self._say(f"starting {', '.join(f'TaskExecutor {name}' for name in sorted(missing))}")
@@ -119,11 +118,10 @@ class LocalCluster:
                 self.check()
                 if time.monotonic() > deadline:
                     raise CommandFailed(ExitCode.UNREACHABLE, f"not registered in {START_TIMEOUT_S:.0f} s: {', '.join(sorted(missing))}")
-                for logged in follower.poll(_POLL_S):
-                    for event in logged.decision.events if logged.accepted else ():
-                        if isinstance(event, TaskManagerRegistered) and event.task_manager_id in missing:
-                            missing.discard(event.task_manager_id)
-                            self._say(f"TaskExecutor {event.task_manager_id} is registered ({event.slot_count} slots)")
+                for event in follower.accepted_events(_POLL_S):
+                    if isinstance(event, TaskManagerRegistered) and event.task_manager_id in missing:
+                        missing.discard(event.task_manager_id)
+                        self._say(f"TaskExecutor {event.task_manager_id} is registered ({event.slot_count} slots)")
 
     @property
     def master_process_id(self) -> int:

@@ -5,18 +5,14 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
-from confluent_kafka import KafkaException
 
-from eventflink.audit.errors import FilterInvalid, LogFaulty
+from eventflink.audit import FilterInvalid, LogFaulty
 from eventflink.audit.filters import Place
 from eventflink.audit.log_source import KafkaLog
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.folding import folding_log
 from eventflink.cli.session import Session
-from eventflink.events.topics import Topic
-from eventflink.gateways.errors import ClusterUnreachable
-from eventflink.gateways.kafka_clients import PartitionReader
-from eventflink.log.replay import ReplayStalled, collecting_rarely
+from eventflink.log.replay import collecting_rarely
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -49,21 +45,10 @@ def range_options(command: Command) -> Command:
 
 @contextmanager
 def reading_log(session: Session) -> Iterator[KafkaLog]:
-    """Give the cluster's log to read, and turn errors of reading it into those of commands.
-
-    Raises:
-        ClusterNotFound: Kafka holds no such cluster.
-        ClusterUnreachable: Kafka does not answer, or stopped answering.
-        CommandFailed: a record of the log cannot be read or folded.
-
-    """
-    # Opened only for its errors, which say whether Kafka or the cluster is missing.
-    PartitionReader(session.bootstrap, session.cluster_id, Topic.LOG).close()
+    """Give the cluster's log to read; raises as `folding_log` does, also where a record cannot be read."""
     try:
-        with collecting_rarely():
+        with folding_log(session.bootstrap, session.cluster_id), collecting_rarely():
             yield KafkaLog(session.bootstrap, session.cluster_id)
-    except (KafkaException, ReplayStalled) as error:
-        raise ClusterUnreachable(f"the log at {session.bootstrap} cannot be read: {error}") from error
     except LogFaulty as error:
         raise CommandFailed(ExitCode.INTERNAL, f"the log of '{session.cluster_id}' cannot be read on: {error}") from error
 

@@ -16,10 +16,8 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from eventflink.cli.configuration_directory import DIRECTORY_VARIABLE, find_configuration
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import explain
-from eventflink.cli.session import LOG_FORMAT, Session
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.session import DIRECTORY_VARIABLE, LOG_FORMAT, Session, find_configuration
 
 COMMANDS: Final = {
     "up": "Start a whole cluster on this machine.",
@@ -142,6 +140,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     except Exception as error:  # noqa: BLE001 - the one place where every error becomes a line and a code
+        from eventflink.cli.exit_codes import explain  # noqa: PLC0415 - it imports half of the package: only what failed pays for that
+
         if {"-v", "--verbose"} & set(arguments):
             traceback.print_exc()
         return _fail(*explain(error))

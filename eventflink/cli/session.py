@@ -10,20 +10,47 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
 
 from eventflink.cli import broker_address
-from eventflink.cli.configuration_directory import directory_of
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.logging_file import FILE_NAME, apply_logging_file
 from eventflink.model.configuration import Configuration, load_configuration, read_values
 
+if TYPE_CHECKING:
+    from eventflink.gateways.request_channel import Accepted
+
 _UNABRIDGED_WIDTH = 400
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
+
+CONFIGURATION_FILE: Final = "eventflink.yaml"
+DIRECTORY_VARIABLE: Final = "EVENTFLINK_CONF_DIR"
+_DEFAULT_DIRECTORY: Final = Path("conf")
+
+
+def find_configuration(named: Path | None, environment: Mapping[str, str]) -> Path | None:
+    """Return the configuration file, which need not exist where it was named; None: there is none, all defaults hold.
+
+    `named` (`-c`, EVENTFLINK_CONFIG) is a file or a directory, EVENTFLINK_CONF_DIR a directory, as FLINK_CONF_DIR is; without them it is
+    ./conf, if that holds an eventflink.yaml: many projects have a directory of that name, and none of them means us.
+    """
+    if named is not None:
+        return named / CONFIGURATION_FILE if named.is_dir() else named
+    if directory := environment.get(DIRECTORY_VARIABLE):
+        return Path(directory) / CONFIGURATION_FILE
+    usual = _DEFAULT_DIRECTORY / CONFIGURATION_FILE
+    return usual if usual.is_file() else None
+
+
+def directory_of(config: Path | None) -> Path | None:
+    """Return the configuration directory to which this file belongs, with its `masters`, `workers` and `logging.yaml`.
+
+    None for a file that stands alone: it is not called eventflink.yaml.
+    """
+    return config.parent if config is not None and config.name == CONFIGURATION_FILE else None
 
 
 @dataclass(frozen=True)
@@ -48,7 +75,7 @@ class Session:
 
     @property
     def configuration_directory(self) -> Path | None:
-        """The directory with `masters`, `workers` and `logging.yaml`; None where the configuration is none, or a file that stands alone."""
+        """The directory with `masters`, `workers` and `logging.yaml`; None where there is no configuration, or its file stands alone."""
         return directory_of(self.config)
 
     @cached_property
@@ -98,6 +125,14 @@ class Session:
         """Print one JSON document on one line."""
         click.echo(json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str))
 
+    def print_accepted(self, accepted: "Accepted", said: str, *, as_json: bool, **fields: Any) -> int:
+        """Print what an accepted request leads to, or these fields as JSON, with its place in the log; return the exit code."""
+        if as_json:
+            self.print_json({**fields, "request_id": accepted.request_id, "log_offset": accepted.log_offset})
+        else:
+            click.echo(f"{said} (log offset {accepted.log_offset})")
+        return ExitCode.OK
+
     @property
     def program(self) -> list[str]:
         """The command line of this very `eventflink`, without any argument."""
@@ -127,8 +162,6 @@ class Session:
         logging.getLogger("eventflink").setLevel(logging.INFO)
         logging.getLogger("mode").setLevel(logging.WARNING)
         logging.getLogger("faust").setLevel(logging.WARNING)
-        # It tells every failed attempt to connect, many a second; what matters of that ends a term, and is told as that.
-        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         if self.configuration_directory is not None and (path := self.configuration_directory / FILE_NAME).is_file():
             apply_logging_file(path, {"daemon": daemon_id, "env.log.dir": str(self.configuration.log_path)})
         if self.verbose:

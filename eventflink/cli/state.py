@@ -1,51 +1,67 @@
-"""The cluster's state for a command that only asks: the log, folded here and now up to its end, from the newest snapshot on.
+"""The state for a command that only asks: from any master, and where none answers, from the log itself.
 
-Nobody is asked for it: what the log says is the state, with or without a master that runs.
+Both give the same: a master first reads on to where the log ended when it was asked, and the log, folded here and now from the newest
+snapshot on (`folding.py`), says what the state is, with or without a master that runs.
+
+Every question raises CommandFailed where what is asked for does not exist or the log cannot be folded, ArchiveUnusable where a job has left
+the memory and its archive is damaged or gone, ClusterNotFound where Kafka holds no such cluster, and ClusterUnreachable where it does not
+answer. Every answer has the `log_offset` that it reflects.
 """
 
-from confluent_kafka import KafkaException
+import importlib
+import logging
+import urllib.parse
+from collections.abc import Callable, Sequence
+from types import ModuleType
 
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
-from eventflink.events.topics import Topic
-from eventflink.gateways.errors import ClusterUnreachable
-from eventflink.gateways.kafka_clients import PartitionReader
-from eventflink.leadership.acceptance import LogDiverged, LogNotDense
-from eventflink.leadership.fold import Fold, LogUnusable
-from eventflink.log.administration import AdministrationError
-from eventflink.log.replay import ReplayStalled
-from eventflink.log.snapshots import read_state
-from eventflink.master.job_master import JobMaster
-from eventflink.views import jobs_and_cluster
+from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.session import Session
+from eventflink.gateways.reads import NoMasterAnswered, NothingThere, Parameters, ask_masters, exceptions_path
+from eventflink.views.plain import View
+
+_logger = logging.getLogger(__name__)
+
+_MAX_JOBS_ASKED = 1_000
+"""More rows than a master gives at once are taken from the log."""
 
 
-def read_fold(bootstrap: str, cluster_id: str) -> Fold:
-    """Return the accepted state at the end that the log has now.
+def ask_jobs(session: Session, statuses: Sequence[str], limit: int) -> View:
+    """Return the newest `limit` jobs that have one of these statuses (none given: any)."""
+    if limit > _MAX_JOBS_ASKED:
+        folded: View = _folding().jobs(session, statuses, limit)
+        return folded
+    return _ask(session, "/jobs", {"status": list(statuses), "limit": limit}, lambda log: log.jobs(session, statuses, limit))
 
-    Raises:
-        ClusterNotFound: Kafka holds no such cluster.
-        ClusterUnreachable: Kafka does not answer, or stopped answering.
-        CommandFailed: the log cannot be folded.
 
-    """
-    # Opened only for its errors, which say whether Kafka or the cluster is missing.
-    PartitionReader(bootstrap, cluster_id, Topic.LOG).close()
+def ask_cluster(session: Session) -> View:
+    """Return the cluster as `cluster_view` shows it."""
+    cluster: View = _ask(session, "/cluster", {}, lambda log: log.cluster(session))["cluster"]
+    return cluster
+
+
+def ask_job(session: Session, job_id: str) -> View:
+    """Return a job as `job_view` shows it, also one that has left the memory."""
+    answer = _ask(session, f"/jobs/{urllib.parse.quote(job_id, safe='')}", {}, lambda log: log.job(session, job_id))
+    return {**answer["job"], "log_offset": answer["log_offset"]}
+
+
+def ask_exceptions(session: Session, job_id: str, limit: int) -> View:
+    """Return the newest `limit` failures of a job, also of one that has left the memory."""
+    return _ask(session, exceptions_path(job_id), {"limit": limit}, lambda log: log.exceptions(session, job_id, limit))
+
+
+def _ask(session: Session, path: str, parameters: Parameters, from_log: Callable[[ModuleType], View]) -> View:
     try:
-        return read_state(bootstrap, cluster_id)
-    except (KafkaException, ReplayStalled, AdministrationError) as error:
-        raise ClusterUnreachable(f"the log at {bootstrap} cannot be read: {error}") from error
-    except (LogUnusable, LogDiverged, LogNotDense) as error:
-        raise CommandFailed(ExitCode.INTERNAL, f"the log of '{cluster_id}' cannot be folded: {error}") from error
-
-
-def find_job(fold: Fold, job_id: str) -> JobMaster:
-    """Return a job by its id, or by the beginning of it where that is clear.
-
-    Raises:
-        CommandFailed: there is none, or more than one.
-
-    """
-    try:
-        return jobs_and_cluster.find_job(fold, job_id)
-    except jobs_and_cluster.JobNotFound as error:
+        answer = ask_masters(session.bootstrap, session.cluster_id, path, {**parameters, "linearizable": "true"})
+    except NothingThere as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
+    except NoMasterAnswered as error:
+        _logger.info("LogFolded reason=%s", error)
+        return from_log(_folding())
+    _logger.info("MasterAnswered master=%s role=%s offset=%d", answer["master_id"], answer["role"], answer["log_offset"])
+    return answer
+
+
+def _folding() -> ModuleType:
+    """Import it only here: a command that a master answers needs none of what decides."""
+    return importlib.import_module("eventflink.cli.folding")

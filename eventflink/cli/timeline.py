@@ -24,7 +24,7 @@ class Timeline:
         self._allocations: set[str] = set()
         self._rows: list[tuple[LoggedDecision, list[LogEvent]]] = []
 
-    def add(self, logged: LoggedDecision) -> None:
+    def add_decision(self, logged: LoggedDecision) -> None:
         """Take one decision in."""
         if not logged.accepted:
             return

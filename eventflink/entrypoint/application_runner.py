@@ -30,7 +30,6 @@ class ApplicationRunner:
     """Starts and ends the process of one application; to be made and run in the main thread."""
 
     def __init__(self, application: Application, bootstrap: str, cluster_id: str, look: Callable[[], Participant | None]) -> None:
-        """Start nothing yet."""
         self._application = application
         self._bootstrap = bootstrap
         self._cluster_id = cluster_id

@@ -8,7 +8,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from eventflink.blob.errors import BlobError
+from eventflink.blob import BlobError
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
 from eventflink.entrypoint.query_parameters import Refusal
 from eventflink.model.job_graph_document import is_valid_job_id

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from eventflink.blob.errors import BlobError
+from eventflink.blob import BlobError
 from eventflink.blob.job_archives import ArchiveFile, JobArchives, render_archive
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.reads import Answered, Read, ReadRefused

@@ -13,14 +13,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, ParamSpec, TypeVar
 
+from eventflink.blob import BlobError
 from eventflink.blob.cleaning import CleaningAction, CleaningRules, CleaningStep, carry_out, plan_cleaning
-from eventflink.blob.errors import BlobError
 from eventflink.blob.store import BlobStore
 from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.reads import Answered, Read, ReadRefused
-from eventflink.master.blob_references import blob_references
 from eventflink.model.configuration import Configuration
 from eventflink.model.statuses import Role
 
@@ -158,7 +157,7 @@ class BlobCleaner:
 
 
 def _compute(fold: Fold) -> Counter[str]:
-    return blob_references(fold.master.dispatcher)
+    return fold.master.dispatcher.blob_references()
 
 
 def _still_holds(step: CleaningStep, references: Counter[str]) -> bool:

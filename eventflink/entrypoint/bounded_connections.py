@@ -18,7 +18,6 @@ class ConnectionBounds:
     """Makes the protocols of a server's connections; `made` makes the HTTP protocol of one, and is called for each."""
 
     def __init__(self, made: Callable[[], asyncio.Protocol], most: int, request_timeout_s: float) -> None:
-        """Begin with no connection."""
         self._made = made
         self._most = most
         self._request_timeout_s = request_timeout_s

@@ -12,11 +12,11 @@ from typing import Final
 from eventflink.leadership.intake import TailFailed
 from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
 from eventflink.leadership.master_life import TurnFailed
-from eventflink.leadership.observer import Observer
-from eventflink.leadership.wires import AppendFailed
+from eventflink.leadership.ports import AppendFailed, Observer
 from eventflink.master.effects import Effect
 from eventflink.metrics.definitions import LATENCY_BOUNDARIES, Histogram
 from eventflink.model.statuses import Role
+from eventflink.processes.trace import stamp
 
 END_REASONS: Final = (
     "Resigned",
@@ -29,7 +29,6 @@ class LeadershipMetrics(Observer):
     """Counts what the machines of `leadership/` tell."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.decide_latency = Histogram(LATENCY_BOUNDARIES)
         self.read_back_latency = Histogram(LATENCY_BOUNDARIES)
         self.decisions = 0
@@ -58,6 +57,7 @@ class LeadershipMetrics(Observer):
 
     def deciding(self) -> None:
         """Start the clock."""
+        stamp("deciding")
         self._began_s = time.perf_counter()
 
     def decided(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
-from eventflink.blob.errors import BlobError
+from eventflink.blob import BlobError
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
 from eventflink.blob.server import BlobServer, BlobServerSettings
@@ -24,30 +24,24 @@ from eventflink.entrypoint.application_main import Application
 from eventflink.entrypoint.application_runner import ApplicationRunner
 from eventflink.entrypoint.blob_cleaning import BlobCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
-from eventflink.entrypoint.elections import create_election
+from eventflink.entrypoint.factories import create_driver, create_election
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
-from eventflink.entrypoint.master_collectors import MasterView
-from eventflink.entrypoint.master_metrics import master_registry
+from eventflink.entrypoint.master_metrics import MasterView, master_registry
 from eventflink.entrypoint.query_server import QueryServer
 from eventflink.entrypoint.resource_driver import ResourceDriver
-from eventflink.entrypoint.resource_drivers import create_driver
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
-from eventflink.entrypoint.snapshots import ClusterView, SnapshotKeeper, starter
 from eventflink.entrypoint.tail import Tail
 from eventflink.entrypoint.term import Term
-from eventflink.leadership.acceptance import LogDiverged, LogNotDense
-from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.leadership.election import Peers
+from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import TailFailed, TopicReplaced
 from eventflink.leadership.master_life import Exit, Follow, MasterLife, Rebuild, Step
-from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import Participant
-from eventflink.leadership.peers import Peers
-from eventflink.leadership.settings import ParticipantSettings
+from eventflink.leadership.ports import Observer, ParticipantSettings
 from eventflink.log.administration import AdministrationError, check_durability, ensure_topics
 from eventflink.log.producers import EffectProducer
 from eventflink.log.replay import ReplayStalled, replay
-from eventflink.log.snapshots import load_fold
 from eventflink.master.settings import (
     DEFAULT_STABILIZATION_TIMEOUT_MS,
     DEFAULT_WAIT_TIMEOUT_MS,
@@ -60,6 +54,9 @@ from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
 from eventflink.model.statuses import ApplicationStatus, JobStoreType, SchedulerType
+from eventflink.processes.trace import IS_TRACING
+from eventflink.snapshots.keeper import ClusterView, SnapshotKeeper, starter
+from eventflink.snapshots.loading import load_fold
 
 _logger = logging.getLogger(__name__)
 
@@ -150,7 +147,6 @@ class MasterProcess:
         archives: JobArchives | None,
         driver: ResourceDriver | None = None,
     ) -> None:
-        """Put the parts together; nothing is read yet."""
         self.driver = driver
         self._configuration = configuration
         self._bootstrap = bootstrap
@@ -333,7 +329,8 @@ async def _run(
             await asyncio.to_thread(election.start)
         except OSError as error:  # TimeoutError is one.
             raise MasterFailed(f"high-availability.type {configuration.high_availability}: {error}") from error
-        work = LeadershipMetrics() if configuration.metrics_ports else None
+        # A trace wants to know when a decision begins, and it is these that note it.
+        work = LeadershipMetrics() if configuration.metrics_ports or IS_TRACING else None
         registry = SchemaRegistryClient(configuration.schema_registry_url)
         life = MasterLife(
             _participant_settings(configuration, incarnation, f"{configuration.rpc_address}:{port}", ""),
@@ -356,7 +353,7 @@ async def _run(
         query_address = f"{configuration.rpc_address}:{await query_server.start()}"
         life.settings = replace(life.settings, query_address=query_address)
         metrics = None
-        if work is not None:
+        if work is not None and configuration.metrics_ports:
             metrics = await asyncio.to_thread(serve_metrics, master_registry(configuration, work, loop, process.measure), configuration)
             if metrics is not None:
                 query_server.metrics_address = f"{configuration.rpc_address}:{metrics.port}"

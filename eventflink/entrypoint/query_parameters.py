@@ -22,7 +22,7 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ReadOptions:
     """From when on the state is asked for, and how long that may take."""
 
     min_offset: int
@@ -30,7 +30,7 @@ class Wish:
     timeout_s: float
 
 
-def wish_of(request: web.Request, *others: str) -> Wish:
+def read_options_of(request: web.Request, *others: str) -> ReadOptions:
     """Read the parameters that every path has; `others` are the path's own."""
     unknown = sorted(set(request.query) - _WAITING_PARAMETERS - set(others))
     if unknown:
@@ -39,7 +39,7 @@ def wish_of(request: web.Request, *others: str) -> Wish:
     text = request.query.get("linearizable", "false").lower()
     if text not in _TRUTHS:
         raise Refusal(400, f"linearizable: '{text}' is neither true nor false")
-    return Wish(
+    return ReadOptions(
         min_offset=whole_number(request, "min_offset", -1, 0, 2**63 - 1),
         linearizable=_TRUTHS[text],
         timeout_s=whole_number(request, "timeout_ms", DEFAULT_TIMEOUT_MS, 1, MAX_TIMEOUT_MS) / 1000,

@@ -40,17 +40,17 @@ from eventflink.blob.job_archives import JobArchives
 from eventflink.entrypoint.archive_reads import ArchiveReads
 from eventflink.entrypoint.bounded_connections import DESCRIPTORS_SHARE, MAX_CONNECTIONS, ConnectionBounds
 from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
-from eventflink.entrypoint.query_parameters import DEFAULT_TIMEOUT_MS, Refusal, Wish, whole_number, wish_of
+from eventflink.entrypoint.query_parameters import DEFAULT_TIMEOUT_MS, ReadOptions, Refusal, read_options_of, whole_number
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.reads import Answered, Read, ReadRefused
-from eventflink.log.end_offset import EndOffset
+from eventflink.log.replay import EndOffset
 from eventflink.model.statuses import JobStatus
 from eventflink.views import queries
 from eventflink.views.archive import archived_exceptions, archived_job, archived_result, archived_status
-from eventflink.views.exceptions import MAX_EXCEPTIONS, exceptions_view
+from eventflink.views.exceptions import exceptions_view
 from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, find_job, job_view, jobs_view, position_view
-from eventflink.views.plain import View
+from eventflink.views.plain import MAX_EXCEPTIONS, View
 
 MAX_JOBS: Final = 1_000
 DEFAULT_JOBS: Final = 100
@@ -87,7 +87,6 @@ class _JobMissing(Refusal):
     """The state does not hold the job; its archive may be there."""
 
     def __init__(self, reading: _Reading, missing: JobNotFound) -> None:
-        """Keep what the state knows of it."""
         super().__init__(404, str(missing), log_offset=reading.position["log_offset"])
         self.reading = reading
         self.missing = missing
@@ -226,51 +225,51 @@ class QueryServer:
         return web.Response(text=text, content_type="application/json")
 
     async def _cluster(self, request: web.Request) -> web.Response:
-        reading = await self._read(wish_of(request), cluster_view)
+        reading = await self._read(read_options_of(request), cluster_view)
         return await self._respond(reading, cluster={**reading.value, **reading.position})
 
     async def _jobs(self, request: web.Request) -> web.Response:
-        wish = wish_of(request, "status", "limit")
+        options = read_options_of(request, "status", "limit")
         statuses = frozenset(request.query.getall("status", []))
         unknown = sorted(statuses - set(JobStatus))
         if unknown:
             raise Refusal(400, f"status: '{unknown[0]}' is none; there are {', '.join(JobStatus)}")
         limit = whole_number(request, "limit", DEFAULT_JOBS, 1, MAX_JOBS)
-        reading = await self._read(wish, lambda fold: jobs_view(fold, statuses, limit))
+        reading = await self._read(options, lambda fold: jobs_view(fold, statuses, limit))
         return await self._respond(reading, **reading.value)
 
     async def _job(self, request: web.Request) -> web.Response:
         job_id = request.match_info["job_id"]
-        reading = await self._read_job(wish_of(request), lambda fold: job_view(fold, job_id), archived_job)
+        reading = await self._read_job(read_options_of(request), lambda fold: job_view(fold, job_id), archived_job)
         return await self._respond(reading, job=reading.value)
 
     async def _exceptions(self, request: web.Request) -> web.Response:
-        wish, job_id = wish_of(request, "limit"), request.match_info["job_id"]
+        options, job_id = read_options_of(request, "limit"), request.match_info["job_id"]
         limit = whole_number(request, "limit", MAX_EXCEPTIONS, 1, MAX_EXCEPTIONS)
         reading = await self._read_job(
-            wish, lambda fold: exceptions_view(find_job(fold, job_id), limit), partial(archived_exceptions, limit=limit)
+            options, lambda fold: exceptions_view(find_job(fold, job_id), limit), partial(archived_exceptions, limit=limit)
         )
         return await self._respond(reading, **reading.value)
 
     async def _overview(self, request: web.Request) -> web.Response:
-        reading = await self._read(wish_of(request), queries.overview)
+        reading = await self._read(read_options_of(request), queries.overview)
         return await self._respond(reading, overview=reading.value)
 
     async def _job_statuses(self, request: web.Request) -> web.Response:
-        reading = await self._read(wish_of(request), queries.job_statuses)
+        reading = await self._read(read_options_of(request), queries.job_statuses)
         return await self._respond(reading, **reading.value)
 
     async def _job_status(self, request: web.Request) -> web.Response:
         compute = partial(queries.job_status, job_id=request.match_info["job_id"])
-        reading = await self._read_job(wish_of(request), compute, archived_status)
+        reading = await self._read_job(read_options_of(request), compute, archived_status)
         return await self._respond(reading, job=reading.value)
 
     async def _job_result(self, request: web.Request) -> web.Response:
         """Answer when the job has ended; or, when the time is over, that it has not."""
-        wish = wish_of(request)
+        options = read_options_of(request)
         compute = partial(queries.job_result, job_id=request.match_info["job_id"])
-        deadline = asyncio.get_running_loop().time() + wish.timeout_s
-        reading = await self._read_job(wish, compute, archived_result)
+        deadline = asyncio.get_running_loop().time() + options.timeout_s
+        reading = await self._read_job(options, compute, archived_result)
         if not reading.value["is_terminal"] and self._waiting_for_results >= MAX_WAITING_FOR_RESULTS:
             raise Refusal(503, f"{MAX_WAITING_FOR_RESULTS} wait for results already: ask again later")
         # A request that waits for a result does not count as a read: it must not keep others from reading.
@@ -281,7 +280,7 @@ class QueryServer:
             while not reading.value["is_terminal"] and (left_s := deadline - asyncio.get_running_loop().time()) > 0:
                 await asyncio.sleep(min(pause_s, left_s))
                 pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
-                again = replace(wish, linearizable=False, timeout_s=DEFAULT_TIMEOUT_MS / 1000)
+                again = replace(options, linearizable=False, timeout_s=DEFAULT_TIMEOUT_MS / 1000)
                 reading = await self._read_job(again, compute, archived_result)
         finally:
             self._waiting_for_results -= 1
@@ -289,49 +288,49 @@ class QueryServer:
         return await self._respond(reading, result=reading.value)
 
     async def _task_managers(self, request: web.Request) -> web.Response:
-        reading = await self._read(wish_of(request), queries.task_managers)
+        reading = await self._read(read_options_of(request), queries.task_managers)
         return await self._respond(reading, **reading.value)
 
     async def _task_manager(self, request: web.Request) -> web.Response:
         name = request.match_info["task_manager_id"]
-        reading = await self._read(wish_of(request), partial(queries.task_manager, task_manager_id=name))
+        reading = await self._read(read_options_of(request), partial(queries.task_manager, task_manager_id=name))
         return await self._respond(reading, task_manager=reading.value)
 
     async def _metrics_address(self, request: web.Request) -> web.Response:
         """Answer for this process alone, whatever its state."""
-        wish_of(request)
+        read_options_of(request)
         return web.json_response({"master_id": self._master_id, "metrics_address": self.metrics_address})
 
     async def _digest(self, request: web.Request) -> web.Response:
-        wish = wish_of(request)
+        options = read_options_of(request)
         try:
-            async with asyncio.timeout(wish.timeout_s):
+            async with asyncio.timeout(options.timeout_s):
                 await self._digests.acquire()
         except TimeoutError:
-            raise Refusal(504, f"another digest was still being computed after {wish.timeout_s:g} s") from None
+            raise Refusal(504, f"another digest was still being computed after {options.timeout_s:g} s") from None
         try:  # One child at a time; who waited finds the digest done, if nothing was decided meanwhile.
-            reading = await self._read(wish, self._begin_digest, when_quiet=True)
-            digest = reading.value if isinstance(reading.value, str) else await self._finish_digest(reading, wish.timeout_s)
+            reading = await self._read(options, self._begin_digest, when_quiet=True)
+            digest = reading.value if isinstance(reading.value, str) else await self._finish_digest(reading, options.timeout_s)
         finally:
             self._digests.release()
         return await self._respond(reading, digest=digest)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    async def _read_job(self, wish: Wish, compute: Callable[[Fold], Any], from_archive: Callable[[View], View]) -> _Reading:
+    async def _read_job(self, options: ReadOptions, compute: Callable[[Fold], Any], from_archive: Callable[[View], View]) -> _Reading:
         """Read what the state says of a job, or else its archive."""
         try:
-            return await self._read(wish, compute)
+            return await self._read(options, compute)
         except _JobMissing as missing:
             archive, location = await self._archives.find(missing.missing, missing.reading.position["log_offset"])
             return replace(missing.reading, value=from_archive(archive), archive=location)
 
-    async def _read(self, wish: Wish, compute: Callable[[Fold], Any], *, when_quiet: bool = False) -> _Reading:
+    async def _read(self, options: ReadOptions, compute: Callable[[Fold], Any], *, when_quiet: bool = False) -> _Reading:
         """Ask the present participant, and wait for its answer."""
-        min_offset = wish.min_offset
+        min_offset = options.min_offset
         try:
-            async with asyncio.timeout(wish.timeout_s):
-                if wish.linearizable:
+            async with asyncio.timeout(options.timeout_s):
+                if options.linearizable:
                     min_offset = max(min_offset, await self._end_of_log())
                 return await self._ask(min_offset, compute, when_quiet=when_quiet)
         except TimeoutError:
@@ -339,7 +338,7 @@ class QueryServer:
             stands = None if participant is None else participant.fold.last_offset
             where = "builds its state" if stands is None else f"stands at offset {stands}"
             wanted = "" if min_offset < 0 else f" at offset {min_offset} or later"
-            message = f"this master had no accepted state{wanted} within {wish.timeout_s:g} s; it {where}"
+            message = f"this master had no accepted state{wanted} within {options.timeout_s:g} s; it {where}"
             raise Refusal(504, message, log_offset=stands, min_offset=min_offset) from None
 
     async def _end_of_log(self) -> int:

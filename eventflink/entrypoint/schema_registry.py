@@ -28,11 +28,6 @@ class SchemaRegistryClient:
         self._schemas: dict[int, Any] = {}
         self._failures: dict[int, tuple[float, str]] = {}
 
-    @property
-    def is_configured(self) -> bool:
-        """Tell whether there is a registry."""
-        return bool(self._url)
-
     def needs(self, value: bytes | None) -> int | None:
         """Return the schema id that must be fetched before the record can be decoded, or None."""
         if not self._url or value is None or len(value) < CONFLUENT_HEADER_LENGTH or value[0] != CONFLUENT_MAGIC:

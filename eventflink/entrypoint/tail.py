@@ -5,9 +5,9 @@ A tail may outlive terms; when it is closed is decided in `leadership/master_lif
 
 import asyncio
 import logging
-import uuid
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection
+
+from confluent_kafka import Message
 
 from eventflink.entrypoint.clocks import monotonic_ms
 from eventflink.entrypoint.faust_application import FaustApplication
@@ -15,8 +15,10 @@ from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.events.topics import INBOUND, Topic, topic_name
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import InboundTopic, Intake, TailFailed, TopicReplaced
-from eventflink.log.administration import delete_group, topic_ids, watermarks
+from eventflink.log.admin_connection import AdminConnection
+from eventflink.log.administration import topic_ids
 from eventflink.model.configuration import Configuration
+from eventflink.processes.trace import stamp
 
 _logger = logging.getLogger(__name__)
 
@@ -34,7 +36,6 @@ class Tail:
         self._bootstrap = bootstrap
         self._registry = registry
         self._rebound = rebound
-        self._group = f"{configuration.cluster_id}.{configuration.master_id}.{uuid.uuid4().hex}"
         self._application: FaustApplication | None = None
         self._held_back_since: dict[Topic, int] = {}
         self._next_held_back_check_ms = 0
@@ -53,7 +54,7 @@ class Tail:
         bootstrap, cluster_id = self._bootstrap, self._configuration.cluster_id
         ids = await asyncio.to_thread(topic_ids, bootstrap, cluster_id)
         names = {topic: topic_name(cluster_id, topic) for topic in (*INBOUND, Topic.HEARTBEATS, Topic.LEADERSHIP)}
-        marks = await asyncio.to_thread(watermarks, bootstrap, [(name, 0) for name in names.values()])
+        marks = await asyncio.to_thread(AdminConnection(bootstrap).read_watermarks, [(name, 0) for name in names.values()])
         offsets = {Topic.LOG: fold.last_offset + 1}
         for topic in (Topic.HEARTBEATS, Topic.LEADERSHIP):
             offsets[topic] = marks[names[topic], 0].high
@@ -68,13 +69,13 @@ class Tail:
                 )
             self._topics[topic] = InboundTopic(ids[topic], low, marks[names[topic], 0].high, is_rebound=bool(replaced))
             offsets[topic] = low if cursor is None or replaced else max(low, cursor.next_offset)
-        self._application = FaustApplication(bootstrap, cluster_id, self._group, offsets, self._on_record)
+        self._application = FaustApplication(bootstrap, cluster_id, offsets, self._on_record)
         await self._application.start()
 
     def check(self) -> None:
         """Raise `TailFailed` if nothing more is to be expected."""
-        if self._application is not None and self._application.has_failed:
-            raise TailFailed("Faust has stopped reading")
+        if self._application is not None and (failure := self._application.failure):
+            raise TailFailed(failure)
         now = monotonic_ms()
         if now >= self._next_held_back_check_ms:
             self._next_held_back_check_ms = now + HELD_BACK_CHECK_MS
@@ -110,29 +111,25 @@ class Tail:
             self._application.resume(topic)
 
     async def stop(self) -> None:
-        """Leave the group and close every connection."""
-        if self._application is None:
-            return
-        await self._application.stop()
-        try:
-            await asyncio.to_thread(delete_group, self._bootstrap, self._group)
-        except Exception as error:  # noqa: BLE001 - whatever it is: the broker forgets an empty group by itself
-            _logger.info("GroupNotDeleted group=%s error=%s", self._group, error)
+        """Close every connection."""
+        if self._application is not None:
+            await self._application.stop()
 
-    def _on_record(self, topic: Topic, message: Any) -> Any:
+    def _on_record(self, topic: Topic, message: Message) -> Awaitable[None] | None:
         """Hand one record in; agents call this in the event loop."""
-        if topic in INBOUND and (schema_id := self._registry.needs(message.value)) is not None:
+        if topic in INBOUND and (schema_id := self._registry.needs(message.value())) is not None:
             return self._fetch_then_enqueue(schema_id, topic, message)
         self._enqueue(topic, message)
         return None
 
-    async def _fetch_then_enqueue(self, schema_id: int, topic: Topic, message: Any) -> None:
+    async def _fetch_then_enqueue(self, schema_id: int, topic: Topic, message: Message) -> None:
         await self._registry.fetch(schema_id)
         self._enqueue(topic, message)
 
-    def _enqueue(self, topic: Topic, message: Any) -> None:
-        timestamp_ms = round(message.timestamp * 1000)
-        if self.intake.on_record(topic, message.offset, timestamp_ms, message.key, message.value, monotonic_ms()):
+    def _enqueue(self, topic: Topic, message: Message) -> None:
+        offset, (_, timestamp_ms) = message.offset(), message.timestamp()
+        stamp("received", topic, offset=offset)
+        if self.intake.on_record(topic, offset, timestamp_ms, message.key(), message.value(), monotonic_ms()):
             self.on_progress()
 
 

@@ -6,13 +6,16 @@ what it releases and carries out clean-ups, archives and worker orders. All of i
 
 import asyncio
 import logging
-from typing import Any
+import os
+import signal
+import subprocess
+import sys
+from typing import Any, Final
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.entrypoint.archiving import Archiver, NotingArchiver
 from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
-from eventflink.entrypoint.drill_orders import obey
 from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.tail import Tail, nothing
 from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
@@ -25,10 +28,15 @@ from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrd
 from eventflink.master.inputs import MasterInput
 from eventflink.model.configuration import Configuration
 from eventflink.model.statuses import DrillStepType
+from eventflink.processes.trace import stamp
 
 _logger = logging.getLogger(__name__)
 
-TICK_S = 0.01
+_FREEZE: Final = (
+    "import os, signal, sys, time; process = int(sys.argv[1]); os.kill(process, signal.SIGSTOP); "
+    "time.sleep(int(sys.argv[2]) / 1000); os.kill(process, signal.SIGCONT)"
+)
+"""A process that is stopped cannot wake itself: a child does that, which outlives it if it has to."""
 
 
 class Term:
@@ -44,7 +52,6 @@ class Term:
         archives: JobArchives | None,
         driver: ResourceDriver | None,
     ) -> None:
-        """Prepare a term over a tail that reads already."""
         is_rehearsal = configuration.drills_rehearsal
         self._life = life
         self._tail = tail
@@ -55,6 +62,9 @@ class Term:
         self._supervisor = WorkerSupervisor(driver, self._later) if driver is not None else None
         self._flush_s = configuration.lease_timeout_ms / 1000
         self._is_turn_due = False
+        self._ticker: asyncio.TimerHandle | None = None
+        self._ticks_at_ms = 0
+        """When the ticker is due."""
         self._next: asyncio.Future[Step] = asyncio.get_running_loop().create_future()
         """What the life asks for instead of this term."""
         self._stop = asyncio.Event()
@@ -73,7 +83,8 @@ class Term:
             await asyncio.to_thread(self._appender.connect)
             self._life.follow(fold, self, self._tail.intake, monotonic_ms())
             self._tail.on_progress = self._schedule
-            works = [self._tick_forever(), self._stop_when_told(), self._cleaner.run(), self._archiver.run()]
+            self._tick()
+            works = [self._stop_when_told(), self._cleaner.run(), self._archiver.run()]
             works += [self._supervisor.run()] if self._supervisor is not None else []
             tasks = [asyncio.create_task(work) for work in works]
             waiting: set[asyncio.Future[Any]] = {self._next, *tasks}
@@ -85,6 +96,8 @@ class Term:
             return self._next.result()
         finally:
             self._tail.on_progress = nothing
+            if self._ticker is not None:
+                self._ticker.cancel()
             self._life.end_term(None)
             self._end_supervision()
             if self._deregistering is not None:
@@ -108,12 +121,24 @@ class Term:
         self._obey(self._life.turn(monotonic_ms, wall_ms()))
         if self._life.has_more:
             self._schedule()
+        self._await_tick()
 
-    async def _tick_forever(self) -> None:
-        while not self._next.done():
+    def _await_tick(self) -> None:
+        """Have a tick when it is due; one that was due earlier comes before, and then this one is due again."""
+        now_ms = monotonic_ms()
+        due_ms = self._life.next_due_ms(now_ms)
+        if self._ticker is not None:
+            if self._ticks_at_ms <= due_ms:
+                return
+            self._ticker.cancel()
+        self._ticks_at_ms = due_ms
+        self._ticker = asyncio.get_running_loop().call_later((due_ms - now_ms) / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._ticker = None
+        if not self._next.done():
             self._obey(self._life.tick(monotonic_ms(), wall_ms()))
             self._schedule()
-            await asyncio.sleep(TICK_S)
 
     async def _stop_when_told(self) -> None:
         await self._stop.wait()
@@ -149,12 +174,14 @@ class Term:
 
     # -- wires -----------------------------------------------------------------------------------------------------
 
-    def append(self, value: bytes) -> None:
+    def append_decision(self, value: bytes) -> None:
         """Append to the log; raises `AppendFailed`."""
-        self._appender.append(value)
+        stamp("produced", Topic.LOG)
+        self._appender.append_decision(value)
 
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
         """Produce an effect."""
+        stamp("produced", topic, key)
         self._effects.produce(topic, key, value, partition)
 
     def poll(self) -> None:
@@ -177,9 +204,13 @@ class Term:
             self._supervisor.submit(order, epoch)
 
     def drill(self, order: DrillOrder) -> None:
-        """Stop, freeze or die."""
+        """Stop, freeze or die as a drill ordered: for real, by the signals that a fault would be."""
         _logger.warning("DrillStepOrdered step=%s duration_ms=%d", order.step, order.duration_ms)
-        if order.step is DrillStepType.STOP:
-            self._stop.set()
-        else:
-            obey(order)
+        match order.step:
+            case DrillStepType.STOP:
+                self._stop.set()
+            case DrillStepType.KILL:
+                os.kill(os.getpid(), signal.SIGKILL)
+            case DrillStepType.FREEZE:
+                command = [sys.executable, "-c", _FREEZE, str(os.getpid()), str(order.duration_ms)]
+                subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)

@@ -51,7 +51,7 @@ class WorkerSupervisor:
     def submit(self, order: WorkerOrder, epoch: int) -> None:
         """Take an order of a decision that was accepted in the epoch of this term's leadership."""
         self._epoch = epoch
-        self._reconciler.take(order)
+        self._reconciler.accept_order(order)
         self._wake.set()
 
     def close(self) -> None:

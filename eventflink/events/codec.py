@@ -28,6 +28,7 @@ HEADER_LENGTH: Final = len(MARKER) + 8
 _SEVEN_BITS: Final = 0x7F
 
 AvroFields = dict[str, Any]
+_Convert = Callable[[Any], Any]
 
 
 class UndecodableRecord(Exception):
@@ -41,12 +42,12 @@ class _Plan(NamedTuple):
     tag: str
     names: tuple[str, ...]
     getter: Callable[[Any], tuple[Any, ...]]
-    writers: tuple[tuple[str, Callable[[Any], Any]], ...]
-    readers: tuple[tuple[str, Callable[[Any], Any]], ...]
+    writers: tuple[tuple[str, _Convert], ...]
+    readers: tuple[tuple[str, _Convert], ...]
 
 
 _plans: dict[type[Any], _Plan] = {}
-_readers_by_tag: dict[str, tuple[type[Any], tuple[tuple[str, Callable[[Any], Any]], ...]]] = {}
+_readers_by_tag: dict[str, tuple[type[Any], tuple[tuple[str, _Convert], ...]]] = {}
 
 
 def _is_record(annotation: Any) -> bool:
@@ -81,51 +82,37 @@ def _read_tagged(pair: tuple[str, AvroFields]) -> Any:
     return cls(**fields)
 
 
-def _reader_of(annotation: Any) -> Callable[[Any], Any] | None:  # noqa: PLR0911 - one return per kind of field
-    """Return what turns fastavro's value into the class's, or None where they are the same."""
+def _codec_of(annotation: Any) -> tuple[_Convert | None, _Convert | None]:
+    """Return what turns a field of this type into what fastavro takes, and what turns it back; None where they are the same."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is tuple:
-        inner = _reader_of(arguments[0])
-        return tuple if inner is None else lambda values: tuple([inner(v) for v in values])
+        write, read = _codec_of(arguments[0])
+        return write and (lambda values: [write(v) for v in values]), (lambda values: tuple([read(v) for v in values])) if read else tuple
     if origin in (typing.Union, types.UnionType):
         members = [a for a in arguments if a is not type(None)]
         if len(members) > 1:
-            return _read_tagged
+            return _tagged, _read_tagged
         if _is_record(members[0]):  # A union with null: fastavro names the branch of a record.
-            return lambda pair: None if pair is None else _read_tagged(pair)
-        return None
-    if _is_record(annotation):
-        return lambda fields: _read_record(_plans[annotation], fields)
-    if isinstance(annotation, type) and issubclass(annotation, statuses.UpperStrEnum):
-        return dict(annotation.__members__).__getitem__
-    return None
-
-
-def _writer_of(annotation: Any) -> Callable[[Any], Any] | None:
-    """Return what turns the class's value into what fastavro takes, or None where they are the same."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is tuple:
-        inner = _writer_of(arguments[0])
-        return None if inner is None else lambda values: [inner(v) for v in values]
-    if origin in (typing.Union, types.UnionType):
-        members = [a for a in arguments if a is not type(None)]
-        if len(members) > 1:
-            return _tagged
-        return (lambda value: None if value is None else _tagged(value)) if _is_record(members[0]) else None
-    return _write_record if _is_record(annotation) else None
+            return lambda value: None if value is None else _tagged(value), lambda pair: None if pair is None else _read_tagged(pair)
+    elif _is_record(annotation):
+        return _write_record, lambda fields: _read_record(_plans[annotation], fields)
+    elif isinstance(annotation, type) and issubclass(annotation, statuses.UpperStrEnum):
+        return None, dict(annotation.__members__).__getitem__
+    return None, None
 
 
 def _register(cls: type[Any]) -> None:
     hints = typing.get_type_hints(cls)
     names = tuple(f.name for f in dataclasses.fields(cls))
     getter = attrgetter(*names) if len(names) > 1 else (lambda value: tuple(getattr(value, n) for n in names))
+    codecs = {name: _codec_of(hints[name]) for name in names}
     plan = _Plan(
         cls=cls,
         tag=f"{NAMESPACE}.{cls.__name__}",
         names=names,
         getter=getter,
-        writers=tuple((n, w) for n in names if (w := _writer_of(hints[n])) is not None),
-        readers=tuple((n, r) for n in names if (r := _reader_of(hints[n])) is not None),
+        writers=tuple((name, write) for name, (write, _) in codecs.items() if write is not None),
+        readers=tuple((name, read) for name, (_, read) in codecs.items() if read is not None),
     )
     _plans[cls] = plan
     _readers_by_tag[plan.tag] = (plan.cls, plan.readers)
@@ -149,13 +136,6 @@ class EnvelopeCodec:
         """Load the schemas of the envelope `name`, unless a `registry` has them."""
         self.registry = registry or registry_of(name)
         self._header = MARKER + self.registry.current_fingerprint
-
-    def encode_fields(self, fields: AvroFields) -> bytes:
-        """Encode an envelope given as fastavro takes it."""
-        stream = io.BytesIO()
-        stream.write(self._header)
-        fastavro.schemaless_writer(stream, self.registry.current, fields)
-        return stream.getvalue()
 
     def decode_fields(self, value: bytes) -> AvroFields:
         """Decode a record with its writer's schema; unions come as (name, fields).
@@ -233,7 +213,10 @@ class ReportsCodec(EnvelopeCodec):
 
     def encode(self, reports: Iterable[Any]) -> bytes:
         """Encode the reports."""
-        return self.encode_fields({"reports": [_tagged(r) for r in reports]})
+        stream = io.BytesIO()
+        stream.write(self._header)
+        fastavro.schemaless_writer(stream, self.registry.current, {"reports": [_tagged(r) for r in reports]})
+        return stream.getvalue()
 
     def decode(self, value: bytes) -> tuple[Any, ...]:
         """Return the reports, in order."""

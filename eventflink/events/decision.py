@@ -1,6 +1,6 @@
 """The envelope of the log: one decision of a leader, what it answers, and the base class of the events that it holds.
 
-The acceptance of decisions is in `leadership/acceptance.py`; their bytes are in `codec.py`.
+The acceptance of decisions is in `leadership/fold.py`; their bytes are in `codec.py`.
 """
 
 from dataclasses import dataclass

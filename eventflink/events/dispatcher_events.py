@@ -6,7 +6,7 @@ Values that mirror the schemas of the same names; `log_events.py` has all of the
 from dataclasses import dataclass
 
 from eventflink.events.decision import LogEvent
-from eventflink.model.attempts import FailureCause
+from eventflink.model.attempts import FailureCause, HasAttemptId
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.statuses import FailoverStrategy, JobStatus, SchedulerType, TaskFile
 
@@ -60,13 +60,18 @@ class JobCleanedUp(LogEvent):
 
 
 @dataclass(slots=True)
-class JobCleanupFailed(LogEvent):
-    """A clean-up did not work; it is tried again, with limits."""
+class RetryEvent(LogEvent):
+    """Something that is to be done for an ended job did not work; it is tried again, with limits."""
 
     job_id: str
     attempt: int
     retry_at_ms: int
     message: str
+
+
+@dataclass(slots=True)
+class JobCleanupFailed(RetryEvent):
+    """A clean-up did not work."""
 
 
 @dataclass(slots=True)
@@ -94,13 +99,8 @@ class JobArchived(LogEvent):
 
 
 @dataclass(slots=True)
-class JobArchiveFailed(LogEvent):
-    """An archive could not be written; it is tried again, with limits."""
-
-    job_id: str
-    attempt: int
-    retry_at_ms: int
-    message: str
+class JobArchiveFailed(RetryEvent):
+    """An archive could not be written."""
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class JobIdsExpired(LogEvent):
 
 
 @dataclass(slots=True)
-class FileUploadRequested(LogEvent):
+class FileUploadRequested(LogEvent, HasAttemptId):
     """Somebody wants a file that a task attempt wrote."""
 
     request_id: str

@@ -6,6 +6,7 @@ These classes mirror the schemas of the same names; a test holds the two togethe
 from dataclasses import dataclass
 
 from eventflink.events.log_events import RequestAccepted, RequestRejected
+from eventflink.model.attempts import AttemptRecord, HasAttemptId
 from eventflink.model.statuses import Role, ShipStrategy, TaskFile, TaskManagerFile, TaskType
 
 
@@ -42,13 +43,9 @@ class TaskInput:
 
 
 @dataclass(slots=True)
-class TaskDeployment:
+class TaskDeployment(AttemptRecord):
     """Run this attempt."""
 
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
     allocation_id: str
     slot_index: int
     job_name: str
@@ -63,18 +60,14 @@ class TaskDeployment:
 
 
 @dataclass(slots=True)
-class TaskCancellation:
+class TaskCancellation(AttemptRecord):
     """End this attempt."""
 
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
     reason: str
 
 
 @dataclass(slots=True)
-class FileUploadOrder:
+class FileUploadOrder(HasAttemptId):
     """Upload this file."""
 
     request_id: str
@@ -96,7 +89,7 @@ class TaskManagerFileUploadOrder:
 
 @dataclass(slots=True)
 class StopTaskManager:
-    """End all tasks, say goodbye, and end the process."""
+    """End all tasks, disconnect, and end the process."""
 
     reason: str
 

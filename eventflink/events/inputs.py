@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Final
 import annotated_types as at
 
 from eventflink.events.topics import Topic
-from eventflink.model.attempts import AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
+from eventflink.model.attempts import AttemptStatus, FailureCause, HasAttemptId, LostInput, OutputLocation, SlotStatus
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, TaskFile, TaskManagerFile
@@ -95,7 +95,7 @@ class CancelJob(FencedJobCommand):
 
 
 @dataclass(slots=True, kw_only=True)
-class RequestFileUpload(FencedCommand):
+class RequestFileUpload(FencedCommand, HasAttemptId):
     """Upload a file of a task attempt to the blob store."""
 
     job_id: str
@@ -210,11 +210,17 @@ class RescaleJob(FencedJobCommand):
 
 
 @dataclass(slots=True)
-class TaskManagerRegistration:
-    """A TaskExecutor offers itself."""
+class InstanceMessage:
+    """What one instance of a TaskManager says, or its guardian says of it."""
 
     task_manager_id: str
     instance_id: str
+
+
+@dataclass(slots=True)
+class TaskManagerRegistration(InstanceMessage):
+    """A TaskExecutor offers itself."""
+
     host: str
     process_id: int
     slot_count: int
@@ -224,30 +230,24 @@ class TaskManagerRegistration:
 
 
 @dataclass(slots=True)
-class SlotReport:
+class SlotReport(InstanceMessage):
     """Everything that an instance has, for reconciliation after a change of leader."""
 
-    task_manager_id: str
-    instance_id: str
     slots: tuple[SlotStatus, ...]
     attempts: tuple[AttemptStatus, ...]
 
 
 @dataclass(slots=True)
-class SlotOffer:
+class SlotOffer(InstanceMessage):
     """The slot is taken for the allocation."""
 
-    task_manager_id: str
-    instance_id: str
     allocation_id: str
 
 
 @dataclass(slots=True)
-class SlotOfferRefusal:
+class SlotOfferRefusal(InstanceMessage):
     """The slot cannot be given, or not to this attempt."""
 
-    task_manager_id: str
-    instance_id: str
     allocation_id: str
     reason: str
     vertex_id: str
@@ -256,11 +256,9 @@ class SlotOfferRefusal:
 
 
 @dataclass(slots=True)
-class TaskStateReport:
+class TaskStateReport(InstanceMessage, HasAttemptId):
     """Where an attempt stands."""
 
-    task_manager_id: str
-    instance_id: str
     job_id: str
     vertex_id: str
     subtask_index: int
@@ -272,40 +270,32 @@ class TaskStateReport:
 
 
 @dataclass(slots=True)
-class FileUploadCompleted:
+class FileUploadCompleted(InstanceMessage):
     """An upload ended."""
 
-    task_manager_id: str
-    instance_id: str
     request_id: str
     blob_key: str | None = None
     error: str | None = None
 
 
 @dataclass(slots=True)
-class Disconnection:
+class Disconnection(InstanceMessage):
     """An instance leaves in order; its tasks have ended."""
 
-    task_manager_id: str
-    instance_id: str
     reason: str
 
 
 @dataclass(slots=True)
-class TaskManagerDeath:
+class TaskManagerDeath(InstanceMessage):
     """The guardian saw its TaskExecutor die, and has seen its task processes gone."""
 
-    task_manager_id: str
-    instance_id: str
     reason: str
 
 
 @dataclass(slots=True)
-class Heartbeat:
+class Heartbeat(InstanceMessage):
     """An instance is alive."""
 
-    task_manager_id: str
-    instance_id: str
     sequence: int
     free_slots: int
     running_tasks: int

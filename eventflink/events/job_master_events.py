@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from eventflink.events.decision import LogEvent
-from eventflink.model.attempts import FailureCause, OutputLocation, SubtaskReference
+from eventflink.events.slot_manager_events import AttemptSlotEvent
+from eventflink.model.attempts import AttemptRecord, FailureCause, OutputLocation, SubtaskReference
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason
+
+
+@dataclass(slots=True)
+class AttemptEvent(LogEvent, AttemptRecord):
+    """What happened to an attempt."""
 
 
 @dataclass(slots=True)
@@ -23,79 +29,48 @@ class JobStatusChanged(LogEvent):
 
 
 @dataclass(slots=True)
-class SlotShared(LogEvent):
+class SlotShared(AttemptSlotEvent):
     """An attempt gets a place in a slot that its job holds already for the same slot sharing group."""
 
-    allocation_id: str
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
-
 
 @dataclass(slots=True)
-class TaskScheduled(LogEvent):
+class TaskScheduled(AttemptEvent):
     """The attempt's inputs are there; it waits for a slot: CREATED to SCHEDULED."""
 
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
-
 
 @dataclass(slots=True)
-class TaskDeployed(LogEvent):
+class TaskDeployed(AttemptEvent):
     """The attempt goes to its slot: SCHEDULED to DEPLOYING."""
 
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
     allocation_id: str
 
 
 @dataclass(slots=True)
-class TaskStateChanged(LogEvent):
+class TaskStateChanged(AttemptEvent):
     """One transition of the table of ExecutionState that is not an end with a result or a failure."""
 
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
     from_state: ExecutionState
     to_state: ExecutionState
 
 
 @dataclass(slots=True)
-class TaskCancellationRequested(LogEvent):
+class TaskCancellationRequested(AttemptEvent):
     """The TaskExecutor is told to end the attempt: CANCELING."""
 
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
     reason: str
 
 
 @dataclass(slots=True)
-class TaskFinished(LogEvent):
+class TaskFinished(AttemptEvent):
     """The attempt finished, and its outputs are now the subtask's result: the log is the output commit."""
 
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
     outputs: tuple[OutputLocation, ...] = ()
 
 
 @dataclass(slots=True)
-class TaskFailed(LogEvent):
+class TaskFailed(AttemptEvent):
     """The attempt failed."""
 
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
     cause: FailureCause
 
 
@@ -117,13 +92,8 @@ class RestartScheduled(LogEvent):
 
 
 @dataclass(slots=True)
-class RegionRestarted(LogEvent):
+class RegionRestarted(AttemptEvent):
     """The subtask has a new attempt: CREATED."""
-
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
 
 
 @dataclass(slots=True)

@@ -16,6 +16,6 @@ from eventflink.events.slot_manager_events import *
 from eventflink.events.upkeep_events import *
 
 EVENTS: Final[Mapping[str, type[LogEvent]]] = {
-    name: cls for name, cls in tuple(globals().items()) if isinstance(cls, type) and issubclass(cls, LogEvent) and cls is not LogEvent
+    name: cls for name, cls in tuple(globals().items()) if isinstance(cls, type) and issubclass(cls, LogEvent) and not cls.__subclasses__()
 }
 """Every event by its name."""

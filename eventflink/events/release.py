@@ -69,14 +69,13 @@ class _Comparison:
     """Compares two documents; every pair of named types once."""
 
     def __init__(self, older: Document, newer: Document) -> None:
-        self._roots = (older, newer)
         self._named: tuple[dict[str, Document], dict[str, Document]] = ({}, {})
-        for root, named in zip(self._roots, self._named, strict=True):
-            _collect(root, named)
+        self._roots = [fastavro.parse_schema(d, named_schemas=n) for d, n in zip((older, newer), self._named, strict=True)]
         self._compared: set[str] = set()
 
     def problems(self) -> Iterable[str]:
-        yield from self._compare(*self._roots, "")
+        older, newer = self._roots
+        yield from self._compare(older, newer, "")
 
     def _compare(self, older: Document, newer: Document, place: str) -> Iterable[str]:
         older, newer = (named.get(_key(node), node) for node, named in zip((older, newer), self._named, strict=True))
@@ -103,31 +102,18 @@ class _Comparison:
         after = {field["name"]: field for field in newer["fields"]}
         for name, field in before.items():
             if name not in after:
-                yield f"{older['name']}.{name}: the field is gone"
+                yield f"{_label(older)}.{name}: the field is gone"
             else:
-                yield from self._compare(field["type"], after[name]["type"], f"{older['name']}.{name}")
+                yield from self._compare(field["type"], after[name]["type"], f"{_label(older)}.{name}")
         for name, field in after.items():
             if name not in before and "default" not in field:
-                yield f"{older['name']}.{name}: a new field needs a default"
+                yield f"{_label(older)}.{name}: a new field needs a default"
 
 
 def _compare_enums(older: Document, newer: Document) -> Iterable[str]:
     for symbol in older["symbols"]:
         if symbol not in newer["symbols"]:
-            yield f"{older['name']}: the symbol {symbol} is gone"
-
-
-def _collect(node: Document, named: dict[str, Document]) -> None:
-    """Note every named type that a document defines."""
-    if isinstance(node, list):
-        for branch in node:
-            _collect(branch, named)
-    elif isinstance(node, dict):
-        if "name" in node:
-            named[_key(node)] = node
-        for field in node.get("fields", ()):
-            _collect(field["type"], named)
-        _collect(node.get("items"), named)
+            yield f"{_label(older)}: the symbol {symbol} is gone"
 
 
 def _kind(node: Document) -> str:
@@ -138,9 +124,7 @@ def _kind(node: Document) -> str:
 
 def _key(node: Document) -> str:
     """Return what names a type: its full name, or what kind of type it is."""
-    if isinstance(node, dict) and "name" in node:
-        return f"{node.get('namespace', NAMESPACE)}.{node['name']}"
-    return _kind(node)
+    return str(node["name"]) if isinstance(node, dict) and "name" in node else _kind(node)
 
 
 def _label(node: Document) -> str:

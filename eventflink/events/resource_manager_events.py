@@ -26,6 +26,15 @@ class TaskManagerRegistered(LogEvent):
 
 
 @dataclass(slots=True)
+class InstanceEndEvent(LogEvent):
+    """An instance is not, or no longer, one of the cluster's."""
+
+    task_manager_id: str
+    instance_id: str
+    reason: str
+
+
+@dataclass(slots=True)
 class TaskManagerReportReconciled(LogEvent):
     """A full slot report was matched against the state."""
 
@@ -36,30 +45,18 @@ class TaskManagerReportReconciled(LogEvent):
 
 
 @dataclass(slots=True)
-class TaskManagerRegistrationRefused(LogEvent):
+class TaskManagerRegistrationRefused(InstanceEndEvent):
     """The instance is gone for good: it has to come back as a new one (P12)."""
 
-    task_manager_id: str
-    instance_id: str
-    reason: str
-
 
 @dataclass(slots=True)
-class TaskManagerDisconnected(LogEvent):
+class TaskManagerDisconnected(InstanceEndEvent):
     """An instance left in order."""
 
-    task_manager_id: str
-    instance_id: str
-    reason: str
-
 
 @dataclass(slots=True)
-class TaskManagerLost(LogEvent):
+class TaskManagerLost(InstanceEndEvent):
     """An instance is gone: it missed its heartbeats, or its guardian saw it die."""
-
-    task_manager_id: str
-    instance_id: str
-    reason: str
 
 
 @dataclass(slots=True)
@@ -100,12 +97,8 @@ class WorkerRequestFailed(LogEvent):
 
 
 @dataclass(slots=True)
-class TaskManagerReleased(LogEvent):
+class TaskManagerReleased(InstanceEndEvent):
     """A TaskManager that the resource driver had started is given back: it was idle for long enough, and gets no more tasks."""
-
-    task_manager_id: str
-    instance_id: str
-    reason: str
 
 
 @dataclass(slots=True)

@@ -6,19 +6,25 @@ Values that mirror the schemas of the same names; `log_events.py` has all of the
 from dataclasses import dataclass
 
 from eventflink.events.decision import LogEvent
+from eventflink.model.attempts import HasAttemptId
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import SlotRequestDeferralReason
 
 
 @dataclass(slots=True)
-class SlotRequested(LogEvent):
-    """An attempt wants a slot."""
+class AttemptSlotEvent(LogEvent, HasAttemptId):
+    """What happened to an attempt and its slot."""
 
     allocation_id: str
     job_id: str
     vertex_id: str
     subtask_index: int
     attempt: int
+
+
+@dataclass(slots=True)
+class SlotRequested(AttemptSlotEvent):
+    """An attempt wants a slot."""
 
 
 @dataclass(slots=True)
@@ -69,14 +75,8 @@ class SlotFreed(LogEvent):
 
 
 @dataclass(slots=True)
-class SlotShareReturned(LogEvent):
+class SlotShareReturned(AttemptSlotEvent):
     """An attempt gives its place in a slot back in which other attempts keep running."""
-
-    allocation_id: str
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
 
 
 @dataclass(slots=True, kw_only=True)

@@ -170,22 +170,11 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return event.application_status
         case e.ClusterStarted():
             return f"after {event.after_status}, {_count(event.jobs, 'suspended job')}"
-        # -- whose subject says all
-        case (
-            e.RequestRepeated()
-            | e.JobCleanedUp()
-            | e.JobEvicted()
-            | e.JobArchiveRequested()
-            | e.SlotOffered()
-            | e.SlotFreed()
-            | e.SlotRequestCancelled()
-            | e.TaskScheduled()
-            | e.RegionRestarted()
-        ):
+        case e.RequestRepeated():
             return ""
         case _:
-            fields = ((field.name, getattr(event, field.name)) for field in dataclasses.fields(event) if field.name not in _SUBJECTS)
-            return _joined(*[f"{name} {value}" for name, value in fields])
+            told = (*_SUBJECTS, "vertex_id", "subtask_index", "attempt")
+            return _joined(*[f"{f.name} {getattr(event, f.name)}" for f in dataclasses.fields(event) if f.name not in told])
 
 
 def _joined(*parts: str, by: str = ", ") -> str:

@@ -34,7 +34,6 @@ class ApplicationGateway:
     """What an entry point is called with. For one thread; errors are those of `DispatcherGateway`, which `dispatcher` is."""
 
     def __init__(self, bootstrap: str, cluster_id: str, application_id: str, tls: TlsFiles | None = None) -> None:
-        """Connect to the cluster that runs the application."""
         self.cluster_id = cluster_id
         self.application_id = application_id
         self.dispatcher = DispatcherGateway(bootstrap, cluster_id)
@@ -70,9 +69,7 @@ class ApplicationGateway:
         self.dispatcher.close()
 
     def __enter__(self) -> Self:
-        """Return the gateway."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close it."""
         self.close()

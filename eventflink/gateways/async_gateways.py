@@ -1,14 +1,221 @@
 """The gateways for `asyncio`: the methods are those of the blocking ones, to be awaited.
 
-They stand apart so that programs without an event loop do not load an HTTP client for one.
+Their steps in an event loop are reads by aiohttp, commands over one pipelined client, and looks at Kafka in a few threads. They stand
+apart so that programs without an event loop do not load an HTTP client for one.
+
+Kafka's client has no event loop, so its part is threads behind; what many wait for at once, results and reads, is sockets of the loop
+and needs none. A call that is cancelled leaves nothing behind: its socket is closed, its request is sent no more and its place is free; a
+thread that worked for it alone ends at its next poll, a quarter of a second later at most.
 """
 
-from eventflink.gateways.asynchronous import MAX_UNDER_WAY, AsyncConnection, AsyncGateway
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Self, TypedDict, TypeVar, Unpack
+
+import aiohttp
+from yarl import URL
+
+from eventflink.events.effects import LeaderHeartbeat
+from eventflink.events.log_events import FileUploaded
 from eventflink.gateways.dispatcher_gateway import DispatcherMethods
-from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S
+from eventflink.gateways.errors import GatewayError
+from eventflink.gateways.follow import await_upload
+from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
 from eventflink.gateways.job_master_gateway import JobMasterMethods
+from eventflink.gateways.leader import listen_for_leader
+from eventflink.gateways.master_reads import MasterReads
+from eventflink.gateways.pipelined_client import PipelinedClient
+from eventflink.gateways.reads import MAX_ANSWER_BYTES, KnownMaster, MasterSilent, address_of, answer_of, find_masters, target_of
+from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerMethods
+from eventflink.gateways.steps import Ask, AwaitUpload, FindMasters, Get, ListenForLeader, Pause, Step, Steps, Tell, drive_async
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
+
+MAX_UNDER_WAY: Final = 1_024
+_THREADS: Final = 8
+T = TypeVar("T")
+
+
+class AsyncConnection:
+    """One event loop's connection to one cluster. At most `max_under_way` calls are under way; others wait for their turn."""
+
+    def __init__(self, bootstrap: str, cluster_id: str, request_timeout_s: float, max_under_way: int = MAX_UNDER_WAY) -> None:
+        self.bootstrap = bootstrap
+        self.cluster_id = cluster_id
+        self.reads = MasterReads(cluster_id, request_timeout_s)
+        self._request_timeout_s = request_timeout_s
+        self._max_under_way = max_under_way
+        self._room = asyncio.Semaphore(max_under_way)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gateway")
+        self._closing = threading.Event()
+        self._connecting: asyncio.Task[PipelinedClient] | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._finding: asyncio.Task[list[KnownMaster]] | None = None
+        self._performers: dict[type[Any], Callable[[Any], Awaitable[Any]]] = {
+            Get: self._get,
+            FindMasters: self._find_masters,
+            ListenForLeader: self._listen_for_leader,
+            Pause: self._pause,
+            Ask: self._ask,
+            Tell: self._tell,
+            AwaitUpload: self._await_upload,
+        }
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Take every step of a method; return what it gives, or raise its error.
+
+        Raises:
+            GatewayError: the gateway is closed, or too many calls were under way for as long as a request may take.
+
+        """
+        if self._closing.is_set():
+            raise GatewayError("the gateway is closed")
+        try:
+            async with asyncio.timeout(self._request_timeout_s):
+                await self._room.acquire()
+        except TimeoutError:
+            raise GatewayError(f"{self._max_under_way} calls were under way for {self._request_timeout_s:g} s; none ended") from None
+        try:
+            return await drive_async(steps, self._perform)
+        finally:
+            self._room.release()
+
+    async def _perform(self, step: Step) -> Any:
+        if self._closing.is_set():
+            raise GatewayError("the gateway was closed before the answer came")
+        return await self._performers[type(step)](step)
+
+    async def _pause(self, step: Pause) -> None:
+        await asyncio.sleep(step.seconds)
+
+    async def _listen_for_leader(self, step: ListenForLeader) -> LeaderHeartbeat | None:
+        return await self._in_thread(lambda stop: listen_for_leader(self.bootstrap, self.cluster_id, step, stop=stop))
+
+    async def _await_upload(self, step: AwaitUpload) -> FileUploaded | None:
+        return await self._in_thread(lambda stop: await_upload(self.bootstrap, self.cluster_id, step.accepted, step.timeout_s, stop=stop))
+
+    async def _in_thread(self, call: Callable[[Callable[[], bool]], T]) -> T:
+        """Return what a blocking call returns; it is given a question that says whether anybody still waits for it."""
+        given_up = threading.Event()
+        try:
+            return await asyncio.wrap_future(self._threads.submit(call, lambda: given_up.is_set() or self._closing.is_set()))
+        finally:
+            given_up.set()
+
+    async def _get(self, step: Get) -> dict[str, Any]:
+        host, port = address_of(step.query_address)
+        address = f"[{host}]" if ":" in host else host
+        url = URL(f"http://{address}:{port}{target_of(step.path, step.parameters, step.timeout_s)}", encoded=True)
+        if self._session is None:
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=self._max_under_way))
+        try:
+            async with self._session.get(url, timeout=aiohttp.ClientTimeout(total=step.timeout_s)) as response:
+                body = bytearray()
+                async for chunk in response.content.iter_any():
+                    body += chunk
+                    if len(body) > MAX_ANSWER_BYTES:
+                        raise MasterSilent(f"{step.query_address}: its answer is longer than {MAX_ANSWER_BYTES} bytes")
+        except (OSError, TimeoutError, aiohttp.ClientError) as error:
+            raise MasterSilent(f"{step.query_address}: {type(error).__name__}: {error}") from error
+        return answer_of(step.query_address, response.status, bytes(body))
+
+    async def _find_masters(self, step: FindMasters) -> list[KnownMaster]:
+        """Look for the masters once for all who want to know them now: after a failover that is everybody."""
+        if self._finding is None or self._finding.done():
+            look = self._in_thread(lambda stop: find_masters(self.bootstrap, self.cluster_id, timeout_s=step.timeout_s, stop=stop))
+            self._finding = asyncio.create_task(look)
+            self._finding.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(self._finding)
+
+    async def connect(self) -> PipelinedClient:
+        """Return the way to the leader, opened with the first call; raises as `RequestChannel` does."""
+        connecting = self._connecting
+        if connecting is None or (connecting.done() and (connecting.cancelled() or connecting.exception() is not None)):
+            connecting = self._connecting = asyncio.create_task(
+                asyncio.to_thread(
+                    PipelinedClient,
+                    self.bootstrap,
+                    self.cluster_id,
+                    request_timeout_s=self._request_timeout_s,
+                    max_pending=self._max_under_way,
+                )
+            )
+        # A call that is cancelled meanwhile leaves the connection to the others, or to `close`.
+        return await asyncio.shield(connecting)
+
+    async def _tell(self, step: Tell) -> str:
+        client = await self.connect()
+        return await self._in_thread(lambda _: client.tell(step.command))
+
+    async def _ask(self, step: Ask) -> Accepted:
+        client = await self.connect()
+        # Never blocks: as many may be pending there as calls may be under way here.
+        return await asyncio.wrap_future(client.send(step.request))
+
+    async def close(self) -> None:
+        """Let the connections go; calls that still wait for an answer get an error."""
+        self._closing.set()
+        if self._session is not None:
+            await self._session.close()
+        if self._connecting is not None:
+            with contextlib.suppress(GatewayError):
+                client = await self._connecting
+                await asyncio.to_thread(client.close)
+        await asyncio.to_thread(self._threads.shutdown)
+
+
+class AsyncOptions(TypedDict, total=False):
+    """What every gateway for an event loop may be given."""
+
+    request_timeout_s: float
+    """How long each request waits for its answer."""
+    max_under_way: int
+    """More calls than this wait for their turn."""
+    connection: AsyncConnection | None
+    """Another gateway's, which is closed there; None: one of its own."""
+
+
+class AsyncGateway(Gateway):
+    """A gateway whose methods are awaited, by any number of tasks of one event loop at once.
+
+    It is made inside the running loop; use it in `async with`, or await `close`. Cancelling a task that awaits a method leaves nothing
+    behind; the request itself may still be done, as after `RequestTimedOut`.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        *,
+        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
+        max_under_way: int = MAX_UNDER_WAY,
+        connection: AsyncConnection | None = None,
+    ) -> None:
+        """Prepare; nothing is connected before the first call. More calls than `max_under_way` wait for their turn.
+
+        A `connection` is another gateway's, and is closed there.
+        """
+        self._connection = connection or AsyncConnection(bootstrap, cluster_id, request_timeout_s, max_under_way)
+        self._owns_connection = connection is None
+        super().__init__(self._connection.reads)
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Take every step of a method in the event loop."""
+        return await self._connection.run(steps)
+
+    async def close(self) -> None:
+        """Close the connections, if they are this gateway's own; calls that still wait for an answer get an error."""
+        if self._owns_connection:
+            await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
 
 
 class AsyncDispatcherGateway(DispatcherMethods, AsyncGateway):
@@ -27,34 +234,14 @@ class AsyncResourceManagerGateway(ResourceManagerMethods, AsyncGateway):
 class AsyncJobMasterGateway(JobMasterMethods, AsyncGateway):
     """Requests to one job's JobMaster, for an event loop."""
 
-    def __init__(
-        self,
-        bootstrap: str,
-        cluster_id: str,
-        job_id: str,
-        *,
-        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
-        max_under_way: int = MAX_UNDER_WAY,
-        connection: AsyncConnection | None = None,
-    ) -> None:
-        """Prepare, as `AsyncGateway` does."""
-        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s, max_under_way=max_under_way, connection=connection)
+    def __init__(self, bootstrap: str, cluster_id: str, job_id: str, **options: Unpack[AsyncOptions]) -> None:
+        super().__init__(bootstrap, cluster_id, **options)
         self.job_id = job_id
 
 
 class AsyncTaskExecutorGateway(TaskExecutorMethods, AsyncGateway):
     """Requests about one TaskExecutor, for an event loop."""
 
-    def __init__(
-        self,
-        bootstrap: str,
-        cluster_id: str,
-        task_manager_id: str,
-        *,
-        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
-        max_under_way: int = MAX_UNDER_WAY,
-        connection: AsyncConnection | None = None,
-    ) -> None:
-        """Prepare, as `AsyncGateway` does."""
-        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s, max_under_way=max_under_way, connection=connection)
+    def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, **options: Unpack[AsyncOptions]) -> None:
+        super().__init__(bootstrap, cluster_id, **options)
         self.task_manager_id = task_manager_id

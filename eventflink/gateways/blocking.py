@@ -5,11 +5,12 @@ One connection is for one thread. Its way to the leader is opened with the first
 
 import time
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypedDict, TypeVar
 
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import FileUploaded
 from eventflink.gateways.errors import RequestTimedOut
+from eventflink.gateways.follow import await_upload
 from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import listen_for_leader
@@ -17,7 +18,6 @@ from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import KnownMaster, ask_master, find_masters
 from eventflink.gateways.request_channel import MAX_REPEAT_AFTER_S, REPEAT_AFTER_S, Accepted, RequestChannel, result_of
 from eventflink.gateways.steps import Ask, AwaitUpload, FindMasters, Get, ListenForLeader, Pause, Step, Steps, Tell, drive
-from eventflink.gateways.uploads import await_upload
 
 T = TypeVar("T")
 _Performer = Callable[[Any], Any]
@@ -29,7 +29,6 @@ class BlockingConnection:
     def __init__(
         self, bootstrap: str, cluster_id: str, request_timeout_s: float, connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
     ) -> None:
-        """Connect to nothing yet."""
         self.bootstrap = bootstrap
         self.cluster_id = cluster_id
         self.reads = MasterReads(cluster_id, request_timeout_s)
@@ -49,7 +48,7 @@ class BlockingConnection:
     def connect(self) -> RequestChannel:
         """Return the way to the leader, opened with the first call; raises as `RequestChannel` does."""
         if self._channel is None:
-            self._channel = RequestChannel(self.bootstrap, self.cluster_id, connect_timeout_s=self._connect_timeout_s)
+            self._channel = RequestChannel(self.bootstrap, self.cluster_id, pipelined=False, connect_timeout_s=self._connect_timeout_s)
         return self._channel
 
     def run(self, steps: Steps[T]) -> T:
@@ -105,6 +104,17 @@ class BlockingConnection:
             self._channel = None
 
 
+class BlockingOptions(TypedDict, total=False):
+    """What every blocking gateway may be given."""
+
+    request_timeout_s: float
+    """How long each request waits for its answer."""
+    connect_timeout_s: float
+    """How long Kafka may take to answer."""
+    connection: BlockingConnection | None
+    """Another gateway's, which is closed there; None: one of its own."""
+
+
 class BlockingGateway(Gateway):
     """A gateway whose methods return when they are done. For one thread; close it, or use it as a context manager."""
 
@@ -132,9 +142,7 @@ class BlockingGateway(Gateway):
             self._connection.close()
 
     def __enter__(self) -> Self:
-        """Return the gateway."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
         self.close()

@@ -6,14 +6,14 @@ to any master. So a change of leader in between shows only as time. For many com
 
 import uuid
 from collections.abc import Collection
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Unpack
 
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, ResumeJob, ShutDownCluster, SuspendJob
 from eventflink.gateways import results as r
-from eventflink.gateways.blocking import BlockingGateway
+from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
 from eventflink.gateways.errors import JobNotTerminated, NotSupported
-from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway, method
+from eventflink.gateways.gateway import CommandOptions, Gateway, RequestOptions, header, method
 from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import finding_leader
@@ -45,8 +45,7 @@ class DispatcherMethods(Gateway):
     """Requests to one cluster.
 
     Every read raises `NoMasterAnswered` when no master answered within `request_timeout_s`, every command `RequestRefused` (of the
-    refusal's own type) and `RequestTimedOut`, whose `request_id` repeats it safely. A `fencing_token` is the `leader_id` of the leader that
-    the command is for: if another one leads, `FencingTokenMismatch`.
+    refusal's own type; `FencingTokenMismatch` by a leader that it is not for) and `RequestTimedOut`, whose `request_id` repeats it safely.
     """
 
     @method
@@ -58,34 +57,32 @@ class DispatcherMethods(Gateway):
     # -- commands --------------------------------------------------------------------------------------------------
 
     @method
-    def submit_job(self, job_graph: JobGraph, job_id: str | None = None, *, actor: str = "", request_id: str = "") -> Steps[Accepted]:
+    def submit_job(self, job_graph: JobGraph, job_id: str | None = None, **options: Unpack[RequestOptions]) -> Steps[Accepted]:
         """Submit a job and wait until it is in the log."""
-        return ask(JobSubmission(job_id=job_id or new_job_id(), request_id=request_id, actor=actor, job_graph=job_graph))
+        return ask(JobSubmission(job_id=job_id or new_job_id(), job_graph=job_graph, **options))
 
     @method
-    def cancel_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Steps[Accepted]:
+    def cancel_job(self, job_id: str, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
         """Request the cancellation of a job and wait until the request is in the log; the job ends later."""
-        return ask(CancelJob(job_id=job_id, request_id=request_id, actor=actor, leader_id=fencing_token))
+        return ask(CancelJob(job_id=job_id, **header(**options)))
 
     @method
-    def tell_cancel_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Steps[str]:
+    def tell_cancel_job(self, job_id: str, **options: Unpack[CommandOptions]) -> Steps[str]:
         """Request the cancellation of a job without an answer; return the request's id once Kafka has it. The log tells a refusal."""
-        return tell(CancelJob(job_id=job_id, request_id=request_id, actor=actor, leader_id=fencing_token))
+        return tell(CancelJob(job_id=job_id, **header(**options)))
 
     @method
-    def suspend_job(
-        self, job_id: str, reason: str = "", *, actor: str = "", request_id: str = "", fencing_token: str = ""
-    ) -> Steps[Accepted]:
+    def suspend_job(self, job_id: str, reason: str = "", **options: Unpack[CommandOptions]) -> Steps[Accepted]:
         """Stop a job without ending it: its attempts end, what has finished stays; wait until that is in the log.
 
         Raises `UnknownJob`, `JobTerminated`, and `JobEnding` for a job that fails or is being cancelled.
         """
-        return ask(SuspendJob(job_id=job_id, reason=reason, request_id=request_id, actor=actor, leader_id=fencing_token))
+        return ask(SuspendJob(job_id=job_id, reason=reason, **header(**options)))
 
     @method
-    def resume_job(self, job_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = "") -> Steps[Accepted]:
+    def resume_job(self, job_id: str, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
         """Resume a suspended job with what had not finished, under a new JobMaster; raises as `suspend_job` does."""
-        return ask(ResumeJob(job_id=job_id, request_id=request_id, actor=actor, leader_id=fencing_token))
+        return ask(ResumeJob(job_id=job_id, **header(**options)))
 
     @method
     def shut_down_cluster(
@@ -94,9 +91,7 @@ class DispatcherMethods(Gateway):
         diagnostics: str = "",
         *,
         cancel_jobs: bool = False,
-        actor: str = "",
-        request_id: str = "",
-        fencing_token: str = "",
+        **options: Unpack[CommandOptions],
     ) -> Steps[Accepted]:
         """End the whole cluster in order and wait until that is in the log; the end itself comes later (`ClusterStopped` in the log).
 
@@ -104,22 +99,13 @@ class DispatcherMethods(Gateway):
         cluster is to end in another way already.
         """
         return ask(
-            ShutDownCluster(
-                application_status=application_status,
-                diagnostics=diagnostics,
-                cancel_jobs=cancel_jobs,
-                request_id=request_id,
-                actor=actor,
-                leader_id=fencing_token,
-            )
+            ShutDownCluster(application_status=application_status, diagnostics=diagnostics, cancel_jobs=cancel_jobs, **header(**options))
         )
 
     @method
-    def request_file_upload(
-        self, attempt: AttemptId, file: TaskFile, *, actor: str = "", request_id: str = "", fencing_token: str = ""
-    ) -> Steps[Accepted]:
+    def request_file_upload(self, attempt: AttemptId, file: TaskFile, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
         """Ask for a file of a task attempt; `FileUploaded` with the same request id follows in the log."""
-        return ask(RequestFileUpload(**attempt._asdict(), file=file, request_id=request_id, actor=actor, leader_id=fencing_token))
+        return ask(RequestFileUpload(**attempt._asdict(), file=file, **header(**options)))
 
     # -- reads -----------------------------------------------------------------------------------------------------
 
@@ -234,22 +220,15 @@ def _not_supported(call: str) -> Steps[NoReturn]:
 class DispatcherGateway(DispatcherMethods, BlockingGateway):
     """Blocking requests to one cluster. For one thread; close it, or use it as a context manager."""
 
-    def __init__(
-        self,
-        bootstrap: str,
-        cluster_id: str,
-        *,
-        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
-        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
-    ) -> None:
-        """Connect to the cluster; each request waits up to `request_timeout_s` for its answer.
+    def __init__(self, bootstrap: str, cluster_id: str, **options: Unpack[BlockingOptions]) -> None:
+        """Connect to the cluster.
 
         Raises:
             ClusterUnreachable: Kafka does not answer.
             ClusterNotFound: Kafka holds no such cluster.
 
         """
-        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s, connect_timeout_s=connect_timeout_s)
+        super().__init__(bootstrap, cluster_id, **options)
         self._connection.connect()
 
     def job_master(self, job_id: str) -> JobMasterGateway:

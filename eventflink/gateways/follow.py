@@ -14,16 +14,15 @@ from confluent_kafka import Message
 
 from eventflink.events.codec import DecisionCodec, UndecodableRecord
 from eventflink.events.decision import Decision
+from eventflink.events.log_events import FileUploaded, FileUploadRequested, LogEvent, TaskManagerFileUploadRequested
 from eventflink.events.topics import Topic
-from eventflink.gateways.errors import GatewayError, LogUnreadable
-from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader
-from eventflink.leadership.acceptance import Acceptance, LogNotDense, check_density, is_grant
+from eventflink.gateways.errors import LogUnreadable
+from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.gateways.request_channel import Accepted
+from eventflink.leadership.fold import Acceptance, LogNotDense, check_density, is_grant
 
-_POLL_S: Final = 0.2
-
-
-class FollowTimedOut(GatewayError):
-    """The time that the caller gave is over."""
+_POLL_S: Final = 0.25
+_FIRST_TIMEOUT_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +49,12 @@ class LogFollower:
         from_offset: int,
         *,
         acceptance: Acceptance | None = None,
-        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
     ) -> None:
         """Connect and stand at the offset; raises as `PartitionReader` does."""
         self._codec = DecisionCodec()
         self._acceptance = Acceptance() if from_offset == 0 else copy.copy(acceptance)
         self._last_offset = from_offset - 1
-        self._reader = PartitionReader(bootstrap, cluster_id, Topic.LOG, connect_timeout_s=connect_timeout_s)
+        self._reader = PartitionReader(bootstrap, cluster_id, Topic.LOG)
         self._reader.seek(0, from_offset)
 
     def end_offset(self) -> int:
@@ -73,6 +71,11 @@ class LogFollower:
         """
         decisions = (self._take(message) for message in self._reader.read(timeout_s))
         return [decision for decision in decisions if decision is not None]
+
+    def accepted_events(self, timeout_s: float) -> Iterator[LogEvent]:
+        """Yield the events of the accepted decisions that are there; waits and raises as `poll` does."""
+        for logged in self.poll(timeout_s):
+            yield from logged.decision.events if logged.accepted else ()
 
     def _take(self, message: Message) -> LoggedDecision | None:
         offset = message.offset() or 0
@@ -100,33 +103,44 @@ class LogFollower:
         self._reader.close()
 
     def __enter__(self) -> Self:
-        """Return the follower."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
         self.close()
 
 
-def follow_log(
-    bootstrap: str,
-    cluster_id: str,
-    from_offset: int,
-    *,
-    timeout_s: float | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> Iterator[LoggedDecision]:
-    """Yield every decision from `from_offset` on, as they come, until `stop` says so or the caller leaves.
+def follow_request(
+    bootstrap: str, cluster_id: str, accepted: Accepted, is_done: Callable[[LogEvent], bool], timeout_s: float = _FIRST_TIMEOUT_S
+) -> LogFollower:
+    """Return a follower that stands where an accepted request was done, or at the log's beginning; raises as `LogFollower` does.
+
+    The answer to a repeated request stands behind the first one, and perhaps behind what followed from it: then no event of its
+    decision `is_done`, and the log is to be read from its start.
+    """
+    with LogFollower(bootstrap, cluster_id, accepted.log_offset) as follower:
+        first = follower.poll(min(timeout_s, _FIRST_TIMEOUT_S))[:1]
+        is_here = any(is_done(event) for logged in first for event in logged.decision.events)
+    return LogFollower(bootstrap, cluster_id, accepted.log_offset if is_here else 0)
+
+
+def await_upload(
+    bootstrap: str, cluster_id: str, accepted: Accepted, timeout_s: float, *, stop: Callable[[], bool] = lambda: False
+) -> FileUploaded | None:
+    """Return what became of a file that a TaskExecutor was asked to upload, or None when the time is over.
 
     Raises:
-        FollowTimedOut: `timeout_s` is over.
-        LogUnreadable: a record is missing or is not a decision.
-        ClusterUnreachable: Kafka does not answer.
+        LogUnreadable, ClusterUnreachable: the log cannot be followed.
 
     """
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    with LogFollower(bootstrap, cluster_id, from_offset) as follower:
-        while not stop():
-            yield from follower.poll(_POLL_S)
-            if deadline is not None and time.monotonic() >= deadline:
-                raise FollowTimedOut(f"the log was followed for {timeout_s:g} s")
+    deadline = time.monotonic() + timeout_s
+    request_id = accepted.request_id
+
+    def is_done(event: LogEvent) -> bool:
+        return isinstance(event, FileUploadRequested | TaskManagerFileUploadRequested) and event.request_id == request_id
+
+    with follow_request(bootstrap, cluster_id, accepted, is_done, timeout_s) as follower:
+        while (left_s := deadline - time.monotonic()) > 0 and not stop():
+            for event in follower.accepted_events(min(left_s, _POLL_S)):
+                if isinstance(event, FileUploaded) and event.request_id == request_id:
+                    return event
+    return None

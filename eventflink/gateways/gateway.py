@@ -6,7 +6,7 @@ A method is a generator of steps (`steps.py`) under `@method`. In a `BlockingGat
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypedDict, TypeVar, cast, overload
 
 from eventflink.events.inputs import Command
 from eventflink.gateways import results as r
@@ -58,11 +58,37 @@ def method(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Method[P, T]:
     return cast("Method[P, T]", call)
 
 
+class RequestOptions(TypedDict, total=False):
+    """What every request may be given."""
+
+    actor: str
+    """Who asks, for the audit."""
+    request_id: str
+    """That of a request that got no answer, to repeat it; default: a new one."""
+
+
+class CommandOptions(RequestOptions, total=False):
+    """What every command to a component that the leader leads may be given."""
+
+    fencing_token: str
+    """The `leader_id` of the leader that the command is for: another one refuses it. Default: any leader does it."""
+
+
+class _Header(TypedDict):
+    actor: str
+    request_id: str
+    leader_id: str
+
+
+def header(*, actor: str = "", request_id: str = "", fencing_token: str = "") -> _Header:
+    """Return the fields of a command that its options fill."""
+    return {"actor": actor, "request_id": request_id, "leader_id": fencing_token}
+
+
 class Gateway:
     """Steps that more than one gateway takes."""
 
     def __init__(self, reads: MasterReads) -> None:
-        """Ask the masters by these reads."""
         self._reads = reads
 
     def _read_job(

@@ -1,8 +1,10 @@
 """The JobMaster of one job for callers, under the job's own fencing token."""
 
+from typing import Unpack
+
 from eventflink.events.inputs import CancelJob, RescaleJob, SuspendJob
-from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
-from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway, method
+from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
+from eventflink.gateways.gateway import Gateway, RequestOptions, method
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.results import ExecutionGraphInfo
 from eventflink.gateways.steps import Steps, ask, tell
@@ -43,7 +45,7 @@ class JobMasterMethods(Gateway):
         return (yield from self._job_standing(self.job_id)).status
 
     @method
-    def rescale_job(self, vertex_id: str, parallelism: int, *, actor: str = "", request_id: str = "") -> Steps[Accepted]:
+    def rescale_job(self, vertex_id: str, parallelism: int, **options: Unpack[RequestOptions]) -> Steps[Accepted]:
         """Ask for another parallelism of a vertex, and of those that forward edges bind to it, and wait until that is in the log.
 
         What runs of it ends first and starts again with the new parallelism, also what had finished, as long as not all of it has.
@@ -53,59 +55,43 @@ class JobMasterMethods(Gateway):
                 `RescaleInProgress`, `JobNotRunning` or `ReactiveMode`; nothing was changed.
 
         """
-        return (yield from ask((yield from self._rescaling(vertex_id, parallelism, actor, request_id))))
+        return (yield from ask((yield from self._rescaling(vertex_id, parallelism, options))))
 
     @method
-    def tell_rescale_job(self, vertex_id: str, parallelism: int, *, actor: str = "", request_id: str = "") -> Steps[str]:
+    def tell_rescale_job(self, vertex_id: str, parallelism: int, **options: Unpack[RequestOptions]) -> Steps[str]:
         """Ask for another parallelism of a vertex, and want no answer; return the request's id once Kafka has it."""
-        return (yield from tell((yield from self._rescaling(vertex_id, parallelism, actor, request_id))))
+        return (yield from tell((yield from self._rescaling(vertex_id, parallelism, options))))
 
-    def _rescaling(self, vertex_id: str, parallelism: int, actor: str, request_id: str) -> Steps[RescaleJob]:
+    def _rescaling(self, vertex_id: str, parallelism: int, options: RequestOptions) -> Steps[RescaleJob]:
         return RescaleJob(
-            job_id=self.job_id,
-            vertex_id=vertex_id,
-            parallelism=parallelism,
-            request_id=request_id,
-            actor=actor,
-            job_master_id=(yield from self._token()),
+            job_id=self.job_id, vertex_id=vertex_id, parallelism=parallelism, job_master_id=(yield from self._token()), **options
         )
 
     @method
-    def cancel(self, *, actor: str = "", request_id: str = "") -> Steps[Accepted]:
+    def cancel(self, **options: Unpack[RequestOptions]) -> Steps[Accepted]:
         """Ask for the job's end and wait until that is in the log; the end itself comes later."""
-        return (yield from ask((yield from self._cancellation(actor, request_id))))
+        return (yield from ask((yield from self._cancellation(options))))
 
     @method
-    def tell_cancel(self, *, actor: str = "", request_id: str = "") -> Steps[str]:
+    def tell_cancel(self, **options: Unpack[RequestOptions]) -> Steps[str]:
         """Ask for the job's end, and want no answer; return the request's id once Kafka has it."""
-        return (yield from tell((yield from self._cancellation(actor, request_id))))
+        return (yield from tell((yield from self._cancellation(options))))
 
-    def _cancellation(self, actor: str, request_id: str) -> Steps[CancelJob]:
-        return CancelJob(job_id=self.job_id, request_id=request_id, actor=actor, job_master_id=(yield from self._token()))
+    def _cancellation(self, options: RequestOptions) -> Steps[CancelJob]:
+        return CancelJob(job_id=self.job_id, job_master_id=(yield from self._token()), **options)
 
     @method
-    def suspend(self, reason: str = "", *, actor: str = "", request_id: str = "") -> Steps[Accepted]:
+    def suspend(self, reason: str = "", **options: Unpack[RequestOptions]) -> Steps[Accepted]:
         """Ask this JobMaster to stop, and wait until that is in the log; what the job has finished stays.
 
         It keeps its token until all its attempts have ended; a job that is resumed later has another JobMaster.
         """
-        token = yield from self._token()
-        command = SuspendJob(job_id=self.job_id, reason=reason, request_id=request_id, actor=actor, job_master_id=token)
-        return (yield from ask(command))
+        return (yield from ask(SuspendJob(job_id=self.job_id, reason=reason, job_master_id=(yield from self._token()), **options)))
 
 
 class JobMasterGateway(JobMasterMethods, BlockingGateway):
     """Blocking requests to one job's JobMaster."""
 
-    def __init__(
-        self,
-        bootstrap: str,
-        cluster_id: str,
-        job_id: str,
-        *,
-        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
-        connection: BlockingConnection | None = None,
-    ) -> None:
-        """Prepare, as `BlockingGateway` does."""
-        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s, connection=connection)
+    def __init__(self, bootstrap: str, cluster_id: str, job_id: str, **options: Unpack[BlockingOptions]) -> None:
+        super().__init__(bootstrap, cluster_id, **options)
         self.job_id = job_id

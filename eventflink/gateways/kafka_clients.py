@@ -36,10 +36,14 @@ def _common_settings(bootstrap: str) -> dict[str, Any]:
     }
 
 
-def make_producer(bootstrap: str) -> Producer:
-    """Return an idempotent producer that sends at once (acks=all, no linger)."""
+def make_producer(bootstrap: str, *, idempotent: bool = True) -> Producer:
+    """Return a producer that sends at once (acks=all, no linger).
+
+    An idempotent one keeps the order of records that are in flight together, and sends its first record up to half a second late:
+    librdkafka asks for the id that it needs before it is connected, and again only after that.
+    """
     settings = _common_settings(bootstrap) | {
-        "enable.idempotence": True,
+        "enable.idempotence": idempotent,
         "acks": "all",
         "linger.ms": 0,
         "message.timeout.ms": 30_000,

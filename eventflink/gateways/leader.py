@@ -12,10 +12,9 @@ from typing import Final
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import LeaderHeartbeat, Resignation
 from eventflink.events.topics import Topic
-from eventflink.gateways.backoff import Backoff
 from eventflink.gateways.errors import ClusterUnreachable, NoLeader
 from eventflink.gateways.kafka_clients import PartitionReader
-from eventflink.gateways.steps import ListenForLeader, Pause, Step, Steps, drive
+from eventflink.gateways.steps import Backoff, ListenForLeader, Pause, Step, Steps, drive
 
 DEFAULT_TIMEOUT_S: Final = 15.0
 
@@ -26,9 +25,7 @@ MAX_LOOK_S: Final = 8.0
 _POLL_S: Final = 0.2
 
 
-def find_leader(
-    bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_TIMEOUT_S, stop: Callable[[], bool] = lambda: False
-) -> LeaderHeartbeat:
+def find_leader(bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> LeaderHeartbeat:
     """Return the first heartbeat of a living leader, waiting up to `timeout_s`.
 
     Raises:
@@ -40,7 +37,7 @@ def find_leader(
 
     def perform(step: Step) -> LeaderHeartbeat | None:
         if isinstance(step, ListenForLeader):
-            return listen_for_leader(bootstrap, cluster_id, step, stop=stop)
+            return listen_for_leader(bootstrap, cluster_id, step)
         if isinstance(step, Pause):
             time.sleep(step.seconds)
         return None
@@ -59,13 +56,13 @@ def finding_leader(
     unreachable: ClusterUnreachable | None = None
     while (left_s := deadline - clock()) > 0:
         try:
-            beat: LeaderHeartbeat | None = yield ListenForLeader(min(left_s, look_s), watch)
+            heartbeat: LeaderHeartbeat | None = yield ListenForLeader(min(left_s, look_s), watch)
         except ClusterUnreachable as error:
             unreachable = error
         else:
             unreachable = None
-            if beat is not None:
-                return beat
+            if heartbeat is not None:
+                return heartbeat
         look_s = min(2 * look_s, MAX_LOOK_S)
         if (left_s := deadline - clock()) > 0:
             yield Pause(min(left_s, backoff.next_s()))
@@ -86,8 +83,8 @@ def listen_for_leader(
         reader.seek(0, watch.start(low, high))
         while (left_s := deadline - time.monotonic()) > 0 and not stop():
             for message in reader.read(min(left_s, _POLL_S)):
-                if (beat := watch.see(message.offset() or 0, message.value() or b"")) is not None:
-                    return beat
+                if (heartbeat := watch.see(message.offset() or 0, message.value() or b"")) is not None:
+                    return heartbeat
     finally:
         reader.close()
     return None

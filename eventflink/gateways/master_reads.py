@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from eventflink.gateways.backoff import Backoff
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, MAX_MASTERS, KnownMaster, MasterSilent, NoMasterAnswered
-from eventflink.gateways.steps import FindMasters, Get, Parameters, Pause, Steps
+from eventflink.gateways.steps import Backoff, FindMasters, Get, Parameters, Pause, Steps
 
 _FIND_TIMEOUT_S: Final = 5.0
 

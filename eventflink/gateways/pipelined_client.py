@@ -155,9 +155,7 @@ class PipelinedClient:
         self._channel.close()
 
     def __enter__(self) -> Self:
-        """Return the client."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
         self.close()

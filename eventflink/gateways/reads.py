@@ -201,17 +201,6 @@ def answer_of(query_address: str, status: int, body: bytes) -> dict[str, Any]:
     raise MasterSilent(f"{query_address}: {status} {answer.get('error')}")
 
 
-def request_job_exceptions(
-    bootstrap: str, cluster_id: str, job_id: str, *, limit: int | None = None, timeout_s: float = DEFAULT_MASTER_TIMEOUT_S
-) -> dict[str, Any]:
-    """Return the newest `limit` failures of a job (default: all that it remembers), with what each led to, as of the log's end.
-
-    `job_id` may be the beginning of an id. Raises as `ask_masters` does.
-    """
-    parameters: dict[str, str | int] = {"linearizable": "true"} | ({} if limit is None else {"limit": limit})
-    return ask_masters(bootstrap, cluster_id, exceptions_path(job_id), parameters, timeout_s=timeout_s)
-
-
 def exceptions_path(job_id: str) -> str:
     """Return where a master answers for the failures of a job."""
     return f"/jobs/{urllib.parse.quote(job_id, safe='')}/exceptions"

@@ -85,8 +85,13 @@ def result_of(answer: Answer) -> Accepted:
 class RequestChannel:
     """Sends requests and receives answers. `send` is for any thread, `receive` for one."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, *, connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> None:
+    def __init__(
+        self, bootstrap: str, cluster_id: str, *, pipelined: bool = True, connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
+    ) -> None:
         """Connect, choose a partition of `replies` and stand at its end.
+
+        A channel that is not `pipelined` has one request in flight at a time: order is then no question, a record that is delivered
+        twice is answered again (P8), and the first one goes out at once.
 
         Raises:
             ClusterUnreachable: Kafka does not answer.
@@ -100,7 +105,7 @@ class RequestChannel:
         try:
             self.reply_partition = random.randrange(self._reader.partition_count)  # noqa: S311 - spreads load, hides nothing
             self._reader.seek(self.reply_partition, self._reader.offsets(self.reply_partition)[1])
-            self._producer = make_producer(bootstrap)
+            self._producer = make_producer(bootstrap, idempotent=pipelined)
         except BaseException:
             self._reader.close()
             raise

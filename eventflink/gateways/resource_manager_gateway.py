@@ -1,9 +1,11 @@
 """The ResourceManager and its SlotManager for callers: TaskManagers and their slots."""
 
+from typing import Unpack
+
 from eventflink.events.inputs import BlockTaskManager, RequestFileUpload, RequestTaskManagerFileUpload, UnblockTaskManager
 from eventflink.gateways import results as r
 from eventflink.gateways.blocking import BlockingGateway
-from eventflink.gateways.gateway import DEFAULT_UPLOAD_TIMEOUT_S, Gateway, method
+from eventflink.gateways.gateway import DEFAULT_UPLOAD_TIMEOUT_S, CommandOptions, Gateway, header, method
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.steps import Steps, ask
 from eventflink.model.attempts import AttemptId
@@ -40,28 +42,15 @@ class ResourceManagerMethods(Gateway):
         reason: str = "",
         *,
         duration_ms: int = 0,
-        actor: str = "",
-        request_id: str = "",
-        fencing_token: str = "",
+        **options: Unpack[CommandOptions],
     ) -> Steps[Accepted]:
         """Have a TaskManager get no new tasks, for a time or (0) until it is unblocked; what runs there keeps running."""
-        return ask(
-            BlockTaskManager(
-                request_id=request_id,
-                actor=actor,
-                task_manager_id=task_manager_id,
-                reason=reason,
-                duration_ms=duration_ms,
-                leader_id=fencing_token,
-            )
-        )
+        return ask(BlockTaskManager(task_manager_id=task_manager_id, reason=reason, duration_ms=duration_ms, **header(**options)))
 
     @method
-    def unblock_task_manager(
-        self, task_manager_id: str, *, actor: str = "", request_id: str = "", fencing_token: str = ""
-    ) -> Steps[Accepted]:
+    def unblock_task_manager(self, task_manager_id: str, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
         """Have a TaskManager get new tasks again."""
-        return ask(UnblockTaskManager(request_id=request_id, actor=actor, task_manager_id=task_manager_id, leader_id=fencing_token))
+        return ask(UnblockTaskManager(task_manager_id=task_manager_id, **header(**options)))
 
     @method
     def request_task_manager_file_upload(
@@ -69,16 +58,14 @@ class ResourceManagerMethods(Gateway):
         attempt: AttemptId,
         file: TaskFile,
         *,
-        actor: str = "",
-        request_id: str = "",
-        fencing_token: str = "",
         timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+        **options: Unpack[CommandOptions],
     ) -> Steps[str]:
         """Have the TaskManager that ran an attempt upload one of its files; return the blob key.
 
         Raises `FileNotAvailable`, `TooManyUploads`, and `RequestTimedOut` after `timeout_s`.
         """
-        command = RequestFileUpload(**attempt._asdict(), file=file, request_id=request_id, actor=actor, leader_id=fencing_token)
+        command = RequestFileUpload(**attempt._asdict(), file=file, **header(**options))
         return self._upload(command, timeout_s)
 
     @method
@@ -87,18 +74,14 @@ class ResourceManagerMethods(Gateway):
         task_manager_id: str,
         file: TaskManagerFile,
         *,
-        actor: str = "",
-        request_id: str = "",
-        fencing_token: str = "",
         timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+        **options: Unpack[CommandOptions],
     ) -> Steps[str]:
         """Have a TaskExecutor upload its log (LOG) or what it prints (STDOUT); return the blob key.
 
         Raises `UnknownTaskManager`, `FileNotAvailable`, `TooManyUploads`, and `RequestTimedOut` after `timeout_s`.
         """
-        command = RequestTaskManagerFileUpload(
-            request_id=request_id, actor=actor, task_manager_id=task_manager_id, file=file, leader_id=fencing_token
-        )
+        command = RequestTaskManagerFileUpload(task_manager_id=task_manager_id, file=file, **header(**options))
         return self._upload(command, timeout_s)
 
     @method
@@ -107,20 +90,11 @@ class ResourceManagerMethods(Gateway):
         task_manager_id: str,
         name: str,
         *,
-        actor: str = "",
-        request_id: str = "",
-        fencing_token: str = "",
         timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+        **options: Unpack[CommandOptions],
     ) -> Steps[str]:
         """Have a TaskExecutor upload one of the logs of its list; return the blob key. Raises as the method before."""
-        command = RequestTaskManagerFileUpload(
-            request_id=request_id,
-            actor=actor,
-            task_manager_id=task_manager_id,
-            file=TaskManagerFile.NAMED,
-            name=name,
-            leader_id=fencing_token,
-        )
+        command = RequestTaskManagerFileUpload(task_manager_id=task_manager_id, file=TaskManagerFile.NAMED, name=name, **header(**options))
         return self._upload(command, timeout_s)
 
     @method
@@ -128,15 +102,11 @@ class ResourceManagerMethods(Gateway):
         self,
         task_manager_id: str,
         *,
-        actor: str = "",
-        request_id: str = "",
-        fencing_token: str = "",
         timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+        **options: Unpack[CommandOptions],
     ) -> Steps[str]:
         """Have a TaskExecutor upload the list of its logs; return the key of a JSON document `{"logs": [{"name", "size_bytes", …}]}`."""
-        command = RequestTaskManagerFileUpload(
-            request_id=request_id, actor=actor, task_manager_id=task_manager_id, file=TaskManagerFile.LOG_LIST, leader_id=fencing_token
-        )
+        command = RequestTaskManagerFileUpload(task_manager_id=task_manager_id, file=TaskManagerFile.LOG_LIST, **header(**options))
         return self._upload(command, timeout_s)
 
     @method
@@ -144,15 +114,11 @@ class ResourceManagerMethods(Gateway):
         self,
         task_manager_id: str,
         *,
-        actor: str = "",
-        request_id: str = "",
-        fencing_token: str = "",
         timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+        **options: Unpack[CommandOptions],
     ) -> Steps[str]:
         """Have a TaskExecutor upload the stacks of its own threads; return the key of a text."""
-        command = RequestTaskManagerFileUpload(
-            request_id=request_id, actor=actor, task_manager_id=task_manager_id, file=TaskManagerFile.THREAD_DUMP, leader_id=fencing_token
-        )
+        command = RequestTaskManagerFileUpload(task_manager_id=task_manager_id, file=TaskManagerFile.THREAD_DUMP, **header(**options))
         return self._upload(command, timeout_s)
 
     @method

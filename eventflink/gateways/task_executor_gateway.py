@@ -3,10 +3,12 @@
 It is asked by the masters, over the log: a caller needs no way to its host, and it no port.
 """
 
+from typing import Unpack
+
 from eventflink.events.inputs import RequestFileUpload
-from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
+from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
 from eventflink.gateways.errors import FileNotAvailable
-from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, DEFAULT_UPLOAD_TIMEOUT_S, Gateway, method
+from eventflink.gateways.gateway import DEFAULT_UPLOAD_TIMEOUT_S, CommandOptions, Gateway, header, method
 from eventflink.gateways.results import TaskManagerDetails
 from eventflink.gateways.steps import Steps
 from eventflink.model.attempts import AttemptId
@@ -29,10 +31,8 @@ class TaskExecutorMethods(Gateway):
         attempt: AttemptId,
         file: TaskFile,
         *,
-        actor: str = "",
-        request_id: str = "",
-        fencing_token: str = "",
         timeout_s: float = DEFAULT_UPLOAD_TIMEOUT_S,
+        **options: Unpack[CommandOptions],
     ) -> Steps[str]:
         """Have it upload a file of an attempt that ran on it; return the blob key.
 
@@ -51,22 +51,13 @@ class TaskExecutorMethods(Gateway):
         if self.task_manager_id not in places:
             ran = f"it ran on {places.pop()}" if places else "it was never deployed"
             raise FileNotAvailable("FileNotAvailable", f"attempt {attempt} did not run on {self.task_manager_id}: {ran}")
-        command = RequestFileUpload(**attempt._asdict(), file=file, request_id=request_id, actor=actor, leader_id=fencing_token)
+        command = RequestFileUpload(**attempt._asdict(), file=file, **header(**options))
         return (yield from self._upload(command, timeout_s))
 
 
 class TaskExecutorGateway(TaskExecutorMethods, BlockingGateway):
     """Blocking requests about one TaskExecutor."""
 
-    def __init__(
-        self,
-        bootstrap: str,
-        cluster_id: str,
-        task_manager_id: str,
-        *,
-        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
-        connection: BlockingConnection | None = None,
-    ) -> None:
-        """Prepare, as `BlockingGateway` does."""
-        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s, connection=connection)
+    def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, **options: Unpack[BlockingOptions]) -> None:
+        super().__init__(bootstrap, cluster_id, **options)
         self.task_manager_id = task_manager_id

@@ -1,6 +1,6 @@
 """What a subtask published, told apart from what is left of it: each output has a list of its files, written when all of them were whole.
 
-Spark reads whatever files a directory has, so one that is gone would be missing from a result without a word. Nothing here reads rows.
+Spark reads whatever files a directory has, so one that is gone would be missing from a result unnoticed. Nothing here reads rows.
 """
 
 import json

@@ -27,7 +27,7 @@ from eventflink.events.inputs import (
     Request,
 )
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
-from eventflink.leadership.inbox import InboundRecord
+from eventflink.leadership.intake import InboundRecord
 from eventflink.master.inputs import InputTooOld, MasterInput, PoisonedInput, UnreadableInput
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph import JobGraph
@@ -73,7 +73,6 @@ class InboundDecoder:
     """Decodes the records of all inbound topics."""
 
     def __init__(self, request_horizon_ms: int, registry_schema: RegistrySchema = no_registry) -> None:
-        """Load the envelopes' schemas."""
         self._codecs = {Topic.SUBMISSIONS: PayloadCodec("SubmissionEnvelope"), Topic.COMMANDS: PayloadCodec("CommandEnvelope")}
         self._reports = ReportsCodec("TaskManagerEnvelope")
         self._horizon_ms = request_horizon_ms

@@ -1,7 +1,12 @@
-"""What a master has read and not taken yet: the sans-I/O half of its tail, which outlives the terms that it feeds.
+"""What waits at a master: the sans-I/O half of its tail, which outlives the terms that it feeds, and what shows that a leader stalls.
 
-Every record that a tail reads is handed in here. The log waits in a queue and inputs in their inboxes, of which a full one pauses its
-topic (L3); heartbeats and what masters tell each other go to the participant of the present term, or to nobody.
+Every record that a tail reads is handed in here. The log waits in a queue, and inputs in the inbox of their topic, from the first that no
+accepted decision answers; a full inbox pauses its topic, and Kafka keeps the rest (L3). Heartbeats and what masters tell each other go to
+the participant of the present term, or to nobody.
+
+A record that was decided stays in its inbox until its decision was accepted: a leadership may end before, and then it is decided again
+(P6). So a master that was deposed, or never led, begins to decide from memory. A standby sees here since when an input waits that the
+leader does not decide, and that records of the log do not arrive (L1).
 """
 
 import logging
@@ -11,13 +16,92 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from eventflink.events.topics import INBOUND, Topic
-from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.fold import Fold, LogBehind
 from eventflink.leadership.log_lines import one_line
 
 _logger = logging.getLogger(__name__)
 
+MAX_BYTES: Final = 32 * 1024 * 1024
+"""Of the records that an inbox holds."""
+
 MAX_QUEUED_RECORDS: Final = 200_000
 """Records of the log that may wait while the state is rebuilt; beyond, a new tail is opened behind the rebuilt state."""
+
+BEHIND_LEASES: Final = 10
+"""A standby to which nothing of the log comes for so long, although the leader has read more of it, ends its term."""
+
+
+@dataclass(slots=True)
+class InboundRecord:
+    """One record of an inbound topic, not decoded yet."""
+
+    topic: str
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+    def __len__(self) -> int:
+        """Return what it weighs in bytes."""
+        return len(self.value or b"") + len(self.key or b"")
+
+
+@dataclass(slots=True)
+class PartitionInbox:
+    """The records of one partition: those that wait, and before them those that were decided and are not accepted yet."""
+
+    capacity: int
+    waiting: deque[InboundRecord] = field(default_factory=deque)
+    decided: deque[InboundRecord] = field(default_factory=deque)
+    byte_count: int = 0
+    last_offset: int = -1
+    next_offset: int = 0
+    """Everything before it was answered by accepted decisions; such a record would fill the inbox, and nothing would take it out."""
+
+    def enqueue(self, record: InboundRecord) -> None:
+        """Take a record; one that came before is a redelivery, and one that was answered before it came is done."""
+        if record.offset <= self.last_offset:
+            return
+        self.last_offset = record.offset
+        if record.offset < self.next_offset:
+            return
+        self.waiting.append(record)
+        self.byte_count += len(record)
+
+    def head_from(self, next_offset: int) -> InboundRecord | None:
+        """Return the first record that the cursor has not passed; those before it are held for decided."""
+        while self.waiting:
+            if self.waiting[0].offset >= next_offset:
+                return self.waiting[0]
+            self.decided.append(self.waiting.popleft())
+        return None
+
+    def accepted(self, next_offset: int) -> None:
+        """Drop the records that an accepted decision answers."""
+        self.next_offset = max(self.next_offset, next_offset)
+        for records in (self.decided, self.waiting):
+            while records and records[0].offset < next_offset:
+                self.byte_count -= len(records.popleft())
+
+    def rewind(self) -> None:
+        """Let everything wait again: the decisions that were not accepted are void."""
+        self.waiting.extendleft(reversed(self.decided))
+        self.decided.clear()
+
+    @property
+    def last_waiting_offset(self) -> int:
+        """The offset of the newest record that waits; -1: none does."""
+        return self.waiting[-1].offset if self.waiting else -1
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether reading has to pause."""
+        return len(self.waiting) + len(self.decided) >= self.capacity or self.byte_count >= MAX_BYTES
+
+    @property
+    def has_room(self) -> bool:
+        """Tell whether reading may be resumed."""
+        return 2 * (len(self.waiting) + len(self.decided)) <= self.capacity and 2 * self.byte_count <= MAX_BYTES
 
 
 class TopicReplaced(Exception):
@@ -68,7 +152,6 @@ class Intake:
     _has_overflowed: bool = False
 
     def __post_init__(self) -> None:
-        """Begin with empty inboxes."""
         self.inboxes = {str(topic): PartitionInbox(self.capacity) for topic in INBOUND}
 
     def on_record(self, topic: Topic, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, now_ms: int) -> bool:
@@ -86,14 +169,14 @@ class Intake:
         if topic is Topic.LEADERSHIP:
             if self.listener is not None and (error := self.listener.on_leadership(value, now_ms)):
                 _logger.warning("LeadershipRecordUnreadable offset=%d error=%s", offset, one_line(error))
-            return False
-        self.put(InboundRecord(str(topic), offset, timestamp_ms, key, value))
+            return True  # A resignation, or the own presence, may have made it time to campaign.
+        self.enqueue(InboundRecord(str(topic), offset, timestamp_ms, key, value))
         return True
 
-    def put(self, record: InboundRecord) -> None:
+    def enqueue(self, record: InboundRecord) -> None:
         """Take a record of an inbound topic."""
         inbox, topic = self.inboxes[record.topic], Topic(record.topic)
-        inbox.put(record)
+        inbox.enqueue(record)
         if inbox.is_full and topic not in self.is_paused:
             self._pause(topic)
 
@@ -128,3 +211,62 @@ class Intake:
     def _resume(self, topic: Topic) -> None:
         self.is_paused.discard(topic)
         self.resume(topic)
+
+
+@dataclass(slots=True)
+class _Stall:
+    next_offset: int
+    since_ms: int
+
+
+@dataclass(slots=True)
+class Stalls:
+    """What is stalled for one standby, and since when."""
+
+    fold: Fold
+    intake: Intake
+    lease_timeout_ms: int
+    leader_log_offset: int = -1
+    """The last record of the log that the leader says to have read."""
+    _stuck: dict[str, _Stall] = field(default_factory=dict)
+    """By topic, since when the cursor has not moved although an input waits."""
+    _behind: _Stall | None = None
+
+    def new_leader(self) -> None:
+        """Give a new leader time of its own to move the cursors."""
+        self._stuck.clear()
+
+    def check_progress(self, now_ms: int) -> None:
+        """End the term of a standby that does not reach the offset that the leader says to have read.
+
+        A hole is noticed by the record behind it, and behind the last record there is none: without this, a standby that missed the last
+        one would not notice until the next is written.
+
+        Raises:
+            LogBehind: nothing of the log came for as long as `BEHIND_LEASES`, and something is there.
+
+        """
+        last_offset = self.fold.last_offset
+        if self.leader_log_offset <= last_offset:
+            self._behind = None
+        elif self._behind is None or self._behind.next_offset != last_offset + 1:
+            self._behind = _Stall(last_offset + 1, now_ms)
+        elif now_ms - self._behind.since_ms >= BEHIND_LEASES * self.lease_timeout_ms:
+            raise LogBehind(
+                f"the leader has read log@{self.leader_log_offset}, and nothing came here behind log@{last_offset} "
+                f"for {now_ms - self._behind.since_ms} ms"
+            )
+
+    def stuck_since(self, now_ms: int) -> int | None:
+        """Return since when some input waits that the leader does not decide; only a standby at the end of the log can tell."""
+        if self.leader_log_offset > self.fold.last_offset:
+            self._stuck.clear()
+            return None
+        for topic, cursor in self.fold.master.requests.cursors.items():
+            waits = self.intake.inboxes[topic].last_waiting_offset >= cursor.next_offset
+            before = self._stuck.get(topic)
+            if not waits:
+                self._stuck.pop(topic, None)
+            elif before is None or before.next_offset != cursor.next_offset:
+                self._stuck[topic] = _Stall(cursor.next_offset, now_ms)
+        return min((s.since_ms for s in self._stuck.values()), default=None)

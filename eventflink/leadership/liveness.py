@@ -1,16 +1,19 @@
 """Heartbeats of TaskExecutors and canaries of the leader: the soft state that decides who has been silent for too long.
 
-Heartbeats are read from their end on, are never named by a decision and never decided again (P7).
+It is rebuilt after a failover and enters no digest. Heartbeats are read from their end on, are never named by a decision and never decided
+again (P7). Silence counts only once the leader has read its own later canary on the heartbeat partition, for only then could a heartbeat
+have been read (P13); all deadlines start again at promotion. All times are the leader's monotonic milliseconds.
 """
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.inputs import Canary, Heartbeat
+from eventflink.events.topics import Topic
 from eventflink.leadership.log_lines import one_line
-from eventflink.leadership.release import Releaser
-from eventflink.master.heartbeats import HeartbeatMonitor
+from eventflink.leadership.ports import ParticipantSettings, Wires
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.master.master import Master
 
@@ -23,15 +26,47 @@ SEARCHES_PER_INTERVAL = 10
 """How often those that were silent for too long are looked for: with 10,000 TaskManagers each search costs milliseconds."""
 
 
+@dataclass(slots=True)
+class HeartbeatMonitor:
+    """When each instance was last heard of."""
+
+    timeout_ms: int
+    promoted_at_ms: int
+    canary_sent_at_ms: int = -1
+    """When the newest canary that was read back had been sent."""
+    last_heard_ms: dict[str, int] = field(default_factory=dict)
+    """By instance id."""
+
+    def heard(self, instance_id: str, now_ms: int) -> None:
+        """Take note of a heartbeat, a registration or any other record of an instance."""
+        self.last_heard_ms[instance_id] = now_ms
+
+    def canary_read(self, sent_at_ms: int) -> None:
+        """Take note that a canary came back."""
+        self.canary_sent_at_ms = max(self.canary_sent_at_ms, sent_at_ms)
+
+    def overdue(self, task_manager_id: str, instance_id: str, now_ms: int) -> HeartbeatTimeout | None:
+        """Return the timeout of an instance that was silent for too long, proven by a canary; None otherwise."""
+        heard = self.last_heard_ms.setdefault(instance_id, max(self.promoted_at_ms, now_ms))
+        deadline = max(heard, self.promoted_at_ms) + self.timeout_ms
+        if now_ms < deadline or self.canary_sent_at_ms < deadline:
+            return None
+        return HeartbeatTimeout(task_manager_id, instance_id, now_ms - heard)
+
+    def forget_all_but(self, instance_ids: set[str]) -> None:
+        """Drop what is remembered of instances that are gone."""
+        for instance_id in [i for i in self.last_heard_ms if i not in instance_ids]:
+            del self.last_heard_ms[instance_id]
+
+
 class Liveness:
     """The heartbeat monitor of one term, fed from Kafka."""
 
-    def __init__(self, heartbeat_interval_ms: int, loss_timeout_ms: int, releaser: Releaser) -> None:
-        """Wait for the promotion."""
+    def __init__(self, settings: ParticipantSettings, wires: Wires) -> None:
         self._codec = PayloadCodec("HeartbeatEnvelope")
-        self._interval_ms = heartbeat_interval_ms
-        self._releaser = releaser
-        self._monitor = HeartbeatMonitor(loss_timeout_ms, 0)
+        self._interval_ms = settings.heartbeat_interval_ms
+        self._wires = wires
+        self._monitor = HeartbeatMonitor(settings.loss_timeout_ms, 0)
         self._canaries: dict[int, int] = {}
         self._sequence = 0
         self._next_canary_ms = 0
@@ -90,7 +125,7 @@ class Liveness:
             if len(self._canaries) >= MAX_OUTSTANDING_CANARIES:
                 self._canaries.clear()
             self._canaries[self._sequence] = now_ms
-            self._releaser.send_canary(leader_id, self._sequence)
+            self._wires.produce(Topic.HEARTBEATS, leader_id, self._codec.encode(Canary(leader_id, self._sequence)))
         if now_ms < self._next_search_ms:
             return
         self._next_search_ms = now_ms + self._interval_ms // SEARCHES_PER_INTERVAL

@@ -12,21 +12,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.topics import Topic
-from eventflink.leadership.acceptance import LogDiverged, LogNotDense
-from eventflink.leadership.election import Election
-from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.leadership.election import Election, Peers
+from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import Intake, TailFailed, TopicReplaced
 from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
-from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import Participant
-from eventflink.leadership.peers import Peers
-from eventflink.leadership.settings import ParticipantSettings
-from eventflink.leadership.wires import AppendFailed, Wires
+from eventflink.leadership.ports import AppendFailed, Observer, ParticipantSettings, Wires
 from eventflink.model.statuses import ApplicationStatus
 
 _logger = logging.getLogger(__name__)
 
+MIN_TICK_MS: Final = 10
+MAX_TICK_MS: Final = 100
 FIRST_BACKOFF_MS: Final = 200
 MAX_BACKOFF_MS: Final = 10_000
 MIN_DEAF_MS: Final = 10_000
@@ -113,6 +111,7 @@ class MasterLife:
     _began_ms: int = 0
     """When the present rebuild was due."""
     _backoff_ms: int = FIRST_BACKOFF_MS
+    _ticked_ms: int = 0
 
     @property
     def is_leaving(self) -> bool:
@@ -131,7 +130,7 @@ class MasterLife:
         shutdown = fold.master.shutdown
         if self._known_shutdowns is None:
             self._known_shutdowns = shutdown.count
-        if shutdown.request is not None and shutdown.count > self._known_shutdowns:
+        if shutdown.request is not None and shutdown.is_over and shutdown.count > self._known_shutdowns:
             self._status = shutdown.request.application_status
         return Exit(self._status) if self.is_stopping or self._status is not None else Follow(fold)
 
@@ -200,9 +199,23 @@ class MasterLife:
             return self._ended(error, participant, monotonic())
         return self._look(participant, monotonic())
 
+    def next_due_ms(self, now_ms: int) -> int:
+        """Return when to call `tick`, as far as is known now; to be asked again after every turn and tick.
+
+        Ticks follow each other by `MIN_TICK_MS` at least, however much is due, and by `MAX_TICK_MS` at most: for so long wires may have
+        failed before they are asked.
+        """
+        participant, due_ms = self.participant, now_ms + MAX_TICK_MS
+        if participant is not None:
+            due_ms = participant.next_due_ms(now_ms)
+        if self._leaves_by_ms is not None:
+            due_ms = min(due_ms, self._leaves_by_ms)
+        return min(max(due_ms, self._ticked_ms + MIN_TICK_MS), now_ms + MAX_TICK_MS)
+
     def tick(self, now_ms: int, wall_ms: int) -> Step | None:
-        """Do what is due; to be called at least every few tens of milliseconds. None: the term continues."""
+        """Do what is due, by `next_due_ms` at the latest. None: the term continues."""
         participant, wires = self.participant, self._wires
+        self._ticked_ms = now_ms
         if participant is None or wires is None:
             return None
         try:

@@ -15,22 +15,16 @@ from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.decision import Decision, InputCause
 from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.events.log_events import InputsBound
-from eventflink.events.topics import INBOUND
-from eventflink.leadership.acceptance import is_grant
-from eventflink.leadership.election import Advice, Election
-from eventflink.leadership.fold import Fold
+from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election, Peers
+from eventflink.leadership.fold import Fold, is_grant
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.intake import Intake
-from eventflink.leadership.leader import Leader, LeadershipEnded, Released, grant_of
+from eventflink.leadership.intake import Intake, Stalls
+from eventflink.leadership.leader import Leader, LeadershipEnded, LogClock, Released, grant_of
 from eventflink.leadership.liveness import Liveness
-from eventflink.leadership.log_clock import LogClock
-from eventflink.leadership.observer import Observer
-from eventflink.leadership.peers import PRESENCE_LEASES, Peers
+from eventflink.leadership.ports import Observer, ParticipantSettings, Wires
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.release import Releaser, ResendQueue, recent_replies
-from eventflink.leadership.settings import ParticipantSettings
-from eventflink.leadership.stalls import Stalls
-from eventflink.leadership.wires import Wires
 from eventflink.master.effects import due_archives, due_clean_ups, leader_changes, unacknowledged
 from eventflink.master.inputs import ArchiveFailed, BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel, StartCluster
 from eventflink.model.statuses import ROLE_TRANSITIONS, ApplicationStatus, Role, check_transition
@@ -83,7 +77,6 @@ class Participant:
     role: Role = Role.STANDBY
     leader: Leader | None = None
     """The leadership, while there is one."""
-    clock: LogClock | None = None
     reads: Reads = field(init=False)
     observer: Observer = field(default_factory=Observer)
     presence_sequence: int = 0
@@ -100,6 +93,8 @@ class Participant:
     _stalls: Stalls = field(init=False)
     _unbound: set[str] = field(default_factory=set)
     """Topics whose cursors still count the offsets of another one of that name (P9)."""
+    _stuck_since_ms: int | None = None
+    """Since when a standby saw an input wait, at its last tick."""
     _resigned: str = ""
     """The candidacy that last resigned: the leader after it needs no recovery mode."""
     _grant: bytes = b""
@@ -116,7 +111,7 @@ class Participant:
         self.reads = Reads(self)
         self._stalls = Stalls(self.fold, self.intake, settings.lease_timeout_ms)
         self._releaser = Releaser(self.wires, settings.master_id)
-        self._liveness = Liveness(settings.heartbeat_interval_ms, settings.loss_timeout_ms, self._releaser)
+        self._liveness = Liveness(settings, self.wires)
         self._codec = PayloadCodec("LeadershipEnvelope")
         cursors = self.fold.master.requests.cursors
         for topic in INBOUND:
@@ -230,7 +225,7 @@ class Participant:
                 raise
         is_own_grant = self.role is Role.CANDIDATE and value == self._grant
         decided_at_ms, before_ms, predecessor = fold.last_decided_at_ms, fold.last_timestamp_ms, fold.acceptance.leader_id
-        decision = fold.take(offset, timestamp_ms, value)
+        decision = fold.fold_record(offset, timestamp_ms, value)
         if decision is None:
             if is_own_grant:  # Somebody else's grant of the epoch came first; this fold is as good as theirs.
                 self._become(Role.STANDBY)
@@ -240,11 +235,11 @@ class Participant:
         if not is_own_grant:
             return Followed(decision)
         passed_ms = max(0, timestamp_ms - before_ms) if decided_at_ms else 0
-        self.clock = LogClock(max(decided_at_ms, decision.decided_at_ms) + passed_ms, now_ms)
-        self.leader = Leader(fold, self.decoder, self.intake.inboxes, self.settings, self.poisoned, self.observer)
+        clock = LogClock(max(decided_at_ms, decision.decided_at_ms) + passed_ms, now_ms)
+        self.leader = Leader(fold, self.decoder, self.intake.inboxes, self.settings, self.poisoned, clock, self.observer)
         if predecessor not in ("", self._resigned):
             high_offsets = {topic: found.high_offset for topic, found in self.intake.topics.items()}
-            self.leader.recovery.begin(self.settings.window_size, high_offsets)
+            self.leader.recovery.enter_recovery(self.settings.window_size, high_offsets)
         self._become(Role.LEADER)
         effects = [*leader_changes(fold.master, self.settings.master_id), *unacknowledged(fold.master)]
         return Promoted(Released(offset, decision.epoch, decision.sequence, decision.leader_id, effects, None))
@@ -262,18 +257,18 @@ class Participant:
         self._stalls.new_leader()
 
     def _decide(self, monotonic: Callable[[], int], wall_ms: int) -> bool:
-        leader, clock = self.leader, self.clock
-        if leader is None or clock is None or self.is_draining or self._has_read_end:
+        leader = self.leader
+        if leader is None or self.is_draining or self._has_read_end:
             return False
         now_ms = started_ms = monotonic()
-        log_now_ms = clock.read(now_ms, wall_ms)
+        log_now_ms = leader.clock.read(now_ms, wall_ms)
         for _ in range(DECISIONS_PER_TURN):
             self.observer.deciding()
             value = leader.decide_next(log_now_ms, now_ms)
             if value is None:
                 return False
             self.observer.decided()
-            self.wires.append(value)
+            self.wires.append_decision(value)
             now_ms = monotonic()
             self._liveness.on_registered(leader.registered, now_ms)
             if now_ms - started_ms >= TURN_MS:
@@ -301,7 +296,7 @@ class Participant:
         self._promoted_ms = now_ms
         self._next_resend_ms = now_ms + self.settings.resend_interval_ms
         self._next_heartbeat_ms = self._next_presence_ms = now_ms
-        self._resends.add(released)
+        self._resends.enqueue_effects(released)
         self._resends.extend(recent_replies(self.fold))
 
     def _resend_portion(self) -> bool:
@@ -316,12 +311,16 @@ class Participant:
         """Queue what is not confirmed yet: it follows from the state as a whole, and waits until all of that was accepted."""
         acceptance, effects = self.fold.acceptance, list(unacknowledged(self.fold.master))
         sequence = leader.unconfirmed[-1].sequence if leader.unconfirmed else acceptance.sequence
-        self._resends.add(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects, None))
+        self._resends.enqueue_effects(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects, None))
 
     @property
     def _has_read_end(self) -> bool:
-        """Whether the cluster has ended since this process was started; a leader may not have read that back yet."""
-        return self.fold.master.shutdown.count > self.known_shutdowns
+        """Whether the cluster has ended since this process was started, and has not started again; a leader may not have read that yet.
+
+        A standby that reads late that the cluster stopped and started again is a standby of the one that started.
+        """
+        shutdown = self.fold.master.shutdown
+        return shutdown.is_over and shutdown.count > self.known_shutdowns
 
     @property
     def outcome(self) -> ApplicationStatus | None:
@@ -340,7 +339,7 @@ class Participant:
         if leads:
             self.leader = None
             self._become(Role.STANDBY)
-            self._releaser.resign(Resignation(acceptance.epoch, acceptance.leader_id))
+            self._tell("leader", Resignation(acceptance.epoch, acceptance.leader_id))
         self.reads.abort("the master stops")
         return leads
 
@@ -355,8 +354,20 @@ class Participant:
 
     # -- time ------------------------------------------------------------------------------------------------------
 
+    def next_due_ms(self, now_ms: int) -> int:
+        """Return when the next tick has something to do, unless something is read or handed in before; in the past: at once."""
+        leader = self.leader
+        if self.role is Role.CANDIDATE or (leader is not None and leader.unconfirmed):
+            return now_ms  # Whether it was appended is asked of the wires.
+        due_ms = min(self._next_presence_ms, self.election.next_due_ms(self._stuck_since_ms, now_ms))
+        if leader is None:
+            return due_ms
+        if not self.is_draining:
+            due_ms = min(due_ms, self._next_timers_ms)
+        return min(due_ms, self._next_heartbeat_ms, self._next_resend_ms)
+
     def tick(self, now_ms: int, wall_ms: int) -> None:
-        """Do what is due; to be called at least every few tens of milliseconds.
+        """Do what is due, by `next_due_ms` at the latest.
 
         Raises:
             As `turn`.
@@ -398,7 +409,8 @@ class Participant:
         self._next_presence_ms = now_ms + settings.lease_timeout_ms // PRESENCES_PER_LEASE
         self.presence_sequence = max(self.presence_sequence + 1, now_ms)  # No other term of this incarnation had it.
         self.election.said(self.presence_sequence, now_ms)
-        self._releaser.say_present(
+        self._tell(
+            settings.master_id,
             MasterPresence(
                 master_id=settings.master_id,
                 incarnation=settings.incarnation,
@@ -408,16 +420,21 @@ class Participant:
                 log_offset=self.fold.last_offset,
                 feature_level=self.fold.codec.feature_level,
                 query_address=settings.query_address,
-            )
+            ),
         )
+
+    def _tell(self, key: str, payload: LeaderHeartbeat | MasterPresence | Resignation) -> None:
+        """Tell the other masters, and every client that looks for the leader."""
+        self.wires.produce(Topic.LEADERSHIP, key, self._codec.encode(payload))
 
     def _stand_by(self, now_ms: int, wall_ms: int) -> None:
         self._stalls.check_progress(now_ms)
-        match self.election.advise(self._stalls.stuck_since(now_ms), now_ms):
+        self._stuck_since_ms = self._stalls.stuck_since(now_ms)
+        match self.election.advise(self._stuck_since_ms, now_ms):
             case Advice.PROBE:
                 self._say_present(now_ms)
             case Advice.CAMPAIGN:
-                self.wires.append(self.campaign(now_ms, wall_ms))
+                self.wires.append_decision(self.campaign(now_ms, wall_ms))
             case Advice.WAIT:
                 pass
 
@@ -431,10 +448,10 @@ class Participant:
     def _lead(self, leader: Leader, now_ms: int, wall_ms: int) -> None:
         if now_ms >= self._next_heartbeat_ms and leader.may_send_heartbeat(now_ms):
             self._next_heartbeat_ms = now_ms + self.settings.leader_heartbeat_interval_ms
-            acceptance = self.fold.acceptance
-            settings = self.settings
-            self._releaser.send_heartbeat(
-                LeaderHeartbeat(acceptance.epoch, acceptance.leader_id, settings.master_id, settings.blob_address, self.fold.last_offset)
+            acceptance, settings = self.fold.acceptance, self.settings
+            self._tell(
+                "leader",
+                LeaderHeartbeat(acceptance.epoch, acceptance.leader_id, settings.master_id, settings.blob_address, self.fold.last_offset),
             )
         if now_ms >= self._next_timers_ms and not self.is_draining:
             self._next_timers_ms = now_ms + TIMERS_INTERVAL_MS
@@ -445,11 +462,11 @@ class Participant:
 
     def _run_timers(self, leader: Leader, now_ms: int, wall_ms: int) -> None:
         """Queue what is due by the state, the time and the heartbeats, and start the clean-ups and archives that are due."""
-        clock, master = self.clock, self.fold.master
-        if clock is None or leader.timers:
+        master = self.fold.master
+        if leader.timers:
             return  # What was due before is not decided yet.
-        log_now_ms = clock.read(now_ms, wall_ms)
-        leader.timers.extend(master.due(log_now_ms, clock.began_ms))
+        log_now_ms = leader.clock.read(now_ms, wall_ms)
+        leader.timers.extend(master.due(log_now_ms, leader.clock.began_ms))
         leader.timers.extend(self._liveness.overdue(master, self.fold.acceptance.leader_id, now_ms))
         if (level := self._common_feature_level(now_ms)) > master.upkeep.feature_level:
             leader.timers.append(RaiseFeatureLevel(level))

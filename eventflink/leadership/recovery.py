@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.intake import InboundRecord, PartitionInbox
 from eventflink.master.inputs import AttemptInputs
 
 MAX_CRASHES: Final = 2
@@ -37,7 +37,7 @@ class RecoveryMode:
     _announcement: int = 0
     """The sequence of the decision that says so."""
 
-    def begin(self, remaining: int, high_offsets: Mapping[str, int]) -> None:
+    def enter_recovery(self, remaining: int, high_offsets: Mapping[str, int]) -> None:
         """Enter the mode for so many inputs at most: only what waited when the leader before crashed can have been the cause.
 
         `high_offsets` tells where the inbound topics ended when this process began to read them: not all may have arrived yet.

@@ -10,15 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import DeadLetter, LeaderHeartbeat, MasterPresence, Resignation
-from eventflink.events.inputs import Canary
+from eventflink.events.effects import DeadLetter
 from eventflink.events.topics import SPECIFICATIONS, Topic
-from eventflink.leadership.acceptance import Acceptance
-from eventflink.leadership.fold import Fold
-from eventflink.leadership.inbox import InboundRecord
+from eventflink.leadership.fold import Acceptance, Fold
+from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.leader import Released
 from eventflink.leadership.log_lines import one_line
-from eventflink.leadership.wires import Wires
+from eventflink.leadership.ports import Wires
 from eventflink.master.effects import (
     ArchiveJob,
     CleanUp,
@@ -46,13 +44,10 @@ class Releaser:
     """Sends the effects of accepted decisions."""
 
     def __init__(self, wires: Wires, master_id: str) -> None:
-        """Load the codecs."""
         self._wires = wires
         self._master_id = master_id
         self._deployments = PayloadCodec("DeploymentEnvelope")
         self._replies = PayloadCodec("ReplyEnvelope")
-        self._leadership = PayloadCodec("LeadershipEnvelope")
-        self._heartbeats = PayloadCodec("HeartbeatEnvelope")
         self._dead_letters = PayloadCodec("DeadLetterEnvelope")
 
     def release(self, released: Released, epoch: int) -> None:
@@ -115,22 +110,6 @@ class Releaser:
         self._wires.produce(Topic.DEAD_LETTERS, record.topic, self._dead_letters.encode(letter))
         _logger.warning("DeadLetter topic=%s offset=%d reason=%s", record.topic, record.offset, one_line(effect.reason))
 
-    def send_heartbeat(self, heartbeat: LeaderHeartbeat) -> None:
-        """Say that the leader lives."""
-        self._wires.produce(Topic.LEADERSHIP, "leader", self._leadership.encode(heartbeat))
-
-    def say_present(self, presence: MasterPresence) -> None:
-        """Say that this master is there."""
-        self._wires.produce(Topic.LEADERSHIP, presence.master_id, self._leadership.encode(presence))
-
-    def resign(self, resignation: Resignation) -> None:
-        """Say that the leader leaves in order."""
-        self._wires.produce(Topic.LEADERSHIP, "leader", self._leadership.encode(resignation))
-
-    def send_canary(self, leader_id: str, sequence: int) -> None:
-        """Put a canary among the heartbeats."""
-        self._wires.produce(Topic.HEARTBEATS, leader_id, self._heartbeats.encode(Canary(leader_id, sequence)))
-
 
 @dataclass(slots=True)
 class ResendQueue:
@@ -146,7 +125,7 @@ class ResendQueue:
         """Tell whether something waits."""
         return bool(self._waiting)
 
-    def add(self, released: Released) -> None:
+    def enqueue_effects(self, released: Released) -> None:
         """Queue effects, however many, in batches."""
         effects = released.effects
         for first in range(0, len(effects), EFFECTS_PER_BATCH):

@@ -48,7 +48,7 @@ class WorkerReconciler:
     _asked: set[str] = field(default_factory=set)
     _reported: set[str] = field(default_factory=set)
 
-    def take(self, order: WorkerOrder) -> None:
+    def accept_order(self, order: WorkerOrder) -> None:
         """Take an order of an accepted decision; orders may come twice, and the list later than orders of newer decisions."""
         match order:
             case RequestWorker():

@@ -5,22 +5,17 @@ result or with an AdministrationError that names the brokers.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
-_COORDINATOR_NOT_READY: Final = (
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-)
 _LEADER_NOT_READY: Final = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -59,16 +54,6 @@ class Watermarks:
     high: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRequest:
-    """A topic that is to be created."""
-
-    name: str
-    partitions: int
-    replication_factor: int
-    configuration: Mapping[str, str]
-
-
 class AdminConnection:
     """An AdminClient, kept for as long as its calls go on (one that is collected cancels them)."""
 
@@ -103,9 +88,7 @@ class AdminConnection:
             missing = sorted(name for name in wanted if name not in topics or not topics[name].has_leaders)
             if not missing:
                 # The metadata name a leader shortly before it knows that it is one.
-                self.read_watermarks(
-                    ((name, partition) for name in wanted for partition in range(topics[name].partitions)), committed=False
-                )
+                self.read_watermarks((name, partition) for name in wanted for partition in range(topics[name].partitions))
                 return topics
             if time.monotonic() > deadline:
                 raise AdministrationError(
@@ -113,31 +96,15 @@ class AdminConnection:
                 )
             time.sleep(_POLL_S)
 
-    def create_topics(self, requests: Iterable[TopicRequest]) -> None:
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
         """Create topics; one that somebody else has created meanwhile is left as it is."""
-        pending = list(requests)
-        futures = self._create(pending)
-        for request in pending:
+        futures = self._client.create_topics(list(topics), operation_timeout=self.timeout_s, request_timeout=self.timeout_s)
+        for name, future in futures.items():
             try:
-                self._result(f"create topic {request.name}", futures[request.name])
+                self._result(f"create topic {name}", future)
             except AdministrationError as error:
                 if not _has_code(error, KafkaError.TOPIC_ALREADY_EXISTS):
                     raise
-
-    def _create(self, requests: list[TopicRequest]) -> dict[str, "Future[Any]"]:
-        topics = [
-            NewTopic(
-                request.name,
-                num_partitions=request.partitions,
-                replication_factor=request.replication_factor,
-                config=dict(request.configuration),
-            )
-            for request in requests
-        ]
-        futures: dict[str, Future[Any]] = self._client.create_topics(
-            topics, operation_timeout=self.timeout_s, request_timeout=self.timeout_s
-        )
-        return futures
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics; one that is not there is no error."""
@@ -181,25 +148,21 @@ class AdminConnection:
             ids[name] = "" if text == _NO_TOPIC_ID else text
         return ids
 
-    def read_watermarks(self, partitions: Iterable[tuple[str, int]], *, committed: bool) -> dict[tuple[str, int], Watermarks]:
-        """Return the offsets of partitions; `committed`: the high one is before the first transaction that is still open.
+    def read_watermarks(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Watermarks]:
+        """Return the offsets of partitions, given as (topic name, partition); records of open transactions count.
 
         A partition that is just getting its leader is waited for.
         """
         wanted = list(partitions)
-        low = self._list_offsets(wanted, OffsetSpec.earliest, committed=committed)
-        high = self._list_offsets(wanted, OffsetSpec.latest, committed=committed)
+        low, high = self._list_offsets(wanted, OffsetSpec.earliest), self._list_offsets(wanted, OffsetSpec.latest)
         return {partition: Watermarks(low[partition], high[partition]) for partition in wanted}
 
-    def _list_offsets(
-        self, partitions: list[tuple[str, int]], specification: Callable[[], OffsetSpec], *, committed: bool
-    ) -> dict[tuple[str, int], int]:
+    def _list_offsets(self, partitions: list[tuple[str, int]], specification: Callable[[], OffsetSpec]) -> dict[tuple[str, int], int]:
         deadline = time.monotonic() + self.timeout_s
-        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         offsets: dict[tuple[str, int], int] = {}
         while len(offsets) < len(partitions):
             request = {TopicPartition(*partition): specification() for partition in partitions if partition not in offsets}
-            futures = self._client.list_offsets(request, isolation_level=level, request_timeout=self.timeout_s)
+            futures = self._client.list_offsets(request, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self.timeout_s)
             for partition, future in futures.items():
                 try:
                     result = self._result(f"read offsets of {partition.topic}", future)
@@ -218,36 +181,6 @@ class AdminConnection:
         (future,) = futures.values()
         low_watermark: int = self._result(f"delete records of {name} before {first_kept_offset}", future).low_watermark
         return low_watermark
-
-    def set_group_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Set the offset at which a consumer group that has no members continues."""
-        deadline = time.monotonic() + self.timeout_s
-        while offsets:
-            errors = self._try_set_group_offsets(group, offsets)
-            if not errors:
-                return
-            # The first use of a group on a fresh broker makes it create and load the coordinator's topic.
-            if time.monotonic() > deadline or not all(error.code() in _COORDINATOR_NOT_READY for error in errors.values()):
-                refused = "; ".join(f"{partition}: {error.str()} ({error.name()})" for partition, error in errors.items())
-                raise AdministrationError(f"{self._bootstrap_servers}: set offsets of group {group}: {refused}")
-            time.sleep(_POLL_S)
-
-    def _try_set_group_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> dict[str, Any]:
-        """Ask once, and return the error of each partition that was refused."""
-        partitions = [TopicPartition(name, partition, offset) for (name, partition), offset in offsets.items()]
-        request = [ConsumerGroupTopicPartitions(group, partitions)]
-        (future,) = self._client.alter_consumer_group_offsets(request, request_timeout=self.timeout_s).values()
-        result = self._result(f"set offsets of group {group}", future)
-        return {f"{partition.topic}[{partition.partition}]": partition.error for partition in result.topic_partitions if partition.error}
-
-    def delete_group(self, group: str) -> None:
-        """Delete a consumer group that has no members; one that is not there is no error."""
-        (future,) = self._client.delete_consumer_groups([group], request_timeout=self.timeout_s).values()
-        try:
-            self._result(f"delete group {group}", future)
-        except AdministrationError as error:
-            if not _has_code(error, KafkaError.GROUP_ID_NOT_FOUND):
-                raise
 
     def _result(self, what: str, future: "Future[Any]") -> Any:
         try:

@@ -5,8 +5,9 @@ is never changed, and what exists wrongly is refused by name.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from confluent_kafka.admin import NewTopic
 
 from eventflink.events.topics import SPECIFICATIONS, Topic, topic_name
 from eventflink.log.admin_connection import (
@@ -14,8 +15,6 @@ from eventflink.log.admin_connection import (
     AdminConnection,
     AdministrationError,
     KafkaUnreachable,
-    TopicRequest,
-    Watermarks,
 )
 from eventflink.log.topic_checks import (
     DURABLE_REPLICATION_FACTOR,
@@ -32,17 +31,13 @@ __all__ = [
     "NotDurable",
     "TopicMisconfigured",
     "TopicRow",
-    "Watermarks",
     "check_durability",
-    "delete_group",
     "delete_topics",
     "describe_topics",
     "ensure_topics",
     "log_topic_id",
-    "set_group_offsets",
     "topic_ids",
     "trim_log",
-    "watermarks",
 ]
 
 _LOGGER = logging.getLogger(__name__)
@@ -103,8 +98,8 @@ def ensure_topics(bootstrap: str, cluster_id: str, replication_factor: int = 1, 
     if missing:
         _check_brokers_suffice(connection, bootstrap, replication_factor)
         connection.create_topics(
-            TopicRequest(
-                names[topic], SPECIFICATIONS[topic].partitions, replication_factor, wanted_configuration(topic, replication_factor)
+            NewTopic(
+                names[topic], SPECIFICATIONS[topic].partitions, replication_factor, config=wanted_configuration(topic, replication_factor)
             )
             for topic in missing
         )
@@ -164,40 +159,6 @@ def trim_log(bootstrap: str, cluster_id: str, first_kept_offset: int, timeout_s:
     return first_offset
 
 
-def watermarks(
-    bootstrap: str, partitions: Iterable[tuple[str, int]], *, committed: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S
-) -> dict[tuple[str, int], Watermarks]:
-    """Return the offsets of partitions, given as (topic name, partition).
-
-    With `committed` the high watermark is the last stable offset: where a reader of committed records comes to now.
-
-    Raises:
-        AdministrationError: a partition does not exist, or no broker answered.
-
-    """
-    return AdminConnection(bootstrap, timeout_s).read_watermarks(partitions, committed=committed)
-
-
-def set_group_offsets(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int], timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-    """Set the next offset that a consumer group reads, by (topic name, partition).
-
-    Raises:
-        AdministrationError: the group has members (also ones that died within the last session timeout), or a partition does not exist.
-
-    """
-    AdminConnection(bootstrap, timeout_s).set_group_offsets(group, offsets)
-
-
-def delete_group(bootstrap: str, group: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-    """Delete a consumer group; one that does not exist is no error.
-
-    Raises:
-        AdministrationError: the group has members, or no broker answered.
-
-    """
-    AdminConnection(bootstrap, timeout_s).delete_group(group)
-
-
 def delete_topics(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
     """Delete all topics of a cluster, and with them everything it knows. For clusters that were only tried out.
 
@@ -221,9 +182,7 @@ def describe_topics(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_
     existing = connection.find_topics()
     names = {topic: name for topic, name in _names(cluster_id).items() if name in existing}
     configurations = connection.read_configurations(names.values())
-    offsets = connection.read_watermarks(
-        ((name, partition) for name in names.values() for partition in range(existing[name].partitions)), committed=False
-    )
+    offsets = connection.read_watermarks((name, partition) for name in names.values() for partition in range(existing[name].partitions))
     return [
         TopicRow(
             topic=topic,

@@ -10,7 +10,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from eventflink.events.topics import Topic, topic_name
-from eventflink.leadership.wires import AppendFailed
+from eventflink.leadership.ports import AppendFailed
+from eventflink.processes.trace import stamp
 
 _logger = logging.getLogger(__name__)
 _client_logger = logging.getLogger(f"{__name__}.librdkafka")
@@ -54,7 +55,7 @@ class LogAppender:
         """
         self._producer.list_topics(self._topic, timeout=timeout_s)
 
-    def append(self, value: bytes) -> None:
+    def append_decision(self, value: bytes) -> None:
         """Queue a record.
 
         Raises:
@@ -79,8 +80,10 @@ class LogAppender:
             self._producer.purge()
             raise AppendFailed(f"a decision could not be appended: {self._failure}")
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None and self._failure is None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            stamp("delivered", Topic.LOG, offset=message.offset() or 0)
+        elif self._failure is None:
             self._failure = error.str()
 
     def close(self, timeout_s: float) -> None:

@@ -1,11 +1,12 @@
 """Bulk replay: the log from where a fold stands to its end, folded as fast as one core does it.
 
-It reads with confluent-kafka by assignment (no group, no commits). Where it stops, a Faust tail continues from exactly there. Where it
+It reads with confluent-kafka by assignment (no group, no commits). Where it stops, a tail continues from exactly there. Where it
 begins, at a snapshot or before the first record, is decided in `snapshots`.
 """
 
 import gc
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,10 +22,16 @@ from eventflink.master.settings import MasterSettings
 
 _logger = logging.getLogger(__name__)
 
+# What librdkafka would log of each failed connection comes back as the error of the question.
+_librdkafka_logger = logging.getLogger(f"{__name__}.librdkafka")
+_librdkafka_logger.setLevel(logging.CRITICAL)
+
 BATCH = 10_000
 GC_THRESHOLD = 200_000
 DEFAULT_STALL_TIMEOUT_S = 30.0
 
+
+END_OFFSET_TIMEOUT_S = 5.0
 
 _LEADERLESS = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 _LEADER_RETRY_S = 0.1
@@ -90,6 +97,37 @@ def watermark_offsets(consumer: Consumer, partition: TopicPartition, timeout_s: 
             return int(low), int(high)
 
 
+class EndOffset:
+    """Asks Kafka for the end of a cluster's log, by one connection that stays open. For any thread, one question at a time."""
+
+    def __init__(self, bootstrap: str, cluster_id: str) -> None:
+        """Connect with the first question."""
+        self._bootstrap = bootstrap
+        self._partition = TopicPartition(topic_name(cluster_id, Topic.LOG), 0)
+        self._consumer: Consumer | None = None
+        self._lock = threading.Lock()
+
+    def fetch(self, timeout_s: float = END_OFFSET_TIMEOUT_S) -> int:
+        """Return the offset that the next record of the log gets.
+
+        Raises:
+            KafkaException: Kafka does not answer in time.
+
+        """
+        with self._lock:
+            if self._consumer is None:
+                self._consumer = Consumer(consumer_settings(self._bootstrap), logger=_librdkafka_logger)
+            _, end_offset = self._consumer.get_watermark_offsets(self._partition, timeout=timeout_s, cached=False)
+            return int(end_offset)
+
+    def close(self) -> None:
+        """Let the connection go; a question under way is waited for."""
+        with self._lock:
+            consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+
 def read_log(
     bootstrap: str, cluster_id: str, first_offset: int, end_offset: int, stall_timeout_s: float = DEFAULT_STALL_TIMEOUT_S
 ) -> Iterator[tuple[int, int, bytes]]:
@@ -104,7 +142,10 @@ def read_log(
         return
     consumer = Consumer(consumer_settings(bootstrap))
     try:
-        consumer.assign([TopicPartition(topic_name(cluster_id, Topic.LOG), 0, first_offset if first_offset > 0 else OFFSET_BEGINNING)])
+        partition = TopicPartition(topic_name(cluster_id, Topic.LOG), 0, first_offset if first_offset > 0 else OFFSET_BEGINNING)
+        # Connected first: librdkafka asks half a second later for a beginning that it could not ask for at once.
+        watermark_offsets(consumer, partition, stall_timeout_s)
+        consumer.assign([partition])
         deadline = time.monotonic() + stall_timeout_s
         position = first_offset
         while True:
@@ -168,7 +209,7 @@ def replay(
     started = time.monotonic()
     with collecting_rarely():
         for offset, timestamp_ms, value in read_log(bootstrap, cluster_id, fold.last_offset + 1, end):
-            fold.take(offset, timestamp_ms, value)
+            fold.fold_record(offset, timestamp_ms, value)
             if on_progress is not None and offset % BATCH == 0:
                 on_progress(offset, end)
     elapsed = time.monotonic() - started

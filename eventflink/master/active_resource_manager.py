@@ -6,27 +6,15 @@ than they want. A worker that has been idle for long enough, and that no request
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from eventflink.events.log_events import LogEvent, TaskManagerReleased, WorkerRequested
 from eventflink.master.adaptive_scheduler import missing_slots
-from eventflink.master.inputs import FailWorkerRequests, MasterInput, ReleaseTaskManagers, RequestWorkers
+from eventflink.master.inputs import ReleaseTaskManagers, RequestWorkers
 from eventflink.master.settings import Context, WorkerSettings
 from eventflink.master.state import ClusterState
 from eventflink.master.workers import BATCH, MAX_WORKERS, PREFIX
 from eventflink.model.resources import ResourceProfile, fits
-
-
-def due(state: ClusterState, context: Context) -> Iterator[MasterInput]:
-    """Yield what is to be decided about workers now."""
-    if next(state.workers.overdue(context), None) is not None:
-        yield FailWorkerRequests()
-    settings = context.settings.workers
-    if settings is None:
-        return
-    if context.now_ms >= state.workers.retry_at_ms and _missing(state, settings, context):
-        yield RequestWorkers()
-    if next(_idle(state, settings, context.now_ms), None) is not None:
-        yield ReleaseTaskManagers()
 
 
 def decide_request_workers(state: ClusterState, _value: RequestWorkers, context: Context) -> list[LogEvent]:
@@ -50,7 +38,7 @@ def decide_release_task_managers(state: ClusterState, _value: ReleaseTaskManager
     if settings is None:
         return []
     events: list[LogEvent] = []
-    for worker_id, _ in zip(_idle(state, settings, context.now_ms), range(BATCH), strict=False):
+    for worker_id in islice(_idle(state, settings, context.now_ms), BATCH):
         held = state.slot_manager.task_managers[worker_id]
         reason = f"it was idle for {context.now_ms - held.idle_since_ms} ms"
         events.append(TaskManagerReleased(worker_id, held.instance_id, reason))

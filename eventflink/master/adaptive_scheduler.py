@@ -9,6 +9,7 @@ most once in a stabilization timeout. How a rescale is carried out is in `rescal
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from eventflink.events.log_events import (
     JobRescaled,
@@ -20,8 +21,7 @@ from eventflink.events.log_events import (
     TaskScheduled,
 )
 from eventflink.master import default_scheduler
-from eventflink.master.default_scheduler import SCHEDULE_BATCH
-from eventflink.master.deployment_size import find_fault_of_deployment
+from eventflink.master.default_scheduler import SCHEDULE_BATCH, find_fault_of_deployment
 from eventflink.master.execution_graph import ExecutionVertex, Subtask
 from eventflink.master.failover import decide_failure
 from eventflink.master.inputs import AdaptJob
@@ -191,12 +191,7 @@ def _decide_waiting(job: JobMaster, vertex_id: str, resources: Resources) -> lis
 def _decide_shrinking(job: JobMaster, vertex: ExecutionVertex, share: int) -> list[LogEvent]:
     """Let a vertex continue with the slots that it still has, and its share of what is free; without any slot it waits."""
     vertex_id = vertex.vertex.vertex_id
-    held = sum(
-        s.state is not ExecutionState.CREATED
-        and s.state not in TERMINAL_EXECUTION_STATES
-        and (vertex_id, s.subtask_index) not in job.restarts.due
-        for s in vertex.subtasks
-    )
+    held = _count_running(job, vertex)
     if not held:
         return []  # The others wait for their restart, and come soon.
     return decide_change(job, vertex_id, min(held + share, vertex.parallelism), RescaleReason.FEWER_SLOTS)
@@ -212,15 +207,15 @@ def _decide_growth(job: JobMaster, vertex_id: str, resources: Resources) -> list
     to_parallelism = min(wanted_parallelism(job, vertex_id), vertex.parallelism + available)
     if to_parallelism - vertex.parallelism < settings.min_parallelism_increase or resources.claimants(vertex.vertex.resources):
         return []
-    runs = all(
-        s.state is not ExecutionState.CREATED
-        and s.state not in TERMINAL_EXECUTION_STATES
-        and (vertex_id, s.subtask_index) not in job.restarts.due
-        for s in vertex.subtasks
-    )
-    if not runs or not is_adjustable(job, vertex_id):
+    if _count_running(job, vertex) < vertex.parallelism or not is_adjustable(job, vertex_id):
         return []
     return decide_change(job, vertex_id, to_parallelism, RescaleReason.MORE_SLOTS)
+
+
+def _count_running(job: JobMaster, vertex: ExecutionVertex) -> int:
+    """Return how many subtasks have begun and not ended, and are not about to start again."""
+    waiting = (*TERMINAL_EXECUTION_STATES, ExecutionState.CREATED)
+    return sum(s.state not in waiting and s.key not in job.restarts.due for s in vertex.subtasks)
 
 
 def _give_up(job: JobMaster, subtask: Subtask, waited_ms: int, why: str) -> list[LogEvent]:
@@ -228,7 +223,7 @@ def _give_up(job: JobMaster, subtask: Subtask, waited_ms: int, why: str) -> list
     message = f"no slot was there for vertex '{subtask.vertex_id}' within {waited_ms} ms: {why}"
     cause = FailureCause("NoResourceAvailable", message)
     return [
-        TaskFailed(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt, cause),
+        TaskFailed(*job.attempt_of(subtask), cause),
         JobStatusChanged(job.job_id, job.status, JobStatus.FAILING, "jobmanager.adaptive-scheduler.resource-wait-timeout is over"),
     ]
 
@@ -250,9 +245,7 @@ def _schedule(
         attempt = vertex.next_attempt
         events.append(JobRescaled(job.job_id, vertex_id, vertex.parallelism, parallelism, reason, attempt))
         attempts = [(index, attempt) for index in range(parallelism)]
-    ids = slots.allocation_ids()
-    for _ in range(skipped_ids):
-        next(ids)
+    ids = islice(slots.allocation_ids(), skipped_ids, None)
     for (index, attempt), allocation_id in zip(attempts[: SCHEDULE_BATCH - skipped_ids], ids, strict=False):
         events.append(TaskScheduled(job.job_id, vertex_id, index, attempt))
         events.append(SlotRequested(allocation_id, job.job_id, vertex_id, index, attempt))

@@ -9,9 +9,9 @@ from typing import Final
 
 from eventflink.events.inputs import BlockTaskManager, UnblockTaskManager
 from eventflink.events.log_events import LogEvent, TaskManagerBlocked, TaskManagerUnblocked
-from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.inputs import UnblockTaskManagers
+from eventflink.master.requests import accepted, rejected
 from eventflink.master.resource_manager import ResourceManager
 from eventflink.master.settings import Context
 from eventflink.model.statuses import IllegalTransition
@@ -64,10 +64,6 @@ class Blocklist:
         """Unblock a batch of those whose time is over."""
         over = [name for name, blocked in self.task_managers.items() if 0 < blocked.until_ms <= context.now_ms]
         return [TaskManagerUnblocked(name, TIME_IS_OVER, "") for name in over[:EXPIRY_BATCH]]
-
-    def has_expired(self, now_ms: int) -> bool:
-        """Tell whether some TaskManager's time is over."""
-        return any(0 < blocked.until_ms <= now_ms for blocked in self.task_managers.values())
 
     # -- apply ----------------------------------------------------------------------------------------------------
 

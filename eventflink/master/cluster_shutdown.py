@@ -20,9 +20,9 @@ from eventflink.events.log_events import (
     JobSuspensionRequested,
     LogEvent,
 )
-from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import require
 from eventflink.master.inputs import StartCluster
+from eventflink.master.requests import accepted, rejected
 from eventflink.model.statuses import ApplicationStatus, IllegalTransition
 
 REASON: Final = "the cluster is shut down"
@@ -51,7 +51,7 @@ class ClusterShutdown:
     count: int = 0
     """How often the cluster has stopped."""
     suspended: dict[str, None] = field(default_factory=dict)
-    """Jobs that are resumed when the cluster starts again."""
+    """Jobs that are resumed when the cluster starts again: that is due to the cluster, and each job knows only that it is suspended."""
 
     @property
     def is_under_way(self) -> bool:
@@ -62,11 +62,6 @@ class ClusterShutdown:
     def stops_task_managers(self) -> bool:
         """Whether TaskManagers are told to stop, whatever they say."""
         return self.request is not None and self.request.recorded_at_ms > 0
-
-    @property
-    def has_more_to_do(self) -> bool:
-        """Whether a step may follow from the state."""
-        return not self.is_over if self.request is not None else bool(self.suspended)
 
     # -- decide ---------------------------------------------------------------------------------------------------
 

@@ -4,18 +4,24 @@ A subtask joins others of its slot sharing group in a slot that its job holds, o
 """
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 from eventflink.events.log_events import LogEvent, SlotRequested, SlotShared, TaskDeployed, TaskScheduled
-from eventflink.master.deployment_size import find_fault_of_deployment
-from eventflink.master.execution_graph import SubtaskKey
+from eventflink.master.execution_graph import ExecutionGraph, SubtaskKey
 from eventflink.master.failover import decide_failure
 from eventflink.master.job_master import JobMaster
 from eventflink.master.shared_slots import SharePicker
 from eventflink.master.slot_manager import SlotManager
+from eventflink.model.attempts import FailureCause
 
 SCHEDULE_BATCH: Final = 256
 """How many tasks one decision schedules at most; the rest follows in the next (P10a)."""
+
+MAX_DEPLOYMENT_BYTES: Final = 896 * 1024
+"""Of the 1 MiB that a record of `deployments` may have."""
+_BYTES_BESIDE_A_TEXT: Final = 5
+"""Of Avro: its length, and the tag or the count before it."""
 
 
 def decide_schedule(job: JobMaster, slots: SlotManager, now_ms: int, keys: Iterable[SubtaskKey] | None = None) -> list[LogEvent]:
@@ -27,7 +33,7 @@ def decide_schedule(job: JobMaster, slots: SlotManager, now_ms: int, keys: Itera
     if job.rescales.pending and keys is None:
         held_back = job.rescales.held_back(graph)
         ready = (key for key in ready if key[0] not in held_back)
-    for _, (vertex_id, index) in zip(range(SCHEDULE_BATCH), ready, strict=False):
+    for vertex_id, index in islice(ready, SCHEDULE_BATCH):
         subtask = graph.vertices[vertex_id].subtasks[index]
         if vertex_id != weighed:
             if fault := find_fault_of_deployment(graph, vertex_id):
@@ -42,3 +48,31 @@ def decide_schedule(job: JobMaster, slots: SlotManager, now_ms: int, keys: Itera
         else:
             events += [SlotShared(joined, *attempt), TaskDeployed(*attempt, joined)]
     return events
+
+
+def find_fault_of_deployment(graph: ExecutionGraph, vertex_id: str) -> FailureCause | None:
+    """Return why no subtask of a vertex can be deployed, or None: a record that Kafka does not take would be resent for ever.
+
+    All subtasks of a vertex are told the same, so a vertex is weighed once. What is weighed are the parts that a graph or a report can
+    make large; the rest has its place in the room between this bound and the topic's.
+    """
+    vertex = graph.vertices[vertex_id].vertex
+    count, size = 0, _weigh(graph.graph.name) + _weigh(vertex.task) + _weigh(vertex.parameters_json)
+    size += sum(_weigh(archive) for archive in graph.graph.code_archives)
+    for edge in graph.edges_to.get(vertex_id, ()):
+        size += _weigh(edge.input_name) + sum(_weigh(key) for key in edge.keys)
+        locations = graph.input_locations(edge)
+        count += len(locations)
+        size += sum(_weigh(location) for location in locations)
+    size += sum(_weigh(edge.output) for edge in graph.edges_from.get(vertex_id, ()))
+    if size <= MAX_DEPLOYMENT_BYTES:
+        return None
+    message = (
+        f"a task of vertex '{vertex_id}' would have to be told {size} bytes, of them the locations of {count} outputs that it reads; "
+        f"at most {MAX_DEPLOYMENT_BYTES} bytes can be sent: fewer inputs, or less parallelism before it, make it less"
+    )
+    return FailureCause("DeploymentTooLarge", message)
+
+
+def _weigh(text: str) -> int:
+    return len(text.encode()) + _BYTES_BESIDE_A_TEXT

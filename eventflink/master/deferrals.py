@@ -4,7 +4,7 @@ The reason is the same for all who ask for one profile, and changes only when Ta
 one has slots free. So a job is told once for each profile, and again when the reason changes: never for each request, nor at each match.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from eventflink.master.canonical import require
@@ -70,15 +70,6 @@ class Deferrals:
         """Return what a job was told; None: nothing yet."""
         told = self.told.get(profile)
         return told.reason if told is not None and job_id in told.jobs else None
-
-    def profiles_deferred_for(self, reason: SlotRequestDeferralReason) -> Iterator[Asked]:
-        """Yield the profiles whose requests wait for a reason."""
-        return (profile for profile, told in self.told.items() if told.reason is reason)
-
-    def jobs_of(self, profile: Asked) -> Iterator[str]:
-        """Yield the jobs that were told why they wait for a profile."""
-        told = self.told.get(profile)
-        return iter(told.jobs if told is not None else ())
 
     def validate(self, queues: RequestQueues, why: Callable[[Asked], SlotRequestDeferralReason]) -> None:
         """Check both against the requests that wait, and what was told against what is."""

@@ -4,10 +4,12 @@ A job is live, then ended and dirty (its intermediate data are still there), the
 only its id and the digest of its graph are known, until the horizon, so that it never runs a second time.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
-from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, ResumeJob, SuspendJob
+from eventflink.events.inputs import MAX_ID_LENGTH, CancelJob, Command, JobSubmission
 from eventflink.events.log_events import (
     JobCancellationRequested,
     JobCleanedUp,
@@ -19,12 +21,14 @@ from eventflink.events.log_events import (
     JobSubmitted,
     LogEvent,
     RequestRejected,
+    RetryEvent,
 )
-from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import DERIVED, require
+from eventflink.master.execution_graph import ExecutionGraph
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.job_master import JobMaster
+from eventflink.master.requests import accepted, count_expired, rejected
 from eventflink.master.settings import Context
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.attempts import FailureCause
@@ -40,17 +44,40 @@ from eventflink.model.statuses import (
 
 EVICTION_BATCH = 256
 MAX_CLEANUP_ATTEMPTS = 8
-CLEANUP_BACKOFF_MS = 1_000
+RETRY_BACKOFF_MS = 1_000
+MAX_RETRY_BACKOFF_MS = 300_000
 MAX_KEPT_MESSAGE = 1_024
 """Of the cause of an evicted job."""
 
 
 @dataclass(slots=True)
-class DirtyJob:
-    """An ended job whose clean-up is not done."""
+class Retries:
+    """How far something is that is to be done outside for an ended job: its clean-up, its archive."""
 
     attempts: int = 0
+    """How many failed."""
     retry_at_ms: int = 0
+    """When to try again; 0: the first attempt is under way."""
+
+    def after_failure(self, now_ms: int, most: int) -> tuple[int, int] | None:
+        """Return what to note of a failure: how many there were, and when to try again, with exponential back-off; 0: never.
+
+        None: nothing, it is of another attempt, which began before the failure of the first was noted.
+        """
+        if self.retry_at_ms > now_ms:
+            return None
+        attempts = self.attempts + 1
+        return attempts, 0 if attempts >= most else now_ms + min(RETRY_BACKOFF_MS * 2**attempts, MAX_RETRY_BACKOFF_MS)
+
+    @staticmethod
+    def note_failure(waiting: "dict[str, Retries]", event: RetryEvent) -> None:
+        """Wait for the next attempt, or give up: then the event says what was left undone."""
+        if event.job_id not in waiting:
+            raise IllegalTransition(f"{event}: nobody waits for it")
+        if event.retry_at_ms:
+            waiting[event.job_id] = Retries(event.attempt, event.retry_at_ms)
+        else:
+            del waiting[event.job_id]
 
 
 @dataclass(slots=True)
@@ -84,12 +111,13 @@ class Dispatcher:
     follow_ups: FollowUps = field(metadata=DERIVED)
     slot_manager: SlotManager = field(metadata=DERIVED)
     jobs: dict[str, JobMaster] = field(default_factory=dict)
-    dirty: dict[str, DirtyJob] = field(default_factory=dict)
+    dirty: dict[str, Retries] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)
     """Ended jobs in memory, the oldest first."""
     forgotten: dict[str, ForgottenJob] = field(default_factory=dict)
     """Evicted jobs by id, the oldest first."""
     restarting_jobs: dict[str, None] = field(default_factory=dict)
+    """Those with subtasks that wait to start again."""
     adaptive_jobs: dict[str, None] = field(default_factory=dict)
     """Those that run, or restart."""
 
@@ -136,13 +164,13 @@ class Dispatcher:
         if job is None:
             if status is JobStatus.CANCELED:
                 return [accepted(command)]
-            return [self.unknown_job(command, command.job_id)]
+            return [self.unknown_job(command)]
         return [accepted(command)] if job.status is JobStatus.CANCELED else [accepted(command), *job.decide_cancellation(command.actor)]
 
-    def unknown_job(self, command: CancelJob | RequestFileUpload | SuspendJob | ResumeJob, job_id: str) -> RequestRejected:
-        """Refuse a request for a job that is not in memory."""
-        gone = " (it ended, and was evicted from memory)" if job_id in self.forgotten else ""
-        return rejected(command, "UnknownJob", f"there is no job '{job_id}'{gone}")
+    def unknown_job(self, command: Command) -> RequestRejected:
+        """Refuse a request about a job that is not in memory."""
+        gone = " (it ended, and was evicted from memory)" if command.subject in self.forgotten else ""
+        return rejected(command, "UnknownJob", f"there is no job '{command.subject[:MAX_ID_LENGTH]}'{gone}")
 
     def decide_cleanups_completed(self, completed: CleanupsCompleted) -> list[LogEvent]:
         """Take note that intermediate data are gone."""
@@ -151,34 +179,30 @@ class Dispatcher:
     def decide_cleanup_failed(self, failed: CleanupFailed, context: Context) -> list[LogEvent]:
         """Try again later, with exponential back-off and a limit."""
         dirty = self.dirty.get(failed.job_id)
-        if dirty is None or dirty.retry_at_ms > context.now_ms:
-            return []  # It was given up, or this is a second try that began before the first was noted.
-        attempt = dirty.attempts + 1
-        retry_at_ms = 0 if attempt >= MAX_CLEANUP_ATTEMPTS else context.now_ms + CLEANUP_BACKOFF_MS * 2**attempt
-        return [JobCleanupFailed(failed.job_id, attempt, retry_at_ms, failed.message)]
+        retry = dirty.after_failure(context.now_ms, MAX_CLEANUP_ATTEMPTS) if dirty is not None else None
+        return [JobCleanupFailed(failed.job_id, *retry, failed.message)] if retry is not None else []
 
     def decide_expiry(self, horizon: int, oldest_kept_ms: int) -> list[LogEvent]:
         """Let the oldest ids of evicted jobs beyond the horizon go."""
-        beyond = len(self.forgotten) - horizon
-        count = 0
-        for _, job in zip(range(EVICTION_BATCH), self.forgotten.values(), strict=False):
-            if count >= beyond and job.evicted_at_ms >= oldest_kept_ms:
-                break
-            count += 1
+        evicted = islice((job.evicted_at_ms for job in self.forgotten.values()), EVICTION_BATCH)
+        count = count_expired(evicted, len(self.forgotten) - horizon, oldest_kept_ms)
         return [JobIdsExpired(count)] if count else []
-
-    def is_expired(self, horizon: int, oldest_kept_ms: int) -> bool:
-        """Tell whether the oldest id is beyond the horizon."""
-        oldest = next(iter(self.forgotten.values()), None)
-        return oldest is not None and (len(self.forgotten) > horizon or oldest.evicted_at_ms < oldest_kept_ms)
-
-    def restarting(self) -> Iterator[JobMaster]:
-        """Yield the jobs with failed subtasks that wait to start again."""
-        return (self.jobs[job_id] for job_id in self.restarting_jobs)
 
     def adaptive(self) -> Iterator[JobMaster]:
         """Yield the jobs of the adaptive scheduler that run, or restart."""
         return (self.jobs[job_id] for job_id in self.adaptive_jobs)
+
+    def blob_references(self) -> Counter[str]:
+        """Return how many jobs refer to each permanent blob; one that no job refers to is not in it.
+
+        A job refers to its code archives from its submission until it has ended and is cleaned up, as in Flink. Files that tasks uploaded
+        are not referred to: those blobs expire by themselves.
+        """
+        references: Counter[str] = Counter()
+        for job_id, job in self.jobs.items():
+            if job_id not in self.ended or job_id in self.dirty:
+                references.update(dict.fromkeys(job.execution_graph.graph.code_archives, 1))
+        return references
 
     # -- apply ----------------------------------------------------------------------------------------------------
 
@@ -198,8 +222,9 @@ class Dispatcher:
         """Create the JobMaster."""
         if event.job_id in self.jobs or event.job_id in self.forgotten:
             raise IllegalTransition(f"job '{event.job_id}' was submitted before")
-        self.jobs[event.job_id] = JobMaster.of(
-            self.follow_ups, self.slot_manager, event.job_id, event.actor, event.graph_digest, event.job_graph, at_ms
+        graph = ExecutionGraph.of(event.job_graph)
+        self.jobs[event.job_id] = JobMaster(
+            self.follow_ups, self.slot_manager, event.job_id, event.actor, event.graph_digest, at_ms, graph, status_since_ms=at_ms
         )
 
     def apply_job_status_changed(self, event: JobStatusChanged) -> None:
@@ -223,7 +248,7 @@ class Dispatcher:
         if status is not event.status or status not in TERMINAL_JOB_STATUSES or event.job_id in self.ended:
             raise IllegalTransition(f"job '{event.job_id}' is {status}: it has a result already, or none as {event.status}")
         self.ended[event.job_id] = None
-        self.dirty[event.job_id] = DirtyJob()
+        self.dirty[event.job_id] = Retries()
 
     def apply_job_cleaned_up(self, event: JobCleanedUp) -> None:
         """Mark the job clean."""
@@ -231,13 +256,8 @@ class Dispatcher:
             raise IllegalTransition(f"job '{event.job_id}' is not dirty")
 
     def apply_job_cleanup_failed(self, event: JobCleanupFailed) -> None:
-        """Wait, or give up: the job then counts as clean, and the event says what was left behind."""
-        if event.job_id not in self.dirty:
-            raise IllegalTransition(f"job '{event.job_id}' is not dirty")
-        if event.retry_at_ms:
-            self.dirty[event.job_id] = DirtyJob(event.attempt, event.retry_at_ms)
-        else:
-            del self.dirty[event.job_id]
+        """Wait, or give up: the job then counts as clean."""
+        Retries.note_failure(self.dirty, event)
 
     def evict(self, job_id: str, at_ms: int, archive_digest: str) -> None:
         """Forget all of a job but its id, how it ended, and the digest of its archive (empty: it has none).
@@ -257,7 +277,7 @@ class Dispatcher:
         """Forget the oldest ids as well."""
         if not 0 < event.count <= len(self.forgotten):
             raise IllegalTransition(f"{event.count} job ids cannot expire: there are {len(self.forgotten)}")
-        for job_id in [j for j, _ in zip(self.forgotten, range(event.count), strict=False)]:
+        for job_id in list(islice(self.forgotten, event.count)):
             del self.forgotten[job_id]
 
     def validate(self) -> None:

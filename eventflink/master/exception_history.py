@@ -8,6 +8,7 @@ Everything in it is bounded; what was left out is counted.
 from dataclasses import dataclass, field
 from typing import Final
 
+from eventflink.events.log_events import JobMasterStarted
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import FailoverStrategy, FailureReaction
 
@@ -16,6 +17,7 @@ MAX_CONCURRENT: Final = 16
 """Of the failures that came with a root; they are kept without their stack traces."""
 
 MAX_NAMED_TASKS: Final = 16
+MAX_TYPE_LENGTH: Final = 512
 MESSAGE_LIMIT: Final = 1_024
 STACK_TRACE_LIMIT: Final = 4_096
 
@@ -65,18 +67,22 @@ class ExceptionHistory:
     root_count: int = 0
     """How many there were."""
 
+    def begin(self, event: JobMasterStarted) -> None:
+        """Keep as many roots as the JobMaster that starts says."""
+        self.size = event.exception_history_size
+
     def note_failure(self, failure: TaskFailure, *, is_concurrent: bool) -> None:
         """Take note of a failure."""
         root = self._root_of(failure, is_concurrent=is_concurrent)
         if root is not None:
             root.concurrent_count += 1
             if len(root.concurrent) < MAX_CONCURRENT:
-                failure.cause = _bounded(failure.cause, with_trace=False)
+                failure.cause = bounded_cause(failure.cause, trace_limit=0)
                 root.concurrent.append(failure)
             return
         self.root_count += 1
         if self.size > 0:
-            failure.cause = _bounded(failure.cause, with_trace=True)
+            failure.cause = bounded_cause(failure.cause)
             self.roots.append(RootFailure(failure))
             del self.roots[: max(0, len(self.roots) - self.size)]
 
@@ -123,15 +129,18 @@ def _is_refused_again(newest: RootFailure, failure: TaskFailure) -> bool:
     return newest.reaction is FailureReaction.NEW_SLOT and is_same and last.cause.failure_type == failure.cause.failure_type
 
 
-def _bounded(cause: FailureCause, *, with_trace: bool) -> FailureCause:
-    """Return a cause that takes little room; one that does already is shared with the rest of the state."""
-    trace = cause.stack_trace if with_trace else None
-    message, root_message = clip(cause.message, MESSAGE_LIMIT), clip(cause.root_message, MESSAGE_LIMIT)
-    bounded = FailureCause(cause.failure_type, message, trace and clip(trace, STACK_TRACE_LIMIT), cause.root_type, root_message)
+def bounded_cause(cause: FailureCause, message_limit: int = MESSAGE_LIMIT, trace_limit: int = STACK_TRACE_LIMIT) -> FailureCause:
+    """Return a cause no text of which is much longer than its limit; what is too long keeps both ends. 0: without the stack trace.
+
+    One that is so already is shared with the rest of the state.
+    """
+    trace = None if cause.stack_trace is None or not trace_limit else _clip(cause.stack_trace, trace_limit)
+    message, root_message = _clip(cause.message, message_limit), _clip(cause.root_message, message_limit)
+    bounded = FailureCause(cause.failure_type[:MAX_TYPE_LENGTH], message, trace, cause.root_type[:MAX_TYPE_LENGTH], root_message)
     return cause if bounded == cause else bounded
 
 
-def clip(text: str, limit: int) -> str:
+def _clip(text: str, limit: int) -> str:
     """Leave out the middle: a trace begins with where the work began, and ends with what was raised."""
     if len(text) <= limit:
         return text

@@ -4,11 +4,12 @@ It keeps the counts that scheduling needs (which subtasks have all their inputs,
 along the table of ExecutionState, and knows nothing of slots or of strategies.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from eventflink.master.canonical import DERIVED, require
-from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
+from eventflink.model.attempts import AttemptId, FailureCause, HasAttemptId, OutputLocation
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.slot_sharing import GroupMember, InvalidSlotSharing, profiles_of_groups
@@ -84,17 +85,18 @@ class ExecutionVertex:
 
 def edges_by_source(graph: JobGraph) -> dict[str, list[JobEdge]]:
     """Return the edges that leave each vertex; a vertex without any is left out."""
-    edges: dict[str, list[JobEdge]] = {}
-    for edge in graph.edges:
-        edges.setdefault(edge.source, []).append(edge)
-    return edges
+    return _edges_by(attrgetter("source"), graph)
 
 
 def edges_by_target(graph: JobGraph) -> dict[str, list[JobEdge]]:
     """Return the edges that lead to each vertex; a vertex without any is left out."""
+    return _edges_by(attrgetter("target"), graph)
+
+
+def _edges_by(end: Callable[[JobEdge], str], graph: JobGraph) -> dict[str, list[JobEdge]]:
     edges: dict[str, list[JobEdge]] = {}
     for edge in graph.edges:
-        edges.setdefault(edge.target, []).append(edge)
+        edges.setdefault(end(edge), []).append(edge)
     return edges
 
 
@@ -129,20 +131,17 @@ class ExecutionGraph:
     def of(cls, graph: JobGraph) -> "ExecutionGraph":
         """Build the graph with every subtask CREATED."""
         edges_to = edges_by_target(graph)
-        vertices = {}
-        ready: dict[SubtaskKey, None] = {}
-        live = 0
-        for vertex in graph.vertices:
-            inputs = len(edges_to.get(vertex.vertex_id, ()))
-            parallelism = vertex.parallelism
-            vertices[vertex.vertex_id] = ExecutionVertex(
-                vertex, [Subtask(vertex.vertex_id, i) for i in range(parallelism)], inputs, parallelism
+        vertices = {
+            v.vertex_id: ExecutionVertex(
+                v, [Subtask(v.vertex_id, i) for i in range(v.parallelism)], len(edges_to.get(v.vertex_id, ())), v.parallelism
             )
-            live += parallelism
-            if not inputs:
-                for index in range(parallelism):
-                    ready[vertex.vertex_id, index] = None
-        return cls(graph, vertices, ready, live, len(vertices), edges_by_source(graph), edges_to, group_profiles_of(graph))
+            for v in graph.vertices
+        }
+        live = sum(v.parallelism for v in graph.vertices)
+        made = cls(graph, vertices, {}, live, len(vertices), edges_by_source(graph), edges_to, group_profiles_of(graph))
+        for vertex in vertices.values():
+            made._note_ready(vertex)
+        return made
 
     def group_of(self, subtask: Subtask) -> str:
         """Return the slot sharing group that a subtask's slot is asked for in; empty: the slot is to be its own.
@@ -180,16 +179,16 @@ class ExecutionGraph:
         for vertex in self.vertices.values():
             yield from vertex.subtasks
 
-    def require_current(self, vertex_id: str, subtask_index: int, attempt: int) -> Subtask:
-        """Return the subtask; its current attempt must be this one.
+    def require_current(self, named: HasAttemptId) -> Subtask:
+        """Return the subtask; its current attempt must be the one that an event names.
 
         Raises:
             IllegalTransition: it is not; nothing was changed.
 
         """
-        subtask = self.subtask(vertex_id, subtask_index)
-        if subtask is None or subtask.attempt != attempt:
-            raise IllegalTransition(f"{vertex_id}[{subtask_index}]#{attempt} is not the current attempt of a subtask")
+        subtask = self.subtask(named.vertex_id, named.subtask_index)
+        if subtask is None or subtask.attempt != named.attempt:
+            raise IllegalTransition(f"{named.attempt_id} is not the current attempt of a subtask")
         return subtask
 
     def transition(self, subtask: Subtask, to_state: ExecutionState) -> None:
@@ -220,9 +219,7 @@ class ExecutionGraph:
             reader = self.vertices[edge.target]
             reader.unfinished_inputs -= 1
             if not reader.unfinished_inputs:
-                for each in reader.subtasks:
-                    if each.state is ExecutionState.CREATED:
-                        self.ready[each.vertex_id, each.subtask_index] = None
+                self._note_ready(reader)
 
     def revoke(self, subtask: Subtask) -> None:
         """Take the result of a finished subtask back; its readers are not ready any more until it has finished again.
@@ -244,8 +241,7 @@ class ExecutionGraph:
             reader = self.vertices[edge.target]
             reader.unfinished_inputs += 1
             if reader.unfinished_inputs == 1:
-                for each in reader.subtasks:
-                    self.ready.pop((each.vertex_id, each.subtask_index), None)
+                self._note_ready(reader)
 
     def restart(self, subtask: Subtask, attempt: int) -> None:
         """Give a subtask that failed, was cancelled or whose result was taken back a new attempt.
@@ -266,6 +262,14 @@ class ExecutionGraph:
         self.live_attempts += 1
         if not self.vertices[subtask.vertex_id].unfinished_inputs:
             self.ready[subtask.vertex_id, subtask.subtask_index] = None
+
+    def _note_ready(self, vertex: ExecutionVertex) -> None:
+        """Keep in step which subtasks of a vertex can be scheduled, after a change of its inputs or of what subtasks it has."""
+        for subtask in vertex.subtasks:
+            if subtask.state is ExecutionState.CREATED and not vertex.unfinished_inputs:
+                self.ready[subtask.key] = None
+            else:
+                self.ready.pop(subtask.key, None)
 
     def forward_group(self, vertex_id: str) -> list[str]:
         """Return a vertex and all that forward edges bind to it, directly or through others: they have the same parallelism."""
@@ -319,8 +323,7 @@ class ExecutionGraph:
             subtask.places = vertex.retired_places.pop(index, {})
             if index < len(before):
                 subtask.last_failure = before[index].last_failure
-            if not vertex.unfinished_inputs:
-                self.ready[vertex_id, index] = None
+        self._note_ready(vertex)
 
     def downstream_of(self, vertex_ids: Iterable[str]) -> set[str]:
         """Return the vertices that read what these write, directly or through others."""

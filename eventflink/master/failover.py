@@ -8,13 +8,14 @@ only after the old one is terminal (P15).
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from eventflink.events.log_events import JobStatusChanged, LogEvent, RegionRestarted, RestartScheduled, TaskFailed, TaskStateChanged
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.inputs import RestartsDue
 from eventflink.master.job_master import JobMaster
-from eventflink.master.rescaling import decide_rescales, resizable
+from eventflink.master.rescaling import decide_rescales
 from eventflink.master.restart_strategies import NoRestart, next_restart
 from eventflink.master.restarts import subtasks_to_restart
 from eventflink.master.settings import Context
@@ -39,7 +40,7 @@ def decide_failure(
 
     A failure that a restart under way covers joins that one, and is not counted.
     """
-    attempt = (job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
+    attempt = job.attempt_of(subtask)
     if subtask.state is ExecutionState.CANCELING:
         return [TaskStateChanged(*attempt, ExecutionState.CANCELING, ExecutionState.CANCELED)]
     failed = TaskFailed(*attempt, cause)
@@ -73,7 +74,7 @@ def decide_refusal(job: JobMaster, subtask: Subtask, reason: str, now_ms: int) -
     if not is_first or job.status in ENDING_JOB_STATUSES or subtask.key in job.restarts.due:
         return decide_failure(job, subtask, cause, now_ms)
     return [
-        TaskFailed(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt, cause),
+        TaskFailed(*job.attempt_of(subtask), cause),
         RegionRestarted(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt + 1),
     ]
 
@@ -83,7 +84,7 @@ def decide_restarts(job: JobMaster, now_ms: int) -> list[LogEvent]:
     if not _may_restart(job, now_ms):
         return []
     rescaled = decide_rescales(job, now_ms, RESTART_BATCH)
-    due = [key for _, key in zip(range(RESTART_BATCH - len(rescaled)), _restartable(job, now_ms), strict=False)]
+    due = list(islice(_restartable(job, now_ms), RESTART_BATCH - len(rescaled)))
     events: list[LogEvent] = [*rescaled]
     for vertex_id, index in due:
         attempt = job.execution_graph.vertices[vertex_id].subtasks[index].attempt
@@ -97,13 +98,6 @@ def decide_restarts_due(state: ClusterState, due: RestartsDue, context: Context)
     """Start subtasks of a job again whose delay is over."""
     job = state.dispatcher.jobs.get(due.job_id)
     return decide_restarts(job, context.now_ms) if job is not None else []
-
-
-def is_restart_due(job: JobMaster, now_ms: int) -> bool:
-    """Tell whether a subtask can start again now."""
-    if not _may_restart(job, now_ms):
-        return False
-    return next(_restartable(job, now_ms), None) is not None or next(resizable(job, now_ms), None) is not None
 
 
 def _may_restart(job: JobMaster, now_ms: int) -> bool:

@@ -7,8 +7,8 @@ TaskManagers. Nothing here changes the state: choices are laid over it until the
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
 
+from eventflink.master.slots import TaskManagerSlots
 from eventflink.model.resources import ResourceProfile, fits
 
 Levels = dict[int, dict[str, None]]
@@ -17,13 +17,6 @@ Levels = dict[int, dict[str, None]]
 
 Place = tuple[str, str, int]
 """(TaskManager, instance, slot)."""
-
-
-class HoldsSlots(Protocol):
-    """What is to be known of a TaskManager."""
-
-    instance_id: str
-    free: dict[int, None]
 
 
 def count_free(levels: Levels, task_manager_id: str, before: int, after: int) -> None:
@@ -67,7 +60,7 @@ class SlotPicker:
     """The choices of one decision."""
 
     def __init__(
-        self, offered: Iterable[tuple[ResourceProfile | None, Levels]], task_managers: Mapping[str, HoldsSlots], *, spread: bool
+        self, offered: Iterable[tuple[ResourceProfile | None, Levels]], task_managers: Mapping[str, TaskManagerSlots], *, spread: bool
     ) -> None:
         """Begin with the free slots of a state."""
         # Slots without a profile come first: only a request that asks for nothing has a use for them.

@@ -11,7 +11,12 @@ from eventflink.model.statuses import FollowUpType
 
 
 @dataclass(slots=True)
-class UnreadableInput:
+class InternalInput:
+    """What nobody sent; its classes are in this module."""
+
+
+@dataclass(slots=True)
+class UnreadableInput(InternalInput):
     """A record that no decoder takes, or whose content is invalid."""
 
     code: str
@@ -22,7 +27,7 @@ class UnreadableInput:
 
 
 @dataclass(slots=True)
-class InputTooOld:
+class InputTooOld(InternalInput):
     """A request that is older than what the state remembers of earlier ones (P8)."""
 
     request_id: str
@@ -32,7 +37,7 @@ class InputTooOld:
 
 
 @dataclass(slots=True)
-class PoisonedInput:
+class PoisonedInput(InternalInput):
     """An input that cannot be decided, or that ended a leadership: it is refused, so that it cannot end the next one (P10)."""
 
     topic: str
@@ -44,7 +49,7 @@ class PoisonedInput:
 
 
 @dataclass(slots=True)
-class AttemptInputs:
+class AttemptInputs(InternalInput):
     """A new leader is about to decide these inputs (P10)."""
 
     topic: str
@@ -53,14 +58,14 @@ class AttemptInputs:
 
 
 @dataclass(slots=True)
-class RaiseFeatureLevel:
+class RaiseFeatureLevel(InternalInput):
     """Every master that was heard of can read the events of this level (P19)."""
 
     to_level: int
 
 
 @dataclass(slots=True)
-class BindInputs:
+class BindInputs(InternalInput):
     """Where an inbound partition begins: for a cluster that has never read it, or after an operator's `--rebind` (P9)."""
 
     topic: str
@@ -69,7 +74,7 @@ class BindInputs:
 
 
 @dataclass(slots=True)
-class LoseInputs:
+class LoseInputs(InternalInput):
     """Retention removed inputs that were not decided yet."""
 
     topic: str
@@ -77,7 +82,7 @@ class LoseInputs:
 
 
 @dataclass(slots=True)
-class FollowUp:
+class FollowUp(InternalInput):
     """The head of the state's queue of follow-ups."""
 
     follow_up_type: FollowUpType
@@ -85,7 +90,7 @@ class FollowUp:
 
 
 @dataclass(slots=True)
-class HeartbeatTimeout:
+class HeartbeatTimeout(InternalInput):
     """An instance of a TaskManager missed its heartbeats."""
 
     task_manager_id: str
@@ -94,48 +99,48 @@ class HeartbeatTimeout:
 
 
 @dataclass(slots=True)
-class SlotRequestTimeout:
+class SlotRequestTimeout(InternalInput):
     """The oldest slot request has waited too long."""
 
 
 @dataclass(slots=True)
-class FailUnfulfillableRequests:
+class FailUnfulfillableRequests(InternalInput):
     """Requests wait that no registered slot can ever satisfy, and the start-up period is over."""
 
 
 @dataclass(slots=True)
-class UnblockTaskManagers:
+class UnblockTaskManagers(InternalInput):
     """TaskManagers were blocked for a time, and it is over."""
 
 
 @dataclass(slots=True)
-class UploadsOverdue:
+class UploadsOverdue(InternalInput):
     """TaskExecutors were asked for something of themselves, and have not answered for too long."""
 
 
 @dataclass(slots=True)
-class RestartsDue:
+class RestartsDue(InternalInput):
     """Failed subtasks of a job have waited long enough."""
 
     job_id: str
 
 
 @dataclass(slots=True)
-class AdaptJob:
+class AdaptJob(InternalInput):
     """Slots or time allow something to be scheduled or rescaled of an adaptive job, or a vertex of it has waited too long."""
 
     job_id: str
 
 
 @dataclass(slots=True)
-class CleanupsCompleted:
+class CleanupsCompleted(InternalInput):
     """The intermediate data of these jobs are gone."""
 
     job_ids: tuple[str, ...]
 
 
 @dataclass(slots=True)
-class CleanupFailed:
+class CleanupFailed(InternalInput):
     """The intermediate data of a job could not be removed."""
 
     job_id: str
@@ -153,14 +158,14 @@ class WrittenArchive:
 
 
 @dataclass(slots=True)
-class ArchivesWritten:
+class ArchivesWritten(InternalInput):
     """The archives of these jobs are written."""
 
     archives: tuple[WrittenArchive, ...]
 
 
 @dataclass(slots=True)
-class ArchiveFailed:
+class ArchiveFailed(InternalInput):
     """The archive of a job could not be written."""
 
     job_id: str
@@ -168,32 +173,32 @@ class ArchiveFailed:
 
 
 @dataclass(slots=True)
-class EvictJobs:
+class EvictJobs(InternalInput):
     """More ended jobs are retained than the store holds, or for longer than it holds them."""
 
 
 @dataclass(slots=True)
-class ExpireAnswers:
+class ExpireAnswers(InternalInput):
     """Answers or job ids are beyond the horizon: there are too many of them, or they are too old."""
 
 
 @dataclass(slots=True)
-class RequestWorkers:
+class RequestWorkers(InternalInput):
     """Slot requests wait that workers of the resource driver could serve."""
 
 
 @dataclass(slots=True)
-class FailWorkerRequests:
+class FailWorkerRequests(InternalInput):
     """Workers did not register in time."""
 
 
 @dataclass(slots=True)
-class ReleaseTaskManagers:
+class ReleaseTaskManagers(InternalInput):
     """Workers have been idle for long enough."""
 
 
 @dataclass(slots=True)
-class WorkerTerminated:
+class WorkerTerminated(InternalInput):
     """The resource driver could not start a worker, or its process has ended."""
 
     worker_id: str
@@ -201,46 +206,20 @@ class WorkerTerminated:
 
 
 @dataclass(slots=True)
-class ContinueShutdown:
+class ContinueShutdown(InternalInput):
     """The cluster ends, or starts again after an end, and a step of that may be due."""
 
 
 @dataclass(slots=True)
-class StartCluster:
+class StartCluster(InternalInput):
     """A master leads the log of a cluster that had ended before the master was started."""
 
 
-InternalInput = (
-    UnreadableInput
-    | InputTooOld
-    | PoisonedInput
-    | AttemptInputs
-    | RaiseFeatureLevel
-    | BindInputs
-    | LoseInputs
-    | FollowUp
-    | HeartbeatTimeout
-    | SlotRequestTimeout
-    | FailUnfulfillableRequests
-    | UnblockTaskManagers
-    | UploadsOverdue
-    | RestartsDue
-    | AdaptJob
-    | CleanupsCompleted
-    | CleanupFailed
-    | ArchivesWritten
-    | ArchiveFailed
-    | EvictJobs
-    | ExpireAnswers
-    | RequestWorkers
-    | FailWorkerRequests
-    | ReleaseTaskManagers
-    | WorkerTerminated
-    | ContinueShutdown
-    | StartCluster
-)
-
 MasterInput = InternalInput | Request | TaskManagerReport
 
-INPUT_CLASSES: Final[tuple[type, ...]] = (*get_args(InternalInput), *REQUESTS, *get_args(TaskManagerReport))
+INPUT_CLASSES: Final[tuple[type, ...]] = (
+    *(c for c in tuple(globals().values()) if isinstance(c, type) and issubclass(c, InternalInput) and c is not InternalInput),
+    *REQUESTS,
+    *get_args(TaskManagerReport),
+)
 """Every kind of input."""

@@ -6,6 +6,7 @@ rules that read a JobMaster and change nothing. An event of a job is replayed by
 """
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from eventflink.events.log_events import (
@@ -42,7 +43,7 @@ from eventflink.master.restarts import Restarts, subtasks_to_restart
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.suspension import Suspension
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.job_graph import JobGraph, RestartStrategy
+from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import (
     ENDING_JOB_STATUSES,
     JOB_TRANSITIONS,
@@ -98,14 +99,11 @@ class JobMaster:
     suspension: Suspension = field(default_factory=Suspension)
     exceptions: ExceptionHistory = field(default_factory=ExceptionHistory)
 
-    @classmethod
-    def of(
-        cls, follow_ups: FollowUps, slot_manager: SlotManager, job_id: str, actor: str, digest: str, graph: JobGraph, at_ms: int
-    ) -> "JobMaster":
-        """Return the JobMaster of a job that was just submitted."""
-        return cls(follow_ups, slot_manager, job_id, actor, digest, at_ms, ExecutionGraph.of(graph), status_since_ms=at_ms)
-
     # -- queries --------------------------------------------------------------------------------------------------
+
+    def attempt_of(self, subtask: Subtask) -> AttemptId:
+        """Return the current attempt of a subtask."""
+        return AttemptId(self.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
 
     def cancellation_reason(self, vertex_id: str) -> str:
         """Return why live attempts of a vertex are cancelled."""
@@ -145,9 +143,9 @@ class JobMaster:
     def decide_task_cancellations(self) -> list[LogEvent]:
         """Cancel a batch of live attempts, because their job ends or they start again with it."""
         events: list[LogEvent] = []
-        for _, (vertex_id, index) in zip(range(CANCELLATION_BATCH), self.to_cancel, strict=False):
+        for vertex_id, index in islice(self.to_cancel, CANCELLATION_BATCH):
             subtask = self.execution_graph.vertices[vertex_id].subtasks[index]
-            attempt = (self.job_id, vertex_id, index, subtask.attempt)
+            attempt = self.attempt_of(subtask)
             if subtask.state in STARTING_STATES:
                 events.append(TaskCancellationRequested(*attempt, self.cancellation_reason(vertex_id)))
                 continue
@@ -189,17 +187,15 @@ class JobMaster:
             self._set_status(JobStatus.RECONCILING, at_ms)
             self.restarts.resume(self.without_result(), at_ms)
             self.cause = None
-            self._want()
         elif self.status is JobStatus.INITIALIZING:
             self._set_status(JobStatus.CREATED, at_ms)
         else:
             raise IllegalTransition(f"{self.job_id} is {self.status}: it has a JobMaster")
         self.job_master_id = event.job_master_id
-        self.restarts.strategy = event.restart_strategy
-        self.restarts.failover_strategy = event.failover_strategy
-        self.exceptions.size = event.exception_history_size
-        self.scheduler = event.scheduler
-        self.reactive = event.reactive
+        self.scheduler, self.reactive = event.scheduler, event.reactive
+        self.restarts.begin(event)
+        self.exceptions.begin(event)
+        self._want()
 
     def apply_job_status_changed(self, event: JobStatusChanged, at_ms: int) -> None:
         """Move along the table of JobStatus."""
@@ -251,7 +247,7 @@ class JobMaster:
     def apply_task_scheduled(self, event: TaskScheduled, at_ms: int) -> None:
         """Move CREATED → SCHEDULED; nothing of the vertex waits any more."""
         graph = self.execution_graph
-        subtask = graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
+        subtask = graph.require_current(event)
         if self.rescales.binds(graph, event.vertex_id):
             raise IllegalTransition(f"{event}: its vertex is to be rescaled first")
         graph.transition(subtask, ExecutionState.SCHEDULED)
@@ -263,22 +259,23 @@ class JobMaster:
     def apply_slot_requested(self, event: SlotRequested, at_ms: int) -> None:
         """Let a SCHEDULED attempt wait for a slot."""
         graph = self.execution_graph
-        subtask = graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
+        subtask = graph.require_current(event)
         if subtask.state is not ExecutionState.SCHEDULED or subtask.allocation_id:
             raise IllegalTransition(f"{event} does not fit {subtask.state} with '{subtask.allocation_id}'")
-        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
-        self.slot_manager.request(event.allocation_id, attempt, at_ms, graph.slot_profile_of(event.vertex_id), graph.group_of(subtask))
+        self.slot_manager.request(
+            event.allocation_id, event.attempt_id, at_ms, graph.slot_profile_of(event.vertex_id), graph.group_of(subtask)
+        )
         subtask.allocation_id = event.allocation_id
 
     def apply_slot_shared(self, event: SlotShared) -> None:
         """Let a SCHEDULED attempt, which waits for no slot, join others of its group in one."""
-        subtask = self.execution_graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
+        subtask = self.execution_graph.require_current(event)
         group = self.execution_graph.group_of(subtask)
         if subtask.state is not ExecutionState.SCHEDULED or not group:
             raise IllegalTransition(f"{event} does not fit: the attempt is {subtask.state}, or shares no slot")
         if self.slot_manager.is_known(subtask.allocation_id):
             raise IllegalTransition(f"{event} does not fit: the attempt has {subtask.allocation_id}")
-        self.slot_manager.share(event.allocation_id, AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt), group)
+        self.slot_manager.share(event.allocation_id, event.attempt_id, group)
         subtask.allocation_id = event.allocation_id
 
     def apply_task_deployed(self, event: TaskDeployed) -> None:
@@ -286,7 +283,7 @@ class JobMaster:
         graph = self.execution_graph
         attempt = (event.job_id, event.vertex_id, event.subtask_index, event.attempt)
         place = self.slot_manager.place_of(event.allocation_id, attempt)
-        subtask = graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
+        subtask = graph.require_current(event)
         graph.transition(subtask, ExecutionState.DEPLOYING)
         subtask.places[event.attempt] = place
         while len(subtask.places) > MAX_REMEMBERED_ATTEMPTS:
@@ -295,7 +292,7 @@ class JobMaster:
     def apply_task_state_changed(self, event: TaskStateChanged) -> None:
         """Move along the table of ExecutionState, where no event of its own says it."""
         graph = self.execution_graph
-        subtask = graph.require_current(event.vertex_id, event.subtask_index, event.attempt)
+        subtask = graph.require_current(event)
         if subtask.state is not event.from_state or event.to_state not in _PLAIN_STATES:
             raise IllegalTransition(f"{event} does not fit {subtask.state}, or is another event's to say")
         graph.transition(subtask, event.to_state)
@@ -308,14 +305,14 @@ class JobMaster:
     def apply_task_cancellation_requested(self, event: TaskCancellationRequested) -> None:
         """Move to CANCELING, until the TaskExecutor says that the attempt is terminal."""
         graph = self.execution_graph
-        graph.transition(graph.require_current(event.vertex_id, event.subtask_index, event.attempt), ExecutionState.CANCELING)
+        graph.transition(graph.require_current(event), ExecutionState.CANCELING)
         self.to_cancel.pop((event.vertex_id, event.subtask_index), None)
         self._want()
 
     def apply_task_finished(self, event: TaskFinished) -> None:
         """Move to FINISHED: the attempt's outputs are now the subtask's result."""
         graph, key = self.execution_graph, (event.vertex_id, event.subtask_index)
-        subtask = graph.require_current(*key, event.attempt)
+        subtask = graph.require_current(event)
         if key in self.restarts.due:
             raise IllegalTransition(f"{event}: the subtask is to start again, and no result of this attempt counts")
         graph.transition(subtask, ExecutionState.FINISHED)
@@ -328,7 +325,7 @@ class JobMaster:
     def apply_task_failed(self, event: TaskFailed, at_ms: int) -> None:
         """Move to FAILED; the first failure without a restart is the job's cause."""
         graph, key = self.execution_graph, (event.vertex_id, event.subtask_index)
-        subtask = graph.require_current(*key, event.attempt)
+        subtask = graph.require_current(event)
         graph.transition(subtask, ExecutionState.FAILED)
         subtask.last_failure = event.cause
         self.to_cancel.pop(key, None)
@@ -451,14 +448,16 @@ class JobMaster:
         if ready and (self.rescales.waiting or self.rescales.pending):
             held_back = self.rescales.held_back(graph)
             ready = any(vertex_id not in held_back for vertex_id, _ in graph.ready)
-        follow_ups.want(FollowUpType.SCHEDULE_TASKS, job_id, wanted=running and ready)
-        follow_ups.want(FollowUpType.RESTART_TASKS, job_id, wanted=self.restarts.begun)
-        follow_ups.want(FollowUpType.CANCEL_TASKS, job_id, wanted=bool(self.to_cancel))
+        schedules, restarts, cancels = running and ready, self.restarts.begun, bool(self.to_cancel)
         ends = self.status in ENDING_JOB_STATUSES and not graph.live_attempts
         if self.status is JobStatus.SUSPENDED:
             ends = ends and (bool(self.job_master_id) or self.suspension.resumption_requested)
-        finished = self.status is JobStatus.RUNNING and not graph.unfinished_vertices
-        follow_ups.want(FollowUpType.COMPLETE_JOB, job_id, wanted=ends or finished)
+        ends = ends or (self.status is JobStatus.RUNNING and not graph.unfinished_vertices)
+        if schedules or restarts or cancels or ends or follow_ups.entries:  # Mostly none: a replay comes here for every event of a task.
+            follow_ups.want(FollowUpType.SCHEDULE_TASKS, job_id, wanted=schedules)
+            follow_ups.want(FollowUpType.RESTART_TASKS, job_id, wanted=restarts)
+            follow_ups.want(FollowUpType.CANCEL_TASKS, job_id, wanted=cancels)
+            follow_ups.want(FollowUpType.COMPLETE_JOB, job_id, wanted=ends)
 
     def validate(self) -> None:
         """Check the job's parts against its status."""

@@ -5,9 +5,9 @@ Only the leader takes the steps of a drill: it is ordered here to do them.
 
 from dataclasses import dataclass
 
-from eventflink.events.inputs import DrillStep
+from eventflink.events.inputs import MAX_ID_LENGTH, DrillStep
 from eventflink.events.log_events import DrillStepOrdered, LeadershipGranted, LogEvent
-from eventflink.master.answers import accepted, rejected
+from eventflink.master.requests import accepted, rejected
 from eventflink.master.settings import Context
 
 
@@ -24,9 +24,9 @@ class LeaderInformation:
             message = "drills that end a master are not allowed here; drills.allowed is false"
             return [rejected(step, "DrillsNotAllowed", message)]
         if step.master_id != self.master_id:
-            message = f"'{step.master_id[:128]}' does not lead; '{self.master_id}' does, and only the leader takes drill steps"
+            message = f"'{step.master_id[:MAX_ID_LENGTH]}' does not lead; '{self.master_id}' does, and only the leader takes drill steps"
             return [rejected(step, "NotTheLeader", message)]
-        return [accepted(step), DrillStepOrdered(step.drill_id[:128], step.step, step.master_id, step.duration_ms)]
+        return [accepted(step), DrillStepOrdered(step.drill_id[:MAX_ID_LENGTH], step.step, step.master_id, step.duration_ms)]
 
     def apply_leadership_granted(self, event: LeadershipGranted) -> None:
         """Take note of the new leader."""

@@ -89,7 +89,7 @@ class Master(ClusterState):
 
     def due(self, now_ms: int, leading_since_ms: int) -> Iterator[MasterInput]:
         """Yield the internal inputs that are due: by the state, the settings, the time, and since when this master leads."""
-        return timers.due(self, Context(self.settings, now_ms), leading_since_ms)
+        return timers.due(self, Context(self.settings, now_ms), leading_since_ms, lambda value: self.decide(value, now_ms))
 
     def _decider_of(self, name: str) -> Decider:
         method = f"decide_{name}"

@@ -6,15 +6,11 @@
 3. One that would run a job is refused while the cluster is shut down.
 """
 
-from typing import Final
-
-from eventflink.events.inputs import FencedCommand, FencedJobCommand, Request
+from eventflink.events.inputs import MAX_ID_LENGTH, FencedCommand, FencedJobCommand, Request
 from eventflink.events.log_events import LogEvent
-from eventflink.master.answers import rejected
+from eventflink.master.requests import rejected
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
-
-_SHOWN: Final = 128
 
 
 def refuse(state: ClusterState, request: Request, context: Context) -> list[LogEvent]:
@@ -36,10 +32,10 @@ def _mismatch_of(state: ClusterState, request: Request, leader_id: str) -> str:
     that is not known has none to compare with: that it is not known is the better answer.
     """
     if isinstance(request, FencedCommand) and request.leader_id not in ("", leader_id):
-        return f"the request is for the leader '{request.leader_id[:_SHOWN]}'; '{leader_id}' leads now"
+        return f"the request is for the leader '{request.leader_id[:MAX_ID_LENGTH]}'; '{leader_id}' leads now"
     if not isinstance(request, FencedJobCommand) or (job := state.dispatcher.jobs.get(request.job_id)) is None:
         return ""
     if request.job_master_id not in ("", job.job_master_id):
         present = f"'{job.job_master_id}'" if job.job_master_id else "none"
-        return f"the request is for the JobMaster '{request.job_master_id[:_SHOWN]}'; job '{job.job_id}' has {present} now"
+        return f"the request is for the JobMaster '{request.job_master_id[:MAX_ID_LENGTH]}'; job '{job.job_id}' has {present} now"
     return ""

@@ -1,12 +1,15 @@
 """What the master remembers of its inputs: a cursor per inbound partition (P6) and the answer to each request (P8).
 
 An answer is kept until the horizon, so that a request that comes again is answered once more and not done twice. The expiry
-is an event like any other.
+is an event like any other. Answers are bounded: a request is answered by a decision, however long the ids and words in it are (P7, P10a).
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final
 
-from eventflink.events.inputs import NO_REPLY
+from eventflink.events.inputs import MAX_ID_LENGTH, NO_REPLY, Request
 from eventflink.events.log_events import (
     AnswersExpired,
     InputsAttempted,
@@ -17,13 +20,32 @@ from eventflink.events.log_events import (
     RequestRejected,
     RequestRepeated,
 )
-from eventflink.master.answers import MAX_MESSAGE_LENGTH, MAX_SUBJECT_LENGTH
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.inputs import AttemptInputs, BindInputs, InputTooOld, LoseInputs, PoisonedInput, UnreadableInput
 from eventflink.model.statuses import IllegalTransition
 
-EXPIRY_BATCH = 1_000
-ALL_REPLY_PARTITIONS = -2
+EXPIRY_BATCH: Final = 1_000
+ALL_REPLY_PARTITIONS: Final = -2
+MAX_MESSAGE_LENGTH: Final = 8_192
+
+Answerable = Request | UnreadableInput | InputTooOld | PoisonedInput
+
+
+def accepted(request: Request) -> RequestAccepted:
+    """Return that the request is done, or begun."""
+    return RequestAccepted(request_id=request.request_id, reply_partition=request.reply_partition, subject=request.subject[:MAX_ID_LENGTH])
+
+
+def rejected(request: Answerable, code: str, message: str, *, dead_letter: bool = False) -> RequestRejected:
+    """Return that the request is refused, and changed nothing."""
+    return RequestRejected(
+        request_id=request.request_id,
+        reply_partition=request.reply_partition,
+        subject=request.subject[:MAX_ID_LENGTH],
+        code=code,
+        message=message[:MAX_MESSAGE_LENGTH],
+        dead_letter=dead_letter,
+    )
 
 
 @dataclass(slots=True)
@@ -84,24 +106,20 @@ class Requests:
 
     def decide_unreadable_input(self, value: UnreadableInput) -> list[LogEvent]:
         """Refuse what cannot be read; the refusal goes to every reply partition that may be the sender's."""
-        partition = value.reply_partition
-        if partition == NO_REPLY and value.request_id:
-            partition = ALL_REPLY_PARTITIONS
-        return [_refusal(value.request_id, partition, value.subject, value.code, value.message, dead_letter=True)]
+        if value.reply_partition == NO_REPLY and value.request_id:
+            value = replace(value, reply_partition=ALL_REPLY_PARTITIONS)
+        return [rejected(value, value.code, value.message, dead_letter=True)]
 
     def decide_input_too_old(self, value: InputTooOld) -> list[LogEvent]:
         """Refuse it, unless it is known and so repeats an answered request."""
         message = f"the request is {value.age_ms} ms old: older than what the cluster remembers of earlier requests"
-        return self.decide_repeated(value.request_id, value.reply_partition) or [
-            _refusal(value.request_id, value.reply_partition, value.subject, "RequestTooOld", message)
-        ]
+        return self.decide_repeated(value.request_id, value.reply_partition) or [rejected(value, "RequestTooOld", message)]
 
     def decide_poisoned_input(self, value: PoisonedInput) -> list[LogEvent]:
         """Refuse it; one that repeats a request is answered as that was, which the state knows without deciding it."""
         message = f"the input {value.topic}@{value.offset} could not be decided: {value.error}"
-        return self.decide_repeated(value.request_id, value.reply_partition) or [
-            _refusal(value.request_id, value.reply_partition, value.subject, "InternalError", message, dead_letter=True)
-        ]
+        repeated = self.decide_repeated(value.request_id, value.reply_partition)
+        return repeated or [rejected(value, "InternalError", message, dead_letter=True)]
 
     def decide_bind_inputs(self, binding: BindInputs) -> list[LogEvent]:
         """Bind the cursor of a topic that has none yet, or that is bound to another topic of that name (P9)."""
@@ -119,18 +137,26 @@ class Requests:
 
     def decide_expiry(self, horizon: int, oldest_kept_ms: int) -> list[LogEvent]:
         """Let the oldest answers beyond the horizon go, a batch at a time."""
-        beyond = len(self.answers) - horizon
-        count = 0
-        for _, answer in zip(range(EXPIRY_BATCH), self.answers.values(), strict=False):
-            if count >= beyond and answer.answered_at_ms >= oldest_kept_ms:
-                break
-            count += 1
-        return [AnswersExpired(count=count)] if count else []
+        answered = islice((answer.answered_at_ms for answer in self.answers.values()), EXPIRY_BATCH)
+        count = count_expired(answered, len(self.answers) - horizon, oldest_kept_ms)
+        return [AnswersExpired(count)] if count else []
 
-    def is_expired(self, horizon: int, oldest_kept_ms: int) -> bool:
-        """Tell whether the oldest answer is beyond the horizon."""
-        oldest = next(iter(self.answers.values()), None)
-        return oldest is not None and (len(self.answers) > horizon or oldest.answered_at_ms < oldest_kept_ms)
+    def answer_to(self, repeated: RequestRepeated) -> RequestAccepted | RequestRejected | None:
+        """Return what a request was answered, to where it came from this time; None: that is forgotten."""
+        answer = self.answers.get(repeated.request_id)
+        if answer is None:
+            return None
+        request_id, reply_partition = repeated.request_id, repeated.reply_partition
+        if answer.accepted:
+            return RequestAccepted(request_id=request_id, reply_partition=reply_partition, subject=answer.subject)
+        return RequestRejected(
+            request_id=request_id,
+            reply_partition=reply_partition,
+            subject=answer.subject,
+            code=answer.code,
+            message=answer.message,
+            dead_letter=False,
+        )
 
     def decide_attempt_inputs(self, value: AttemptInputs) -> list[LogEvent]:
         """Say which inputs are decided next."""
@@ -196,16 +222,15 @@ class Requests:
         """Forget the oldest."""
         if not 0 < event.count <= len(self.answers):
             raise IllegalTransition(f"{event.count} answers cannot expire: there are {len(self.answers)}")
-        for request_id in [r for r, _ in zip(self.answers, range(event.count), strict=False)]:
+        for request_id in list(islice(self.answers, event.count)):
             del self.answers[request_id]
 
 
-def _refusal(request_id: str, partition: int, subject: str, code: str, message: str, *, dead_letter: bool = False) -> RequestRejected:
-    return RequestRejected(
-        request_id=request_id,
-        reply_partition=partition,
-        subject=subject[:MAX_SUBJECT_LENGTH],
-        code=code,
-        message=message[:MAX_MESSAGE_LENGTH],
-        dead_letter=dead_letter,
-    )
+def count_expired(at_ms: Iterable[int], excess: int, oldest_kept_ms: int) -> int:
+    """Return how many go of what is kept, the oldest first: so many as are too many, and what is too old."""
+    count = 0
+    for each_ms in at_ms:
+        if count >= excess and each_ms >= oldest_kept_ms:
+            break
+        count += 1
+    return count

@@ -8,13 +8,13 @@ the scheduler wants a rescale is decided in `adaptive_scheduler.py`.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from itertools import islice
 
-from eventflink.events.inputs import RescaleJob
+from eventflink.events.inputs import MAX_ID_LENGTH, RescaleJob
 from eventflink.events.log_events import JobRescaled, JobRescaleRequested, JobStatusChanged, LogEvent, RescaleScheduled
-from eventflink.master.answers import accepted, rejected
 from eventflink.master.execution_graph import ExecutionVertex
 from eventflink.master.job_master import JobMaster
+from eventflink.master.requests import accepted, rejected
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.state import ClusterState
 from eventflink.model.statuses import (
@@ -26,8 +26,6 @@ from eventflink.model.statuses import (
     RescaleReason,
     SchedulerType,
 )
-
-_SHOWN: Final = 128
 
 
 def wanted_parallelism(job: JobMaster, vertex_id: str) -> int:
@@ -73,7 +71,7 @@ def decide_rescale_job(state: ClusterState, command: RescaleJob) -> list[LogEven
     """
     job, slots = state.dispatcher.jobs.get(command.job_id), state.slot_manager
     if job is None:
-        return [rejected(command, "UnknownJob", f"there is no job '{command.job_id[:_SHOWN]}'")]
+        return [state.dispatcher.unknown_job(command)]
     if refusal := _find_fault(job, command):
         return [rejected(command, *refusal)]
     vertex_id, wanted = command.vertex_id, command.parallelism
@@ -96,7 +94,7 @@ def _find_fault(job: JobMaster, command: RescaleJob) -> tuple[str, str] | None:
         return "JobNotRunning", f"job '{job.job_id}' is {job.status}"
     vertex = job.execution_graph.vertices.get(command.vertex_id)
     if vertex is None:
-        return "UnknownVertex", f"job '{job.job_id}' has no vertex '{command.vertex_id[:_SHOWN]}'"
+        return "UnknownVertex", f"job '{job.job_id}' has no vertex '{command.vertex_id[:MAX_ID_LENGTH]}'"
     return _find_fault_of_vertex(job, vertex, command.parallelism)
 
 
@@ -121,13 +119,13 @@ def _find_fault_of_vertex(job: JobMaster, vertex: ExecutionVertex, parallelism: 
 def decide_rescales(job: JobMaster, now_ms: int, most: int) -> list[JobRescaled]:
     """Resize those vertices that were to end first and have."""
     events = []
-    for _, vertex_id in zip(range(most), resizable(job, now_ms), strict=False):
+    for vertex_id in islice(_resizable(job, now_ms), most):
         vertex, pending = job.execution_graph.vertices[vertex_id], job.rescales.pending[vertex_id]
         events.append(JobRescaled(job.job_id, vertex_id, vertex.parallelism, pending.to_parallelism, pending.reason, vertex.next_attempt))
     return events
 
 
-def resizable(job: JobMaster, now_ms: int) -> Iterator[str]:
+def _resizable(job: JobMaster, now_ms: int) -> Iterator[str]:
     """Yield the vertices that are to be rescaled, and of which every attempt has ended and every delay is over."""
     for vertex_id in job.rescales.pending:
         subtasks = job.execution_graph.vertices[vertex_id].subtasks

@@ -7,7 +7,7 @@ TaskManager are ordered by when they began, by their own host's clock.
 
 from dataclasses import dataclass, field
 
-from eventflink.events.inputs import Disconnection, SlotReport, TaskManagerDeath, TaskManagerRegistration
+from eventflink.events.inputs import Disconnection, InstanceMessage, SlotReport, TaskManagerDeath, TaskManagerRegistration
 from eventflink.events.log_events import (
     InputsSkipped,
     LogEvent,
@@ -64,56 +64,40 @@ class ResourceManager:
 
     def decide_registration(self, registration: TaskManagerRegistration) -> list[LogEvent]:
         """Register an instance; an older one of the same TaskManager is lost first."""
-        if registration.instance_id in self.gone_instances:
-            reason = self.gone_instances[registration.instance_id]
-            return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, reason)]
-        if reason := _find_fault(registration):
-            return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, reason)]
+        if reason := self.gone_instances.get(registration.instance_id) or _find_fault(registration):
+            return [refused(registration, reason)]
         try:
             profile = checked_profile(registration.slot_profile)
         except InvalidResources as error:
-            return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, f"its slot profile: {error}")]
-        metrics_address = registration.metrics_address[:MAX_ADDRESS_LENGTH]
-        events: list[LogEvent] = []
-        older = self.task_managers.get(registration.task_manager_id)
-        if older is not None and 0 < registration.begun_at_ms < older.begun_at_ms:
-            reason = f"the instance {older.instance_id}, which began {older.begun_at_ms - registration.begun_at_ms} ms later, is registered"
-            return [TaskManagerRegistrationRefused(registration.task_manager_id, registration.instance_id, reason)]
-        if older is not None and older.instance_id != registration.instance_id:
-            reason = f"replaced by its new instance {registration.instance_id}"
-            events.append(TaskManagerLost(registration.task_manager_id, older.instance_id, reason))
-        same = older if older is not None and older.instance_id == registration.instance_id else None
-        events.append(
-            TaskManagerRegistered(
-                registration.task_manager_id,
-                registration.instance_id,
-                registration.host,
-                registration.process_id,
-                registration.slot_count if same is None else same.slot_count,
-                registration.begun_at_ms if same is None else same.begun_at_ms,
-                profile if same is None else same.slot_profile,
-                metrics_address if same is None else same.metrics_address,
-            )
-        )
-        return events
+            return [refused(registration, f"its slot profile: {error}")]
+        name, instance_id = registration.task_manager_id, registration.instance_id
+        known = self.task_managers.get(name)
+        if known is not None and 0 < registration.begun_at_ms < known.begun_at_ms:
+            later_ms = known.begun_at_ms - registration.begun_at_ms
+            return [refused(registration, f"the instance {known.instance_id}, which began {later_ms} ms later, is registered")]
+        place = (name, instance_id, registration.host, registration.process_id)
+        if known is not None and known.instance_id == instance_id:
+            return [TaskManagerRegistered(*place, known.slot_count, known.begun_at_ms, known.slot_profile, known.metrics_address)]
+        address = registration.metrics_address[:MAX_ADDRESS_LENGTH]
+        registered = TaskManagerRegistered(*place, registration.slot_count, registration.begun_at_ms, profile, address)
+        lost = [TaskManagerLost(name, known.instance_id, f"replaced by its new instance {instance_id}")] if known is not None else []
+        return [*lost, registered]
 
     def decide_disconnection(self, departure: Disconnection | TaskManagerDeath | HeartbeatTimeout) -> list[LogEvent]:
         """Remove an instance: it signed off, its guardian reported its death, or it was silent for too long."""
         if not self.is_current(departure.task_manager_id, departure.instance_id):
             name = departure.task_manager_id[:MAX_REASON_LENGTH]
             return [InputsSkipped(1, f"{type(departure).__name__} of {name}: that instance is not registered")]
-        if isinstance(departure, Disconnection):
-            return [TaskManagerDisconnected(departure.task_manager_id, departure.instance_id, departure.reason[:MAX_REASON_LENGTH])]
-        if isinstance(departure, TaskManagerDeath):
-            return [TaskManagerLost(departure.task_manager_id, departure.instance_id, departure.reason[:MAX_REASON_LENGTH])]
-        return [TaskManagerLost(departure.task_manager_id, departure.instance_id, f"no heartbeat for {departure.silence_ms} ms")]
+        if isinstance(departure, HeartbeatTimeout):
+            return [TaskManagerLost(departure.task_manager_id, departure.instance_id, f"no heartbeat for {departure.silence_ms} ms")]
+        gone = TaskManagerDisconnected if isinstance(departure, Disconnection) else TaskManagerLost
+        return [gone(departure.task_manager_id, departure.instance_id, departure.reason[:MAX_REASON_LENGTH])]
 
     decide_task_manager_death = decide_heartbeat_timeout = decide_disconnection
 
     def decide_foreign_report(self, report: SlotReport) -> list[LogEvent]:
         """Answer the report of an instance that is not registered: it has to come back as a new one."""
-        reason = self.gone_instances.get(report.instance_id, "it is not registered")
-        return [TaskManagerRegistrationRefused(report.task_manager_id, report.instance_id, reason)]
+        return [refused(report, self.gone_instances.get(report.instance_id, "it is not registered"))]
 
     def apply_task_manager_registered(self, event: TaskManagerRegistered, at_ms: int) -> None:
         """Take note of an instance; registered again, nothing changes."""
@@ -156,6 +140,11 @@ class ResourceManager:
         """Check that no registered instance is one that is gone."""
         for task_manager_id, task_manager in self.task_managers.items():
             require(task_manager.instance_id not in self.gone_instances, f"{task_manager_id} is registered under an instance that is gone")
+
+
+def refused(message: InstanceMessage, reason: str) -> TaskManagerRegistrationRefused:
+    """Return that an instance is not one of the cluster's."""
+    return TaskManagerRegistrationRefused(message.task_manager_id, message.instance_id, reason)
 
 
 def _find_fault(registration: TaskManagerRegistration) -> str:

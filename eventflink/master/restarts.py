@@ -6,7 +6,7 @@ What follows from a failure is decided in `failover.py`; here are the data, and 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from eventflink.events.log_events import RestartScheduled
+from eventflink.events.log_events import JobMasterStarted, RestartScheduled
 from eventflink.master.canonical import require
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.restart_strategies import RestartHistory
@@ -28,6 +28,10 @@ class Restarts:
     begun: bool = False
     """Some of the subtasks of a full restart have started again, and the others follow at once."""
     history: RestartHistory = field(default_factory=RestartHistory)
+
+    def begin(self, event: JobMasterStarted) -> None:
+        """Go by the strategies of the JobMaster that starts."""
+        self.strategy, self.failover_strategy = event.restart_strategy, event.failover_strategy
 
     def schedule(self, event: RestartScheduled, at_ms: int) -> None:
         """Count a restart; which subtasks it restarts is said one by one (`add`)."""

@@ -4,6 +4,7 @@ A TaskManager that does not do its part in time is declared lost. Nothing here c
 `cluster_shutdown.py`.
 """
 
+from itertools import islice
 from typing import Final
 
 from eventflink.events.log_events import ApplicationStatusRecorded, ClusterStopped, LogEvent, TaskManagerLost
@@ -26,9 +27,7 @@ def decide_continue_shutdown(state: ClusterState, _value: ContinueShutdown, cont
     request = shutdown.request
     if request is None:
         jobs = state.dispatcher.jobs
-        return [
-            event for _, job_id in zip(range(JOB_BATCH), shutdown.suspended, strict=False) for event in jobs[job_id].decide_resumption("")
-        ]
+        return [event for job_id in islice(shutdown.suspended, JOB_BATCH) for event in jobs[job_id].decide_resumption("")]
     if shutdown.is_over:
         return []
     return _decide_stops(state, request, context) if request.recorded_at_ms else _decide_rest(state, request, context)

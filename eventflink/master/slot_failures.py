@@ -3,7 +3,7 @@
 Each fails with the reason; what that means for its job is the job's to decide (`failover.py`). Nothing here changes anything.
 """
 
-from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from eventflink.events.log_events import LogEvent, SlotRequestTimedOut, SlotRequestUnfulfillable
@@ -32,21 +32,17 @@ def decide_slot_request_timeout(state: ClusterState, _value: SlotRequestTimeout,
     return [SlotRequestTimedOut(allocation_id, waited_ms), *decide_failure(job, subtask, cause, context.now_ms)]
 
 
-def unfulfillable_requests(state: ClusterState, context: Context) -> Iterator[str]:
-    """Yield of each job one request that no slot can ever satisfy: neither a registered one, nor one of a worker that may be started."""
-    workers = context.settings.workers
+def decide_fail_unfulfillable_requests(state: ClusterState, _value: FailUnfulfillableRequests, context: Context) -> list[LogEvent]:
+    """Fail one request of each job that no slot can satisfy, neither a registered one nor a worker's; a batch of jobs at a time."""
+    events: list[LogEvent] = []
+    slots, workers = state.slot_manager, context.settings.workers
 
     def may_come(profile: Asked) -> bool:
         return workers is not None and fits(workers.slot_profile, profile)
 
-    return state.slot_manager.unfulfillable_requests(may_come)
-
-
-def decide_fail_unfulfillable_requests(state: ClusterState, _value: FailUnfulfillableRequests, context: Context) -> list[LogEvent]:
-    """Fail one request of each job that no slot can satisfy, a batch of jobs at a time."""
-    events: list[LogEvent] = []
-    slots = state.slot_manager
-    for _, allocation_id in zip(range(UNFULFILLABLE_BATCH), unfulfillable_requests(state, context), strict=False):
+    if not context.settings.fail_unfulfillable_requests:
+        return []
+    for allocation_id in islice(slots.unfulfillable_requests(may_come), UNFULFILLABLE_BATCH):
         request = slots.pending[allocation_id]
         job, subtask = state.job_and_subtask(request.attempt)
         reason = f"no slot can satisfy the request: {slots.describe_wait(request.profile)}"

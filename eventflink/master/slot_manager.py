@@ -116,10 +116,10 @@ class SlotManager:
         While no TaskManager is registered nothing is known of what the cluster has, and no request is unfulfillable.
         """
         found: set[str] = set()
-        for profile in self.deferrals.profiles_deferred_for(SlotRequestDeferralReason.NO_FITTING_SLOT):
-            if may_come(profile):
+        for profile, told in self.deferrals.told.items():
+            if told.reason is not SlotRequestDeferralReason.NO_FITTING_SLOT or may_come(profile):
                 continue
-            for job_id in self.deferrals.jobs_of(profile):
+            for job_id in told.jobs:
                 if job_id not in found:
                     found.add(job_id)
                     yield next(iter(self.queues.waiting(job_id, profile)))
@@ -230,11 +230,6 @@ class SlotManager:
         """Return how many slots there are."""
         return sum(totals.slots for totals in self.totals.values())
 
-    def get_number_registered_slots_of(self, task_manager_id: str) -> int:
-        """Return how many slots a TaskManager has; none if it is not registered."""
-        held = self.task_managers.get(task_manager_id)
-        return len(held.slots) if held is not None else 0
-
     def get_number_free_slots(self) -> int:
         """Return how many of them are FREE, also those that are blocked."""
         return sum(totals.free for totals in self.totals.values())
@@ -258,12 +253,6 @@ class SlotManager:
 
     # -- apply ----------------------------------------------------------------------------------------------------
 
-    def check_task_manager_registered(self, event: TaskManagerRegistered) -> None:
-        """Raise `IllegalTransition` while another instance of the TaskManager has its slots."""
-        known = self.task_managers.get(event.task_manager_id)
-        if known is not None and known.instance_id != event.instance_id:
-            raise IllegalTransition(f"{event.task_manager_id}: instance {known.instance_id} still holds its slots")
-
     def apply_task_manager_registered(self, event: TaskManagerRegistered, at_ms: int) -> None:
         """Take the slots of a new instance; the older one was lost before. Registered again: nothing changes."""
         if event.task_manager_id in self.task_managers:
@@ -278,7 +267,7 @@ class SlotManager:
             idle_since_ms=at_ms,
         )
         self.task_managers[event.task_manager_id] = held
-        self.totals.setdefault(held.profile, ProfileTotals()).add(held)
+        self.totals.setdefault(held.profile, ProfileTotals()).count(held)
         self._count_free(event.task_manager_id, held, 0, event.slot_count)
         self._reconsider()
 
@@ -304,7 +293,7 @@ class SlotManager:
                 self._orphan(slot.allocation_id, f"{type(event).__name__}: {event.reason}")
         del self.task_managers[event.task_manager_id]
         totals = self.totals[held.profile]
-        totals.subtract(held)
+        totals.count(held, -1)
         if not totals.task_managers:
             del self.totals[held.profile]
         self._reconsider()
@@ -319,11 +308,11 @@ class SlotManager:
             return
         totals = self.totals[held.profile]
         self._count_free(event.task_manager_id, held, len(held.free), 0)
-        totals.subtract(held)
+        totals.count(held, -1)
         self._open_slots(held, opened=False)
         held.blocked = blocked
         self._open_slots(held, opened=True)
-        totals.add(held)
+        totals.count(held)
         self._count_free(event.task_manager_id, held, 0, len(held.free))
         self._reconsider()
 
@@ -403,7 +392,7 @@ class SlotManager:
     def apply_slot_share_returned(self, event: SlotShareReturned) -> None:
         """Let an attempt leave a slot in which others keep running."""
         allocation = self.allocations.get(event.allocation_id)
-        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
+        attempt = event.attempt_id
         if allocation is None or not allocation.others or attempt not in allocation.attempts:
             raise IllegalTransition(f"{event.allocation_id} holds no slot that {attempt} shares with others")
         if attempt in allocation.others:

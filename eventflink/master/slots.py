@@ -24,6 +24,7 @@ class TaskManagerSlots:
     """All slots of one registered instance."""
 
     instance_id: str
+    """The one that the ResourceManager has registered: each allocation has to name it. `ClusterState.validate` compares it."""
     slots: list[Slot]
     free: dict[int, None]
     profile: ResourceProfile | None = None
@@ -72,15 +73,8 @@ class ProfileTotals:
     blocked_free: int = 0
     """Free slots that they have."""
 
-    def add(self, held: TaskManagerSlots) -> None:
-        """Count a TaskManager."""
-        self._count(held, 1)
-
-    def subtract(self, held: TaskManagerSlots) -> None:
-        """Count one no more."""
-        self._count(held, -1)
-
-    def _count(self, held: TaskManagerSlots, sign: int) -> None:
+    def count(self, held: TaskManagerSlots, sign: int = 1) -> None:
+        """Count a TaskManager, or with -1 count it no more."""
         self.task_managers += sign
         self.slots += sign * len(held.slots)
         self.free += sign * len(held.free)
@@ -97,5 +91,5 @@ def totals_of(task_managers: Mapping[str, TaskManagerSlots]) -> Totals:
     """Return what there is of each profile."""
     made: Totals = {}
     for held in task_managers.values():
-        made.setdefault(held.profile, ProfileTotals()).add(held)
+        made.setdefault(held.profile, ProfileTotals()).count(held)
     return made

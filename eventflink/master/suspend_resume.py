@@ -2,7 +2,7 @@
 
 from eventflink.events.inputs import ResumeJob, SuspendJob
 from eventflink.events.log_events import JobSuspensionRequested, LogEvent, RequestRejected
-from eventflink.master.answers import accepted, rejected
+from eventflink.master.requests import accepted, rejected
 from eventflink.master.state import ClusterState
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
 
@@ -31,7 +31,7 @@ def decide_resume_job(state: ClusterState, command: ResumeJob) -> list[LogEvent]
 def _refuse(state: ClusterState, command: SuspendJob | ResumeJob) -> RequestRejected | None:
     job = state.dispatcher.jobs.get(command.job_id)
     if job is None:
-        return state.dispatcher.unknown_job(command, command.job_id)
+        return state.dispatcher.unknown_job(command)
     if job.status in TERMINAL_JOB_STATUSES:
         return rejected(command, "JobTerminated", f"job '{job.job_id}' is {job.status} already")
     if job.status in (JobStatus.FAILING, JobStatus.CANCELLING):

@@ -1,37 +1,44 @@
 """What TaskExecutors register and report, and what the master answers: slot reports, offers and refusals, states of attempts.
 
-A report that is late, stale or of somebody else is skipped by name. Nothing here changes anything.
+A report that is late, stale or of somebody else is skipped by name. A TaskExecutor bounds what it says, and the master does not rely on
+that: events of its own repeat it (for each attempt that ends with its instance, for each task that reads an output), so what is too long
+is cut off, and an attempt whose outputs cannot be told to their readers fails. Nothing here changes anything.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Final
 
 from eventflink.events import log_events as e
 from eventflink.events.inputs import SlotOffer, SlotOfferRefusal, SlotReport, TaskManagerRegistration, TaskStateReport
 from eventflink.events.log_events import LogEvent
-from eventflink.master.answers import MAX_MESSAGE_LENGTH
 from eventflink.master.cluster_shutdown import REASON
+from eventflink.master.exception_history import bounded_cause
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.failover import decide_failure, decide_refusal
 from eventflink.master.job_master import STARTING_STATES, JobMaster
-from eventflink.master.report_bounds import bounded_cause, find_fault_of_outputs
+from eventflink.master.requests import MAX_MESSAGE_LENGTH
+from eventflink.master.resource_manager import refused
 from eventflink.master.settings import Context
 from eventflink.master.slots import Allocation
 from eventflink.master.state import ClusterState
-from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause
+from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, OutputLocation
 from eventflink.model.statuses import ExecutionState, SlotState
+
+MAX_CAUSE_LENGTH: Final = 16_384
+MAX_STACK_TRACE_LENGTH: Final = 98_304
+MAX_OUTPUT_NAME_LENGTH: Final = 128
+MAX_LOCATION_LENGTH: Final = 4_096
 
 _ENDS: Final = (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
 
 def decide_task_manager_registration(state: ClusterState, registration: TaskManagerRegistration) -> list[LogEvent]:
     """Register an instance; not while the cluster is shut down, nor a worker that was given up."""
-    ids = (registration.task_manager_id, registration.instance_id)
     if state.shutdown.is_under_way:
-        return [e.TaskManagerRegistrationRefused(*ids, REASON)]
+        return [refused(registration, REASON)]
     if (given_up := state.workers.given_up.get(registration.task_manager_id)) is not None:
-        return [e.TaskManagerRegistrationRefused(*ids, f"this worker was given up: {given_up}")]
+        return [refused(registration, f"this worker was given up: {given_up}")]
     return state.resource_manager.decide_registration(registration)
 
 
@@ -39,7 +46,7 @@ def decide_slot_report(state: ClusterState, report: SlotReport) -> list[LogEvent
     """Compare what an instance has with what the state expects: what is missing fails, what is unknown is cancelled."""
     if not state.resource_manager.is_current(report.task_manager_id, report.instance_id):
         return state.resource_manager.decide_foreign_report(report)
-    present = {AttemptId(a.job_id, a.vertex_id, a.subtask_index, a.attempt) for a in report.attempts}
+    present = {a.attempt_id for a in report.attempts}
     # Only what this instance has acknowledged before can be missing (P16): its slot is ALLOCATED then.
     missing = [
         slot.allocation_id
@@ -68,8 +75,7 @@ def _is_acknowledged(state: ClusterState, allocation: Allocation, attempt: Attem
 
 
 def _expects(state: ClusterState, status: AttemptStatus, instance_id: str, missing: Collection[str] = ()) -> bool:
-    attempt = AttemptId(status.job_id, status.vertex_id, status.subtask_index, status.attempt)
-    subtask = state.live_subtask(attempt)
+    subtask = state.live_subtask(status.attempt_id)
     if subtask is None or subtask.allocation_id in missing:
         return False
     return state.slot_manager.held_by(subtask.allocation_id, instance_id) is not None
@@ -99,13 +105,13 @@ def decide_slot_offer_refusal(state: ClusterState, refusal: SlotOfferRefusal, co
 
 def decide_task_state_report(state: ClusterState, report: TaskStateReport, context: Context) -> list[LogEvent]:
     """Take the new state of a live attempt."""
-    attempt = AttemptId(report.job_id, report.vertex_id, report.subtask_index, report.attempt)
+    attempt = report.attempt_id
     subtask = state.live_subtask(attempt)
     if subtask is None or state.slot_manager.held_by(subtask.allocation_id, report.instance_id) is None:
         return [_skipped(f"{report.execution_state} of {attempt}: not a live attempt of that instance")]
     said = report.execution_state
     if said in (ExecutionState.INITIALIZING, ExecutionState.RUNNING):
-        return _advance(report.job_id, subtask, said) or [_skipped(f"{said}: the attempt is {subtask.state} already")]
+        return _advance(attempt, subtask, said) or [_skipped(f"{said}: the attempt is {subtask.state} already")]
     if said not in _ENDS:
         return [_skipped(f"{said} is nothing that a TaskExecutor reports")]
     returned = state.slot_manager.decide_return(attempt, subtask.allocation_id)
@@ -114,9 +120,10 @@ def decide_task_state_report(state: ClusterState, report: TaskStateReport, conte
 
 def _decide_end(job: JobMaster, subtask: Subtask, report: TaskStateReport, now_ms: int) -> list[LogEvent]:
     """End an attempt as its TaskExecutor says, or as it was asked to."""
-    attempt = (job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
+    attempt = job.attempt_of(subtask)
     if report.execution_state is ExecutionState.FAILED:
-        cause = bounded_cause(report.cause) if report.cause else FailureCause("Unknown", "the TaskExecutor gave no cause")
+        cause = report.cause or FailureCause("Unknown", "the TaskExecutor gave no cause")
+        cause = bounded_cause(cause, MAX_CAUSE_LENGTH, MAX_STACK_TRACE_LENGTH)
         return decide_failure(job, subtask, cause, now_ms, report.lost_inputs)
     # What is to start again has no result: no reader may see what is about to be replaced.
     if subtask.state is ExecutionState.CANCELING or subtask.key in job.restarts.due:
@@ -124,19 +131,32 @@ def _decide_end(job: JobMaster, subtask: Subtask, report: TaskStateReport, now_m
     if report.execution_state is ExecutionState.CANCELED:
         cause = FailureCause("UnexpectedCancellation", "the TaskExecutor cancelled the attempt on its own")
         return decide_failure(job, subtask, cause, now_ms)
-    if fault := find_fault_of_outputs(report.outputs):
+    if fault := _find_fault_of_outputs(report.outputs):
         return decide_failure(job, subtask, FailureCause("OutputsUnusable", fault), now_ms)
-    return [*_advance(job.job_id, subtask, ExecutionState.RUNNING), e.TaskFinished(*attempt, report.outputs)]
+    return [*_advance(attempt, subtask, ExecutionState.RUNNING), e.TaskFinished(*attempt, report.outputs)]
 
 
-def _advance(job_id: str, subtask: Subtask, to_state: ExecutionState) -> list[LogEvent]:
+def _advance(attempt: AttemptId, subtask: Subtask, to_state: ExecutionState) -> list[LogEvent]:
     """Return the transitions from where a starting attempt stands to where it is said to be."""
     if subtask.state not in STARTING_STATES:
         return []
     path = STARTING_STATES[STARTING_STATES.index(subtask.state) : STARTING_STATES.index(to_state) + 1]
-    attempt = (job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
     return [e.TaskStateChanged(*attempt, before, after) for before, after in pairwise(path)]
 
 
 def _skipped(message: str) -> e.InputsSkipped:
     return e.InputsSkipped(1, message[:MAX_MESSAGE_LENGTH])
+
+
+def _find_fault_of_outputs(outputs: Sequence[OutputLocation]) -> str:
+    """Return why outputs cannot be the result of an attempt, or nothing."""
+    seen: set[str] = set()
+    for each in outputs:
+        if not 1 <= len(each.output) <= MAX_OUTPUT_NAME_LENGTH:
+            return f"an output has a name of {len(each.output)} characters; it may have 1 to {MAX_OUTPUT_NAME_LENGTH}"
+        if not 1 <= len(each.location) <= MAX_LOCATION_LENGTH:
+            return f"the location of output '{each.output}' has {len(each.location)} characters; it may have 1 to {MAX_LOCATION_LENGTH}"
+        if each.output in seen:
+            return f"the output '{each.output}' is reported twice"
+        seen.add(each.output)
+    return ""

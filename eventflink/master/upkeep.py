@@ -6,16 +6,16 @@ to be trimmed (P18).
 
 from dataclasses import dataclass, field
 
-from eventflink.events.inputs import ConfirmSnapshot, ReportSnapshot
+from eventflink.events.inputs import MAX_ID_LENGTH, ConfirmSnapshot, ReportSnapshot
 from eventflink.events.log_events import (
     FeatureLevelRaised,
     LogEvent,
     SnapshotConfirmed,
     SnapshotTaken,
 )
-from eventflink.master.answers import accepted, rejected
 from eventflink.master.canonical import require
 from eventflink.master.inputs import RaiseFeatureLevel
+from eventflink.master.requests import accepted, rejected
 from eventflink.model.features import FIRST_LEVEL
 from eventflink.model.statuses import IllegalTransition
 
@@ -55,7 +55,7 @@ class Upkeep:
             message = f"a snapshot at offset {newest} is known; the one at {report.log_offset} is no news"
             return [rejected(report, "SnapshotOutdated", message)]
         taken = SnapshotTaken(
-            report.snapshot_id, report.log_offset, report.digest, report.chunk_count, report.byte_count, report.taken_by[:128]
+            report.snapshot_id, report.log_offset, report.digest, report.chunk_count, report.byte_count, report.taken_by[:MAX_ID_LENGTH]
         )
         return [accepted(report), taken]
 
@@ -63,14 +63,15 @@ class Upkeep:
         """Believe in a snapshot that another master found to be right."""
         snapshot = self.snapshots.get(report.snapshot_id)
         if snapshot is None or snapshot.log_offset != report.log_offset:
-            message = f"no snapshot {report.snapshot_id[:128]} at offset {report.log_offset} is known"
+            message = f"no snapshot {report.snapshot_id[:MAX_ID_LENGTH]} at offset {report.log_offset} is known"
             return [rejected(report, "UnknownSnapshot", message)]
-        if report.confirmed_by[:128] == snapshot.taken_by:
-            return [rejected(report, "NotAnotherMaster", f"{report.confirmed_by[:128]} took the snapshot itself")]
+        confirmed_by = report.confirmed_by[:MAX_ID_LENGTH]
+        if confirmed_by == snapshot.taken_by:
+            return [rejected(report, "NotAnotherMaster", f"{confirmed_by} took the snapshot itself")]
         if report.digest != snapshot.digest:
-            message = f"{report.confirmed_by[:128]} came to the digest {report.digest[:64]}, {snapshot.taken_by} to {snapshot.digest}"
+            message = f"{confirmed_by} came to the digest {report.digest[:64]}, {snapshot.taken_by} to {snapshot.digest}"
             return [rejected(report, "DigestsDiffer", message)]
-        confirmed = SnapshotConfirmed(report.snapshot_id, snapshot.log_offset, snapshot.digest, report.confirmed_by[:128])
+        confirmed = SnapshotConfirmed(report.snapshot_id, snapshot.log_offset, snapshot.digest, confirmed_by)
         return [accepted(report), *([] if snapshot.confirmed_by else [confirmed])]
 
     # -- apply ----------------------------------------------------------------------------------------------------

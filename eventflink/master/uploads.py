@@ -5,8 +5,8 @@ Names of logs are checked here and looked up there; none is ever a path.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from eventflink.events.inputs import FileUploadCompleted, RequestFileUpload, RequestTaskManagerFileUpload
@@ -21,10 +21,10 @@ from eventflink.events.log_events import (
     TaskManagerLost,
     TaskManagerReleased,
 )
-from eventflink.master.answers import MAX_MESSAGE_LENGTH, accepted, rejected
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.inputs import UploadsOverdue
+from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
 from eventflink.master.resource_manager import ResourceManager
 from eventflink.master.settings import Context
 from eventflink.model.attempts import AttemptId
@@ -72,24 +72,16 @@ class Uploads:
         """Ask the TaskManager that runs an attempt, or ran it last, for one of its files."""
         job = self.dispatcher.jobs.get(command.job_id)
         if job is None:
-            return [self.dispatcher.unknown_job(command, command.job_id)]
-        attempt = AttemptId(command.job_id, command.vertex_id, command.subtask_index, command.attempt)
+            return [self.dispatcher.unknown_job(command)]
+        attempt = command.attempt_id
         place = job.execution_graph.places_of(command.vertex_id, command.subtask_index).get(command.attempt)
         if place is None or not self.resource_manager.is_current(*place):
             message = f"attempt {attempt} was never deployed, or its TaskManager is gone"
             return [rejected(command, "FileNotAvailable", message)]
         if refusal := self._refuse_excess(command):
             return [refusal]
-        requested = FileUploadRequested(
-            command.request_id,
-            *place,
-            job_id=attempt.job_id,
-            vertex_id=attempt.vertex_id,
-            subtask_index=attempt.subtask_index,
-            attempt=attempt.attempt,
-            file=command.file,
-        )
-        return [accepted(command), requested]
+        task_manager_id, instance_id = place
+        return [accepted(command), FileUploadRequested(command.request_id, task_manager_id, instance_id, *attempt, file=command.file)]
 
     def decide_request_task_manager_file_upload(self, command: RequestTaskManagerFileUpload) -> list[LogEvent]:
         """Ask the registered instance of a TaskManager for a file of its own."""
@@ -124,15 +116,12 @@ class Uploads:
 
     def decide_uploads_overdue(self, _value: UploadsOverdue, context: Context) -> list[LogEvent]:
         """End uploads that were not answered in time, a batch at a time."""
-        overdue = zip(range(EXPIRY_BATCH), self.overdue(context.now_ms), strict=False)
-        error = f"did not answer within {UPLOAD_TIMEOUT_MS} ms"
-        return [FileUploaded(request_id, None, f"{self.pending[request_id].task_manager_id} {error}") for _, request_id in overdue]
-
-    def overdue(self, now_ms: int) -> Iterator[str]:
-        """Yield the requests of TaskExecutors' own files that have waited for too long."""
-        for request_id, upload in self.pending.items():
-            if isinstance(upload, PendingTaskManagerUpload) and upload.requested_at_ms + UPLOAD_TIMEOUT_MS <= now_ms:
-                yield request_id
+        overdue = (
+            FileUploaded(request_id, None, f"{upload.task_manager_id} did not answer within {UPLOAD_TIMEOUT_MS} ms")
+            for request_id, upload in self.pending.items()
+            if isinstance(upload, PendingTaskManagerUpload) and upload.requested_at_ms + UPLOAD_TIMEOUT_MS <= context.now_ms
+        )
+        return list(islice(overdue, EXPIRY_BATCH))
 
     # -- apply ----------------------------------------------------------------------------------------------------
 
@@ -140,8 +129,7 @@ class Uploads:
         """Remember who waits for which file of an attempt."""
         self.dispatcher.job(event.job_id)
         self._check_new(event.request_id)
-        attempt = AttemptId(event.job_id, event.vertex_id, event.subtask_index, event.attempt)
-        self.pending[event.request_id] = PendingUpload(event.task_manager_id, event.instance_id, attempt, event.file)
+        self.pending[event.request_id] = PendingUpload(event.task_manager_id, event.instance_id, event.attempt_id, event.file)
 
     def apply_task_manager_file_upload_requested(self, event: TaskManagerFileUploadRequested, at_ms: int) -> None:
         """Remember who waits for which file of a TaskExecutor."""

@@ -10,8 +10,10 @@ request, here one that doubles with each further failure until a worker register
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
+from eventflink.events.inputs import MAX_ID_LENGTH
 from eventflink.events.log_events import (
     LogEvent,
     TaskManagerDisconnected,
@@ -23,7 +25,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.canonical import require
 from eventflink.master.inputs import FailWorkerRequests, WorkerTerminated
-from eventflink.master.resource_manager import MAX_SLOTS
+from eventflink.master.resource_manager import MAX_REASON_LENGTH, MAX_SLOTS
 from eventflink.master.settings import Context, WorkerSettings
 from eventflink.model.resources import ResourceProfile, fits
 from eventflink.model.statuses import IllegalTransition
@@ -36,7 +38,6 @@ MAX_WORKERS: Final = 10_000
 """Pending and registered ones together, whatever the configuration allows."""
 
 MAX_GIVEN_UP: Final = 10_000
-MAX_REASON_LENGTH: Final = 1_024
 RATE_INTERVAL_MS: Final = 60_000
 """The minute within which `resourcemanager.start-worker.max-failure-rate` counts failures."""
 
@@ -86,14 +87,15 @@ class Workers:
         names = list(self.pending)
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         said = f"{', '.join(names[:_SHOWN])}{more} with {self.get_number_pending_task_manager_slots()} slots"
-        return f"{said} {'was' if len(names) == 1 else 'were'} asked of the resource driver and {_have(len(names))} not registered yet"
+        was, has = ("was", "has") if len(names) == 1 else ("were", "have")
+        return f"{said} {was} asked of the resource driver and {has} not registered yet"
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
     def decide_fail_worker_requests(self, _value: FailWorkerRequests, context: Context) -> list[LogEvent]:
         """Give up a batch of workers that did not register in time, or all if there is no driver any more."""
         settings = context.settings.workers
-        overdue = [worker_id for worker_id, _ in zip(self.overdue(context), range(BATCH), strict=False)]
+        overdue = list(islice(self._overdue(context), BATCH))
         if settings is None:
             return [WorkerRequestFailed(worker_id, "no resource driver is configured any more", 0) for worker_id in overdue]
         reason = f"it did not register within {settings.registration_timeout_ms} ms"
@@ -121,7 +123,7 @@ class Workers:
             events.append(WorkerRequestFailed(worker_id, reason, backoff_ms))
         return events
 
-    def overdue(self, context: Context) -> Iterator[str]:
+    def _overdue(self, context: Context) -> Iterator[str]:
         """Yield the workers that did not register in time, or all if there is no driver any more."""
         settings = context.settings.workers
         for worker_id, worker in self.pending.items():
@@ -199,9 +201,5 @@ def number_of(worker_id: str) -> int:
     """
     digits = worker_id.removeprefix(PREFIX)
     if worker_id == digits or not (digits.isascii() and digits.isdecimal()) or f"{PREFIX}{int(digits)}" != worker_id:
-        raise IllegalTransition(f"'{worker_id[:128]}' is not a worker's id")
+        raise IllegalTransition(f"'{worker_id[:MAX_ID_LENGTH]}' is not a worker's id")
     return int(digits)
-
-
-def _have(count: int) -> str:
-    return "has" if count == 1 else "have"

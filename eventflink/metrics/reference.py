@@ -1,4 +1,4 @@
-"""Writes docs/generated/metrics.md from the catalogue, so that the page cannot fall behind it.
+"""Writes docs/generated/metrics.md from the catalogue, so that the two cannot differ.
 
 `python -m eventflink.metrics.reference` prints the page, with `--write FILE` it writes it there.
 """
@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from eventflink.metrics.catalogue import MAX_JOB_TASKS, METRICS
 from eventflink.metrics.definitions import LATENCY_BOUNDARIES, Metric
+from eventflink.metrics.metric_catalogue import MAX_JOB_TASKS, METRICS
 from eventflink.metrics.registry import ASK_TIMEOUT_S, SHARED_S
 from eventflink.metrics.server import MAX_SCRAPES, SCRAPE_TIMEOUT_S
 from eventflink.model.configuration import Configuration

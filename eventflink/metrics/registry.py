@@ -21,8 +21,8 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.core import Metric as Family
 
-from eventflink.metrics.catalogue import COLLECT_SECONDS, COLLECTOR_FAILURES
 from eventflink.metrics.definitions import Histogram, Metric, MetricType
+from eventflink.metrics.metric_catalogue import COLLECT_SECONDS, COLLECTOR_FAILURES
 from eventflink.model.metric_settings import MetricScope
 
 ASK_TIMEOUT_S: Final = 1.0
@@ -177,7 +177,7 @@ class MetricRegistry:
         """What prometheus_client exposes; its only collector is this registry."""
         self.prometheus.register(self)
 
-    def add(self, name: str, ask: Callable[[Callable[[C], Any]], "Future[Any]"], collectors: Mapping[str, Collect[C]]) -> None:
+    def add_source(self, name: str, ask: Callable[[Callable[[C], Any]], "Future[Any]"], collectors: Mapping[str, Collect[C]]) -> None:
         """Add collectors, by name, that are asked together: `ask` calls a function with their context, now or in a turn of its own."""
         self._sources.append(_Source(name, ask, collectors))
 

@@ -2,7 +2,7 @@
 
 Both only look, from a thread of their own, so they work while the process hangs. The profile is in the format of collapsed stacks that
 flame graph tools read: `thread;outermost;…;innermost weight`. With the clock `cpu` a stack weighs the processor time that its thread
-used since the look before (microseconds, by the kernel's word); with `wall` each look counts one, whether the thread runs or waits. The
+used since the look before (microseconds, as the kernel counts); with `wall` each look counts one, whether the thread runs or waits. The
 interpreter lets go of a computing thread about every five milliseconds, and at no other time can it be looked at.
 """
 

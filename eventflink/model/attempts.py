@@ -34,6 +34,32 @@ class AttemptId(NamedTuple):
         return f"{self.job_id}/{self.vertex_id}[{self.subtask_index}]#{self.attempt}"
 
 
+class HasAttemptId:
+    """What says in four of its fields which attempt it is about."""
+
+    __slots__ = ()
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+
+    @property
+    def attempt_id(self) -> AttemptId:
+        """Which attempt it is about."""
+        return AttemptId(self.job_id, self.vertex_id, self.subtask_index, self.attempt)
+
+
+@dataclass(slots=True)
+class AttemptRecord(HasAttemptId):
+    """A record that begins with the attempt that it is about."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+
+
 @dataclass(slots=True)
 class FailureCause:
     """Why something failed: a type for programs, a message for people, and the stack trace where there is one."""
@@ -79,11 +105,7 @@ class SlotStatus:
 
 
 @dataclass(slots=True)
-class AttemptStatus:
+class AttemptStatus(AttemptRecord):
     """One attempt as its TaskExecutor sees it."""
 
-    job_id: str
-    vertex_id: str
-    subtask_index: int
-    attempt: int
     execution_state: ExecutionState

@@ -67,7 +67,7 @@ class Configuration(MetricsKeys, BlobKeys, TaskManagerKeys, SlotKeys, JobKeys, M
 
     @model_validator(mode="after")
     def _check_timeouts(self) -> Self:
-        """Hold P14: a TaskExecutor's tasks have ended before a master can hold it for lost."""
+        """Hold P14: a TaskExecutor's tasks have ended before a master can declare it lost."""
         if self.self_fence_timeout_ms + self.kill_timeout_ms >= self.loss_timeout_ms:
             raise ValueError(
                 f"taskmanager.self-fence-timeout ({self.self_fence_timeout_ms}) + taskmanager.kill-timeout "

@@ -1,4 +1,4 @@
-"""Writes docs/generated/configuration.md from the model of the configuration, so that the page cannot fall behind it.
+"""Writes docs/generated/configuration.md from the model of the configuration, so that the two cannot differ.
 
 `python -m eventflink.model.configuration_reference` prints the page, with `--write FILE` it writes it there. Nothing is described here that
 `configuration.py` does not say itself: keys, types, defaults and meanings come from the fields, in their order.
@@ -44,7 +44,7 @@ _RULES: Final = """
 ## What must fit together
 
 `taskmanager.self-fence-timeout` + `taskmanager.kill-timeout` must be less than `heartbeat.interval` * `heartbeat.missed-beats`: a
-TaskExecutor that is cut off has ended its tasks before a master can hold it for lost and start them elsewhere. All processes of one
+TaskExecutor that is cut off has ended its tasks before a master can declare it lost and start them elsewhere. All processes of one
 cluster must agree on `cluster.id`, and masters and TaskExecutors on the heartbeat keys.
 
 What a master decides with (restart and failover strategy, slot timeout, horizons, store capacity) is written into its decisions; replay

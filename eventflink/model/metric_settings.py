@@ -69,7 +69,7 @@ def scope_labels(scope: MetricScope, text: str) -> tuple[str, ...]:
             raise ValueError(f"'{part}' can be no part of it: names of metrics are fixed; a part is a <variable> or {words}")
         name = match.group(1)
         if name not in scope.variables:
-            raise ValueError(f"<{name}> is no variable of this scope: {', '.join(f'<{v}>' for v in scope.variables)}")
+            raise ValueError(f"<{name}> is not a variable of this scope: {', '.join(f'<{v}>' for v in scope.variables)}")
         if name in found:
             raise ValueError(f"<{name}> stands in it twice")
         found.append(name)

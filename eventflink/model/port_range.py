@@ -26,7 +26,7 @@ def _parse_one(part: str, text: str) -> range:
         raise ValueError(f"'{text[:80]}' names no ports: one (50100), a range (50100-50200), or several with commas between are expected")
     low, high = int(numbers[0]), int(numbers[-1])
     if high > MAX_PORT or (dash and low == 0):
-        raise ValueError(f"'{part}' is no port from {'1' if dash else '0'} to {MAX_PORT}")
+        raise ValueError(f"'{part}' is not a port from {'1' if dash else '0'} to {MAX_PORT}")
     if low > high:
         raise ValueError(f"'{part}' is an empty range of ports")
     return range(low, high + 1)

@@ -117,13 +117,15 @@ def profile_of(
     """Return the one spelling of a profile; None if it says nothing.
 
     Raises:
-        InvalidResources: an amount is out of its bounds, a name is none, or stands there twice.
+        InvalidResources: an amount is out of its bounds, a name is not valid, or stands there twice.
 
     """
     amounts: dict[str, int] = {}
     for name, amount in extended_resources:
         if not RESOURCE_NAME.fullmatch(name):
-            raise InvalidResources(f"'{name[:80]}' names no resource: letters, digits and . _ / -, at most 64, beginning with a letter")
+            raise InvalidResources(
+                f"'{name[:80]}' is not a resource's name: letters, digits and . _ / -, at most 64, beginning with a letter"
+            )
         if name in amounts:
             raise InvalidResources(f"the resource '{name}' is given twice")
         amounts[name] = amount
@@ -164,7 +166,7 @@ def checked_profile(profile: ResourceProfile | None) -> ResourceProfile | None:
     """Return the one spelling of a profile that came from outside.
 
     Raises:
-        InvalidResources: it is none.
+        InvalidResources: it is not one.
 
     """
     if profile is None:
@@ -182,7 +184,7 @@ def parse_memory_size(value: object) -> int:
     """Return the bytes of a size as Flink writes it: `512m`, `1 gb`, `1024`.
 
     Raises:
-        InvalidResources: it is none.
+        InvalidResources: it is not one.
 
     """
     if isinstance(value, int) and not isinstance(value, bool):
@@ -190,7 +192,7 @@ def parse_memory_size(value: object) -> int:
     match = _MEMORY_SIZE.fullmatch(value) if isinstance(value, str) else None
     unit = _UNITS.get(match[2].lower()) if match is not None else None
     if match is None or unit is None:
-        raise InvalidResources(f"'{str(value)[:40]}' is no size: a whole number with b, k, m, g or t behind it, such as 512m")
+        raise InvalidResources(f"'{str(value)[:40]}' is not a size: a whole number with b, k, m, g or t behind it, such as 512m")
     size = int(match[1]) * unit
     if size > MAX_AMOUNT:
         raise InvalidResources(f"{value} is more than {MAX_AMOUNT} bytes")
@@ -209,16 +211,16 @@ def parse_cpu_cores(value: object) -> int:
     """Return the thousandths of a number of processors: `2`, `0.5`.
 
     Raises:
-        InvalidResources: it is none, or has more than three decimals.
+        InvalidResources: it is not one, or has more than three decimals.
 
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise InvalidResources(f"'{str(value)[:40]}' is no number of processors, such as 2 or 0.5")
+        raise InvalidResources(f"'{str(value)[:40]}' is not a number of processors, such as 2 or 0.5")
     try:
         millicores = Decimal(str(value).strip()) * _MILLI
         whole = int(millicores)
     except (InvalidOperation, ValueError, OverflowError) as error:
-        raise InvalidResources(f"'{str(value)[:40]}' is no number of processors, such as 2 or 0.5") from error
+        raise InvalidResources(f"'{str(value)[:40]}' is not a number of processors, such as 2 or 0.5") from error
     if whole != millicores or not 0 <= whole <= MAX_AMOUNT:
         raise InvalidResources(f"{str(value)[:40]} processors: at least 0, with at most three decimals")
     return whole
@@ -234,11 +236,11 @@ def parse_extended_resources(value: object) -> tuple[tuple[str, int], ...]:
     """Return names and amounts of a text such as `gpu=2,fpga=1`.
 
     Raises:
-        InvalidResources: it is none.
+        InvalidResources: it is not one.
 
     """
     if not isinstance(value, str):
-        raise InvalidResources(f"'{str(value)[:40]}' is no list of resources, such as gpu=2,fpga=1")
+        raise InvalidResources(f"'{str(value)[:40]}' is not a list of resources, such as gpu=2,fpga=1")
     pairs = []
     for part in filter(None, (part.strip() for part in value.split(","))):
         name, separator, amount = (piece.strip() for piece in part.partition("="))

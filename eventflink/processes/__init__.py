@@ -16,24 +16,24 @@ _PR_SET_PDEATHSIG = 1
 _LIBC: ctypes.CDLL | None = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
 
 
-def set_parent_death_signal(signum: int = signal.SIGKILL) -> None:
-    """Ask the kernel to send `signum` to the calling process when its parent dies.
+def set_parent_death_signal() -> None:
+    """Ask the kernel to send SIGKILL to the calling process when its parent dies.
 
     The kernel means the parent *thread*: start such children from a thread that lives as long as the owner (the main thread is best).
     On systems other than Linux there is no such call and this does nothing.
 
     Raises:
-        OSError: the kernel refused the signal number.
+        OSError: the kernel refused.
 
     """
     if _LIBC is None:
         return
-    if _LIBC.prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0) != 0:
+    if _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         error_number = ctypes.get_errno()
         raise OSError(error_number, os.strerror(error_number))
 
 
-def die_with_parent(signum: int = signal.SIGKILL) -> Callable[[], None]:
+def die_with_parent() -> Callable[[], None]:
     """Return a function for ``subprocess.Popen(preexec_fn=...)`` that kills the child when the calling process dies.
 
     Call it in the parent (``preexec_fn=die_with_parent()``): the parent's process id is remembered here, so that a child whose parent
@@ -42,8 +42,8 @@ def die_with_parent(signum: int = signal.SIGKILL) -> Callable[[], None]:
     parent_process_id = os.getpid()
 
     def tie_child_to_parent() -> None:
-        set_parent_death_signal(signum)
+        set_parent_death_signal()
         if os.getppid() != parent_process_id:
-            os._exit(128 + int(signum))
+            os._exit(128 + int(signal.SIGKILL))
 
     return tie_child_to_parent

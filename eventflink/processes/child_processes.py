@@ -1,7 +1,7 @@
 """Child processes of a command, such as `up`, `demo` or a benchmark: started with their logs in files, watched, ended in order.
 
 A child dies with the process that started it (the kernel sees to that), and a Ctrl-C in the terminal reaches only the parent, which
-then ends its children in the order that lets each say goodbye. Start children from the main thread.
+then ends its children in the order that lets each step down or deregister. Start children from the main thread.
 """
 
 import logging
@@ -31,6 +31,8 @@ class Child:
     name: str
     log_path: Path
     process: subprocess.Popen[bytes]
+    started_s: float
+    """Monotonic."""
 
     def check(self) -> None:
         """Raise `ChildDied` if it has ended."""
@@ -52,6 +54,7 @@ def start_child(name: str, command: Sequence[str], log_directory: Path) -> Child
     """
     log_directory.mkdir(parents=True, exist_ok=True)
     log_path = log_directory / f"{name}.log"
+    started_s = time.monotonic()
     with log_path.open("ab") as log:
         process = subprocess.Popen(
             command,
@@ -61,7 +64,22 @@ def start_child(name: str, command: Sequence[str], log_directory: Path) -> Child
             process_group=0,
             preexec_fn=die_with_parent(),  # noqa: PLW1509 - the function only calls prctl, which is safe after fork
         )
-    return Child(name, log_path, process)
+    return Child(name, log_path, process, started_s)
+
+
+def end_children(children: Sequence[Child], timeout_s: float = STOP_TIMEOUT_S) -> None:
+    """End children together: SIGTERM, and SIGKILL to those that are left after a while."""
+    for child in children:
+        if child.process.poll() is None:
+            child.process.terminate()
+    deadline = time.monotonic() + timeout_s
+    for child in children:
+        try:
+            child.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            logger.warning("ChildKilled name=%s process_id=%d timeout_s=%.0f", child.name, child.process.pid, timeout_s)
+            child.process.kill()
+            child.process.wait()
 
 
 class ChildProcesses:
@@ -91,16 +109,7 @@ class ChildProcesses:
 
     def stop(self, names: Sequence[str] | None = None) -> None:
         """End these children (default: all, the last started first), together: SIGTERM, and SIGKILL after 15 s."""
-        going = [c for c in reversed(self.children) if names is None or c.name in names]
-        for child in going:
-            if child.process.poll() is None:
-                child.process.terminate()
-        deadline = time.monotonic() + STOP_TIMEOUT_S
-        for child in going:
-            try:
-                child.process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                logger.warning("ChildKilled name=%s process_id=%d timeout_s=%.0f", child.name, child.process.pid, STOP_TIMEOUT_S)
-                child.process.kill()
-                child.process.wait()
+        ending = [c for c in reversed(self.children) if names is None or c.name in names]
+        end_children(ending)
+        for child in ending:
             self.children.remove(child)

@@ -53,7 +53,7 @@ class Launch(BaseModel):
 
 
 class Fence(BaseModel):
-    """Who leads on this host: it counts while that process lives, for a cluster whose log was begun anew counts its epochs anew."""
+    """Who leads on this host: it counts while that process lives, for a cluster with a new log counts its epochs from the start."""
 
     model_config = ConfigDict(frozen=True)
 

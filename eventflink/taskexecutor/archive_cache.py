@@ -13,11 +13,11 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from eventflink.taskexecutor.spark_server import LockBusy, open_lock, take_lock
+from eventflink.processes.file_lock import FileLock, LockBusy, try_lock
 
 DIRECTORY: Final = "archives"
 KEPT_ARCHIVES: Final = 200
@@ -42,7 +42,7 @@ def hold_archive(directory: Path, digest: str, fetch: Callable[[], bytes]) -> tu
     """
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{digest}.zip"
-    with _locked(directory):
+    with _lock_of(directory):
         descriptor = _open_shared(path)
     damaged: int | None = None
     if descriptor is not None:
@@ -60,7 +60,7 @@ def _store(directory: Path, path: Path, data: bytes, damaged: int | None) -> int
     try:
         with os.fdopen(temporary_descriptor, "wb") as file:
             file.write(data)
-        with _locked(directory):
+        with _lock_of(directory):
             # Another task may have fetched it meanwhile: in its place, this one would leave that task's lock on a file without a name.
             descriptor = _open_shared(path)
             if descriptor is not None and os.fstat(descriptor).st_ino == damaged:
@@ -89,7 +89,7 @@ def release_unused(directory: Path, delay_s: float, kept: int = KEPT_ARCHIVES) -
     """
     if not directory.is_dir():
         return 0
-    with _locked(directory):
+    with _lock_of(directory):
         now_s = time.time()
         ages = ((_unused_for(path, now_s), path) for path in directory.glob("*.zip"))
         unused = sorted(((age_s, path) for age_s, path in ages if age_s is not None), reverse=True)
@@ -126,12 +126,10 @@ def _unused_for(path: Path, now_s: float) -> float | None:
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if try_lock(descriptor):
+            return now_s - os.fstat(descriptor).st_mtime
         os.utime(descriptor)
         return None
-    else:
-        return now_s - os.fstat(descriptor).st_mtime
     finally:
         os.close(descriptor)
 
@@ -155,18 +153,6 @@ def _digest_of(descriptor: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-@contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Hold the directory's lock, for as long as it takes to rename or remove.
-
-    Raises:
-        LockBusy: another process has held it for too long.
-
-    """
-    path = directory / _LOCK_FILE
-    descriptor = open_lock(path)
-    try:
-        take_lock(descriptor, fcntl.LOCK_EX, path, _LOCK_TIMEOUT_S)
-        yield
-    finally:
-        os.close(descriptor)
+def _lock_of(directory: Path) -> FileLock:
+    """Return the directory's lock, held for as long as it takes to rename or remove."""
+    return FileLock(directory / _LOCK_FILE, _LOCK_TIMEOUT_S)

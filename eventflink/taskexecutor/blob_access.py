@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from eventflink.blob import BlobUnavailable
 from eventflink.blob.client import get_blob
-from eventflink.blob.errors import BlobUnavailable
 from eventflink.blob.tls import TlsFiles
 
 FAILOVER_TIMEOUT_S: Final = 30.0

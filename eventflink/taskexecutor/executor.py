@@ -20,12 +20,12 @@ from typing import Final
 from eventflink.blob.tls import tls_files
 from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
+from eventflink.processes.file_lock import FileLock, LockBusy
 from eventflink.taskexecutor import guardian_messages
 from eventflink.taskexecutor.archive_cache import DIRECTORY, keep_clean
 from eventflink.taskexecutor.blob_access import note_blob_server
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
-from eventflink.taskexecutor.identity_lock import IdentityLock
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
 from eventflink.taskexecutor.metrics import TaskExecutorView, task_executor_registry
 from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ReleaseSpark
@@ -43,15 +43,16 @@ from eventflink.taskexecutor.protocol import (
     Stopped,
     UploadFile,
 )
-from eventflink.taskexecutor.spark_server import LockBusy, SparkLease
+from eventflink.taskexecutor.spark_server import SparkLease
 
 _LOGGER = logging.getLogger(__name__)
 
-_TICK_S: Final = 0.02
 _BATCH: Final = 256
 _GUARDIAN_CHECK_INTERVAL_MS: Final = 500
 _FLUSH_TIMEOUT_S: Final = 5.0
 _JOIN_TIMEOUT_S: Final = 2.0
+_IDENTITY_TIMEOUT_S: Final = 15.0
+"""How long another process may still be this TaskExecutor."""
 
 
 def run_task_executor(configuration: Configuration, bootstrap: str) -> int:
@@ -97,7 +98,9 @@ class TaskExecutor:
         self._main_loop = MainLoop(settings, lambda: uuid.uuid4().hex)
         self._protocol = self._main_loop.protocol
         self._inbox = Inbox()
-        self._identity_lock = IdentityLock(log_directory / "taskexecutor.lock")
+        # Shared with the guardian: a TaskExecutor that is started again after it was killed waits until the guardian has ended what the
+        # dead one left (P15).
+        self._identity_lock = FileLock(log_directory / "taskexecutor.lock", _IDENTITY_TIMEOUT_S)
         self._lease = SparkLease(runtime_directory)
         ids = (bootstrap, configuration.cluster_id, configuration.task_manager_id)
         self._guardian = GuardianLink(*ids, log_directory / "guardian.log", self._identity_lock)
@@ -136,11 +139,11 @@ class TaskExecutor:
         return 1 if end.failed else 0
 
     def _turn(self) -> None:
-        """Take what happened, at most for one tick, and do what follows."""
-        inputs = self._inbox.take_inputs(_TICK_S, _BATCH)
+        """Wait until something happens or is due, and do what follows."""
+        inputs = self._inbox.take_inputs(self._main_loop.wait_ms(_now_ms()) / 1000, _BATCH)
         if self._stopping.is_set():
             inputs.insert(0, self._stop)
-        now_ms = time.monotonic_ns() // 1_000_000
+        now_ms = _now_ms()
         actions = self._main_loop.turn(now_ms, int(time.time() * 1000), inputs)
         self._note_blob_server()
         for action in actions:
@@ -186,7 +189,7 @@ class TaskExecutor:
                 if replaced_id:
                     _LOGGER.warning("InstanceEnded instance=%s reason=%s", replaced_id, reason)
                 _LOGGER.info("InstanceStarted instance=%s", instance_id)
-                self._guardian.tell(guardian_messages.InstanceStarted(instance_id))
+                self._guardian.send_message(guardian_messages.InstanceStarted(instance_id))
             case SendHeartbeat(heartbeat=heartbeat, sent_at_ms=sent_at_ms):
                 self._writer.send_heartbeat(heartbeat, sent_at_ms)
             case StartForkServer():
@@ -220,6 +223,10 @@ class TaskExecutor:
         if orderly:
             self._guardian.close()
         self._identity_lock.release()
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 def _protocol_settings(configuration: Configuration) -> ProtocolSettings:

@@ -7,7 +7,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Final
 
-from eventflink.blob.errors import BlobError
+from eventflink.blob import BlobError
 from eventflink.jobs.shipping import InputUnusable
 from eventflink.model.attempts import FailureCause
 from eventflink.taskexecutor.spark_server import SparkUnavailable

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from eventflink.blob import BlobError
 from eventflink.blob.client import put_blob
-from eventflink.blob.errors import BlobError
 from eventflink.blob.keys import BlobKind
 from eventflink.blob.tls import TlsFiles
 from eventflink.events.effects import FileUploadOrder, TaskManagerFileUploadOrder
@@ -31,13 +31,13 @@ _UPLOAD_ATTEMPTS: Final = 3
 UploadOrder = FileUploadOrder | TaskManagerFileUploadOrder
 
 
-def read_tail(path: Path, limit_bytes: int = TAIL_LIMIT_BYTES) -> bytes:
+def read_tail(path: Path) -> bytes:
     """Return the end of a file; when something is left out, a first line says how much."""
     with path.open("rb") as stream:
         size = stream.seek(0, 2)
-        start = max(0, size - limit_bytes)
+        start = max(0, size - TAIL_LIMIT_BYTES)
         stream.seek(start)
-        data = stream.read(limit_bytes)
+        data = stream.read(TAIL_LIMIT_BYTES)
     return data if start == 0 else b"[%d bytes before this are left out]\n" % start + data
 
 

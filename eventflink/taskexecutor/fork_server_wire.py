@@ -79,7 +79,6 @@ class LineBuffer:
     """Puts what a stream delivers in pieces together to lines."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:

@@ -1,7 +1,7 @@
 """The guardian of one TaskExecutor: a process of its own that survives it, cleans up after it, and tells the master of its death.
 
 Started by `guardian_link.py` in a session of its own, it reads what is to be looked after from standard input. When the input ends without
-a goodbye, the TaskExecutor is dead: what its processes did not end by themselves is killed, its Spark sessions are released, and only
+`OrderlyEnd`, the TaskExecutor is dead: what its processes did not end by themselves is killed, its Spark sessions are released, and only
 then is `TaskManagerDeath` appended (P15: who reads it may start the attempts again). Every step is bounded; then the guardian ends.
 """
 
@@ -24,9 +24,9 @@ from eventflink.events.inputs import TaskManagerDeath
 from eventflink.events.topics import Topic, topic_name
 from eventflink.taskexecutor import spark_release
 from eventflink.taskexecutor.guardian_messages import (
-    Goodbye,
     GuardianMessage,
     InstanceStarted,
+    OrderlyEnd,
     ProcessEnded,
     ProcessStarted,
     SessionOpened,
@@ -48,13 +48,12 @@ class Estate:
     """What a TaskExecutor would leave behind if it died now."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self.instance_id = ""
         self.processes: dict[int, psutil.Process] = {}
         self.sessions: dict[str, str] = {}
-        self.goodbye = False
+        self.is_orderly = False
 
-    def take(self, message: GuardianMessage) -> None:
+    def apply_message(self, message: GuardianMessage) -> None:
         """Note one message."""
         match message:
             case InstanceStarted(instance_id=instance_id):
@@ -69,8 +68,8 @@ class Estate:
                 self.sessions[session_id] = remote
             case SessionReleased(session_id=session_id):
                 self.sessions.pop(session_id, None)
-            case Goodbye():
-                self.goodbye = True
+            case OrderlyEnd():
+                self.is_orderly = True
 
 
 def _is_gone(process: psutil.Process) -> bool:
@@ -149,7 +148,7 @@ def report_death(bootstrap: str, cluster_id: str, death: TaskManagerDeath) -> bo
         {
             "bootstrap.servers": bootstrap,
             "client.id": f"guardian-{death.task_manager_id}",
-            "enable.idempotence": True,
+            # Not idempotent, for that takes the first record up to half a second longer; a second death of an instance changes nothing.
             "acks": "all",
             "linger.ms": 0,
             "message.timeout.ms": int(_DELIVERY_TIMEOUT_S * 1000),
@@ -170,7 +169,7 @@ def settle(estate: Estate, bootstrap: str, cluster_id: str, task_manager_id: str
     _LOGGER.info("EstateSettled processes=%d killed=%d sessions=%d", len(estate.processes), killed, len(estate.sessions))
     if not estate.instance_id:
         return True
-    reason = f"the TaskExecutor's process {process_id} ended without a goodbye"
+    reason = f"the TaskExecutor's process {process_id} ended without deregistering"
     told = report_death(bootstrap, cluster_id, TaskManagerDeath(task_manager_id, estate.instance_id, reason))
     _LOGGER.info("DeathReported instance=%s told=%s", estate.instance_id, told)
     return told
@@ -185,7 +184,7 @@ def _watch(estate: Estate) -> None:
         except ValueError as error:  # A line cut off by the death itself, or by a bug: reading continues.
             _LOGGER.warning("MessageUnreadable reason=%s", error)
             continue
-        estate.take(message)
+        estate.apply_message(message)
         if isinstance(message, SessionOpened) and not preloaded:
             # In a thread: only a guardian with a session to release needs the gRPC modules, and reading must continue.
             threading.Thread(target=spark_release.preload, daemon=True).start()
@@ -205,7 +204,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     estate = Estate()
     _watch(estate)
-    if estate.goodbye:
+    if estate.is_orderly:
         return 0
     return 0 if settle(estate, arguments.bootstrap, arguments.cluster_id, arguments.task_manager_id, arguments.process_id) else 1
 

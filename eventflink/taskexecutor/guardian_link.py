@@ -12,17 +12,17 @@ import time
 from pathlib import Path
 from typing import Final
 
+from eventflink.processes.file_lock import FileLock
 from eventflink.taskexecutor.guardian_messages import (
-    Goodbye,
     GuardianMessage,
     InstanceStarted,
+    OrderlyEnd,
     ProcessEnded,
     ProcessStarted,
     SessionOpened,
     SessionReleased,
     encode_message,
 )
-from eventflink.taskexecutor.identity_lock import IdentityLock
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _GOODBYE_TIMEOUT_S: Final = 2.0
 class GuardianLink:
     """Owns the guardian process; used by the main loop only."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, log_path: Path, identity_lock: IdentityLock) -> None:
+    def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, log_path: Path, identity_lock: FileLock) -> None:
         """Prepare; what the guardian has to say goes to the file `log_path`; it holds the lock, too, as long as it lives."""
         module = "eventflink.taskexecutor.guardian"
         self._command = [sys.executable, "-m", module, "--bootstrap", bootstrap, "--cluster-id", cluster_id]
@@ -51,7 +51,7 @@ class GuardianLink:
         """The guardian's process, if there is one."""
         return None if self._process is None else self._process.pid
 
-    def tell(self, message: GuardianMessage) -> None:
+    def send_message(self, message: GuardianMessage) -> None:
         """Tell the guardian, and remember it for the next one."""
         match message:
             case InstanceStarted():
@@ -64,14 +64,14 @@ class GuardianLink:
                 self._sessions[session_id] = message
             case SessionReleased(session_id=session_id):
                 self._sessions.pop(session_id, None)
-            case Goodbye():
+            case OrderlyEnd():
                 pass
         self._write(message)
 
     def forget_processes(self) -> None:
         """Say that every process so far is gone: their fork server ended."""
         for process_id in list(self._processes):
-            self.tell(ProcessEnded(process_id))
+            self.send_message(ProcessEnded(process_id))
 
     def check(self) -> None:
         """Start a guardian when there is none; call it now and then."""
@@ -85,10 +85,10 @@ class GuardianLink:
             self._start()
 
     def close(self) -> None:
-        """Say goodbye and see it end, for at most two seconds."""
+        """Tell it that this is the orderly end, and see it end, for at most two seconds."""
         if self._process is None:
             return
-        self.tell(Goodbye())
+        self.send_message(OrderlyEnd())
         self._close_pipe()
         try:
             self._process.wait(_GOODBYE_TIMEOUT_S)

@@ -1,6 +1,6 @@
 """What a TaskExecutor tells its guardian: lines (`message_lines.py`) on a pipe, each shorter than the pipe's atomic write.
 
-The pipe's end without a goodbye *is* the message that matters; everything else only says what is to be looked after then.
+The pipe's end without `OrderlyEnd` *is* the message that matters; everything else only says what is to be looked after then.
 """
 
 from dataclasses import dataclass
@@ -49,13 +49,13 @@ class SessionReleased:
 
 
 @dataclass(frozen=True, slots=True)
-class Goodbye:
+class OrderlyEnd:
     """The TaskExecutor ends in order."""
 
 
-GuardianMessage = InstanceStarted | ProcessStarted | ProcessEnded | SessionOpened | SessionReleased | Goodbye
+GuardianMessage = InstanceStarted | ProcessStarted | ProcessEnded | SessionOpened | SessionReleased | OrderlyEnd
 
-_CODEC: Final = LineCodec(InstanceStarted, ProcessStarted, ProcessEnded, SessionOpened, SessionReleased, Goodbye)
+_CODEC: Final = LineCodec(InstanceStarted, ProcessStarted, ProcessEnded, SessionOpened, SessionReleased, OrderlyEnd)
 decode_message = _CODEC.decode
 
 

@@ -16,6 +16,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Kaf
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
 from eventflink.events.topics import Topic, topic_name
+from eventflink.processes.trace import stamp
 from eventflink.taskexecutor.protocol import Action, Input, TaskExecutorProtocol
 from eventflink.taskexecutor.protocol.records import decode_deployment, encode_heartbeat, encode_reports
 
@@ -51,7 +52,6 @@ class Inbox:
     """The bounded queue before the main loop; a thread that is faster than the loop waits, until the inbox is closed."""
 
     def __init__(self, capacity: int = 10_000) -> None:
-        """Open it."""
         self._queue: queue.Queue[Input] = queue.Queue(capacity)
         self._results: list[Input] = []
         self._closed = threading.Event()
@@ -94,7 +94,6 @@ class Inbox:
         return not self._closed.is_set()
 
     def __len__(self) -> int:
-        """Return how many items wait."""
         return self._queue.qsize()
 
     def close(self) -> None:
@@ -184,6 +183,7 @@ class EffectsReader:
         self._inbox.put_input(lambda now_ms: self._protocol.on_effects_lost(text, now_ms))
 
     def _deliver(self, message: Message) -> None:
+        stamp("received", Topic.DEPLOYMENTS, offset=message.offset() or 0)
         try:
             envelope = decode_deployment(message.value() or b"")
         except UndecodableRecord as error:
@@ -290,6 +290,7 @@ class ReportsWriter:
             is_late = error.code() == KafkaError._MSG_TIMED_OUT  # noqa: SLF001 - public, named so
             self._inbox.put_input(lambda now_ms: self._on_reports_failed(reports, sent_at_ms if is_late else None, now_ms))
 
+        stamp("produced", Topic.TASKMANAGERS)
         self._reports.produce(self._reports_topic, self._task_manager_id, value, on_delivery)
 
     def send_heartbeat(self, heartbeat: Heartbeat, sent_at_ms: int) -> None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import psutil
 
-from eventflink.metrics import catalogue as c
+from eventflink.metrics import metric_catalogue as c
 from eventflink.metrics.registry import Collect, MetricRegistry, Samples, ask_directly
 from eventflink.metrics.service import new_registry
 from eventflink.model.configuration import Configuration
@@ -47,9 +47,9 @@ def task_executor_registry(
 ) -> MetricRegistry:
     """Return the registry of a TaskExecutor; `look` is only called in the main loop that empties `inbox`."""
     registry = new_registry(configuration, MetricScope.TASKMANAGER, {"tm_id": configuration.task_manager_id})
-    registry.add("main-loop", partial(_ask_main_loop, inbox, look), main_loop_collectors(configuration.slots))
+    registry.add_source("main-loop", partial(_ask_main_loop, inbox, look), main_loop_collectors(configuration.slots))
     if not configuration.spark_remote:
-        registry.add("spark", ask_directly, {"spark-server": partial(_collect_spark, runtime_directory)})
+        registry.add_source("spark", ask_directly, {"spark-server": partial(_collect_spark, runtime_directory)})
     return registry
 
 
@@ -90,10 +90,10 @@ def _collect_instance(view: TaskExecutorView, samples: Samples) -> None:
     samples.add(c.TM_EPOCH, protocol.newest_epoch)
     samples.add(c.INSTANCES, counters.instances)
     samples.add(c.FENCES, counters.fences)
-    samples.add(c.BEATS_SENT, counters.heartbeats_sent)
-    samples.add(c.BEATS_ACKNOWLEDGED, counters.heartbeats_acknowledged)
+    samples.add(c.HEARTBEATS_SENT, counters.heartbeats_sent)
+    samples.add(c.HEARTBEATS_ACKNOWLEDGED, counters.heartbeats_acknowledged)
     if protocol.acknowledged_ms is not None:
-        samples.add(c.BEAT_AGE, max(0, view.now_ms - protocol.acknowledged_ms) / 1000)
+        samples.add(c.ACKNOWLEDGED_HEARTBEAT_AGE, max(0, view.now_ms - protocol.acknowledged_ms) / 1000)
     samples.add(c.TM_UPLOADS, protocol.upload_count)
     samples.add(c.TM_INBOX, view.inbox_length)
 

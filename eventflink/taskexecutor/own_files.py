@@ -42,7 +42,7 @@ class OwnFiles:
     """The files of this process."""
 
     def __init__(self, directory: Path) -> None:
-        """Take the directory where the TaskExecutor's helpers log; in folders of it are the files of tasks, which are none of these."""
+        """Take the directory where the TaskExecutor's helpers log; in folders of it are the files of tasks, which do not count."""
         self._directory = directory
 
     def find(self, order: TaskManagerFileUploadOrder) -> Path | bytes:
@@ -56,7 +56,7 @@ class OwnFiles:
             case TaskManagerFile.LOG:
                 return self._required(self._log(), "it logs to no file: its standard error is a terminal, a pipe or closed")
             case TaskManagerFile.STDOUT:
-                return self._required(_file_behind(_STANDARD_OUTPUT), "its standard output is no file, but a terminal, a pipe or closed")
+                return self._required(_file_behind(_STANDARD_OUTPUT), "its standard output is not a file, but a terminal, a pipe or closed")
             case TaskManagerFile.NAMED:
                 return self._named(order.name)
             case TaskManagerFile.LOG_LIST:

@@ -10,6 +10,7 @@ from pathlib import Path
 from eventflink.blob.tls import tls_files
 from eventflink.model.attempts import AttemptId
 from eventflink.model.configuration import Configuration
+from eventflink.processes.trace import stamp
 from eventflink.taskexecutor.fork_server import ForkServer
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.guardian_link import GuardianLink
@@ -20,6 +21,7 @@ from eventflink.taskexecutor.process_events import (
     Finished,
     ForkServerDied,
     Killed,
+    LaunchTask,
     Outcome,
     ProcessEvent,
     ProcessOrder,
@@ -55,7 +57,6 @@ class ProcessLink:
         protocol: TaskExecutorProtocol,
         guardian: GuardianLink,
     ) -> None:
-        """Prepare; nothing is started."""
         self._settings = ForkServerSettings(
             working_path=configuration.working_path,
             log_directory=log_directory,
@@ -91,7 +92,7 @@ class ProcessLink:
             return
         self._server = server
         for process_id in server.process_ids():
-            self._guardian.tell(ProcessStarted(process_id))
+            self._guardian.send_message(ProcessStarted(process_id))
         _LOGGER.info("ForkServerStarted processes=%s", server.process_ids())
 
     def end(self, reason: str) -> None:
@@ -105,6 +106,8 @@ class ProcessLink:
         if self._server is None:
             _LOGGER.warning("OrderVoid order=%s", type(order).__name__)
             return
+        if isinstance(order, LaunchTask):
+            stamp("launching", subject=order.deployment.job_id)
         try:
             self._server.send(order)
         except OSError as error:  # It died; its reader tells so.
@@ -134,16 +137,18 @@ class ProcessLink:
     def _tell_guardian(self, event: ProcessEvent) -> None:
         match event:
             case TaskLaunched(attempt=attempt, process_id=process_id):
+                stamp("launched", subject=attempt.job_id)
                 _LOGGER.info("TaskLaunched attempt=%s process_id=%d", attempt, process_id)
                 self._process_ids[attempt] = process_id
-                self._guardian.tell(ProcessStarted(process_id))
+                self._guardian.send_message(ProcessStarted(process_id))
             case SparkOpened(attempt=attempt, spark_session_id=session_id, remote=remote):
                 self._session_ids[attempt] = session_id
-                self._guardian.tell(SessionOpened(session_id, remote))
+                self._guardian.send_message(SessionOpened(session_id, remote))
             case TaskProcessEnded(attempt=attempt, outcome=outcome):
+                stamp("ended", subject=attempt.job_id)
                 _LOGGER.info("TaskProcessEnded attempt=%s outcome=%s", attempt, _describe(outcome))
                 if attempt in self._process_ids:
-                    self._guardian.tell(ProcessEnded(self._process_ids.pop(attempt)))
+                    self._guardian.send_message(ProcessEnded(self._process_ids.pop(attempt)))
                 if isinstance(outcome, Finished):
                     self._session_released(attempt)
             case SparkReleased(attempt=attempt):
@@ -153,4 +158,4 @@ class ProcessLink:
 
     def _session_released(self, attempt: AttemptId) -> None:
         if attempt in self._session_ids:
-            self._guardian.tell(SessionReleased(self._session_ids.pop(attempt)))
+            self._guardian.send_message(SessionReleased(self._session_ids.pop(attempt)))

@@ -59,15 +59,12 @@ def _open_channel(remote: str) -> tuple[Any, list[tuple[str, str]]]:
     return builder.toChannel(), list(builder.metadata())
 
 
-def release_session(
-    remote: str, session_id: str, user_id: str = SPARK_USER_ID, timeout: float = 5.0, *, quiet_s: float = DEFAULT_QUIET_S
-) -> None:
+def release_session(remote: str, session_id: str, timeout: float = 5.0, *, quiet_s: float = DEFAULT_QUIET_S) -> None:
     """Interrupt every operation of the session, wait until all have ended, and close it; one that is closed or unknown is fine.
 
     Args:
         remote: the Spark Connect address, `sc://host:port`.
         session_id: the UUID of the session.
-        user_id: the user under which it was opened.
         timeout: for all of it, in seconds.
         quiet_s: how long nothing must run before the session is closed, in seconds: what a killed client sent last may still be on its
             way. Zero when the client itself closes the session.
@@ -81,7 +78,7 @@ def release_session(
     try:
         channel, metadata = _open_channel(remote)
         with channel:
-            _Release(channel, metadata, session_id, user_id, time.monotonic() + timeout).run(quiet_s)
+            _Release(channel, metadata, session_id, time.monotonic() + timeout).run(quiet_s)
     except (grpc.RpcError, ValueError) as error:
         details = error.details() if isinstance(error, grpc.RpcError) else str(error)
         if _SESSION_GONE in str(details):
@@ -93,7 +90,7 @@ def release_session(
 class _Release:
     """One release: its calls, and its deadline for all of them."""
 
-    def __init__(self, channel: Any, metadata: list[tuple[str, str]], session_id: str, user_id: str, deadline_s: float) -> None:
+    def __init__(self, channel: Any, metadata: list[tuple[str, str]], session_id: str, deadline_s: float) -> None:
         from pyspark.sql.connect.proto import base_pb2, base_pb2_grpc  # noqa: PLC0415 - see preload
 
         self._messages = base_pb2
@@ -101,7 +98,7 @@ class _Release:
         self._metadata = metadata
         self._subject: dict[str, Any] = {
             "session_id": session_id,
-            "user_context": base_pb2.UserContext(user_id=user_id),
+            "user_context": base_pb2.UserContext(user_id=SPARK_USER_ID),
             "client_type": _CLIENT_TYPE,
         }
         self._session_id = session_id

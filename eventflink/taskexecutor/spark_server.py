@@ -19,10 +19,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
+
+from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
 
 START_TIMEOUT_S: Final = 120.0
 LEASE_FILE: Final = "spark.lease"
@@ -41,78 +41,12 @@ class SparkUnavailable(Exception):
     """There is no Spark server and none could be started; the message says why, with the last lines of its log."""
 
 
-class LockBusy(Exception):
-    """Somebody else held a lock for too long; the message names its file."""
-
-
-def open_lock(path: Path) -> int:
-    """Return a descriptor of the lock file, made if it is missing; no process that is started inherits it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def try_lock(descriptor: int, operation: int) -> bool:
-    """Take the lock (LOCK_SH or LOCK_EX) if it is to be had at once."""
-    try:
-        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def take_lock(descriptor: int, operation: int, path: Path, timeout_s: float) -> None:
-    """Take the lock, waiting for it.
-
-    Raises:
-        LockBusy: it was not to be had within `timeout_s`.
-
-    """
-    deadline = time.monotonic() + timeout_s
-    while not try_lock(descriptor, operation):
-        if time.monotonic() >= deadline:
-            raise LockBusy(f"{path} stayed locked by another process for {timeout_s:g} s")
-        time.sleep(_POLL_S)
-
-
-class SparkLease:
+class SparkLease(FileLock):
     """Keeps the server of a runtime directory from ending; a TaskExecutor holds one as long as it lives."""
 
     def __init__(self, runtime_directory: Path) -> None:
-        """Name the directory; nothing is taken yet."""
-        self._path = runtime_directory / LEASE_FILE
-        self._descriptor: int | None = None
-
-    def acquire(self) -> None:
-        """Take the lease; taking it twice is once.
-
-        Raises:
-            LockBusy: a server that is ending kept the lock for ten seconds.
-
-        """
-        if self._descriptor is not None:
-            return
-        descriptor = open_lock(self._path)
-        try:
-            take_lock(descriptor, fcntl.LOCK_SH, self._path, _LOCK_TIMEOUT_S)
-        except LockBusy:
-            os.close(descriptor)
-            raise
-        self._descriptor = descriptor
-
-    def release(self) -> None:
-        """Give the lease back."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def __enter__(self) -> Self:
-        """Acquire."""
-        self.acquire()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Release."""
-        self.release()
+        """Name the directory; nothing is taken yet. A server that is ending may keep the lock for some seconds."""
+        super().__init__(runtime_directory / LEASE_FILE, _LOCK_TIMEOUT_S, shared=True)
 
 
 def find_server(runtime_directory: Path) -> str | None:
@@ -140,24 +74,24 @@ def is_server_alive(runtime_directory: Path) -> bool:
         os.close(descriptor)
 
 
-def ensure_server(runtime_directory: Path, master: str, memory: str, timeout_s: float = START_TIMEOUT_S) -> str:
+def ensure_server(runtime_directory: Path, master: str, memory: str) -> str:
     """Return the address of the server, which is started if there is none.
 
     Args:
         runtime_directory: where the locks, the address and the log are.
         master: Spark's master, such as `local[*]`.
         memory: the heap, such as `1g`.
-        timeout_s: how long to wait for a server that starts.
 
     Raises:
-        SparkUnavailable: it did not start.
+        SparkUnavailable: it did not start within two minutes.
 
     """
     remote = find_server(runtime_directory)
     if remote is not None:
         return remote
-    deadline = time.monotonic() + timeout_s
-    with _start_lock(runtime_directory, timeout_s):
+    deadline = time.monotonic() + START_TIMEOUT_S
+    busy = SparkUnavailable(f"Spark is being started by another process, but did not start within {START_TIMEOUT_S:g} s")
+    with locked(runtime_directory / _START_FILE, START_TIMEOUT_S, busy):
         starter: subprocess.Popen[bytes] | None = None
         while time.monotonic() < deadline:
             remote = find_server(runtime_directory)
@@ -168,21 +102,7 @@ def ensure_server(runtime_directory: Path, master: str, memory: str, timeout_s: 
             if starter is not None and starter.poll() is not None:
                 raise SparkUnavailable(f"Spark did not start:\n{_log_tail(runtime_directory)}")
             time.sleep(_POLL_S)
-    raise SparkUnavailable(f"Spark did not start within {timeout_s:g} s:\n{_log_tail(runtime_directory)}")
-
-
-@contextmanager
-def _start_lock(runtime_directory: Path, timeout_s: float) -> Iterator[None]:
-    path = runtime_directory / _START_FILE
-    descriptor = open_lock(path)
-    try:
-        try:
-            take_lock(descriptor, fcntl.LOCK_EX, path, timeout_s)
-        except LockBusy as error:
-            raise SparkUnavailable(f"Spark is being started by another process, but did not start: {error}") from error
-        yield
-    finally:
-        os.close(descriptor)
+    raise SparkUnavailable(f"Spark did not start within {START_TIMEOUT_S:g} s:\n{_log_tail(runtime_directory)}")
 
 
 def _spawn(runtime_directory: Path, master: str, memory: str) -> subprocess.Popen[bytes]:

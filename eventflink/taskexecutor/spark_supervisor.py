@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from eventflink.processes import die_with_parent
-from eventflink.taskexecutor.spark_server import ADDRESS_FILE, LEASE_FILE, LOG_FILE, SERVER_FILE, LockBusy, open_lock, take_lock, try_lock
+from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
+from eventflink.taskexecutor.spark_server import ADDRESS_FILE, LEASE_FILE, LOG_FILE, SERVER_FILE
 
 logger = logging.getLogger(__name__)
 
@@ -72,8 +73,9 @@ def main() -> int:
     """Supervise one server until it ends or is needed no more; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     runtime_directory, master, memory = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    server_lock = FileLock(runtime_directory / SERVER_FILE, _LOCK_TIMEOUT_S)
     try:  # Not at once: a TaskExecutor that checks whether a server lives holds this lock for a moment.
-        take_lock(open_lock(runtime_directory / SERVER_FILE), fcntl.LOCK_EX, runtime_directory / SERVER_FILE, _LOCK_TIMEOUT_S)
+        server_lock.acquire()
     except LockBusy:
         logger.error("SparkServerRunsAlready runtime_directory=%s", runtime_directory)  # noqa: TRY400 - the trace says nothing more
         return 1

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from eventflink.blob.keys import check_key
+from eventflink.processes.file_lock import LockBusy
 from eventflink.taskexecutor.archive_cache import DIRECTORY, hold_archive, release_unused
 from eventflink.taskexecutor.blob_access import fetch_blob
 from eventflink.taskexecutor.failure_causes import CodeUnusable, UnknownFunction
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
-from eventflink.taskexecutor.spark_server import LockBusy
 
 _held: Final[list[int]] = []
 """Descriptors of the archives that this process uses: they stay open as long as it lives."""

@@ -29,7 +29,7 @@ _STDERR: Final = 2
 
 def become_child(parent_process_id: int) -> None:
     """Begin the life of a forked child: it dies with its parent, leads a process group of its own, and takes signals as they come."""
-    set_parent_death_signal(signal.SIGKILL)
+    set_parent_death_signal()
     if os.getppid() != parent_process_id:  # The parent died before the call: no signal will come.
         os._exit(128 + signal.SIGKILL)
     os.setpgid(0, 0)

@@ -8,9 +8,9 @@ from typing import Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.views import queries
-from eventflink.views.exceptions import MAX_EXCEPTIONS, exceptions_view
+from eventflink.views.exceptions import exceptions_view
 from eventflink.views.jobs_and_cluster import job_view
-from eventflink.views.plain import View
+from eventflink.views.plain import MAX_EXCEPTIONS, View
 
 _STANDING: Final = ("job_id", "status", "status_since", "job_master_id")
 

@@ -4,14 +4,11 @@ What `views.py` says of all views holds here as well.
 """
 
 import dataclasses
-from typing import Final
 
 from eventflink.master.exception_history import RootFailure, TaskFailure
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import FailureReaction
 from eventflink.views.plain import View, iso_time
-
-MAX_EXCEPTIONS: Final = 1_000
 
 
 def exceptions_view(job: JobMaster, limit: int) -> View:
@@ -47,16 +44,6 @@ def exception_view(root: RootFailure) -> View:
     view["concurrent"] = [_failure_view(failure) for failure in root.concurrent]
     view["concurrent_count"] = root.concurrent_count
     return view
-
-
-def reaction_of(exception: View) -> str:
-    """Return in a few words what a failure, as `exception_view` shows it, led to."""
-    if restart := exception.get("restart"):
-        tasks = restart["tasks"][0] if restart["task_count"] == 1 else f"{restart['task_count']} tasks"
-        return f"restart {restart['restarts']} of {tasks} after {restart['delay_ms']} ms"
-    if exception["reaction"] == FailureReaction.JOB_FAILURE:
-        return f"the job failed: {exception['reason']}" if "reason" in exception else "the job failed"
-    return "another slot" if exception["reaction"] == FailureReaction.NEW_SLOT else ""
 
 
 def _failure_view(failure: TaskFailure) -> View:

@@ -6,7 +6,8 @@ milliseconds of the log's time, so that two readers see the same.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.leadership.fold import Fold
@@ -16,10 +17,9 @@ from eventflink.master.job_master import JobMaster
 from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.workers import Workers
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.plain import View, iso_time
-from eventflink.views.slot_requirements import slot_requirements_view
 
 MAX_SHOWN_EXCEPTIONS: Final = 3
 """With a job; `exceptions_view` shows the others."""
@@ -235,3 +235,49 @@ def cluster_view(fold: Fold) -> View:
             for task_manager_id, task_manager in master.resource_manager.task_managers.items()
         ],
     }
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What the scheduled subtasks of a group, or of all vertices with slots of their own, add up to."""
+
+    by_vertex: Counter[str] = field(default_factory=Counter)
+    held: set[str] = field(default_factory=set)
+    requested: int = 0
+
+
+def slot_requirements_view(slots: SlotManager, job: JobMaster) -> list[View]:
+    """Return how many slots a job requires, holds and waits for, by slot sharing group and by what they have to have.
+
+    It is computed when somebody asks; Flink's JobMaster declares the same to its ResourceManager, which here needs no telling. What is
+    required is for the tasks that are scheduled now: those whose inputs are not complete need no slot yet. A group requires as many slots
+    as its widest vertex has subtasks scheduled.
+    """
+    graph = job.execution_graph
+    found: dict[tuple[str, str], _Counts] = {}
+    for subtask in _scheduled(job):
+        profile = graph.slot_profile_of(subtask.vertex_id)
+        key = (graph.group_of(subtask), str(profile) if profile is not None else "")
+        counts = found.setdefault(key, _Counts())
+        counts.by_vertex[subtask.vertex_id] += 1
+        if subtask.allocation_id in slots.pending:
+            counts.requested += 1
+        elif subtask.allocation_id in slots.allocations:
+            counts.held.add(subtask.allocation_id)
+    return [
+        {
+            "slot_sharing_group": group or None,
+            "resources": profile or None,
+            "required": max(counts.by_vertex.values()) if group else sum(counts.by_vertex.values()),
+            "held": len(counts.held),
+            "requested": counts.requested,
+        }
+        for (group, profile), counts in sorted(found.items())
+    ]
+
+
+def _scheduled(job: JobMaster) -> Iterator[Subtask]:
+    """Yield the subtasks that need a slot now."""
+    for subtask in job.execution_graph.subtasks():
+        if subtask.state is not ExecutionState.CREATED and subtask.state not in TERMINAL_EXECUTION_STATES:
+            yield subtask

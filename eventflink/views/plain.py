@@ -1,11 +1,26 @@
-"""Plain values for views: what everything that is shown is made of, and how a point in time is written."""
+"""Plain values for views: what everything that is shown is made of, and how a point in time or a reaction is written."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
+
+from eventflink.model.statuses import FailureReaction
 
 View = dict[str, Any]
+
+MAX_EXCEPTIONS: Final = 1_000
+"""How many failures of a job are shown at once, at most."""
 
 
 def iso_time(at_ms: int) -> str | None:
     """Return a point in time as text; None for 0, which stands for never."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds") if at_ms else None
+
+
+def reaction_of(exception: View) -> str:
+    """Return in a few words what a failure, as `exception_view` shows it, led to."""
+    if restart := exception.get("restart"):
+        tasks = restart["tasks"][0] if restart["task_count"] == 1 else f"{restart['task_count']} tasks"
+        return f"restart {restart['restarts']} of {tasks} after {restart['delay_ms']} ms"
+    if exception["reaction"] == FailureReaction.JOB_FAILURE:
+        return f"the job failed: {exception['reason']}" if "reason" in exception else "the job failed"
+    return "another slot" if exception["reaction"] == FailureReaction.NEW_SLOT else ""

@@ -39,7 +39,7 @@ def pattern(printed: str) -> re.Pattern[str]:
 
 
 def _line(line: str) -> str:
-    return ".*".join(re.escape(part) for part in _narrow(line).split("…")) + "\n"
+    return ".*".join(re.escape(part) for part in re.split(" ?… ?", _narrow(line))) + "\n"
 
 
 def _narrow(line: str) -> str:

@@ -3,25 +3,21 @@
 import time
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from eventflink.events.topics import SPECIFICATIONS, Topic, topic_name
-from eventflink.log.admin_connection import AdminConnection
+from eventflink.log.admin_connection import AdminConnection, Watermarks
 from eventflink.log.administration import (
     AdministrationError,
     KafkaUnreachable,
     NotDurable,
     TopicMisconfigured,
-    Watermarks,
     check_durability,
-    delete_group,
     delete_topics,
     describe_topics,
     ensure_topics,
-    set_group_offsets,
     topic_ids,
-    watermarks,
 )
 from eventflink.log.topic_checks import wanted_configuration
 
@@ -108,45 +104,11 @@ def test_a_topic_that_is_wrong_is_refused_by_name_and_left_alone(
 def test_watermarks_follow_what_is_produced_and_rows_count_it(bootstrap: str, cluster_id: str) -> None:
     ensure_topics(bootstrap, cluster_id, 1)
     name = topic_name(cluster_id, Topic.SUBMISSIONS)
-    assert watermarks(bootstrap, [(name, 0)]) == {(name, 0): Watermarks(0, 0)}
+    connection = AdminConnection(bootstrap)
+    assert connection.read_watermarks([(name, 0)]) == {(name, 0): Watermarks(0, 0)}
     produce(bootstrap, name, 5)
-    assert watermarks(bootstrap, [(name, 0)], committed=True) == {(name, 0): Watermarks(0, 5)}
+    assert connection.read_watermarks([(name, 0)]) == {(name, 0): Watermarks(0, 5)}
     assert {row.topic: row.messages for row in describe_topics(bootstrap, cluster_id)}[Topic.SUBMISSIONS] == 5
-
-
-def test_an_open_transaction_holds_the_committed_watermark_back(bootstrap: str, cluster_id: str) -> None:
-    ensure_topics(bootstrap, cluster_id, 1)
-    name = topic_name(cluster_id, Topic.SUBMISSIONS)
-    produce(bootstrap, name, 2)
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": cluster_id})
-    producer.init_transactions(20)
-    producer.begin_transaction()
-    producer.produce(name, b"open", partition=0)
-    producer.flush(10)
-    assert watermarks(bootstrap, [(name, 0)], committed=False)[name, 0].high == 3
-    assert watermarks(bootstrap, [(name, 0)], committed=True)[name, 0].high == 2
-    producer.abort_transaction(20)
-
-
-def test_a_group_goes_on_where_it_is_told_and_can_be_deleted(bootstrap: str, cluster_id: str) -> None:
-    ensure_topics(bootstrap, cluster_id, 1)
-    name = topic_name(cluster_id, Topic.LOG)
-    group = f"{cluster_id}-group"
-    produce(bootstrap, name, 10)
-    set_group_offsets(bootstrap, group, {(name, 0): 7})
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "error", "enable.auto.commit": False})
-    try:
-        consumer.subscribe([name])
-        assert [message.value() for message in consumer.consume(3, timeout=20)] == [b"7", b"8", b"9"]
-        with pytest.raises(AdministrationError, match=group):
-            set_group_offsets(bootstrap, group, {(name, 0): 1})
-        with pytest.raises(AdministrationError, match=group):
-            delete_group(bootstrap, group)
-        assert consumer.committed([TopicPartition(name, 0)], timeout=10)[0].offset == 7
-    finally:
-        consumer.close()
-    delete_group(bootstrap, group)
-    delete_group(bootstrap, group)
 
 
 def test_a_cluster_below_three_replicas_is_said_to_be_single_node(bootstrap: str, cluster_id: str) -> None:

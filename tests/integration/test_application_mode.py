@@ -1,4 +1,4 @@
-"""A master runs an author's main or one graph, and ends the cluster as its jobs ended; whoever leads runs it, and no job runs twice."""
+"""A master runs an author's entry point or one graph, and ends the cluster as its jobs ended; the leader runs it, and no job runs twice."""
 
 import json
 from collections.abc import Iterator

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import JobArchived, JobArchiveFailed, JobEvicted, JobResultStored, LogEvent
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ArchiveUnusable, DuplicateJobSubmission, JobTerminated, UnknownJob
-from eventflink.gateways.reads import ask_master, find_masters, request_job_exceptions
+from eventflink.gateways.reads import ask_master, find_masters
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster
@@ -76,7 +76,7 @@ def test_an_evicted_job_is_answered_from_its_archive_by_any_master_and_to_the_co
     assert dispatcher.request_job_status("failed") is JobStatus.FAILED
     result = dispatcher.request_job_result("failed", timeout_s=10)
     assert (result.status, result.cause.failure_type if result.cause else "") == (JobStatus.FAILED, "LookupError")
-    assert request_job_exceptions(cluster.bootstrap, cluster.cluster_id, "failed")["total"] == 1
+    assert cluster.exceptions_of("failed")["total"] == 1
     masters = find_masters(cluster.bootstrap, cluster.cluster_id)
     for master in {m.master_id: m for m in masters}.values():
         answer = ask_master(master.presence.query_address, "/jobs/failed", {"min_offset": job.log_offset})

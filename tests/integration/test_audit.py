@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.events.codec import DecisionCodec
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import JobStatusChanged

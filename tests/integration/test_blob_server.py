@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from eventflink.blob import BlobNotFound, BlobRefused, BlobTooLarge, BlobUnavailable, InvalidBlobKey, TlsUnusable
 from eventflink.blob.client import delete_blob, get_blob, put_blob
-from eventflink.blob.errors import BlobNotFound, BlobRefused, BlobTooLarge, BlobUnavailable, InvalidBlobKey, TlsUnusable
 from eventflink.blob.keys import BlobKind
 from eventflink.blob.local_storage import LocalStorage
 from eventflink.blob.open_storage import open_storage

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from eventflink.blob import BlobNotFound, BlobUnavailable
 from eventflink.blob.client import get_blob, put_blob
-from eventflink.blob.errors import BlobNotFound, BlobUnavailable
 from eventflink.blob.keys import BlobKind, kind_of
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.events.log_events import FileUploaded
 from eventflink.gateways.leader import find_leader
 from eventflink.jobs.archive import build_archive

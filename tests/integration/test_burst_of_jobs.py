@@ -14,7 +14,7 @@ import pytest
 from eventflink.events.inputs import JobSubmission
 from eventflink.events.log_events import JobResultStored, LogEvent, SlotAllocated, SlotRequested, TaskDeployed
 from eventflink.gateways.pipelined_client import PipelinedClient
-from eventflink.lab.benchmarks.failover_tasks import idle_graph
+from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster

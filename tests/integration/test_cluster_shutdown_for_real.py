@@ -1,11 +1,11 @@
-"""A whole cluster ends in order, with real processes, their exit codes, and a kill -9 of the leader in the middle; and it begins anew."""
+"""A whole cluster ends in order, with real processes, their exit codes, and a kill -9 of the leader in the middle; and it starts again."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import (
     ApplicationStatusRecorded,
@@ -17,7 +17,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterShuttingDown
-from eventflink.lab.benchmarks.failover_tasks import idle_graph
+from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.model.statuses import ApplicationStatus, ExecutionState, JobStatus
 from tests.support.running_cluster import TIMEOUT_S, RunningCluster, is_alive, wait_until
 
@@ -82,9 +82,9 @@ def _shut_down_over_a_fall(cluster: RunningCluster, capsys: pytest.CaptureFixtur
 
 
 def _begin_anew(cluster: RunningCluster, job_id: str, gate: Path) -> None:
-    """Start a master on the same log: the job goes on with what had not finished."""
+    """Start a master on the same log: the job continues with what had not finished."""
     cluster.start_master("fourth")
-    cluster.wait_for(lambda fold: not fold.master.shutdown.is_under_way, "it begins anew")
+    cluster.wait_for(lambda fold: not fold.master.shutdown.is_under_way, "it starts again")
     assert _events(cluster, ClusterStarted) == [ClusterStarted(ApplicationStatus.FAILED, 1)]
     cluster.start_task_executor("tm")
     gate.with_name("gate.go").touch()

@@ -14,23 +14,24 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.topics import SPECIFICATIONS, topic_name
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.reads import find_masters
-from eventflink.lab.benchmarks.failover_tasks import idle_graph
-from eventflink.lab.drills.errors import DrillFailed
+from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.lab.drills.log_copy import CopyFailed, append_records, copy_log
 from eventflink.lab.drills.rehearsal import run_rehearsal
 from eventflink.lab.drills.scratch import scratch_id
-from eventflink.leadership.snapshot import take_snapshot
-from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id, topic_ids, trim_log, watermarks
+from eventflink.log.admin_connection import AdminConnection
+from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id, topic_ids, trim_log
 from eventflink.log.replay import log_bounds, new_fold, replay
-from eventflink.log.snapshot_topic import write_snapshot
-from eventflink.log.snapshots import read_state
 from eventflink.model.configuration import Configuration, load_configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
+from eventflink.processes.child_processes import ChildDied
+from eventflink.snapshots.loading import read_state
+from eventflink.snapshots.snapshot import take_snapshot
+from eventflink.snapshots.topic import write_snapshot
 from tests.support.cluster import replay as fold_of
 from tests.support.running_cluster import RunningCluster
 from tests.support.scenarios import busy_cluster
@@ -217,7 +218,7 @@ class Production:
             if path.is_file()
         }
         return {
-            "offsets": watermarks(self.bootstrap, partitions),
+            "offsets": AdminConnection(self.bootstrap).read_watermarks(partitions),
             "topics": topic_ids(self.bootstrap, self.cluster_id),
             "files": files,
         }
@@ -272,7 +273,7 @@ def test_a_rehearsal_that_fails_leaves_nothing_behind(production: Production) ->
     def broken(_overrides: dict[str, str], _arguments: object) -> list[str]:
         return [sys.executable, "-c", "print('no such module'); raise SystemExit(7)"]
 
-    with pytest.raises(DrillFailed, match=r"ended by itself with 7; its log ends:\nno such module"):
+    with pytest.raises(ChildDied, match=r"ended by itself \(exit code 7\); its log, .*, ends:\nno such module"):
         run_rehearsal(production.configuration, production.bootstrap, broken, "drill-test", 10.0, lambda _: None)
     assert production.stands() == before
     assert production.scratch_topics == []

@@ -1,4 +1,4 @@
-"""One contract for every election, with real masters on a real broker: whoever elects, one leads, any leader is followed, the log fences.
+"""One contract for every election, with real masters on a real broker: with any of them one leads, any leader is followed, the log fences.
 
 The masters of one election serve all its tests: each begins with a leader and a standby, and leaves them behind.
 """
@@ -17,7 +17,7 @@ from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import MasterPresence
 from eventflink.events.log_events import LeadershipGranted
 from eventflink.events.topics import Topic, topic_name
-from eventflink.lab.benchmarks.failover_tasks import idle_graph
+from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.lab.benchmarks.simulated_tasks import read_journal
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics
@@ -51,7 +51,7 @@ class Elected:
         fold, masters, leader_ids = new_fold(), dict[int, str](), dict[int, str]()
         _, end = log_bounds(self.running.bootstrap, self.running.cluster_id)
         for offset, timestamp_ms, value in read_log(self.running.bootstrap, self.running.cluster_id, 0, end):
-            decision = fold.take(offset, timestamp_ms, value)
+            decision = fold.fold_record(offset, timestamp_ms, value)
             if decision is None:
                 continue
             if isinstance(grant := decision.events[0], LeadershipGranted):

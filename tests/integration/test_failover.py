@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.lab.benchmarks.failover_tasks import idle_graph
+from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.lab.benchmarks.simulated_tasks import read_journal
 from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds, new_fold, read_log
@@ -59,7 +59,7 @@ def test_a_leader_that_is_frozen_for_longer_than_its_lease_is_deposed_and_follow
         burst.wait_for_jobs(40)
         time.sleep(2 * LEASE_S)  # It may not take the leadership back.
         assert burst.leadership.epoch == new.epoch
-        # Whoever leads checks each decision against the running hash over all before: it can only go on from the same state.
+        # A leader checks each decision against the running hash over all before: it can only continue from the same state.
         cluster.kill(new.master_id)
         assert burst.wait_for_next(new.epoch).master_id == old.master_id
         burst.wait_for_jobs(20)
@@ -71,8 +71,8 @@ def _assert_late_decisions_changed_nothing(cluster: RunningCluster) -> None:
     fold, bare = new_fold(), new_fold()
     _, end = log_bounds(cluster.bootstrap, cluster.cluster_id)
     for offset, timestamp_ms, value in read_log(cluster.bootstrap, cluster.cluster_id, 0, end):
-        if fold.take(offset, timestamp_ms, value) is not None:
-            bare.take(bare.last_offset + 1, timestamp_ms, value)
+        if fold.fold_record(offset, timestamp_ms, value) is not None:
+            bare.fold_record(bare.last_offset + 1, timestamp_ms, value)
     assert bare.rejected_count == 0
     assert bare.master.digest() == fold.master.digest()
 

@@ -25,7 +25,7 @@ from eventflink.events.log_events import (
     TaskManagerRegistered,
 )
 from eventflink.events.topics import Topic, topic_name
-from eventflink.lab.benchmarks.failover_tasks import idle_graph
+from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds
@@ -152,7 +152,7 @@ def test_a_task_manager_that_comes_anew_again_and_again_harms_nobody_else(cluste
     assert FLAPS - 1 <= len(lost) <= FLAPS
     assert not [e for e in events if isinstance(e, TaskFailed)]
     assert len(events) <= 8 * FLAPS
-    # It never beats: soon it is lost for good.
+    # It never sends a heartbeat: soon it is lost for good.
     cluster.wait_for(lambda fold: "flapping" not in fold.master.resource_manager.task_managers, "the last instance is lost")
     fold = cluster.state()
     assert fold.master.slot_manager.get_number_registered_slots() == slots
@@ -161,16 +161,16 @@ def test_a_task_manager_that_comes_anew_again_and_again_harms_nobody_else(cluste
     fold.master.validate()
 
 
-def test_one_that_is_lost_and_returns_by_withheld_beats_costs_two_events_each_time(cluster: RunningCluster, producer: Producer) -> None:
-    """It beats as long as it likes to, is lost when it stops, and has to come back as a new instance."""
+def test_one_that_is_lost_and_returns_by_withheld_heartbeats_costs_two_events_a_time(cluster: RunningCluster, producer: Producer) -> None:
+    """It sends heartbeats as long as it likes to, is lost when it stops, and has to come back as a new instance."""
     begun = log_bounds(cluster.bootstrap, cluster.cluster_id)[1]
     for number in range(2):
         instance = f"shy-{number}"
         put(producer, cluster, Topic.TASKMANAGERS, REPORTS.encode([TaskManagerRegistration("shy", instance, "h", 1, 2)]))
         producer.flush(10)
         cluster.wait_for(partial(is_registered, "shy", instance), "registered")
-        for beat in range(3):
-            put(producer, cluster, Topic.HEARTBEATS, HEARTBEATS.encode(Heartbeat("shy", instance, beat, 2, 0)))
+        for heartbeat in range(3):
+            put(producer, cluster, Topic.HEARTBEATS, HEARTBEATS.encode(Heartbeat("shy", instance, heartbeat, 2, 0)))
             producer.flush(10)
             time.sleep(0.2)
         cluster.wait_for(lambda fold: "shy" not in fold.master.resource_manager.task_managers, "lost")
@@ -181,14 +181,14 @@ def test_one_that_is_lost_and_returns_by_withheld_beats_costs_two_events_each_ti
     assert cluster.state().master.dispatcher.jobs["steady"].status is JobStatus.RUNNING
 
 
-def test_beats_of_ten_thousand_unknown_task_managers_change_nothing(cluster: RunningCluster, producer: Producer) -> None:
+def test_heartbeats_of_ten_thousand_unknown_task_managers_change_nothing(cluster: RunningCluster, producer: Producer) -> None:
     before, state = log_bounds(cluster.bootstrap, cluster.cluster_id)[1], cluster.state().master.resource_manager
     known = dict(state.task_managers)
     for number in range(10_000):
         put(producer, cluster, Topic.HEARTBEATS, HEARTBEATS.encode(Heartbeat(f"unknown-{number}", f"u-{number}", 0, 1, 0)))
     assert producer.flush(30) == 0
-    cluster.submit(idle_graph(parallelism=1), "after-the-beats")
-    cluster.wait_for_running("after-the-beats")
+    cluster.submit(idle_graph(parallelism=1), "after-the-heartbeats")
+    cluster.wait_for_running("after-the-heartbeats")
     assert cluster.state().master.resource_manager.task_managers.keys() == known.keys()
     named = [e for e in events_from(cluster, before) if "unknown-" in getattr(e, "task_manager_id", "")]
     assert not named

@@ -29,10 +29,11 @@ from eventflink.gateways.errors import (
     RequestRefused,
     RequestTimedOut,
 )
-from eventflink.gateways.follow import FollowTimedOut, follow_log
+from eventflink.gateways.follow import LogFollower, LoggedDecision
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.pipelined_client import PipelinedClient
-from eventflink.log.administration import ensure_topics, watermarks
+from eventflink.log.admin_connection import AdminConnection
+from eventflink.log.administration import ensure_topics
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import TaskFile
@@ -163,7 +164,7 @@ def test_answers_to_others_and_garbage_are_passed_over(gateway: DispatcherGatewa
 def test_a_request_without_an_answer_is_sent_again_under_the_same_id(
     gateway: DispatcherGateway, leader: ScriptedLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when the leader fell between the input and the answer: the second record gets it, and it is the same bytes."""
+    """As when the leader crashed between the input and the answer: the second record gets it, and it is the same bytes."""
     monkeypatch.setattr(blocking, "REPEAT_AFTER_S", 0.3)
     leader.decide = lambda request: leader.accept(request) if len(leader.seen) == 2 else None
     accepted = gateway.submit_job(GRAPH)
@@ -232,26 +233,26 @@ def test_without_topics_or_broker_the_error_says_which(bootstrap: str) -> None:
         DispatcherGateway("localhost:1", "nowhere", connect_timeout_s=0.5)
 
 
-def beat(leader_id: str, epoch: int) -> bytes:
+def heartbeat(leader_id: str, epoch: int) -> bytes:
     return LEADERSHIP.encode(
         LeaderHeartbeat(epoch=epoch, leader_id=leader_id, master_id=f"master-{leader_id}", blob_address="h:1", log_offset=5)
     )
 
 
-def test_only_a_beat_that_comes_after_the_question_is_a_living_leaders(bootstrap: str, leader: ScriptedLeader) -> None:
+def test_only_a_heartbeat_that_comes_after_the_question_is_a_living_leaders(bootstrap: str, leader: ScriptedLeader) -> None:
     with pytest.raises(NoLeader, match="nothing was said"):
         find_leader(bootstrap, leader.cluster_id, timeout_s=0.5)
-    leader.produce(Topic.LEADERSHIP, beat("old", 1))
+    leader.produce(Topic.LEADERSHIP, heartbeat("old", 1))
     leader.producer.flush(5)
     with pytest.raises(NoLeader, match=r"master-old \(epoch 1\)"):
         find_leader(bootstrap, leader.cluster_id, timeout_s=0.5)
-    # While the question waits: garbage, a deposed leader's late beat, then the living one.
+    # While the question waits: garbage, a deposed leader's late heartbeat, then the living one.
 
     def say() -> None:
-        for value in (b"garbage", beat("old", 1), LEADERSHIP.encode(Resignation(epoch=2, leader_id="new")), beat("newer", 3)):
+        for value in (b"garbage", heartbeat("old", 1), LEADERSHIP.encode(Resignation(epoch=2, leader_id="new")), heartbeat("newer", 3)):
             leader.produce(Topic.LEADERSHIP, value)
 
-    leader.produce(Topic.LEADERSHIP, beat("new", 2))
+    leader.produce(Topic.LEADERSHIP, heartbeat("new", 2))
     leader.producer.flush(5)
     timer = threading.Timer(0.4, say)
     timer.start()
@@ -287,24 +288,25 @@ LOG = [
 ]
 
 
+def follow(bootstrap: str, cluster_id: str, from_offset: int, until: int = 1_000) -> list[LoggedDecision]:
+    """Return the decisions from an offset to another one, or fail after 10 s."""
+    found: list[LoggedDecision] = []
+    deadline = time.monotonic() + 10
+    with LogFollower(bootstrap, cluster_id, from_offset) as follower:
+        while not found or found[-1].offset < until:
+            assert time.monotonic() < deadline
+            found += follower.poll(0.2)
+    return found
+
+
 @pytest.mark.parametrize("from_offset", [0, 1, 4])
 def test_a_follower_tells_which_decisions_count(bootstrap: str, leader: ScriptedLeader, from_offset: int) -> None:
     """From the beginning or from any accepted decision, the same ones are accepted (P1)."""
     for value, _ in LOG:
         leader.produce(Topic.LOG, value)
     leader.producer.flush(5)
-    found = []
-    for logged in follow_log(bootstrap, leader.cluster_id, from_offset, timeout_s=10):
-        found.append((logged.offset, logged.accepted))
-        if logged.offset == len(LOG) - 1:
-            break
+    found = [(logged.offset, logged.accepted) for logged in follow(bootstrap, leader.cluster_id, from_offset, until=len(LOG) - 1)]
     assert found == [(offset, accepted) for offset, (_, accepted) in enumerate(LOG)][from_offset:]
-
-
-def test_following_ends_when_it_should(bootstrap: str, leader: ScriptedLeader) -> None:
-    with pytest.raises(FollowTimedOut):
-        list(follow_log(bootstrap, leader.cluster_id, 0, timeout_s=0.3))
-    assert list(follow_log(bootstrap, leader.cluster_id, 0, stop=lambda: True)) == []
 
 
 def test_a_log_with_garbage_a_hole_or_a_lost_beginning_is_not_followed(bootstrap: str, leader: ScriptedLeader) -> None:
@@ -316,21 +318,21 @@ def test_a_log_with_garbage_a_hole_or_a_lost_beginning_is_not_followed(bootstrap
     writer.produce(name, value=LOG[0][0])
     writer.commit_transaction(10)
     deadline = time.monotonic() + 10  # Its marker takes offset 1, a little later.
-    while watermarks(bootstrap, [(name, 0)])[name, 0].high != 2:
+    while AdminConnection(bootstrap).read_watermarks([(name, 0)])[name, 0].high != 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     leader.produce(Topic.LOG, LOG[1][0])
     leader.produce(Topic.LOG, b"garbage")
     leader.producer.flush(5)
     with pytest.raises(LogUnreadable, match="1 records are missing"):
-        list(follow_log(bootstrap, leader.cluster_id, 0, timeout_s=10))
+        follow(bootstrap, leader.cluster_id, 0)
     with pytest.raises(LogUnreadable, match=r"offset 3: .*marker"):
-        list(follow_log(bootstrap, leader.cluster_id, 2, timeout_s=10))
+        follow(bootstrap, leader.cluster_id, 2)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.delete_records([TopicPartition(name, 0, 2)]).values():
         future.result(10)
     with pytest.raises(LogUnreadable, match="not there"):
-        list(follow_log(bootstrap, leader.cluster_id, 0, timeout_s=10))
+        follow(bootstrap, leader.cluster_id, 0)
 
 
 def test_a_request_that_its_caller_gave_up_is_sent_no_more_and_makes_room(
@@ -363,7 +365,7 @@ def test_who_is_cancelled_in_an_event_loop_leaves_nothing_behind(
             ]
             await asyncio.sleep(1.0)
             assert len(client._pending) == 1
-            # There is no room for a third, and whoever waits for some can leave, too.
+            # There is no room for a third, and a caller that waits for some can leave, too.
             third = asyncio.create_task(gateway.cancel_job("wanted"))
             await asyncio.sleep(0.2)
             assert not third.done()

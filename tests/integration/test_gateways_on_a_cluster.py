@@ -1,6 +1,6 @@
 """Every method of the gateways on a running cluster: real masters, a real TaskExecutor, a real broker; blocking and in an event loop.
 
-The masters end with the last tests: a killed leader changes nothing for whoever asks but time.
+The masters end with the last tests: a killed leader costs a caller nothing but time.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.reads import QuestionInvalid
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.gateways.task_executor_gateway import TaskExecutorGateway
-from eventflink.lab.benchmarks.failover_tasks import idle_graph
+from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics
 from eventflink.model.attempts import AttemptId
@@ -137,7 +137,7 @@ def test_a_job_is_given_whole_and_archived_when_it_has_ended(dispatcher: Dispatc
     assert (failed.cause.failure_type, failed.vertices[0].subtasks[0].last_failure) == ("LookupError", failed.cause)
     running = dispatcher.request_job("running")
     assert (running.is_archived, running.ended_at, running.vertices[0].subtasks[0].state) == (False, None, ExecutionState.RUNNING)
-    for unknown in ("nobody", "runnin"):  # The beginning of an id is none.
+    for unknown in ("nobody", "runnin"):  # The beginning of an id is not an id.
         with pytest.raises(UnknownJob):
             dispatcher.request_job(unknown)
 
@@ -408,7 +408,7 @@ def test_over_the_fall_of_a_leader_results_are_waited_for_and_what_was_done_is_a
     with ThreadPoolExecutor(3) as threads:
         results = [threads.submit(wait_blocking), threads.submit(lambda: asyncio.run(wait_in_a_loop()))]
         cluster.kill("first")
-        # Asked while nobody leads: the answer comes from whoever leads next.
+        # Asked while nobody leads: the answer comes from the next leader.
         assert dispatcher.cancel_job("ended", request_id="cancel-ended").subject == first_answer.subject
         assert dispatcher.submit_job(graph, "long", request_id="submit-long").job_id == "long"
         assert dispatcher.request_cluster_overview().leading_master_id == "second"
@@ -421,7 +421,7 @@ def test_over_the_fall_of_a_leader_results_are_waited_for_and_what_was_done_is_a
     assert sum(isinstance(e, JobSubmitted) and e.job_id == "long" for e in decided) == 1
     assert {e.request_id for e in decided if isinstance(e, RequestRepeated)} >= {"cancel-ended", "submit-long"}
 
-    # The token of the leader that fell is stale; the job's own is not, for its JobMaster lives on.
+    # The token of the leader that crashed is stale; the job's own is not, for its JobMaster lives on.
     with pytest.raises(FencingTokenMismatch, match=token):
         dispatcher.cancel_job("running", fencing_token=token)
     assert dispatcher.request_job_status("running") is JobStatus.RUNNING
@@ -431,7 +431,7 @@ def test_over_the_fall_of_a_leader_results_are_waited_for_and_what_was_done_is_a
 
 
 def test_a_frozen_leader_is_passed_over_by_who_waits_for_a_result(cluster: RunningCluster, dispatcher: DispatcherGateway) -> None:
-    """It keeps the connection and says nothing: the wait goes on at another master."""
+    """It keeps the connection and says nothing: the wait continues at another master."""
     cluster.start_standby("third")
     dispatcher.submit_job(idle_graph(), "frozen")
     cluster.wait_for_running("frozen")

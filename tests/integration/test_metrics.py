@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from eventflink.log.administration import delete_topics
-from eventflink.metrics.catalogue import METRICS
+from eventflink.metrics.metric_catalogue import METRICS
 from eventflink.model.statuses import JobStatus
 from tests.support.dashboard import dashboard_metrics
 from tests.support.running_cluster import RunningCluster, wait_until

@@ -27,7 +27,7 @@ def test_whoever_is_asked_again_and_again_ends_in_order(bootstrap: str, cluster_
         cluster.start_task_executor()
         task_executor, master = cluster.processes["tm"], cluster.processes["master"]
         assert end(task_executor, 0.02) == 0, cluster.output("tm")
-        cluster.wait_for(lambda fold: not fold.master.resource_manager.task_managers, "the goodbye of the TaskExecutor")
+        cluster.wait_for(lambda fold: not fold.master.resource_manager.task_managers, "the disconnection of the TaskExecutor")
         assert end(master, 0.02) == 0, cluster.output("master")
         assert "Resigned" in cluster.output("master")
     finally:

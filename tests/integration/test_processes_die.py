@@ -1,4 +1,4 @@
-"""kill -9, for real, of every kind of process: what was accepted stays, what ran goes on or runs again, and nothing is left behind."""
+"""kill -9, for real, of every kind of process: what was accepted stays, what ran continues or runs again, and nothing is left behind."""
 
 import time
 import uuid
@@ -65,7 +65,7 @@ def test_kill_9_of_a_task_executor_is_reported_by_its_guardian_and_its_tasks_run
     wait_until(lambda: not any(map(is_alive, tasks)), "task processes gone", 2)
     wait_until(lambda: not any(is_alive(p.pid) for p in below if p not in spark), "nothing is left of it", 5)
     cluster.wait_for(lambda fold: "tm-a" not in fold.master.resource_manager.task_managers, "tm-a lost")
-    # Its guardian said so: that takes less than the missed beats would.
+    # Its guardian said so: that takes less than missed heartbeats would.
     assert time.monotonic() - killed_at < 5
     events = [e for _, d in cluster.decisions() for e in d.events if type(e).__name__ == "TaskManagerLost"]
     assert len(events) == 1

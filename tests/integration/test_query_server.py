@@ -1,4 +1,4 @@
-"""Reads from real masters (L4): whoever is asked, the answer is that of the log at the offset it names; a dead master is passed over.
+"""Reads from real masters (L4): of any of them, the answer is that of the log at the offset it names; a dead master is passed over.
 
 The masters end with the last test.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.gateways.errors import ClusterNotFound
 from eventflink.gateways.reads import (
@@ -22,7 +22,7 @@ from eventflink.gateways.reads import (
     find_masters,
     listen_for_masters,
 )
-from eventflink.lab.benchmarks.failover_tasks import idle_graph
+from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds, new_fold, replay
 from tests.support.running_cluster import RunningCluster, wait_until
@@ -72,12 +72,12 @@ class Commands:
 
     def said(self) -> str:
         """Return the first word of what was logged about who answered."""
-        return next(record.message.split()[0] for record in self.log.records if record.name == "eventflink.cli.asking")
+        return next(record.message.split()[0] for record in self.log.records if record.name == "eventflink.cli.state")
 
 
 @pytest.fixture
 def commands(cluster: RunningCluster, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Commands:
-    caplog.set_level("INFO", "eventflink.cli.asking")
+    caplog.set_level("INFO", "eventflink.cli.state")
     return Commands(cluster, capsys, caplog)
 
 

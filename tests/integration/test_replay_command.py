@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.lab.drills.log_copy import append_records
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.snapshot import take_snapshot
 from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id, trim_log
-from eventflink.log.snapshot_topic import write_snapshot
+from eventflink.snapshots.snapshot import take_snapshot
+from eventflink.snapshots.topic import write_snapshot
 from tests.support.cluster import CODEC, new_fold, replay
 from tests.support.scenarios import eventful_cluster
 
@@ -101,7 +101,7 @@ def test_it_ends_with_any_offset(capsys: pytest.CaptureFixture[str], log: Log) -
 def test_it_ends_with_the_last_decision_of_any_time(capsys: pytest.CaptureFixture[str], log: Log) -> None:
     times, fold = [], new_fold()
     for offset, value in enumerate(log.values):
-        if fold.take(offset, 0, value) is not None:
+        if fold.fold_record(offset, 0, value) is not None:
             times.append((offset, CODEC.decode(value).decided_at_ms))
     for at_ms in (times[0][1], times[len(times) // 2][1], times[-1][1] - 1, times[-1][1] + 1):
         text = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

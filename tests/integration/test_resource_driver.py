@@ -66,7 +66,7 @@ def test_a_job_gets_a_worker_where_there_is_no_task_manager_and_the_idle_worker_
     assert isinstance(asked, WorkerRequested)
     assert isinstance(released, TaskManagerReleased)
     assert asked.worker_id == released.task_manager_id == "worker-1"
-    assert not processes_of(cluster).files.all(), "nothing is left of it"
+    wait_until(lambda: not processes_of(cluster).files.all(), "nothing is left of it")
 
 
 def test_a_task_goes_on_when_the_master_that_had_its_worker_started_is_killed(cluster: RunningCluster) -> None:
@@ -77,7 +77,7 @@ def test_a_task_goes_on_when_the_master_that_had_its_worker_started_is_killed(cl
     before = workers(cluster)
     cluster.kill("first")
     cluster.start_master("second")
-    assert workers(cluster) == before, "the process that was there goes on"
+    assert workers(cluster) == before, "the process that was there continues"
     gate.with_suffix(".go").touch()
     cluster.wait_for_status(job_id, JobStatus.FINISHED)
     assert cluster.job(job_id).restarts.count == 0
@@ -121,7 +121,7 @@ def test_a_program_that_cannot_run_is_told_with_the_end_of_its_log(cluster: Runn
         gateway.cancel_job(job_id)
 
 
-def test_the_driver_is_told_how_the_cluster_ended_and_starts_workers_again_when_it_begins_anew(cluster: RunningCluster) -> None:
+def test_the_driver_is_told_how_the_cluster_ended_and_starts_workers_again_when_it_starts_again(cluster: RunningCluster) -> None:
     cluster.start_master("first")
     gate = cluster.directory / "task"
     job_id = cluster.run_task("wait_for_file", path=str(gate))

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import RegionRestarted, RestartScheduled, TaskFinished
-from eventflink.gateways.reads import NothingThere, request_job_exceptions
+from eventflink.gateways.reads import NothingThere
 from eventflink.jobs.result import read_result
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics
@@ -81,7 +81,7 @@ def test_a_task_that_fails_twice_works_under_exponential_delay(cluster: RunningC
     job = cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
     assert sorted(row["id"] for row in _result(job, "numbers")) == list(range(10))
     assert [e.delay_ms for e in cluster.events_of(job_id) if isinstance(e, RestartScheduled)] == [150, 375]
-    answer = request_job_exceptions(cluster.bootstrap, cluster.cluster_id, job_id[:12])
+    answer = cluster.exceptions_of(job_id[:12])
     assert [(e["task"], e["restart"]["restarts"], e["cause"]["message"]) for e in answer["exceptions"]] == [
         ("numbers[0]#2", 2, "attempt 2 fails"),
         ("numbers[0]#1", 1, "attempt 1 fails"),
@@ -99,7 +99,7 @@ def test_a_task_that_fails_twice_works_under_exponential_delay(cluster: RunningC
     assert run([*options, "status", job_id]) == ExitCode.OK
     assert "RuntimeError: attempt 2 fails" in capsys.readouterr().out
     with pytest.raises(NothingThere):
-        request_job_exceptions(cluster.bootstrap, cluster.cluster_id, "nobody")
+        cluster.exceptions_of("nobody")
 
 
 def test_a_job_restarts_as_a_whole_under_full(full: RunningCluster, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_an_output_that_is_deleted_before_it_is_read_is_written_again(cluster: R
     [scheduled] = [e for e in events if isinstance(e, RestartScheduled)]
     assert (scheduled.lost_outputs, scheduled.restarts) == ((SubtaskReference("numbers", 1),), 1)
     assert len([e for e in events if isinstance(e, RegionRestarted)]) == 2
-    [exception] = request_job_exceptions(cluster.bootstrap, cluster.cluster_id, job_id)["exceptions"]
+    [exception] = cluster.exceptions_of(job_id)["exceptions"]
     assert exception["cause"]["failure_type"] == "InputLost"
     assert f"input 'numbers' has lost what subtask 1 published: {location}" in exception["cause"]["message"]
 
@@ -149,13 +149,13 @@ def test_an_output_that_is_deleted_before_it_is_read_is_written_again(cluster: R
 def test_the_history_is_there_after_the_leader_was_killed(cluster: RunningCluster) -> None:
     job_id = cluster.run_task("fail", message="of the test")
     cluster.wait_for_status(job_id, JobStatus.FAILED, JOB_TIMEOUT_S)
-    before = request_job_exceptions(cluster.bootstrap, cluster.cluster_id, job_id)
+    before = cluster.exceptions_of(job_id)
     assert before["exceptions"][0]["reason"] == "the restart strategy is none"
     cluster.kill("master")
     cluster.start_master()
 
     def answered(_: Fold) -> dict[str, Any] | None:
-        answer = request_job_exceptions(cluster.bootstrap, cluster.cluster_id, job_id)
+        answer = cluster.exceptions_of(job_id)
         return answer if answer["epoch"] > before["epoch"] else None
 
     after = cluster.wait_for(answered, "the new leader answers")

@@ -15,23 +15,24 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from eventflink.entrypoint.snapshots import SnapshotTask, starter
-from eventflink.entrypoint.snapshotter import DONE, FAILED, REFUTED, NotConfirmed, SnapshotRefuted, confirm, main, take, trim
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.log_events import RequestRejected, SnapshotConfirmed, SnapshotTaken
 from eventflink.events.topics import Topic, topic_name
-from eventflink.leadership.snapshot import encode_fold, take_snapshot
-from eventflink.leadership.snapshot_search import ENVELOPE, MANIFEST, record_key
-from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics, log_topic_id, trim_log, watermarks
+from eventflink.log.admin_connection import AdminConnection
+from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics, log_topic_id, trim_log
 from eventflink.log.replay import consumer_settings, log_bounds, new_fold, replay
-from eventflink.log.snapshot_topic import list_snapshots, remove_snapshots, write_snapshot
-from eventflink.log.snapshots import LogTrimmed, find_snapshot, load_fold, read_state
 from eventflink.model.configuration import build_configuration
+from eventflink.snapshots.keeper import SnapshotTask, starter
+from eventflink.snapshots.loading import LogTrimmed, find_snapshot, load_fold, read_state
+from eventflink.snapshots.search import ENVELOPE, MANIFEST, record_key
+from eventflink.snapshots.snapshot import encode_fold, take_snapshot
+from eventflink.snapshots.snapshotter import DONE, FAILED, REFUTED, NotConfirmed, SnapshotRefuted, confirm, main, take, trim
+from eventflink.snapshots.topic import list_snapshots, remove_snapshots, write_snapshot
 from tests.support.cluster import CODEC, EventType, graph, vertex
 from tests.support.scenarios import eventful_cluster
 
 pytestmark = pytest.mark.slow
-SNAPSHOTTER = [sys.executable, "-m", "eventflink.entrypoint.snapshotter"]
+SNAPSHOTTER = [sys.executable, "-m", "eventflink.snapshots.snapshotter"]
 
 
 class Cell:
@@ -70,7 +71,7 @@ class Cell:
     def decide_commands(self) -> None:
         """Let the leader decide what stands on `commands`."""
         name = topic_name(self.cluster_id, Topic.COMMANDS)
-        end = watermarks(self.bootstrap, [(name, 0)])[name, 0].high
+        end = AdminConnection(self.bootstrap).read_watermarks([(name, 0)])[name, 0].high
         consumer = Consumer(consumer_settings(self.bootstrap))
         consumer.assign([TopicPartition(name, 0, self.commands)])
         while self.commands < end:

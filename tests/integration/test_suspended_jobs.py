@@ -1,10 +1,10 @@
-"""A job is suspended and goes on, on a running cluster: its task processes end, and what has finished does not run again."""
+"""A job is suspended and resumed, on a running cluster: its task processes end, and what has finished does not run again."""
 
 from pathlib import Path
 
 import pytest
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import JobMasterStarted, JobMasterStopped, RegionRestarted, TaskFinished
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway

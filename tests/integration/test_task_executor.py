@@ -97,10 +97,10 @@ class Cell:
         self.epoch = 1
         self.reports: list[TaskManagerReport] = []
         self.records: list[tuple[TaskManagerReport, ...]] = []
-        self.beats: list[Heartbeat] = []
+        self.heartbeats: list[Heartbeat] = []
         self.effects = PayloadCodec("DeploymentEnvelope")
         self.reports_codec = ReportsCodec("TaskManagerEnvelope")
-        self.beats_codec = PayloadCodec("HeartbeatEnvelope")
+        self.heartbeats_codec = PayloadCodec("HeartbeatEnvelope")
         self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
         self.consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "enable.auto.commit": False})
         self.consumer.assign([TopicPartition(topic_name(cluster_id, t), 0, 0) for t in (Topic.TASKMANAGERS, Topic.HEARTBEATS)])
@@ -122,8 +122,8 @@ class Cell:
             return
         value = message.value() or b""
         if message.topic() == topic_name(self.cluster_id, Topic.HEARTBEATS):
-            beat, _ = self.beats_codec.decode(value)
-            self.beats.append(beat)
+            heartbeat, _ = self.heartbeats_codec.decode(value)
+            self.heartbeats.append(heartbeat)
             return
         assert message.key() == b"tm"
         self.records.append(self.reports_codec.decode(value))
@@ -162,7 +162,7 @@ class Cell:
     def register(self, count: int = 1) -> "Cell":
         self.wait_for(lambda: len({r.instance_id for r in self.reports if isinstance(r, TaskManagerRegistration)}) >= count)
         self.effect(RegistrationAccepted(self.blobs.address))
-        self.wait_for(lambda: [b for b in self.beats if b.instance_id == self.instance_id])
+        self.wait_for(lambda: [b for b in self.heartbeats if b.instance_id == self.instance_id])
         return self
 
     def deploy(self, attempt: AttemptId, function: str, slot_index: int = 0, parameters: dict[str, Any] | None = None) -> None:
@@ -231,8 +231,8 @@ def attempt(number: int = 1, subtask_index: int = 0) -> AttemptId:
     return AttemptId("job", "v", subtask_index, number)
 
 
-def test_a_life_from_registration_to_goodbye(cell: Cell) -> None:
-    """Registers, beats, runs, reports, uploads, cancels, remembers tombstones, answers a new leader, and leaves in order."""
+def test_a_life_from_registration_to_disconnection(cell: Cell) -> None:
+    """Registers, sends heartbeats, runs, reports, uploads, cancels, remembers tombstones, answers a new leader, and leaves in order."""
     cell.register()
     registration = cell.wait_for_report(TaskManagerRegistration)
     assert (registration.task_manager_id, registration.slot_count) == ("tm", 2)
@@ -277,8 +277,8 @@ def test_a_life_from_registration_to_goodbye(cell: Cell) -> None:
     cell.process.terminate()
     assert cell.process.wait(10) == 0
     wait_until_gone(family, 2)
-    goodbye = cell.wait_for_report(Disconnection)
-    assert goodbye.instance_id == registration.instance_id
+    disconnection = cell.wait_for_report(Disconnection)
+    assert disconnection.instance_id == registration.instance_id
     assert not [r for r in cell.reports if isinstance(r, TaskManagerDeath)]
 
 
@@ -394,7 +394,7 @@ def test_a_frozen_task_executor_fences_itself_when_it_wakes_up(cell: Cell) -> No
 
 
 def test_a_task_executor_that_kafka_does_not_answer_fences_itself_in_time_and_comes_back(cluster_id: str, tmp_path: Path) -> None:
-    """A broker of its own is frozen: no beat is acknowledged, so the tasks end before a master could start them elsewhere (P14)."""
+    """A broker of its own is frozen: no heartbeat is acknowledged, so the tasks end before a master could start them elsewhere (P14)."""
     with EmbeddedBroker(tmp_path / "broker") as broker:
         cell = Cell(broker.bootstrap_servers, cluster_id, tmp_path)
         try:

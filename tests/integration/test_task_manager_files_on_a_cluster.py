@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from eventflink.blob.client import get_blob
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import FileUploaded, TaskManagerFileUploadRequested
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway

@@ -10,9 +10,9 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState
 
 from eventflink.entrypoint import zookeeper_election
-from eventflink.entrypoint.elections import create_election
+from eventflink.entrypoint.factories import create_election
 from eventflink.entrypoint.zookeeper_election import ZooKeeperElection
-from eventflink.leadership.peers import Peers
+from eventflink.leadership.election import Peers
 from tests.support.election_laws import STEP_MS, WITHIN_MS, ElectionLaws, SmallCluster, SmallMaster, StuckLaws, configuration_of
 from tests.support.running_cluster import wait_until
 from tests.support.zookeeper import ZooKeeper
@@ -167,7 +167,7 @@ def _watch_connection(master: SmallMaster) -> list[tuple[str, bool]]:
 
 
 def test_a_master_that_hangs_gives_its_place_back_though_its_session_lives(zookeeper: ZooKeeper) -> None:
-    """Its threads that speak to ZooKeeper go on; the loop that decides does not."""
+    """Its threads that speak to ZooKeeper continue; the loop that decides does not."""
     for cluster in _cluster(zookeeper, "hanging", SHORT_SESSION_MS):
         cluster.begin("a")
         cluster.begin("b")

@@ -5,8 +5,8 @@ from typing import Self
 
 from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.lab.benchmarks.failover_load import Load, Verdict, judge
-from eventflink.lab.benchmarks.failover_tasks import idle_graph
 from eventflink.lab.benchmarks.failover_watch import Leadership, LogWatch
+from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.lab.benchmarks.simulated_tasks import read_journal
 from eventflink.model.attempts import SubtaskId
 from tests.support.running_cluster import TIMEOUT_S, RunningCluster

@@ -15,14 +15,13 @@ from eventflink.events.effects import TaskCancellation, TaskDeployment
 from eventflink.events.inputs import Request, SlotOffer, SlotOfferRefusal, TaskManagerRegistration, TaskManagerReport, TaskStateReport
 from eventflink.events.log_events import LogEvent
 from eventflink.events.topics import INBOUND, Topic
-from eventflink.leadership.election import SingleMaster
+from eventflink.leadership.election import Peers, SingleMaster
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.inbox import InboundRecord
+from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.leader import Leader, Released
 from eventflink.leadership.participant import Participant, Promoted
-from eventflink.leadership.peers import Peers
-from eventflink.leadership.settings import ParticipantSettings
+from eventflink.leadership.ports import ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DeadLetterOrder, Deployment, Effect, Reply
 from eventflink.master.inputs import (
     ArchivesWritten,
@@ -60,7 +59,7 @@ def replay(records: Iterable[bytes], settings: MasterSettings | None = None, tim
     """Fold records, as a master that starts does."""
     fold = new_fold(settings)
     for offset, value in enumerate(records):
-        fold.take(offset, timestamps[offset] if timestamps else START_MS, value)
+        fold.fold_record(offset, timestamps[offset] if timestamps else START_MS, value)
     return fold
 
 
@@ -101,7 +100,7 @@ class ScriptedCluster:
         intake = new_intake(100_000)
         for records in self.inbound.values():
             for record in records:
-                intake.put(record)
+                intake.enqueue(record)
         return Participant(
             settings=ParticipantSettings(
                 master_id="master-1",
@@ -166,8 +165,7 @@ class ScriptedCluster:
 
     def decide(self) -> bytes | None:
         """Let the leader decide once; append the record, and check the state that it leads to."""
-        assert self.participant.clock is not None
-        value = self.leader.decide_next(self.participant.clock.read(self.monotonic_ms, self.wall_ms), self.monotonic_ms)
+        value = self.leader.decide_next(self.leader.clock.read(self.monotonic_ms, self.wall_ms), self.monotonic_ms)
         if value is not None:
             self.append(value)
             if self.check_states:
@@ -203,7 +201,7 @@ class ScriptedCluster:
         """Compare the state, and every digest on the way, with a replay: live == replay."""
         fold = new_fold()  # Masters may be configured differently: `apply` takes nothing from the settings.
         for offset, value in enumerate(self.log):
-            fold.take(offset, 0, value)
+            fold.fold_record(offset, 0, value)
             if offset in self.digests and fold.last_offset == offset:
                 assert fold.master.digest() == self.digests[offset], f"the replay differs from log@{offset} on"
         fold.master.validate()
@@ -218,7 +216,7 @@ class ScriptedCluster:
         records = self.inbound[str(topic)]
         record = InboundRecord(str(topic), len(records), self.wall_ms if timestamp_ms is None else timestamp_ms, key, value)
         records.append(record)
-        self.participant.intake.put(record)
+        self.participant.intake.enqueue(record)
         return record.offset
 
     def lose(self, topic: Topic, count: int) -> list[Effect]:
@@ -284,12 +282,11 @@ class ScriptedCluster:
 
     def pass_time(self, milliseconds: int) -> list[Effect]:
         """Let time pass, then decide what is due until nothing is, or nothing can be done about it yet."""
-        assert self.participant.clock is not None
         self.monotonic_ms += milliseconds
         self.wall_ms += milliseconds
         fresh: list[Effect] = []
         for _ in range(MAX_STEPS):
-            due = list(self.master.due(self.participant.clock.read(self.monotonic_ms, self.wall_ms), self.participant.clock.began_ms))
+            due = list(self.master.due(self.leader.clock.read(self.monotonic_ms, self.wall_ms), self.leader.clock.began_ms))
             count = len(self.log)
             fresh += self.timer(*due)
             if len(self.log) == count:

@@ -53,7 +53,7 @@ class DaemonCluster:
         return sorted(path.name for path in self.directory.rglob("*.pid"))
 
     def processes(self) -> list[str]:
-        """Return the command lines of all processes that have to do with this directory, whoever started them."""
+        """Return the command lines of all processes that have to do with this directory, by whatever they were started."""
         found = []
         for process in psutil.process_iter(["cmdline", "pid"]):
             line = " ".join(process.info["cmdline"] or [])

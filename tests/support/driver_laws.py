@@ -50,7 +50,7 @@ class Provider(abc.ABC):
 
     @abc.abstractmethod
     def running(self) -> set[str]:
-        """Return the workers that run, as whoever looks at the provider itself sees it."""
+        """Return the workers that run, as the provider itself shows them."""
 
 
 def listed(driver: ResourceDriver) -> dict[str, ListedWorker]:
@@ -98,7 +98,7 @@ class DriverLaws:
         driver.stop_worker("worker-1")
         wait_for(lambda: list(listed(driver)) == ["worker-2"], "worker-1 is gone")
         assert provider.running() == {"worker-2"}
-        assert heard.told.empty(), "whoever has it stopped knows"
+        assert heard.told.empty(), "who has it stopped knows"
 
     def test_a_worker_that_is_stopped_while_it_is_started_ends(self, provider: Provider, driver: ResourceDriver, heard: Heard) -> None:
         driver.request_worker(ONE)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from eventflink.entrypoint.elections import ElectionService
+from eventflink.entrypoint.factories import ElectionService
 from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.leadership.election import Advice, Election, LogElection
 from eventflink.model.configuration import Configuration, load_configuration
@@ -27,7 +27,7 @@ class SmallMaster:
     service: ElectionService
     sequence: int = 0
     next_presence_ms: int = 0
-    next_beat_ms: int = 0
+    next_heartbeat_ms: int = 0
     takes_part: bool = False
     leads: bool = False
 
@@ -71,10 +71,10 @@ class SmallCluster:
 
     def leave(self, name: str) -> None:
         """Stop a leader in order."""
-        farewell = Resignation(self.epoch, name)
+        resignation = Resignation(self.epoch, name)
         self.end(name)
         for other in self.masters.values():
-            other.election.heard(farewell, self.clock())
+            other.election.heard(resignation, self.clock())
         self.vanish(name)
 
     def vanish(self, name: str) -> None:
@@ -120,8 +120,8 @@ class SmallCluster:
                 self._grant(master, now_ms)
         elif not master.election.may_lead():
             self._next_term(master)
-        elif now_ms >= master.next_beat_ms:
-            master.next_beat_ms = now_ms + self.lease_ms // 10
+        elif now_ms >= master.next_heartbeat_ms:
+            master.next_heartbeat_ms = now_ms + self.lease_ms // 10
             self._tell(LeaderHeartbeat(self.epoch, master.name, master.name, "", 0), now_ms)
 
     def _say_present(self, master: SmallMaster, now_ms: int) -> None:
@@ -147,7 +147,7 @@ class SmallCluster:
                 master.election.heard(payload, now_ms)
 
     def _grant(self, winner: SmallMaster, now_ms: int) -> None:
-        """Accept a grant, as the log does: it deposes whoever led."""
+        """Accept a grant, as the log does: it deposes the leader before."""
         self.epoch += 1
         self.stuck_since_ms = None
         deposed = [master for master in self.masters.values() if master.leads]

@@ -14,9 +14,9 @@ from eventflink.events.log_events import LogEvent
 from eventflink.events.release import Document, inlined
 from eventflink.events.schemas import NAMESPACE, SchemaRegistry, schema_directory
 from eventflink.leadership.fold import Fold
-from eventflink.master.answers import rejected
 from eventflink.master.inputs import MasterInput
 from eventflink.master.master import Master
+from eventflink.master.requests import rejected
 from eventflink.master.settings import MasterSettings
 
 ADDED_EVENT: Final = "DrillStepOrdered"

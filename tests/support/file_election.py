@@ -1,4 +1,4 @@
-"""An election of one's own, as docs/operating.md shows it: among the masters of one host, whoever holds the lock of a file may lead."""
+"""An election of one's own, as docs/operating.md shows it: of the masters of one host the one that holds the lock of a file may lead."""
 # ruff: noqa: ARG002 - the signatures are the port's
 
 import fcntl

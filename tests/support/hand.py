@@ -3,12 +3,11 @@
 import json
 
 from eventflink.events.topics import Topic
-from eventflink.leadership.election import SingleMaster
+from eventflink.leadership.election import Peers, SingleMaster
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.inbox import InboundRecord
+from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.participant import Participant
-from eventflink.leadership.peers import Peers
-from eventflink.leadership.settings import ParticipantSettings
+from eventflink.leadership.ports import ParticipantSettings
 from tests.support.cluster import HORIZON_MS, START_MS, graph, new_fold, vertex
 from tests.support.wires import SilentWires, new_intake
 
@@ -21,7 +20,7 @@ class ListWires(SilentWires):
     def __init__(self) -> None:
         self.appended: list[bytes] = []
 
-    def append(self, value: bytes) -> None:
+    def append_decision(self, value: bytes) -> None:
         self.appended.append(value)
 
 
@@ -55,7 +54,7 @@ class Hand:
         document = {"job_id": job_id, "job_graph": graph(vertex("only"), code_archives=list(code_archives))}
         record = InboundRecord(str(Topic.SUBMISSIONS), self.inputs, START_MS, None, json.dumps(document).encode())
         self.inputs += 1
-        self.participant.intake.put(record)
+        self.participant.intake.enqueue(record)
 
     def decide(self) -> None:
         """Decide what waits; nothing is read back."""

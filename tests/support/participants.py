@@ -13,17 +13,13 @@ from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.events.inputs import Command
 from eventflink.events.topics import INBOUND, Topic
-from eventflink.leadership.acceptance import LogNotDense
-from eventflink.leadership.election import Election, LogElection
-from eventflink.leadership.fold import Fold
+from eventflink.leadership.election import Election, LogElection, Peers
+from eventflink.leadership.fold import Fold, LogNotDense
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.inbox import InboundRecord
-from eventflink.leadership.intake import InboundTopic, Intake
+from eventflink.leadership.intake import InboundRecord, InboundTopic, Intake
 from eventflink.leadership.leader import LeadershipEnded
-from eventflink.leadership.observer import Observer
 from eventflink.leadership.participant import Participant
-from eventflink.leadership.peers import Peers
-from eventflink.leadership.settings import ParticipantSettings
+from eventflink.leadership.ports import Observer, ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
@@ -75,7 +71,7 @@ class ListWires:
     worker_orders: list[tuple[WorkerOrder, int]] = field(default_factory=list)
     calls: list[tuple[str, str]] = field(default_factory=list)
 
-    def append(self, value: bytes) -> None:
+    def append_decision(self, value: bytes) -> None:
         if not self.is_cut:
             self.world.append(value)
 
@@ -144,14 +140,14 @@ class Node:
         fold = self._replayed()
         for topic in INBOUND:
             cursor, found = fold.master.requests.cursors.get(topic), self.topics[topic]
-            begins_anew = cursor is None or found.is_rebound
-            self.positions[topic] = found.low_offset if begins_anew or cursor is None else max(found.low_offset, cursor.next_offset)
+            starts_empty = cursor is None or found.is_rebound
+            self.positions[topic] = found.low_offset if starts_empty or cursor is None else max(found.low_offset, cursor.next_offset)
         self.begin(fold)
 
     def _replayed(self) -> Fold:
         fold = self.new_fold(self.settings)
         for offset in range(self.positions["log"]):
-            fold.take(offset, self.world.timestamps[offset], self.world.log[offset])
+            fold.fold_record(offset, self.world.timestamps[offset], self.world.log[offset])
         return fold
 
     def begin(self, fold: Fold | None = None) -> None:
@@ -204,7 +200,7 @@ class Node:
                 if topic in self.intake.is_paused:
                     break
                 self.positions[topic] = record.offset + 1
-                self.intake.put(record)
+                self.intake.enqueue(record)
 
     def act(self) -> None:
         """Give it a tick, and turns while more waits or its own records come back; a term that ends is followed by another one."""
@@ -270,7 +266,7 @@ class World:
         """Start a master; one of the same id that was there is gone."""
         found = {str(t): InboundTopic(f"id-of-{t}", 0, len(self.inbound[t])) for t in INBOUND} | dict(topics or {})
         peers = Peers(LEASE_MS)
-        election = election or LogElection(master_id, f"{master_id}-process", LEASE_MS, peers)
+        election = election or LogElection(master_id, f"{master_id}-process", peers)
         node = Node(
             self,
             master_id,
@@ -354,7 +350,7 @@ class World:
         """Fold the whole log."""
         fold = self.new_fold(MasterSettings())
         for offset, value in enumerate(self.log):
-            fold.take(offset, self.timestamps[offset], value)
+            fold.fold_record(offset, self.timestamps[offset], value)
         fold.master.validate()
         return fold
 
@@ -363,7 +359,7 @@ class World:
         fold = self.new_fold(MasterSettings())
         found: list[EventType] = []
         for offset, value in enumerate(self.log):
-            decision = fold.take(offset, self.timestamps[offset], value)
+            decision = fold.fold_record(offset, self.timestamps[offset], value)
             found += [e for e in decision.events if isinstance(e, kinds)] if decision is not None else []
         return found
 

@@ -24,6 +24,7 @@ from eventflink.events.log_events import LogEvent
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.leader import find_leader
+from eventflink.gateways.reads import ask_masters, exceptions_path
 from eventflink.jobs.archive import build_archive
 from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
 from eventflink.lab.benchmarks.simulated_task_executors import host_settings
@@ -230,6 +231,10 @@ class RunningCluster:
 
         job: JobMaster = self.wait_for(reached, f"{job_id} {status}", timeout_s)
         return job
+
+    def exceptions_of(self, job_id: str) -> dict[str, Any]:
+        """Return what a master answers for the failures of a job, as of the log's end."""
+        return ask_masters(self.bootstrap, self.cluster_id, exceptions_path(job_id), {"linearizable": "true"})
 
     def wait_for_running(self, job_id: str, attempt: int = 1) -> None:
         def running(fold: Fold) -> bool:

@@ -142,7 +142,7 @@ def eventful_cluster() -> ScriptedCluster:
 
 
 def stop_and_start(cluster: ScriptedCluster) -> None:
-    """Shut a cluster down while a job runs, and begin anew on its log."""
+    """Shut a cluster down while a job runs, and start it again on its log."""
     cluster.submit(graph(vertex("a", 2)), job_id="lasting")
     cluster.shut_down(diagnostics="maintenance")
     cluster.run(cluster.pass_time(100))
@@ -156,7 +156,7 @@ def stop_and_start(cluster: ScriptedCluster) -> None:
 
 
 def restarting_cluster() -> ScriptedCluster:
-    """Return a cluster whose jobs are in the middle of restarts: a lost output is written again, a whole job ends to begin anew."""
+    """Return a cluster whose jobs are in the middle of restarts: a lost output is written again, a whole job ends to restart."""
     cluster = ScriptedCluster()
     cluster.register("tm1", slots=12)
     rate = {"type": "failure-rate", "attempts": 2, "interval_ms": 60_000, "delay_ms": 0}
@@ -213,7 +213,7 @@ def _rescale(cluster: ScriptedCluster) -> None:
 
 
 def _fall_at_an_input(cluster: ScriptedCluster) -> None:
-    """Have two leaders in a row announce the same input and fall, and a third one refuse it; the one behind it is decided."""
+    """Have two leaders in a row announce the same input and crash, and a third one refuse it; the one behind it is decided."""
     cluster.put(Topic.COMMANDS, b'{"type": "CancelJob", "job_id": "none", "request_id": "suspect", "reply_partition": 0}')
     cluster.put(Topic.COMMANDS, b'{"type": "CancelJob", "job_id": "none", "request_id": "innocent", "reply_partition": 0}')
     for _ in range(2):

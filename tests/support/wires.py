@@ -8,7 +8,7 @@ from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrd
 class SilentWires:
     """Whatever a participant says, nobody hears."""
 
-    def append(self, value: bytes) -> None:
+    def append_decision(self, value: bytes) -> None:
         """It is lost."""
 
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 
 from eventflink.events import log_events as e
 from eventflink.events.decision import Decision, InputCause
@@ -26,22 +26,19 @@ from eventflink.events.topics import INBOUND
 from eventflink.lab.simulation.run import simulate
 from eventflink.leadership import fold as fold_module
 from eventflink.leadership import leader as leader_module
-from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.election import Advice, LogElection
-from eventflink.leadership.fold import Fold
-from eventflink.leadership.leader import Leader, Released
-from eventflink.leadership.liveness import Liveness
-from eventflink.leadership.log_clock import LogClock
+from eventflink.leadership.fold import Acceptance, Fold
+from eventflink.leadership.intake import Stalls
+from eventflink.leadership.leader import Leader, LogClock, Released
+from eventflink.leadership.liveness import HeartbeatMonitor, Liveness
 from eventflink.leadership.participant import Change, Participant
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.recovery import RecoveryMode
-from eventflink.leadership.stalls import Stalls
-from eventflink.leadership.state_codec import document_of
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
+from eventflink.log.replay import consumer_settings
 from eventflink.master import active_resource_manager, free_slots, slot_manager, task_executor_reports
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
-from eventflink.master.heartbeats import HeartbeatMonitor
 from eventflink.master.inputs import BindInputs, HeartbeatTimeout
 from eventflink.master.job_master import JobMaster
 from eventflink.master.requests import Requests
@@ -51,6 +48,7 @@ from eventflink.master.slot_manager import SlotManager
 from eventflink.master.state import ClusterState
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
+from eventflink.snapshots.state_codec import document_of
 from eventflink.taskexecutor import task_files
 from eventflink.taskexecutor.process_events import Finished, Outcome, ReleaseSpark
 from eventflink.taskexecutor.protocol import TaskExecutorProtocol
@@ -105,7 +103,7 @@ def sequence_is_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Acceptance, "accepts", accepts)
 
 
-@breaks("P1", "a decision counts whoever made it, if its sequence fits")
+@breaks("P1", "a decision of any master counts, if its sequence fits")
 def leader_is_not_compared(patch: pytest.MonkeyPatch) -> None:
     def accepts(self: Acceptance, epoch: int, sequence: int, leader_id: str, *, grant: bool) -> bool:  # noqa: ARG001 - not compared
         if grant:
@@ -135,7 +133,7 @@ def leader_id_is_not_fresh(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("eventflink.leadership.participant.grant_of", stale)
 
 
-@breaks("P2", "after a failed delivery the leader goes on under its epoch, and takes whatever has its sequence for its own decision")
+@breaks("P2", "after a failed delivery the leader continues under its epoch, and takes whatever has its sequence for its own decision")
 def epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
     begin = Participant.__post_init__
 
@@ -144,8 +142,8 @@ def epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
         leader_id = self.fold.acceptance.leader_id
         if leader_id.startswith(f"{self.settings.incarnation}#"):
             self.role = Role.LEADER
-            self.clock = LogClock(self.fold.last_decided_at_ms, 0)
-            self.leader = Leader(self.fold, self.decoder, self.intake.inboxes, self.settings, self.poisoned)
+            clock = LogClock(self.fold.last_decided_at_ms, 0)
+            self.leader = Leader(self.fold, self.decoder, self.intake.inboxes, self.settings, self.poisoned, clock)
 
     read_back = Leader.read_back
 
@@ -311,8 +309,7 @@ def consequences_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P11", "a master reads the records of transactions that are open or were aborted")
 def uncommitted_records_are_read(patch: pytest.MonkeyPatch) -> None:
-    thread = "eventflink.entrypoint.faust_application._ReadCommittedThread._create_worker_consumer"
-    patch.setattr(thread, AIOKafkaConsumerThread._create_worker_consumer)
+    patch.setattr("eventflink.log.topic_reader.consumer_settings", partial(consumer_settings, isolation="read_uncommitted"))
 
 
 # -- TaskExecutors -------------------------------------------------------------------------------------------------
@@ -341,13 +338,13 @@ def canaries_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HeartbeatMonitor, "overdue", impatient)
 
 
-@breaks("P13", "deadlines do not begin anew at promotion, and canaries are not waited for")
+@breaks("P13", "deadlines do not start again at promotion, and canaries are not waited for")
 def promotion_gives_no_grace(patch: pytest.MonkeyPatch) -> None:
     canaries_are_not_waited_for(patch)
     patch.setattr(Liveness, "promoted", lambda _self, _now_ms: None)
 
 
-@breaks("P14", "a TaskExecutor that is cut off goes on with its tasks")
+@breaks("P14", "a TaskExecutor that is cut off continues its tasks")
 def nobody_fences_itself(patch: pytest.MonkeyPatch) -> None:
     begin = TaskExecutorProtocol.__init__
 
@@ -357,7 +354,7 @@ def nobody_fences_itself(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TaskExecutorProtocol, "__init__", patient)
 
 
-@breaks("P14", "the fence is counted from when a beat was acknowledged, not from when it was sent")
+@breaks("P14", "the fence is counted from when a heartbeat was acknowledged, not from when it was sent")
 def fence_counts_from_acknowledgements(patch: pytest.MonkeyPatch) -> None:
     acknowledged = TaskExecutorProtocol.on_heartbeat_acknowledged
 
@@ -459,7 +456,7 @@ def snapshots_are_not_whole(patch: pytest.MonkeyPatch) -> None:
         del document["master"]["upkeep"]
         return document
 
-    patch.setattr("eventflink.leadership.snapshot.document_of", leave_out)
+    patch.setattr("eventflink.snapshots.snapshot.document_of", leave_out)
 
 
 @breaks("P19", "a leader raises the feature level to what it can read itself, whatever the other masters can")
@@ -482,7 +479,7 @@ def wall_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
 # -- liveness ------------------------------------------------------------------------------------------------------
 
 
-@breaks("L1", "a leader that cannot read back what it appends goes on beating and leading")
+@breaks("L1", "a leader that cannot read back what it appends keeps leading and sending heartbeats")
 def deaf_leaders_go_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leader, "check_lease", lambda _self, _monotonic_ms: "")
     patch.setattr(Leader, "may_send_heartbeat", lambda _self, _monotonic_ms: True)
@@ -564,26 +561,26 @@ def busy_workers_are_released(patch: pytest.MonkeyPatch) -> None:
 # -- counting ------------------------------------------------------------------------------------------------------
 
 FOUND_BY = {
-    "sequence_is_not_compared": 49,
-    "epoch_is_used_again": 100,
+    "sequence_is_not_compared": 2,
+    "epoch_is_used_again": 37,
     "holes_are_not_noticed": 52,
     "effects_leave_early": 49,
     "cursors_are_not_replayed": 0,
     "refusals_are_not_decided": 3,
     "request_ids_are_forgotten": 44,
     "job_ids_are_forgotten": 17,
-    "horizon_is_too_short": 16,
-    "consequences_do_not_wait": 4,
-    "instances_are_not_compared": 53,
-    "canaries_are_not_waited_for": 43,
-    "promotion_gives_no_grace": 43,
-    "nobody_fences_itself": 105,
-    "instances_do_not_wait_for_tasks": 50,
-    "spark_is_not_waited_for": 51,
+    "horizon_is_too_short": 1,
+    "consequences_do_not_wait": 3,
+    "instances_are_not_compared": 50,
+    "canaries_are_not_waited_for": 14,
+    "promotion_gives_no_grace": 14,
+    "nobody_fences_itself": 38,
+    "instances_do_not_wait_for_tasks": 15,
+    "spark_is_not_waited_for": 24,
     "restarts_do_not_wait": 17,
     "unacknowledged_attempts_are_missing": 50,
-    "snapshots_are_not_whole": 57,
-    "stuck_inputs_do_not_matter": 46,
+    "snapshots_are_not_whole": 14,
+    "stuck_inputs_do_not_matter": 15,
     "profiles_are_not_compared": 0,
     "vertices_are_not_compared": 7,
     "orphans_are_left": 3,
@@ -603,7 +600,7 @@ FOUND_BY_TEST = {
     "suspects_are_not_announced": ("test_after_a_crash_what_waited_is_announced_and_that_read_back_before_it_is_decided"),
     "poison_is_decided": "test_it_is_refused_with_a_reply_and_a_dead_letter_and_the_rest_is_decided",
     "uncommitted_records_are_read": "test_what_a_transaction_aborted_never_reaches_an_agent",
-    "fence_counts_from_acknowledgements": "test_the_fence_counts_from_the_time_an_acknowledged_beat_was_sent",
+    "fence_counts_from_acknowledgements": "test_the_fence_counts_from_the_time_an_acknowledged_heartbeat_was_sent",
     "tombstones_are_not_kept": "test_a_cancellation_before_its_deployment_leaves_a_tombstone",
     "attempts_share_a_place": "test_each_attempt_has_places_of_its_own",
     "level_is_raised_alone": "test_it_is_raised_when_every_master_that_was_heard_of_can_read_it_and_not_before_three_leases",

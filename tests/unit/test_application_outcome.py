@@ -20,7 +20,7 @@ def _application(**more: Any) -> Application:
 
 
 class _NoCluster(ApplicationGateway):
-    """The gateway without a connection: enough for a main that submits nothing."""
+    """The gateway without a connection: enough for an entry point that submits nothing."""
 
     def __init__(self) -> None:
         self.job_ids = []

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from eventflink.processes.file_lock import LockBusy
 from eventflink.taskexecutor import archive_cache
-from eventflink.taskexecutor.archive_cache import _locked, hold_archive, release_unused
-from eventflink.taskexecutor.spark_server import LockBusy
+from eventflink.taskexecutor.archive_cache import _lock_of, hold_archive, release_unused
 
 DATA = b"code"
 DIGEST = hashlib.sha256(DATA).hexdigest()
@@ -135,7 +135,7 @@ def test_many_who_hold_and_release_at_once_always_find_what_they_hold(tmp_path: 
 
 def test_a_lock_that_is_not_given_back_is_told_and_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive_cache, "_LOCK_TIMEOUT_S", 0.05)
-    with _locked(tmp_path), pytest.raises(LockBusy, match="lock"):
+    with _lock_of(tmp_path), pytest.raises(LockBusy, match="lock"):
         hold_archive(tmp_path, DIGEST, fetch_of(DATA))
 
 

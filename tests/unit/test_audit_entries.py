@@ -2,8 +2,8 @@
 
 import pytest
 
+from eventflink.audit import LogFaulty
 from eventflink.audit.entries import judge_for, read_entries
-from eventflink.audit.errors import LogFaulty
 from eventflink.events.log_events import JobStatusChanged, LeadershipGranted
 from eventflink.log.replay import new_fold
 from eventflink.model.statuses import JobStatus

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from eventflink.audit import database, tables
+from eventflink.audit import QueryInvalid, database, tables
 from eventflink.audit.database import EXAMPLES, AuditDatabase, check_query, table_columns, tables_of
-from eventflink.audit.errors import QueryInvalid
 from eventflink.audit.tables import EVENTS, TableBuilder, event_rows
 from eventflink.events.log_events import JobStatusChanged, JobSubmitted, LeadershipGranted, TaskFailed
 from eventflink.model.statuses import JobStatus
@@ -130,12 +129,12 @@ def test_a_batch_is_full_by_rows_or_by_bytes(contested: ScriptedCluster, monkeyp
     monkeypatch.setattr(tables, "BATCH_ROWS", 3)
     sizes = []
     for row in rows[:10]:
-        builder.add(row)
+        builder.add_row(row)
         if builder.is_full():
             sizes.append(builder.take_batch().num_rows)
     assert (sizes, builder.take_batch().num_rows) == ([3, 3, 3], 1)
     monkeypatch.setattr(tables, "BATCH_BYTES", 10)
-    builder.add(rows[0])
+    builder.add_row(rows[0])
     assert builder.is_full()
 
 

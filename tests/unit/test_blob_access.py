@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.blob.errors import BlobNotFound, BlobUnavailable
+from eventflink.blob import BlobNotFound, BlobUnavailable
 from eventflink.taskexecutor import blob_access
 from eventflink.taskexecutor.blob_access import fetch_blob, note_blob_server, noted_blob_server
 from tests.support.task_host import Archives

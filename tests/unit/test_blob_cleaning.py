@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from eventflink.blob import BlobNotFound
 from eventflink.blob.cleaning import ABANDONED_AFTER_MS, CleaningAction, CleaningRules, CleaningStep, carry_out, plan_cleaning
-from eventflink.blob.errors import BlobNotFound
 from eventflink.blob.keys import BlobKind, blob_key
 from eventflink.blob.local_storage import LocalStorage
 from eventflink.blob.store import BlobEntry, BlobStore, Place

@@ -14,7 +14,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from eventflink.blob.errors import BlobDamaged, BlobNotFound, BlobStorageFailed, BlobStorageUnusable, BlobTooLarge, InvalidBlobKey
+from eventflink.blob import BlobDamaged, BlobNotFound, BlobStorageFailed, BlobStorageUnusable, BlobTooLarge, InvalidBlobKey
 from eventflink.blob.fsspec_storage import FsspecStorage, modified_of
 from eventflink.blob.keys import BlobKind, blob_key, digest_of, kind_of
 from eventflink.blob.local_storage import LocalStorage

@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from eventflink.audit import cause_chain
+from eventflink.audit import NothingKnown, cause_chain
 from eventflink.audit.cause_chain import Step
-from eventflink.audit.errors import NothingKnown
 from eventflink.audit.explanation import Explanation, explain_why
 from eventflink.audit.subjects import SubjectType
 from eventflink.events.inputs import TaskManagerDeath
@@ -142,7 +141,7 @@ def test_a_restart_of_many_tells_of_each_what_it_waits_for() -> None:
     assert restart.endswith(": 4 tasks (region), lost: a[0]")
     writer = why(cluster, "rewriting/a[0]")
     assert "starts it again at" in writer.standing.waits[0].why
-    assert "RestartScheduled" in names(writer.chain.steps[-1]), "it had finished, and another one's failure begins it anew"
+    assert "RestartScheduled" in names(writer.chain.steps[-1]), "it had finished, and another one's failure restarts it"
     reader = why(cluster, "rewriting/b[0]")
     assert reader.standing.waits[0].why == "tm1 has not reported its end yet"
     assert names(reader.chain.steps[-1]) == ["RestartScheduled", "TaskCancellationRequested"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventflink.cli import checks
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import COMMANDS, run
 from eventflink.gateways.kafka_clients import PartitionReader
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from eventflink.cli.configuration_directory import directory_of, find_configuration
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.logging_file import apply_logging_file
 from eventflink.cli.main import run
+from eventflink.cli.session import directory_of, find_configuration
 from eventflink.model.configuration import KEYS, ConfigurationError
 
 SHIPPED = Path(__file__).parents[2] / "conf"
@@ -220,7 +220,7 @@ def test_a_daemon_logs_as_the_file_says_and_what_was_silenced_stays_silent(here:
 @pytest.mark.usefixtures("restored_logging")
 def test_the_shipped_file_can_be_used() -> None:
     apply_logging_file(SHIPPED / "logging.yaml", {})
-    assert logging.getLogger("aiokafka").level == logging.CRITICAL
+    assert logging.getLogger("faust").level == logging.WARNING
     assert logging.getLogger().level == logging.INFO
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from eventflink.cli.cluster.daemons import Action, Daemon, DaemonReport, DaemonState, HostRequest
 from eventflink.cli.cluster.host_agent import HostAgent
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import explain
+from eventflink.cli.exit_codes import explain
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session
 from eventflink.processes import pid_files
 from eventflink.processes.identity import ProcessIdentity, identify, is_running, send_signal, up_since

@@ -2,8 +2,8 @@
 
 import re
 
-from eventflink.metrics.catalogue import METRICS
 from eventflink.metrics.definitions import MetricType
+from eventflink.metrics.metric_catalogue import METRICS
 from eventflink.model.configuration import build_configuration
 from tests.support.dashboard import dashboard_metrics, expressions, read_dashboard
 

@@ -18,7 +18,7 @@ from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.gateways.task_executor_gateway import TaskExecutorGateway
 from eventflink.metrics import reference
-from eventflink.metrics.catalogue import METRICS
+from eventflink.metrics.metric_catalogue import METRICS
 from eventflink.model import configuration_reference, diagrams
 
 ROOT = Path(__file__).parents[2]

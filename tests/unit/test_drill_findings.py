@@ -20,10 +20,10 @@ from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.events.effects import MasterPresence
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.gateways.reads import KnownMaster
+from eventflink.lab.drills import DrillRefused
 from eventflink.lab.drills.digests import DigestCheck, MasterDigest
 from eventflink.lab.drills.disturbance import Disturbance, disturbance, live_attempts
-from eventflink.lab.drills.errors import DrillRefused
-from eventflink.lab.drills.failover import FailoverReport
+from eventflink.lab.drills.failover_drill import FailoverReport
 from eventflink.lab.drills.orders import SignalOrder, check_process
 from eventflink.lab.drills.report import as_document, as_markdown, rows
 from eventflink.lab.drills.state_summary import MAX_NAMED, StateSummary, changes_between

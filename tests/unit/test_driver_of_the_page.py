@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
+from eventflink.entrypoint.factories import create_driver
 from eventflink.entrypoint.resource_driver import ResourceDriver
-from eventflink.entrypoint.resource_drivers import create_driver
 from eventflink.model.configuration import Configuration, load_configuration
 from tests.support.driver_laws import DriverLaws, Provider, wait_for
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from eventflink.entrypoint.elections import create_election
-from eventflink.leadership.election import Advice
-from eventflink.leadership.peers import Peers
+from eventflink.entrypoint.factories import create_election
+from eventflink.leadership.election import Advice, Peers
 from eventflink.model.configuration import ConfigurationError
 from tests.support.election_laws import STEP_MS, ElectionLaws, SmallCluster, StuckLaws, configuration_of
 from tests.support.file_election import FileElection

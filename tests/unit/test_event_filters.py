@@ -2,7 +2,7 @@
 
 import pytest
 
-from eventflink.audit.errors import FilterInvalid
+from eventflink.audit import FilterInvalid
 from eventflink.audit.filters import EVENT_TYPES, EventFilter, Place, Range, Wanted, entries_within, event_type
 from eventflink.events.log_events import JobStatusChanged, LogEvent, SlotAllocated, SlotFreed, SlotOffered
 from eventflink.model.statuses import JobStatus

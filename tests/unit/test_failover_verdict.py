@@ -7,8 +7,9 @@ import pytest
 
 from eventflink.events.effects import TaskDeployment
 from eventflink.lab.benchmarks.failover_load import judge
-from eventflink.lab.benchmarks.failover_tasks import InvalidRunTime, idle_graph, read_run_time_ms
+from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.lab.benchmarks.simulated_tasks import Journal, SimulatedTasks, read_journal
+from eventflink.lab.benchmarks.tasks import InvalidRunTime, read_run_time_ms
 from eventflink.log.replay import new_fold
 from eventflink.master.dispatcher import ForgottenJob
 from eventflink.model.attempts import AttemptId, SubtaskId

@@ -12,9 +12,7 @@ import pytest
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.gateways import errors
-from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncJobMasterGateway
-from eventflink.gateways.asynchronous import AsyncConnection
-from eventflink.gateways.backoff import Backoff
+from eventflink.gateways.async_gateways import AsyncConnection, AsyncDispatcherGateway, AsyncJobMasterGateway
 from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
 from eventflink.gateways.dispatcher_gateway import RESULT_WAIT_S, DispatcherMethods
 from eventflink.gateways.errors import (
@@ -35,12 +33,12 @@ from eventflink.gateways.reads import KnownMaster, MasterSilent, NoMasterAnswere
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway, ResourceManagerMethods
 from eventflink.gateways.results import AnswerUnreadable
-from eventflink.gateways.steps import Ask, FindMasters, Get, ListenForLeader, Pause, Step, Tell
+from eventflink.gateways.steps import Ask, Backoff, FindMasters, Get, ListenForLeader, Pause, Step, Tell
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
 from eventflink.model.statuses import JobStatus, Role
 
 LEADERSHIP = PayloadCodec("LeadershipEnvelope")
-BEAT = LeaderHeartbeat(epoch=3, leader_id="leader-3", master_id="m", blob_address="h:1", log_offset=5)
+HEARTBEAT = LeaderHeartbeat(epoch=3, leader_id="leader-3", master_id="m", blob_address="h:1", log_offset=5)
 
 
 def master(name: str, offset: int = 0) -> KnownMaster:
@@ -68,9 +66,9 @@ class World:
     now_s: float = 0.0
     steps: list[Step] = field(default_factory=list)
     found: Iterator[list[KnownMaster] | Exception] = field(default_factory=lambda: iter(()))
-    """What each look for masters gives; the last one goes on for ever."""
+    """What each look for masters gives; the last one is repeated for ever."""
     answer: Callable[[Get], dict[str, Any]] = field(default=lambda _get: {})
-    beats: Iterator[LeaderHeartbeat | Exception | None] = field(default_factory=lambda: iter(()))
+    heartbeats: Iterator[LeaderHeartbeat | Exception | None] = field(default_factory=lambda: iter(()))
     fraction: Callable[[], float] = never
     sent: list[Any] = field(default_factory=list)
 
@@ -88,7 +86,7 @@ class World:
             case FindMasters():
                 return self.given(next(self.found))
             case ListenForLeader():
-                outcome = next(self.beats)
+                outcome = next(self.heartbeats)
                 self.now_s += 0.01 if outcome is not None else step.timeout_s
                 return self.given(outcome)
             case Pause():
@@ -177,7 +175,7 @@ def test_real_jitter_stays_within_its_bounds_and_differs() -> None:
 
 
 def test_while_nobody_leads_looks_and_pauses_grow_and_the_deadline_is_kept() -> None:
-    world = World(beats=for_ever(None))
+    world = World(heartbeats=for_ever(None))
     with pytest.raises(NoLeader, match="within 60 s"):
         world.dispatcher().find_leader(60.0)
     assert world.now_s == pytest.approx(60.0)
@@ -187,16 +185,16 @@ def test_while_nobody_leads_looks_and_pauses_grow_and_the_deadline_is_kept() -> 
 
 
 def test_a_leader_that_comes_later_is_found() -> None:
-    world = World(beats=iter((None, ClusterUnreachable("away"), None, BEAT)))
-    assert world.dispatcher().find_leader(60.0) == BEAT
+    world = World(heartbeats=iter((None, ClusterUnreachable("away"), None, HEARTBEAT)))
+    assert world.dispatcher().find_leader(60.0) == HEARTBEAT
     assert len(world.of(Pause)) == 3
 
 
 def test_a_broker_that_stays_away_is_told_from_a_cluster_without_a_leader() -> None:
-    world = World(beats=for_ever(None, ClusterUnreachable("Kafka does not answer")))
+    world = World(heartbeats=for_ever(None, ClusterUnreachable("Kafka does not answer")))
     with pytest.raises(ClusterUnreachable, match="does not answer"):
         world.dispatcher().find_leader(5.0)
-    back = World(beats=for_ever(ClusterUnreachable("away"), None))
+    back = World(heartbeats=for_ever(ClusterUnreachable("away"), None))
     with pytest.raises(NoLeader):
         back.dispatcher().find_leader(5.0)
 
@@ -204,13 +202,13 @@ def test_a_broker_that_stays_away_is_told_from_a_cluster_without_a_leader() -> N
 def test_a_watch_remembers_over_its_looks_what_it_has_seen() -> None:
     watch = LeaderWatch()
     assert watch.start(low=0, high=10) == 9
-    old, late = LEADERSHIP.encode(BEAT), LEADERSHIP.encode(Resignation(epoch=3, leader_id="leader-3"))
+    old, late = LEADERSHIP.encode(HEARTBEAT), LEADERSHIP.encode(Resignation(epoch=3, leader_id="leader-3"))
     assert watch.see(9, old) is None  # It was there before the question.
     assert watch.start(low=0, high=12) == 10
     assert watch.see(10, late) is None
     assert watch.see(11, old) is None  # It resigned.
     assert "resigned" in watch.describe()
-    # The topic was trimmed beyond the last look, and then made anew.
+    # The topic was trimmed beyond the last look, and then made again.
     assert watch.start(low=50, high=60) == 50
     assert watch.start(low=0, high=3) == 3
 
@@ -430,7 +428,7 @@ def test_a_method_takes_the_same_steps_in_a_thread_and_in_an_event_loop() -> Non
     def answer(get: Get) -> dict[str, Any]:
         return silent(get) if get.query_address.startswith("a") else {"jobs": [["j", "RUNNING"]], "job": STANDING}
 
-    worlds = [World(found=for_ever([master("a"), master("b")]), answer=answer, beats=iter((None, BEAT))) for _ in range(2)]
+    worlds = [World(found=for_ever([master("a"), master("b")]), answer=answer, heartbeats=iter((None, HEARTBEAT))) for _ in range(2)]
     dispatcher = worlds[0].dispatcher()
     job_master = JobMasterGateway("nowhere", "c", "j", connection=VirtualConnection(worlds[0]))
     blocking = [

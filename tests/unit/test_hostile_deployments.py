@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.blob.errors import InvalidBlobKey
+from eventflink.blob import InvalidBlobKey
 from eventflink.events.codec import ReportsCodec
 from eventflink.events.effects import DeploymentEnvelope
 from eventflink.events.inputs import SlotOfferRefusal, TaskStateReport

@@ -1,4 +1,4 @@
-"""An archive is read as it was written or not at all; there is one for each job, whoever writes it and however often."""
+"""An archive is read as it was written or not at all; there is one for each job, whichever master writes it and however often."""
 
 from pathlib import Path
 from typing import Any

@@ -1,12 +1,26 @@
 """One turn of a TaskExecutor's main loop: what comes first, what goes out together, and when an instance begins or is replaced."""
 
+import copy
+import itertools
+import random
 from collections.abc import Sequence
 from functools import partial
+
+import pytest
 
 from eventflink.events.codec import ReportsCodec
 from eventflink.events.effects import DeploymentEnvelope, DeploymentPayload, InstanceForgotten, LeaderChanged, RegistrationAccepted
 from eventflink.events.inputs import FileUploadCompleted, SlotReport, TaskManagerRegistration
-from eventflink.taskexecutor.process_events import EndTask, Killed, LaunchTask, TaskLaunched, TaskProcessEnded
+from eventflink.taskexecutor.process_events import (
+    EndTask,
+    Finished,
+    ForkServerDied,
+    Killed,
+    LaunchTask,
+    TaskInitialized,
+    TaskLaunched,
+    TaskProcessEnded,
+)
 from eventflink.taskexecutor.protocol import (
     Action,
     DriverAction,
@@ -19,6 +33,7 @@ from eventflink.taskexecutor.protocol import (
     StartForkServer,
     Stopped,
 )
+from eventflink.taskexecutor.protocol.main_loop import MAX_HOLD_MS, MAX_WAIT_MS
 from eventflink.taskexecutor.protocol.records import RECORD_LIMIT_BYTES, encode_reports
 from tests.unit.test_taskexecutor_protocol import SETTINGS, WALL_CLOCK_MS, A, B, deployment, reports
 
@@ -119,6 +134,45 @@ def test_the_reports_of_a_turn_go_out_together_after_the_orders_to_processes() -
     assert [a.sent_at_ms for a in actions if isinstance(a, SendReports)] == [driver.now_ms]
 
 
+def _reported(actions: Sequence[DriverAction]) -> list[str]:
+    return [str(getattr(report, "execution_state", type(report).__name__)) for report in reports(list(actions))]
+
+
+def test_a_task_that_is_over_at_once_is_reported_in_one_record() -> None:
+    """Each record is a decision of the leader, and a line of the log that every master reads."""
+    driver = Driver().registered()
+    protocol = driver.loop.protocol
+    driver.turn(driver.effect(deployment(A)))
+    assert not _reported(driver.turn(partial(protocol.on_process_event, TaskLaunched(A, 4711)), after_ms=1))
+    assert not _reported(driver.turn(partial(protocol.on_process_event, TaskInitialized(A)), after_ms=MAX_HOLD_MS - 2))
+    ended = driver.turn(partial(protocol.on_process_event, TaskProcessEnded(A, Finished(()))), after_ms=1)
+    assert _reported(ended) == ["SlotOffer", "INITIALIZING", "RUNNING", "FINISHED"]
+
+
+def test_a_report_is_not_held_back_for_longer_than_nobody_notices() -> None:
+    driver = Driver().registered()
+    driver.turn(driver.effect(deployment(A)))
+    driver.turn(partial(driver.loop.protocol.on_process_event, TaskLaunched(A, 4711)))
+    assert driver.loop.wait_ms(driver.now_ms) == MAX_HOLD_MS
+    assert _reported(driver.turn(after_ms=MAX_HOLD_MS)) == ["SlotOffer", "INITIALIZING"]
+    driver.turn(partial(driver.loop.protocol.on_process_event, TaskInitialized(A)))
+    assert _reported(driver.turn(after_ms=MAX_HOLD_MS)) == ["RUNNING"]
+    assert driver.loop.wait_ms(driver.now_ms) > MAX_HOLD_MS
+
+
+def test_what_is_held_back_is_not_overtaken_and_not_lost_by_a_stop() -> None:
+    driver = Driver().registered()
+    driver.turn(driver.effect(deployment(A)))
+    driver.turn(partial(driver.loop.protocol.on_process_event, TaskLaunched(A, 4711)))
+    asked = driver.turn(driver.effect(LeaderChanged("leader-2", "blob:2")), after_ms=1)
+    assert _reported(asked) == ["SlotOffer", "INITIALIZING", "SlotReport"]
+    driver.turn(partial(driver.loop.protocol.on_process_event, TaskInitialized(A)))
+    killed = partial(driver.loop.protocol.on_process_event, TaskProcessEnded(A, Killed(9)))
+    stopped = driver.turn(driver.stop, killed, after_ms=1)
+    assert _reported(stopped)[0] == "RUNNING"
+    assert _kinds(stopped)[-2:] == [SendReports, Stopped]
+
+
 def test_stopped_is_the_last_that_is_given_and_the_disconnection_goes_before_it() -> None:
     driver = Driver().registered()
     actions = driver.turn(driver.stop)
@@ -135,3 +189,57 @@ def test_reports_that_are_too_large_for_one_record_are_cut_in_order() -> None:
     [(alone, value)] = encode_reports([FileUploadCompleted("tm", "i1", "r", None, "e" * 2 * RECORD_LIMIT_BYTES)])
     assert len(alone) == 1
     assert len(value) > RECORD_LIMIT_BYTES
+
+
+def _happening(rng: random.Random, driver: Driver) -> Input:
+    """Return something that may happen at any time, of what a wait may begin or end with."""
+    protocol, now_ms = driver.loop.protocol, driver.now_ms
+    reported = TaskManagerRegistration("tm", protocol.instance_id, "host", 77, 2)
+    return rng.choice(
+        (
+            driver.effect(RegistrationAccepted("blob:1")),
+            driver.effect(deployment(A)),
+            driver.effect(InstanceForgotten("silent")),
+            partial(protocol.on_heartbeat_acknowledged, now_ms),
+            partial(protocol.on_process_event, TaskLaunched(A, 4711)),
+            partial(protocol.on_process_event, TaskProcessEnded(A, Killed(9))),
+            partial(protocol.on_process_event, ForkServerDied("it was killed")),
+            partial(protocol.on_reports_delivered, [reported], now_ms),
+            partial(protocol.on_reports_failed, [reported]),
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_turn_that_waits_as_long_as_it_may_misses_nothing(seed: int) -> None:
+    """Whoever waits for what happens, and `wait_ms` at most, does the same at the same time as one that looks every millisecond."""
+    rng, driver = random.Random(seed), Driver()
+    driver.turn(driver.loop.protocol.on_positioned)
+    has_waited = False
+    for _ in range(150):
+        wait_ms = driver.loop.wait_ms(driver.now_ms)
+        assert 0 <= wait_ms <= MAX_WAIT_MS
+        happens_ms = rng.randrange(1, 3 * MAX_WAIT_MS)
+        nothing_ms = range(1, min(wait_ms, happens_ms))
+        for later_ms in (*rng.sample(nothing_ms, min(3, len(nothing_ms))), *nothing_ms[-1:]):
+            assert copy.deepcopy(driver).turn(after_ms=later_ms) == []
+        if happens_ms < wait_ms:
+            driver.turn(_happening(rng, driver), after_ms=happens_ms)
+        else:
+            has_waited = driver.turn(after_ms=wait_ms) != [] or has_waited
+        if driver.loop.stopped is not None:
+            break
+    assert has_waited
+
+
+def test_a_task_executor_with_nothing_to_do_turns_only_as_often_as_it_has_to_look_whether_to_stop() -> None:
+    driver, turns, heartbeats_ms = Driver().registered(), 0, []
+    began_ms = driver.now_ms
+    while driver.now_ms < began_ms + 10_000:
+        actions = driver.turn(after_ms=driver.loop.wait_ms(driver.now_ms))
+        turns += 1
+        for beat in (action for action in actions if isinstance(action, SendHeartbeat)):
+            heartbeats_ms.append(beat.sent_at_ms)
+            driver.turn(partial(driver.loop.protocol.on_heartbeat_acknowledged, beat.sent_at_ms), after_ms=0)
+    assert turns <= 10_000 // MAX_WAIT_MS + 1
+    assert [later - earlier for earlier, later in itertools.pairwise(heartbeats_ms)] == [1000] * (len(heartbeats_ms) - 1)

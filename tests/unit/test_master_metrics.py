@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
-from eventflink.entrypoint.master_collectors import MasterView
-from eventflink.entrypoint.master_metrics import master_registry
+from eventflink.entrypoint.master_metrics import MasterView, master_registry
 from eventflink.events.codec import ReportsCodec
 from eventflink.events.effects import TaskDeployment
 from eventflink.events.inputs import (
@@ -21,7 +20,7 @@ from eventflink.events.inputs import (
     TaskStateReport,
 )
 from eventflink.events.topics import Topic
-from eventflink.metrics import catalogue
+from eventflink.metrics import metric_catalogue
 from eventflink.model.configuration import Configuration, build_configuration
 from eventflink.model.statuses import ExecutionState
 from tests.support.cluster import graph, vertex
@@ -154,7 +153,7 @@ def test_live_jobs_have_metrics_of_their_own() -> None:
 def test_beyond_the_bounds_jobs_are_left_out_and_counted(
     max_jobs: int, max_tasks: int, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "MAX_JOB_TASKS", max_tasks)
+    monkeypatch.setattr(metric_catalogue, "MAX_JOB_TASKS", max_tasks)
     measured = Measured(**{"metrics.max-jobs": max_jobs})
     node = measured.start("m-1")
     measured.world.leader()
@@ -168,7 +167,7 @@ def test_beyond_the_bounds_jobs_are_left_out_and_counted(
 
 
 def test_a_job_that_is_too_large_leaves_out_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "MAX_JOB_TASKS", 7)
+    monkeypatch.setattr(metric_catalogue, "MAX_JOB_TASKS", 7)
     measured = Measured()
     node = measured.start("m-1")
     measured.world.leader()
@@ -219,7 +218,7 @@ def test_a_change_of_leader_shows_at_both() -> None:
     world.run_until(lambda: standby.participant.leader is not None)
     world.run(100)
     leader.is_frozen = False
-    world.append(world.log[1])  # As a leader does that has not heard of its fall.
+    world.append(world.log[1])  # As a leader does that has not heard that it was deposed.
     world.run(200)
     measured.work["m-1"].ended(type(leader.ends[-1]).__name__)
     of_former, of_new = measured.scrape(leader), measured.scrape(standby)
@@ -248,7 +247,7 @@ def test_what_a_fall_left_unconfirmed_is_no_latency_of_the_next_leadership() -> 
     assert unread >= 1
     node.is_blind = False
     world.run(200)
-    assert sum(work.read_back_latency.counts) == before  # What comes back now is the log of somebody who fell.
+    assert sum(work.read_back_latency.counts) == before  # What comes back now is the log of a deposed leader.
     world.run_until(lambda: node.participant.leader is not None)
     world.run(500)
     scrape = measured.scrape(node)

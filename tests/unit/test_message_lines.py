@@ -21,8 +21,8 @@ from eventflink.taskexecutor.fork_server_wire import (
 )
 from eventflink.taskexecutor.guardian_messages import (
     LINE_LIMIT_BYTES,
-    Goodbye,
     InstanceStarted,
+    OrderlyEnd,
     ProcessEnded,
     ProcessStarted,
     SessionOpened,
@@ -81,7 +81,7 @@ GUARDIAN_MESSAGES = [
     ProcessEnded(7),
     SessionOpened("s", "sc://h"),
     SessionReleased("s"),
-    Goodbye(),
+    OrderlyEnd(),
 ]
 
 
@@ -111,7 +111,7 @@ def test_a_line_that_a_pipe_would_not_take_whole_is_not_written() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        *(b"", b" ", b"{}", b"os.system {}", b"EndTask", b"EndTask {}", b"EndTask null", b"EndTask [", b"EndTask \xff", b"Goodbye {}"),
+        *(b"", b" ", b"{}", b"os.system {}", b"EndTask", b"EndTask {}", b"EndTask null", b"EndTask [", b"EndTask \xff", b"OrderlyEnd {}"),
         b"EndTask " + b"[" * 100_000,
         b'ServerReady {"more":[1]}',
         b'ProcessForked {"process_id":["7"]}',

@@ -16,7 +16,8 @@ import prometheus_client
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from eventflink.metrics import catalogue as c
+from eventflink.metrics import metric_catalogue as c
+from eventflink.metrics import registry as registry_module
 from eventflink.metrics.definitions import Histogram, MetricType
 from eventflink.metrics.registry import MetricRegistry, Samples, ask_directly
 from eventflink.metrics.server import MAX_SCRAPES, MetricsServer, NoFreePort, ServerSettings
@@ -72,7 +73,7 @@ def test_the_variables_of_a_scope_format_are_labels() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "wrong"),
     [
-        ("metrics.scope.jm", "<tm_id>", "<tm_id> is no variable of this scope: <cluster_id>, <host>, <jm_id>"),
+        ("metrics.scope.jm", "<tm_id>", "<tm_id> is not a variable of this scope: <cluster_id>, <host>, <jm_id>"),
         ("metrics.scope.jm", "production.<host>", "'production' can be no part of it"),
         ("metrics.scope.tm", "<host>.<host>", "<host> stands in it twice"),
         ("metrics.scope.jm-job", "<host>.jobmanager.<job_name>", "<job_id> must stand in it"),
@@ -86,7 +87,7 @@ def test_a_scope_format_that_cannot_be_is_refused_by_name(key: str, text: str, w
 
 def test_labels_are_as_the_scope_formats_say() -> None:
     registry = registry_of(**{"metrics.scope.jm": "<jm_id>", "metrics.scope.jm-job": "<job_id>"})
-    registry.add(
+    registry.add_source(
         "some",
         ask_directly,
         {"a": lambda _, s: s.add(c.EPOCH, 3), "b": lambda _, s: s.add(c.JOB_AGE, 4, scope={"job_id": "j", "job_name": "n"})},
@@ -123,7 +124,7 @@ def test_a_data_directory_that_is_not_there_yet_has_the_disk_on_which_it_will_be
 def test_the_global_registry_is_not_touched() -> None:
     before = prometheus_client.generate_latest()
     registry = registry_of()
-    registry.add("some", ask_directly, {"epoch": lambda _, s: s.add(c.EPOCH, 3)})
+    registry.add_source("some", ask_directly, {"epoch": lambda _, s: s.add(c.EPOCH, 3)})
     scrape_registry(registry)
     assert b"eventflink" not in before + prometheus_client.generate_latest()
 
@@ -133,7 +134,7 @@ def test_a_histogram_is_told_in_cumulative_buckets() -> None:
     for value in (0.05, 0.1, 0.5, 7.0):
         histogram.observe(value)
     registry = registry_of()
-    registry.add("some", ask_directly, {"h": lambda _, s: s.add_histogram(c.DECIDE_LATENCY, histogram)})
+    registry.add_source("some", ask_directly, {"h": lambda _, s: s.add_histogram(c.DECIDE_LATENCY, histogram)})
     scrape = scrape_registry(registry)
     name = "eventflink_jobmanager_decide_latency_seconds"
     assert [scrape.one(f"{name}_bucket", le=le) for le in ("0.1", "1.0", "+Inf")] == [2, 3, 4]
@@ -143,7 +144,7 @@ def test_a_histogram_is_told_in_cumulative_buckets() -> None:
 
 def test_wrong_labels_are_the_collectors_failure(caplog: pytest.LogCaptureFixture) -> None:
     registry = registry_of()
-    registry.add("some", ask_directly, {"wrong": lambda _, s: s.add(c.EPOCH, 3, "what"), "right": lambda _, s: s.add(c.RANK, 1)})
+    registry.add_source("some", ask_directly, {"wrong": lambda _, s: s.add(c.EPOCH, 3, "what"), "right": lambda _, s: s.add(c.RANK, 1)})
     scrape_registry(registry)
     time.sleep(0.25)
     scrape = scrape_registry(registry)
@@ -158,7 +159,7 @@ def test_what_is_asked_later_fails_alone() -> None:
         samples.later += [lambda s: s.add(c.RANK, 1), lambda s: s.add(c.EPOCH, 1, "too", "many")]
 
     registry = registry_of()
-    registry.add("some", ask_directly, {"two": collect})
+    registry.add_source("some", ask_directly, {"two": collect})
     scrape = scrape_registry(registry)
     assert (scrape.one("eventflink_jobmanager_epoch"), scrape.one("eventflink_jobmanager_rank")) == (3, 1)
     assert scrape.by("collector", FAILURES) == {"two": 1}
@@ -172,8 +173,8 @@ def test_a_source_that_never_answers_is_waited_for_once_and_asked_once() -> None
         return Future()
 
     registry = registry_of()
-    registry.add("deaf", never, {"epoch": lambda _, s: s.add(c.EPOCH, 3)})
-    registry.add("good", ask_directly, {"rank": lambda _, s: s.add(c.RANK, 1)})
+    registry.add_source("deaf", never, {"epoch": lambda _, s: s.add(c.EPOCH, 3)})
+    registry.add_source("good", ask_directly, {"rank": lambda _, s: s.add(c.RANK, 1)})
     for number in (1, 2):
         began = time.monotonic()
         scrape = scrape_registry(registry)
@@ -184,7 +185,8 @@ def test_a_source_that_never_answers_is_waited_for_once_and_asked_once() -> None
     assert len(asked) == 1
 
 
-def test_scrapes_in_quick_succession_share_one_answer() -> None:
+def test_scrapes_in_quick_succession_share_one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_module, "SHARED_S", 60)
     counts: list[int] = []
     registry = registry_of()
 
@@ -192,9 +194,9 @@ def test_scrapes_in_quick_succession_share_one_answer() -> None:
         counts.append(1)
         samples.add(c.EPOCH, len(counts))
 
-    registry.add("some", ask_directly, {"epoch": count})
+    registry.add_source("some", ask_directly, {"epoch": count})
     assert [scrape_registry(registry).one("eventflink_jobmanager_epoch") for _ in range(5)] == [1] * 5
-    time.sleep(0.25)
+    monkeypatch.setattr(registry_module, "SHARED_S", 0)
     assert scrape_registry(registry).one("eventflink_jobmanager_epoch") == 2
 
 
@@ -244,7 +246,7 @@ def test_scrapes_under_way_are_bounded_in_number_and_time(monkeypatch: pytest.Mo
     monkeypatch.setattr("eventflink.metrics.server.SCRAPE_TIMEOUT_S", 0.5)
     release = threading.Event()
     registry = registry_of()
-    registry.add("slow", ask_directly, {"slow": lambda _, __: release.wait(20)})  # type: ignore[dict-item]
+    registry.add_source("slow", ask_directly, {"slow": lambda _, __: release.wait(20)})  # type: ignore[dict-item]
     with serving(registry) as address:
         answers: list[int] = []
         threads = [threading.Thread(target=lambda: answers.append(get(address, "/metrics")[0])) for _ in range(MAX_SCRAPES)]

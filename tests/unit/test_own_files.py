@@ -45,7 +45,7 @@ def test_a_daemon_s_log_is_the_file_behind_its_standard_error(tmp_path: Path) ->
         assert find(tmp_path, out.fileno(), log.fileno()) == [str(tmp_path / "tm.log"), str(tmp_path / "tm.out")]
     log_reason, out_reason = find(tmp_path, subprocess.DEVNULL, subprocess.DEVNULL)
     assert log_reason.startswith("it logs to no file: ")
-    assert out_reason.startswith("its standard output is no file")
+    assert out_reason.startswith("its standard output is not a file")
 
 
 def test_a_file_that_was_removed_is_no_log(tmp_path: Path) -> None:

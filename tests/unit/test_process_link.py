@@ -8,8 +8,8 @@ import pytest
 
 from eventflink.events.effects import DeploymentEnvelope, RegistrationAccepted
 from eventflink.model.configuration import build_configuration
+from eventflink.processes.file_lock import FileLock
 from eventflink.taskexecutor.guardian_link import GuardianLink
-from eventflink.taskexecutor.identity_lock import IdentityLock
 from eventflink.taskexecutor.kafka_links import Inbox
 from eventflink.taskexecutor.process_events import SparkOpened
 from eventflink.taskexecutor.process_link import ProcessLink
@@ -24,7 +24,7 @@ class Executor:
     def __init__(self, directory: Path) -> None:
         self.inbox = Inbox()
         self.loop = MainLoop(SETTINGS, lambda: "i1")
-        guardian = GuardianLink(NOWHERE, "nowhere", "tm", directory / "guardian.log", IdentityLock(directory / "lock"))
+        guardian = GuardianLink(NOWHERE, "nowhere", "tm", directory / "guardian.log", FileLock(directory / "lock", 15.0))
         configuration = build_configuration({"taskmanager.id": "tm", "data.directory": str(directory)}, "test")
         self.link = ProcessLink(configuration, directory, directory / "run", self.inbox, self.loop.protocol, guardian)
         self.loop.turn(0, 0, [self.loop.protocol.on_positioned])

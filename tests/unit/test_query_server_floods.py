@@ -1,4 +1,4 @@
-"""The query port under clients that mean ill: bounded connections, bounded requests, clear errors, and it goes on answering others."""
+"""The query port under clients that mean ill: bounded connections, bounded requests, clear errors, and it keeps answering others."""
 
 import asyncio
 import json

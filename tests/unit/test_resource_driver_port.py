@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from eventflink.entrypoint import worker_supervisor
+from eventflink.entrypoint.factories import DRIVER_MEMBERS, create_driver
 from eventflink.entrypoint.process_driver import ProcessDriver
 from eventflink.entrypoint.resource_driver import ResourceEventHandler
-from eventflink.entrypoint.resource_drivers import DRIVER_MEMBERS, create_driver
 from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
 from eventflink.leadership.worker_reconciliation import ListedWorker
 from eventflink.master.effects import RequestWorker, StopWorker, WorkersWanted

@@ -4,6 +4,7 @@ import gc
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,9 +14,8 @@ from click.testing import CliRunner
 
 from eventflink.cli.commands import simulate as simulate_command
 from eventflink.cli.main import cli
-from eventflink.lab.simulation.campaign import simulate_many
-from eventflink.lab.simulation.lifecycles import Lifecycles
-from eventflink.lab.simulation.run import RunResult, simulate
+from eventflink.lab.simulation.run import RunResult, simulate, simulate_many
+from eventflink.lab.simulation.variations import Lifecycles
 from tests.unit.simulation_mutations import MUTATIONS
 
 pytestmark = pytest.mark.slow
@@ -59,6 +59,20 @@ def test_a_run_repeats_bit_for_bit_in_other_processes_with_other_hash_seeds() ->
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
         done = subprocess.run([sys.executable, "-c", _DIGESTS], env=environment, capture_output=True, text=True, timeout=120, check=True)
         assert done.stdout.strip() == str(here)
+
+
+def test_no_task_fails_of_itself_once_the_faults_have_ended() -> None:
+    """A job that has only bad luck would come to rest in no time that can be named."""
+    started, failed = set[tuple[int, str]](), set[tuple[int, str]]()
+    for seed in range(12):
+        transcript = simulate(seed, with_transcript=True).transcript
+        faults_end = next(number for number, line in enumerate(transcript) if "the faults end" in line)
+        for line in transcript[faults_end:]:
+            if found := re.search(r" launches (\S+)$", line):
+                started.add((seed, found[1]))
+            failed |= {(seed, attempt) for attempt in re.findall(r"TaskFailed (\S+) (?:ValueError|InputLost|SIGKILL)", line)}
+    assert len(started) > 20
+    assert not started & failed
 
 
 def test_another_seed_is_another_run() -> None:

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from eventflink.entrypoint.snapshots import (
+from eventflink.master.upkeep import SnapshotRecord, Upkeep
+from eventflink.model.configuration import Configuration, build_configuration
+from eventflink.snapshots.keeper import (
     CONFIRM_GRACE_S,
     FIRST_BACKOFF_S,
     MAX_BACKOFF_S,
@@ -14,9 +16,7 @@ from eventflink.entrypoint.snapshots import (
     SnapshotKeeper,
     SnapshotTask,
 )
-from eventflink.entrypoint.snapshotter import DONE, FAILED, REFUTED
-from eventflink.master.upkeep import SnapshotRecord, Upkeep
-from eventflink.model.configuration import Configuration, build_configuration
+from eventflink.snapshots.snapshotter import DONE, FAILED, REFUTED
 
 INTERVAL = 1000
 

@@ -1,4 +1,4 @@
-"""A producer of reports that delivers nothing although Kafka takes beats is replaced; one that waits for Kafka itself is not."""
+"""A producer of reports that delivers nothing although Kafka takes heartbeats is replaced; one that waits for Kafka itself is not."""
 
 import logging
 import time
@@ -13,7 +13,7 @@ from eventflink.taskexecutor.protocol import ProtocolSettings, TaskExecutorProto
 from tests.support.hand import NOWHERE
 
 SENT_AT_MS = 10_000
-REPORT = Disconnection("tm", "instance", "goodbye")
+REPORT = Disconnection("tm", "instance", "stopped in order")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def _send_in_vain(writer: ReportsWriter, inbox: Inbox) -> None:
     told(SENT_AT_MS + 10_000)
 
 
-def test_a_producer_is_replaced_that_delivers_nothing_while_later_beats_get_through(
+def test_a_producer_is_replaced_that_delivers_nothing_while_later_heartbeats_get_through(
     writer: ReportsWriter, inbox: Inbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     writer._on_heartbeat_acknowledged(SENT_AT_MS + 6_000, SENT_AT_MS + 6_010)
@@ -63,14 +63,14 @@ def test_a_producer_is_replaced_that_delivers_nothing_while_later_beats_get_thro
 
 
 @pytest.mark.parametrize(
-    ("beat_sent_at_ms", "acknowledged_at_ms"),
+    ("heartbeat_sent_at_ms", "acknowledged_at_ms"),
     [(SENT_AT_MS + 1_000, SENT_AT_MS + 1_010), (SENT_AT_MS + 6_000, SENT_AT_MS + 9_000)],
     ids=["Kafka may have gone since", "Kafka has only just come back"],
 )
 def test_a_producer_is_kept_where_kafka_itself_may_be_what_is_waited_for(
-    writer: ReportsWriter, inbox: Inbox, beat_sent_at_ms: int, acknowledged_at_ms: int
+    writer: ReportsWriter, inbox: Inbox, heartbeat_sent_at_ms: int, acknowledged_at_ms: int
 ) -> None:
-    writer._on_heartbeat_acknowledged(beat_sent_at_ms, acknowledged_at_ms)
+    writer._on_heartbeat_acknowledged(heartbeat_sent_at_ms, acknowledged_at_ms)
     patient = writer._reports._producer
     _send_in_vain(writer, inbox)
     assert not writer._reports._broken

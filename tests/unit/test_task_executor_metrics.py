@@ -15,6 +15,7 @@ from eventflink.events.effects import DeploymentEnvelope, DeploymentPayload, Reg
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.configuration import build_configuration
 from eventflink.model.statuses import TaskType
+from eventflink.processes.file_lock import open_lock, try_lock
 from eventflink.taskexecutor.kafka_links import Inbox
 from eventflink.taskexecutor.metrics import TaskExecutorView, task_executor_registry
 from eventflink.taskexecutor.process_events import (
@@ -27,7 +28,7 @@ from eventflink.taskexecutor.process_events import (
     TaskProcessEnded,
 )
 from eventflink.taskexecutor.protocol import ProtocolSettings, SendHeartbeat, TaskExecutorProtocol
-from eventflink.taskexecutor.spark_server import SERVER_FILE, open_lock, try_lock
+from eventflink.taskexecutor.spark_server import SERVER_FILE
 from tests.support.scrapes import Scrape, scrape_registry
 
 TM = "eventflink_taskmanager_"

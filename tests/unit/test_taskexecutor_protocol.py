@@ -123,14 +123,14 @@ class Harness:
     def event(self, event: ProcessEvent) -> list[Action]:
         return self.machine.on_process_event(event, self.now_ms)
 
-    def wait(self, duration_ms: int, *, beats_arrive: bool = True) -> list[Action]:
-        """Let the time pass in ticks of 10 ms; beats are acknowledged at once unless they are not."""
+    def wait(self, duration_ms: int, *, heartbeats_arrive: bool = True) -> list[Action]:
+        """Let the time pass in ticks of 10 ms; heartbeats are acknowledged at once unless they are not."""
         actions: list[Action] = []
         for _ in range(duration_ms // 10):
             self.now_ms += 10
             new = self.machine.on_tick(self.now_ms)
             for action in new:
-                if isinstance(action, SendHeartbeat) and beats_arrive:
+                if isinstance(action, SendHeartbeat) and heartbeats_arrive:
                     new = new + self.machine.on_heartbeat_acknowledged(action.sent_at_ms, self.now_ms)
             actions += new
         return actions
@@ -172,7 +172,7 @@ def is_in(harness: Harness, phase: Phase) -> bool:
     return harness.machine.phase is phase
 
 
-def beats(actions: list[Action]) -> list[SendHeartbeat]:
+def heartbeats(actions: list[Action]) -> list[SendHeartbeat]:
     return [a for a in actions if isinstance(a, SendHeartbeat)]
 
 
@@ -205,16 +205,16 @@ def test_two_instances_jitter_differently() -> None:
     assert len({first_retry(f"instance-{i}") for i in range(10)}) > 5
 
 
-def test_registration_ends_when_accepted_and_beats_begin_at_once() -> None:
+def test_registration_ends_when_accepted_and_heartbeats_begin_at_once() -> None:
     harness = registered()
     actions = harness.wait(10_000)
     assert reports(actions) == []
-    assert len(beats(actions)) == 10
-    assert [b.heartbeat.sequence for b in beats(actions)] == list(range(1, 11))
+    assert len(heartbeats(actions)) == 10
+    assert [b.heartbeat.sequence for b in heartbeats(actions)] == list(range(1, 11))
 
 
-def test_nothing_beats_before_it_is_registered() -> None:
-    assert beats(Harness().wait(10_000)) == []
+def test_nothing_sends_heartbeats_before_it_is_registered() -> None:
+    assert heartbeats(Harness().wait(10_000)) == []
 
 
 def test_acceptance_for_another_instance_or_task_manager_means_nothing() -> None:
@@ -238,7 +238,7 @@ def test_a_refused_registration_is_tried_again_as_a_new_instance_ever_more_slowl
     assert all(1250 <= gap <= 2510 for gap in gaps[4:])
 
 
-def test_told_to_stop_it_ends_its_tasks_first_then_says_goodbye_and_ends() -> None:
+def test_told_to_stop_it_ends_its_tasks_first_then_disconnects_and_ends() -> None:
     harness = registered().run()
     actions = harness.effect(StopTaskManager("the cluster is shut down"))
     assert is_in(harness, Phase.STOPPING)
@@ -258,7 +258,7 @@ def test_told_to_stop_before_it_is_registered_it_ends_as_well() -> None:
 def test_told_to_stop_under_an_older_instance_it_ends_as_well() -> None:
     """It was cut off, and fences itself, when it reads that: nobody would be there to register with."""
     harness = registered().run()
-    harness.wait(10_000, beats_arrive=False)
+    harness.wait(10_000, heartbeats_arrive=False)
     assert is_in(harness, Phase.FENCING)
     harness.effect(StopTaskManager("the cluster is shut down"), instance_id="an older one")
     assert is_in(harness, Phase.STOPPING)
@@ -671,13 +671,13 @@ def test_the_slot_is_busy_until_the_session_is_released() -> None:
 # ---- self-fence, forgotten, holes (P12, P14) ----
 
 
-def test_without_acknowledged_beats_tasks_are_ended_in_time_and_a_new_instance_begins_only_after() -> None:
+def test_without_acknowledged_heartbeats_tasks_are_ended_in_time_and_a_new_instance_begins_only_after() -> None:
     """Self-fence + time to kill < loss timeout: the master may start the attempts elsewhere then."""
     harness = registered().run()
     started_ms = harness.now_ms
-    actions = harness.wait(3490, beats_arrive=False)
+    actions = harness.wait(3490, heartbeats_arrive=False)
     assert orders(actions) == []
-    actions = harness.wait(20, beats_arrive=False)
+    actions = harness.wait(20, heartbeats_arrive=False)
     assert orders(actions) == [EndTask(A, 1000)]
     assert harness.now_ms - started_ms <= 3510
     assert is_in(harness, Phase.FENCING)
@@ -718,36 +718,37 @@ def _answered(answer_ms: int, registered_again_ms: tuple[int, ...] = ()) -> Harn
 
 @pytest.mark.parametrize("again_ms", [(), (2000, 5900)])
 def test_an_answer_is_as_old_as_kafka_says_however_often_the_registration_was_repeated(again_ms: tuple[int, ...]) -> None:
-    """Deaf but heard, it registers again and again; what it is told first was written long ago, and it is held for lost since."""
+    """Deaf but heard, it registers again and again; what it is told first was written long ago, and it was declared lost since."""
     assert is_in(_answered(1500, again_ms), Phase.NEW)
 
 
-@pytest.mark.parametrize("again_ms", [(), (2000,)])
-def test_an_answer_that_was_just_written_is_believed_however_long_nobody_led(again_ms: tuple[int, ...]) -> None:
-    assert is_in(_answered(5990, again_ms), Phase.REGISTERED)
+@pytest.mark.parametrize(("again_ms", "phase"), [((), Phase.NEW), ((2000,), Phase.NEW), ((2000, 5900), Phase.REGISTERED)])
+def test_an_answer_that_was_just_written_is_believed_only_where_kafka_has_heard_as_lately(again_ms: tuple[int, ...], phase: Phase) -> None:
+    """It may have been resent, or held back by the leader's producer: the leader may have counted the silence before it was written."""
+    assert is_in(_answered(5990, again_ms), phase)
 
 
 def test_the_fence_counts_from_when_the_answer_was_written() -> None:
     harness = _answered(4000, (5900,))
     written_ms = 1000 + 5900 - (5905 - 4000)  # At the earliest: the word that was sent at 5,900 ms may have been stamped at once.
-    harness.wait(written_ms + 3500 - harness.now_ms - 5, beats_arrive=False)
+    harness.wait(written_ms + 3500 - harness.now_ms - 5, heartbeats_arrive=False)
     assert is_in(harness, Phase.REGISTERED)
-    harness.wait(10, beats_arrive=False)
+    harness.wait(10, heartbeats_arrive=False)
     assert is_in(harness, Phase.NEW)
 
 
-def test_the_fence_counts_from_the_time_an_acknowledged_beat_was_sent() -> None:
+def test_the_fence_counts_from_the_time_an_acknowledged_heartbeat_was_sent() -> None:
     harness = registered()
-    (first,) = beats(harness.wait(500, beats_arrive=False))
-    harness.wait(2900, beats_arrive=False)
+    (first,) = heartbeats(harness.wait(500, heartbeats_arrive=False))
+    harness.wait(2900, heartbeats_arrive=False)
     harness.machine.on_heartbeat_acknowledged(first.sent_at_ms, harness.now_ms)  # Late: it says little about now.
-    harness.wait(90, beats_arrive=False)
+    harness.wait(90, heartbeats_arrive=False)
     assert is_in(harness, Phase.REGISTERED)
-    harness.wait(first.sent_at_ms + 3500 - harness.now_ms, beats_arrive=False)
+    harness.wait(first.sent_at_ms + 3500 - harness.now_ms, heartbeats_arrive=False)
     assert is_in(harness, Phase.NEW)  # Fenced; it had no tasks to end.
 
 
-def test_acknowledged_beats_hold_the_fence_off() -> None:
+def test_acknowledged_heartbeats_hold_the_fence_off() -> None:
     harness = registered()
     harness.wait(60_000)
     assert is_in(harness, Phase.REGISTERED)
@@ -904,7 +905,7 @@ def test_uploads_are_bounded() -> None:
 # ---- the orderly stop ----
 
 
-def test_stop_ends_tasks_says_goodbye_and_stops() -> None:
+def test_stop_ends_tasks_disconnects_and_stops() -> None:
     harness = registered().run()
     actions = harness.machine.stop(harness.now_ms, "told to")
     assert orders(actions) == [EndTask(A, 1000)]
@@ -928,14 +929,14 @@ def test_stop_is_bounded_even_when_nothing_answers() -> None:
     assert [a for a in actions if isinstance(a, Stopped)]
 
 
-def test_stop_keeps_beating_until_the_tasks_have_ended() -> None:
+def test_stop_keeps_sending_heartbeats_until_the_tasks_have_ended() -> None:
     """Nothing of a stopping instance may be started elsewhere while it still runs here."""
     harness = registered().run()
     harness.machine.stop(harness.now_ms, "told to")
-    assert len(beats(harness.wait(5000))) == 5
+    assert len(heartbeats(harness.wait(5000))) == 5
 
 
-def test_stop_before_the_registration_was_accepted_says_goodbye_too() -> None:
+def test_stop_before_the_registration_was_accepted_disconnects_too() -> None:
     """The master may have decided on the registration meanwhile."""
     harness = Harness()
     assert said(harness.machine.stop(harness.now_ms, "told to")) == ["Disconnection"]
@@ -969,7 +970,7 @@ class RandomLife:
             "spark opened": (1, lambda: harness.event(SparkOpened(running, "s", "sc://x"))),
             "spark released": (1, lambda: harness.event(SparkReleased(attempt))),
             "ended": (2, lambda: self.end(dice.choice(outcomes), running)),
-            "time": (1, lambda: harness.wait(dice.choice([10, 500, 6000]), beats_arrive=dice.random() < 0.9)),
+            "time": (1, lambda: harness.wait(dice.choice([10, 500, 6000]), heartbeats_arrive=dice.random() < 0.9)),
             "leader": (1, lambda: harness.effect(LeaderChanged("m", "blob:9"), epoch + dice.randrange(2))),
             "forgotten": (0.2, lambda: harness.effect(InstanceForgotten("x"), epoch)),
         }

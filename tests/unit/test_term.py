@@ -13,12 +13,11 @@ from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.entrypoint.tail import Tail
 from eventflink.entrypoint.term import Term
 from eventflink.events.topics import INBOUND, Topic
-from eventflink.leadership.election import SingleMaster
+from eventflink.leadership.election import Peers, SingleMaster
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundTopic, TailFailed
 from eventflink.leadership.master_life import Exit, MasterLife, Step
-from eventflink.leadership.peers import Peers
-from eventflink.leadership.settings import ParticipantSettings
+from eventflink.leadership.ports import ParticipantSettings
 from eventflink.leadership.worker_reconciliation import ListedWorker
 from eventflink.log.producers import EffectProducer, LogAppender
 from eventflink.master.effects import RequestWorker
@@ -71,7 +70,7 @@ class LoopTerm(Term):
         self.late_turns += self.is_over
         super()._turn()
 
-    def append(self, value: bytes) -> None:
+    def append_decision(self, value: bytes) -> None:
         self._tail.intake.on_record(Topic.LOG, self.end_offset, wall_ms(), None, value, 0)
         self.end_offset += 1
 
@@ -126,7 +125,7 @@ def test_sigterm_does_not_cut_short_what_the_driver_is_told_of_the_clusters_end(
 
 def test_neither_does_an_error_of_the_term(tmp_path: Path) -> None:
     def break_down(term: LoopTerm, _stop: asyncio.Event) -> None:
-        term.failure = TailFailed("Faust has stopped reading")
+        term.failure = TailFailed("Faust has stopped")
 
     step, told = asyncio.run(_ended_while_deregistering(tmp_path, break_down))
     assert isinstance(step, Exit)

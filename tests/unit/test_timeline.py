@@ -33,7 +33,7 @@ def logged(offset: int, causes: tuple[Cause, ...], *events: LogEvent, accepted: 
 def drawn(*decisions: LoggedDecision) -> str:
     timeline = Timeline("job")
     for decision in decisions:
-        timeline.add(decision)
+        timeline.add_decision(decision)
     console = Console(width=200)
     with console.capture() as capture:
         console.print(timeline.draw())

@@ -19,9 +19,9 @@ from eventflink.cli.cluster.host_files import read_masters, read_workers
 from eventflink.cli.cluster.joining import SILENCE, ClusterLook, look
 from eventflink.cli.cluster.plan import BROKER_ID, check_ids, plan_masters, plan_workers
 from eventflink.cli.cluster.ssh import HostUnreachable, ask_host, check_command
-from eventflink.cli.configuration_directory import DIRECTORY_VARIABLE
-from eventflink.cli.failures import CommandFailed, explain
-from eventflink.cli.session import Session
+from eventflink.cli.exit_codes import explain
+from eventflink.cli.failures import CommandFailed
+from eventflink.cli.session import DIRECTORY_VARIABLE, Session
 from eventflink.model.configuration import ConfigurationError
 from eventflink.processes.pid_files import DaemonKind
 
@@ -166,7 +166,7 @@ class Coordinator:
         self._ask([HostRequest(action=Action.STATUS, host=host, daemons=tuple(daemons)) for host, daemons in by_host.items()])
         seen = self.look()
         if not seen.problem and any(report.state is DaemonState.NOT_JOINED for report in with_look(self.outcome, seen)):
-            seen = self.look()  # On a busy machine a word may come late: nobody is missing who is heard the second time.
+            seen = self.look()  # On a busy machine a presence may come late: no master is missing that is heard the second time.
         return self.outcome, seen
 
     def _has_own_broker(self) -> bool:

@@ -37,7 +37,7 @@ def ssh_command(configuration: Configuration, host: str, remote_command: str) ->
     """Return the command line that runs `remote_command` in the login shell of `host`.
 
     Raises:
-        ConfigurationError: env.ssh.command or env.ssh.opts is no part of a command line.
+        ConfigurationError: env.ssh.command or env.ssh.opts is not a valid part of a command line.
 
     """
     program = _split("env.ssh.command", configuration.ssh_command)

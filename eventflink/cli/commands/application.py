@@ -2,8 +2,12 @@
 
 import click
 
-from eventflink.cli.application_master import run_application_master
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.waiting import ending_in_order
+from eventflink.entrypoint.application_main import Application
+from eventflink.entrypoint.master_process import MasterFailed, run_master
+from eventflink.model.configuration import ID_PATTERN
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -18,3 +22,45 @@ def application(session: Session, application_id: str, main: str, arguments: tup
     and the exit code is that of how they ended. Several masters may be started: the one that leads runs MAIN.
     """
     return run_application_master(session, application_id, main=main, arguments=arguments)
+
+
+def run_application_master(
+    session: Session,
+    application_id: str,
+    *,
+    main: str = "",
+    arguments: tuple[str, ...] = (),
+    graph: str = "",
+    code: tuple[str, ...] = (),
+    job_id: str = "",
+) -> int:
+    """Run a master that runs an application while it leads, for `standalone-job` as well; return the exit code of its end.
+
+    Raises:
+        CommandFailed: an id or the name of the entry point is not valid, or the master cannot run.
+
+    """
+    for name, value in (("--application-id", application_id), ("--job-id", job_id)):
+        if value and not ID_PATTERN.fullmatch(value):
+            raise CommandFailed(ExitCode.USAGE, f"{name} '{value[:128]}' is not a valid id: letters, digits, '.', '_' and '-', at most 128")
+    if not graph and not all(main.partition(":")):
+        raise CommandFailed(ExitCode.USAGE, f"'{main}' names no main: module:function is expected")
+    configuration = session.configuration.with_ids()
+    session.log_to_stderr(configuration.master_id)
+    application = Application(
+        application_id=application_id,
+        main=main,
+        arguments=arguments,
+        graph=graph,
+        code=code,
+        job_id=job_id,
+        bootstrap=session.bootstrap,
+        config=str(session.config.absolute()) if session.config is not None else "",
+        overrides=dict(session.overrides),
+    )
+    try:
+        with ending_in_order():
+            program = session.child_arguments(session.bootstrap, {})
+            return run_master(configuration, session.bootstrap, program=program, application=application)
+    except MasterFailed as error:
+        raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

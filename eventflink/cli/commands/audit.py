@@ -18,7 +18,7 @@ from eventflink.audit.database import EXAMPLES, Answer, AuditDatabase, check_que
 from eventflink.audit.entries import judge_for, read_entries
 from eventflink.audit.filters import Place, Range, entries_within
 from eventflink.audit.plain import json_text
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import range_options, reading_log, remark_on_beginning
 from eventflink.cli.session import Session, pass_session
 from eventflink.events.wording import printable

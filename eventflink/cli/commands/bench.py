@@ -16,12 +16,13 @@ from typing import Any, Final
 import click
 from rich.table import Table
 
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.folding import read_fold
 from eventflink.cli.local_cluster import LocalCluster
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.state import read_fold
-from eventflink.lab.benchmarks.failover import (
+from eventflink.cli.submit_trace_tables import print_trace
+from eventflink.lab.benchmarks.failover_load import measure_under_load
+from eventflink.lab.benchmarks.failover_times import (
     FailoverDisturbed,
     FailoverFigures,
     LeaderLoss,
@@ -29,15 +30,18 @@ from eventflink.lab.benchmarks.failover import (
     measure_failover,
     measure_guardian,
 )
-from eventflink.lab.benchmarks.failover_load import measure_under_load
 from eventflink.lab.benchmarks.failover_watch import NotSeen
-from eventflink.lab.benchmarks.heartbeats import BeatsDisturbed, measure_heartbeats
-from eventflink.lab.benchmarks.replay import measure_replay
+from eventflink.lab.benchmarks.floor import FloorFailed
+from eventflink.lab.benchmarks.heartbeats import HeartbeatsDisturbed, measure_heartbeats
+from eventflink.lab.benchmarks.process_cpu import CpuNotMeasured
+from eventflink.lab.benchmarks.replay_rate import measure_replay
 from eventflink.lab.benchmarks.report import Distribution, as_row, machine
 from eventflink.lab.benchmarks.slots import measure_slots
 from eventflink.lab.benchmarks.state_memory import MemoryNotMeasured
-from eventflink.lab.benchmarks.submit import measure_submit
+from eventflink.lab.benchmarks.submit import JobDidNotFinish, measure_submit
+from eventflink.lab.benchmarks.submit_trace import TraceBench
 from eventflink.lab.benchmarks.subtask_memory import MemoryDisturbed, measure_state, measure_tasks
+from eventflink.lab.benchmarks.trace_legs import TraceIncomplete
 from eventflink.log.embedded_broker import EmbeddedBroker
 
 FAILOVER_JOBS: Final = (1, 100, 1000)
@@ -99,10 +103,34 @@ def _print(session: Session, rows: list[tuple[str, ...]], figures: dict[str, Any
 )
 @click.option("--concurrent-jobs", type=click.IntRange(min=1), default=1600, show_default=True, help="How many jobs they submit together.")
 @click.option("--own-cluster/--running-cluster", default=True, show_default=True, help="Start a cluster, or take the one that runs.")
+@click.option("--trace", is_flag=True, help="Say where the time and the processor go, beside the floor: see docs/performance.md.")
+@click.option(
+    "--rounds", type=click.IntRange(1, 100), default=4, show_default=True, help="With --trace: how often cluster and floor alternate."
+)
+@click.option("--without-task-executors", is_flag=True, help="With --trace: jobs are accepted only.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @pass_session
-def bench_submit(session: Session, jobs: int, clients: int, concurrent_jobs: int, *, own_cluster: bool, as_json: bool) -> int:
+def bench_submit(
+    session: Session,
+    jobs: int,
+    clients: int,
+    concurrent_jobs: int,
+    rounds: int,
+    *,
+    own_cluster: bool,
+    trace: bool,
+    without_task_executors: bool,
+    as_json: bool,
+) -> int:
     """Measure submit → accepted and submit → FINISHED of one-vertex no-op jobs, through Kafka."""
+    if trace:
+        if not own_cluster:
+            raise click.UsageError(
+                "--trace and --running-cluster exclude each other: the processes of the cluster are started with a trace"
+            )
+        return _bench_trace(session, jobs, clients, concurrent_jobs, rounds, has_task_executor=not without_task_executors, as_json=as_json)
+    if without_task_executors:
+        raise click.UsageError("--without-task-executors needs --trace")
     say = _say(session)
     with contextlib.ExitStack() as stack:
         used, bootstrap = session, ""
@@ -128,6 +156,26 @@ def bench_submit(session: Session, jobs: int, clients: int, concurrent_jobs: int
     ]
     _print(session, rows, {"benchmark": "submit", **asdict(figures)}, as_json=as_json)
     session.err.print(f"{figures.accepted_per_s:,.1f} jobs accepted/s and {figures.finished_per_s:,.1f} finished/s with {clients} clients")
+    return ExitCode.OK
+
+
+def _bench_trace(
+    session: Session, jobs: int, clients: int, concurrent_jobs: int, rounds: int, *, has_task_executor: bool, as_json: bool
+) -> int:
+    with _explained(), _broker(session) as (used, bootstrap, broker_process_id):
+        command = partial(_command_of, used, bootstrap)
+        bench = TraceBench(
+            configuration=used.configuration,
+            bootstrap=bootstrap,
+            command=command,
+            broker_process_id=broker_process_id,
+            has_task_executor=has_task_executor,
+            say=_say(session),
+        )
+        figures = bench.measure(jobs=jobs, clients=clients, concurrent_jobs=concurrent_jobs, rounds=rounds)
+    print_trace(session.err if as_json else session.out, figures)
+    if as_json:
+        session.print_json({"benchmark": "submit-trace", **asdict(figures), "machine": machine()})
     return ExitCode.OK
 
 
@@ -251,7 +299,7 @@ def bench_failover(session: Session, jobs: int | None, rounds: int | None, *, un
         return _bench_under_load(session, rounds or UNDER_LOAD_ROUNDS, as_json=as_json)
     count = rounds or FAILOVER_ROUNDS
     figures: list[FailoverFigures] = []
-    with _explained(), _broker(session) as (used, bootstrap):
+    with _explained(), _broker(session) as (used, bootstrap, _):
         for number in (jobs,) if jobs else FAILOVER_JOBS:
             cell = _cell(used)
             command = partial(_command_of, cell, bootstrap)
@@ -279,8 +327,8 @@ def bench_failover(session: Session, jobs: int | None, rounds: int | None, *, un
 @pass_session
 def bench_heartbeats(session: Session, task_managers: int, slots: int, interval_ms: int, rounds: int, *, as_json: bool) -> int:
     """Measure the share of one core that the leader needs for the heartbeats of many TaskManagers."""
-    beating = Session(session.config, {**session.overrides, "heartbeat.interval": str(interval_ms)}, session.verbose)
-    with _explained(), _broker(beating) as (used, bootstrap):
+    faster = Session(session.config, {**session.overrides, "heartbeat.interval": str(interval_ms)}, session.verbose)
+    with _explained(), _broker(faster) as (used, bootstrap, _):
         command = partial(_command_of, used, bootstrap)
         figures = measure_heartbeats(
             used.configuration, bootstrap, command, task_managers=task_managers, slots=slots, rounds=rounds, say=_say(session)
@@ -299,7 +347,7 @@ def _percent(share: Distribution) -> Distribution:
 
 
 def _bench_under_load(session: Session, rounds: int, *, as_json: bool) -> int:
-    with _explained(), _broker(session) as (used, bootstrap):
+    with _explained(), _broker(session) as (used, bootstrap, _):
         command = partial(_command_of, used, bootstrap)
         figures = measure_under_load(used.configuration, bootstrap, command, rounds=rounds, say=_say(session))
     rows = [
@@ -323,7 +371,7 @@ def _explained() -> Iterator[None]:
     """Turn what a benchmark of a cluster gives up with into a line and an exit code."""
     try:
         yield
-    except (FailoverDisturbed, BeatsDisturbed) as error:
+    except (FailoverDisturbed, HeartbeatsDisturbed, CpuNotMeasured, FloorFailed, JobDidNotFinish, TraceIncomplete) as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
     except NotSeen as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error
@@ -339,15 +387,15 @@ def _cell(session: Session) -> Session:
 
 
 @contextlib.contextmanager
-def _broker(session: Session) -> Iterator[tuple[Session, str]]:
-    """Give a benchmark its directory and a Kafka cluster: the configured one, or an embedded broker of its own."""
+def _broker(session: Session) -> Iterator[tuple[Session, str, int | None]]:
+    """Give a benchmark its directory and a Kafka cluster: the configured one, or an embedded broker of its own, with its process."""
     with _scratch(session) as used:
         bootstrap = session.configuration.bootstrap_servers
         if bootstrap:
-            yield used, bootstrap
+            yield used, bootstrap, None
             return
         with EmbeddedBroker(used.configuration.data_path / "broker", 0, progress=_say(session)) as broker:
-            yield used, broker.bootstrap_servers
+            yield used, broker.bootstrap_servers, broker.process_id
 
 
 def _failover_rows(figures: FailoverFigures) -> list[tuple[str, ...]]:

@@ -3,8 +3,7 @@
 import click
 
 from eventflink.cli import broker_address
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import Stopped, stop_on_signals, wait_while_healthy
 from eventflink.log.embedded_broker import EmbeddedBroker

@@ -12,7 +12,7 @@ from eventflink.cli.cluster.coordinator import Coordinator, all_ended, all_up, w
 from eventflink.cli.cluster.daemons import DaemonReport, DaemonState, HostRequest
 from eventflink.cli.cluster.host_agent import HostAgent
 from eventflink.cli.cluster.joining import ClusterLook
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.processes.pid_files import DaemonKind
 

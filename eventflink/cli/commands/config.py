@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.model.configuration import KEYS, ConfigurationError, explain_unknown
 from eventflink.model.configuration_reference import describe_keys

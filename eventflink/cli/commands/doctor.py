@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.checks import Verdict, check_all
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 
 _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold red"}

@@ -7,27 +7,21 @@ from pathlib import Path
 from typing import Final
 
 import click
-from confluent_kafka import KafkaException
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.folding import folding_log
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import Stopped, stop_on_signals
-from eventflink.events.topics import Topic
-from eventflink.gateways.errors import ClusterUnreachable
-from eventflink.gateways.kafka_clients import PartitionReader
-from eventflink.lab.drills.errors import DrillFailed, DrillRefused
-from eventflink.lab.drills.failover import FailoverReport, FailoverWish, look_around, run_failover
+from eventflink.lab.drills import DrillFailed, DrillRefused
+from eventflink.lab.drills.failover_drill import FailoverOptions, FailoverReport, look_around, run_failover
 from eventflink.lab.drills.log_copy import CopyFailed
 from eventflink.lab.drills.rehearsal import RehearsalReport, run_rehearsal
 from eventflink.lab.drills.report import as_document, as_markdown, rows, title
-from eventflink.leadership.acceptance import LogDiverged, LogNotDense
-from eventflink.leadership.fold import LogUnusable
 from eventflink.log.patient_producer import NotDelivered
-from eventflink.log.replay import ReplayStalled
 from eventflink.model.statuses import DrillStepType
+from eventflink.processes.child_processes import ChildDied
 
 _METHODS: Final = {"kill": DrillStepType.KILL, "freeze": DrillStepType.FREEZE, "stop": DrillStepType.STOP}
 _FREEZE_LEASES: Final = 5
@@ -86,7 +80,7 @@ def failover(
         if freeze_ms is not None and step is not DrillStepType.FREEZE:
             raise click.UsageError("--freeze-ms has a meaning only with --method freeze")
         lease_timeout_ms = session.configuration.lease_timeout_ms
-        wish = FailoverWish(
+        options = FailoverOptions(
             bootstrap=session.bootstrap,
             cluster_id=session.cluster_id,
             drill_id=drill_id,
@@ -97,7 +91,7 @@ def failover(
             lease_timeout_ms=lease_timeout_ms,
             timeout_s=timeout_s,
         )
-        report = _run(session, lambda: _fail_over(session, wish, ask=not yes))
+        report = _run(session, lambda: _fail_over(session, options, ask=not yes))
     return _tell(session, report, page, as_json=as_json)
 
 
@@ -112,37 +106,31 @@ def _rehearse(session: Session, drill_id: str, timeout_s: float) -> RehearsalRep
     return run_rehearsal(session.configuration, session.bootstrap, command, drill_id, timeout_s, _say(session))
 
 
-def _fail_over(session: Session, wish: FailoverWish, *, ask: bool) -> FailoverReport:
-    situation = look_around(wish)
+def _fail_over(session: Session, options: FailoverOptions, *, ask: bool) -> FailoverReport:
+    situation = look_around(options)
     standbys = ", ".join(situation.standbys) or "nobody"
     if ask:
-        question = f"{wish.step} {situation.leader.master_id}, the leader of '{wish.cluster_id}' (standing by: {standbys})?"
+        question = f"{options.step} {situation.leader.master_id}, the leader of '{options.cluster_id}' (standing by: {standbys})?"
         try:
             confirmed = click.confirm(question, err=True)
         except click.Abort:
             confirmed = False
         if not confirmed:
             raise DrillRefused("nothing was done: it was not confirmed (--yes does that)")
-    return run_failover(wish, situation, _say(session))
+    return run_failover(options, situation, _say(session))
 
 
 def _run(session: Session, run: Callable[[], FailoverReport | RehearsalReport]) -> FailoverReport | RehearsalReport:
     """Run a drill, so that whatever ends it undoes what it holds, and turn its errors into those of commands."""
-    # Opened only for its errors, which say whether Kafka or the cluster is missing.
-    PartitionReader(session.bootstrap, session.cluster_id, Topic.LOG).close()
     try:
-        with stop_on_signals():
+        with folding_log(session.bootstrap, session.cluster_id), stop_on_signals():
             return run()
     except Stopped:
         raise CommandFailed(ExitCode.INTERRUPTED, "interrupted; a leader that was killed or frozen stays so") from None
     except DrillRefused as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
-    except (DrillFailed, CopyFailed, NotDelivered) as error:
+    except (DrillFailed, ChildDied, CopyFailed, NotDelivered) as error:
         raise CommandFailed(ExitCode.NEGATIVE, f"the drill failed: {error}") from error
-    except (KafkaException, ReplayStalled) as error:
-        raise ClusterUnreachable(f"Kafka at {session.bootstrap} does not answer: {error}") from error
-    except (LogUnusable, LogDiverged, LogNotDense) as error:
-        raise CommandFailed(ExitCode.INTERNAL, f"the log of '{session.cluster_id}' cannot be folded: {error}") from error
 
 
 def _tell(session: Session, report: FailoverReport | RehearsalReport, page: Path | None, *, as_json: bool) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import click
 
+from eventflink.audit import FilterInvalid
 from eventflink.audit.entries import Entry, Judge, Record, judge_for
-from eventflink.audit.errors import FilterInvalid
 from eventflink.audit.filters import EventFilter, Place, Range, Wanted, event_type
 from eventflink.audit.plain import json_text, plain_event
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import range_options, reading_log, remark_on_beginning
 from eventflink.cli.session import Session, pass_session
 from eventflink.events.wording import details_of, iso_time, printable, subject_of
@@ -92,7 +92,7 @@ class _Listing:
             if record is None:
                 yield None
                 continue
-            entry = judge.take(record)
+            entry = judge.judge_record(record)
             if entry is None:
                 continue
             if self.range.is_over(entry):

@@ -1,21 +1,14 @@
 """`eventflink exceptions`: the failures of a job, what each of them led to, and those that came with it."""
 
-from functools import partial
-
 import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.asking import ask_state
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
-from eventflink.gateways.reads import exceptions_path
-from eventflink.leadership.fold import Fold
-from eventflink.views.archive import archived_exceptions
-from eventflink.views.exceptions import MAX_EXCEPTIONS, exceptions_view, reaction_of
-from eventflink.views.jobs_and_cluster import find_job
-from eventflink.views.plain import View
+from eventflink.cli.state import ask_exceptions
+from eventflink.views.plain import MAX_EXCEPTIONS, View, reaction_of
 
 
 @click.command()
@@ -26,11 +19,7 @@ from eventflink.views.plain import View
 @pass_session
 def exceptions(session: Session, job_id: str, limit: int, *, trace: bool, as_json: bool) -> int:
     """Show the failures of the job JOB_ID (the beginning of its id is enough), the newest first."""
-
-    def compute(fold: Fold) -> View:
-        return exceptions_view(find_job(fold, job_id), limit)
-
-    answer = ask_state(session, exceptions_path(job_id), {"limit": limit}, compute, partial(archived_exceptions, limit=limit))
+    answer = ask_exceptions(session, job_id, limit)
     if as_json:
         session.print_json(answer)
     else:

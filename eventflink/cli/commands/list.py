@@ -4,17 +4,11 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.asking import ask_state, fold_state
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
-from eventflink.leadership.fold import Fold
+from eventflink.cli.state import ask_jobs
 from eventflink.model.statuses import JobStatus
-from eventflink.views.jobs_and_cluster import jobs_view
-from eventflink.views.plain import View
-
-MAX_ASKED = 1_000
-"""More rows than a master gives at once are taken from the log."""
 
 
 @click.command("list")
@@ -30,14 +24,7 @@ MAX_ASKED = 1_000
 @pass_session
 def list_jobs(session: Session, statuses: tuple[str, ...], limit: int, *, as_json: bool) -> int:
     """List the jobs, the newest last."""
-
-    def compute(fold: Fold) -> View:
-        return jobs_view(fold, statuses, limit)
-
-    if limit > MAX_ASKED:
-        answer = fold_state(session, compute)
-    else:
-        answer = ask_state(session, "/jobs", {"status": list(statuses), "limit": limit}, compute)
+    answer = ask_jobs(session, statuses, limit)
     rows = answer["jobs"]
     if as_json:
         session.print_json(rows)

@@ -4,7 +4,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 

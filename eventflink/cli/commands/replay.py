@@ -4,25 +4,16 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from confluent_kafka import KafkaException
 from rich.table import Table
 from rich.text import Text
 
 from eventflink.audit.filters import Place
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.folding import folding_log
 from eventflink.cli.log_questions import PlaceType
 from eventflink.cli.session import Session, pass_session
-from eventflink.events.codec import UndecodableRecord
-from eventflink.events.topics import Topic
-from eventflink.gateways.errors import ClusterUnreachable
-from eventflink.gateways.kafka_clients import PartitionReader
-from eventflink.lab.drills.cold_replay import ColdReplay, ReplayImpossible, Wish, replay_cold
+from eventflink.lab.drills.cold_replay import ColdReplay, ReplayImpossible, ReplayOptions, replay_cold
 from eventflink.lab.drills.state_summary import StateSummary, changes_between
-from eventflink.leadership.acceptance import LogDiverged, LogNotDense
-from eventflink.leadership.fold import LogUnusable
-from eventflink.log.administration import AdministrationError
-from eventflink.log.replay import ReplayStalled
 from eventflink.views.plain import iso_time
 
 
@@ -47,8 +38,8 @@ def replay(session: Session, until: Place, since_offset: int | None, *, from_zer
     """
     if since_offset is not None and until.offset is not None and since_offset > until.offset:
         raise click.UsageError(f"--since {since_offset} lies behind --until {until.offset}")
-    wish = Wish(until_offset=until.offset, until_ms=until.at_ms, since_offset=since_offset, from_zero=from_zero)
-    done = _replay(session, wish)
+    options = ReplayOptions(until_offset=until.offset, until_ms=until.at_ms, since_offset=since_offset, from_zero=from_zero)
+    done = _replay(session, options)
     document = _document(done)
     if as_json:
         session.print_json(document)
@@ -57,18 +48,12 @@ def replay(session: Session, until: Place, since_offset: int | None, *, from_zer
     return ExitCode.OK
 
 
-def _replay(session: Session, wish: Wish) -> ColdReplay:
-    bootstrap, cluster_id = session.bootstrap, session.cluster_id
-    # Opened only for its errors, which say whether Kafka or the cluster is missing.
-    PartitionReader(bootstrap, cluster_id, Topic.LOG).close()
-    try:
-        return replay_cold(bootstrap, cluster_id, wish)
-    except ReplayImpossible as error:
-        raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
-    except (KafkaException, ReplayStalled, AdministrationError) as error:
-        raise ClusterUnreachable(f"the log at {bootstrap} cannot be read: {error}") from error
-    except (LogUnusable, LogDiverged, LogNotDense, UndecodableRecord) as error:
-        raise CommandFailed(ExitCode.INTERNAL, f"the log of '{cluster_id}' cannot be folded: {error}") from error
+def _replay(session: Session, options: ReplayOptions) -> ColdReplay:
+    with folding_log(session.bootstrap, session.cluster_id):
+        try:
+            return replay_cold(session.bootstrap, session.cluster_id, options)
+        except ReplayImpossible as error:
+            raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
 
 
 def _document(done: ColdReplay) -> dict[str, Any]:

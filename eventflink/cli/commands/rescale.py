@@ -3,7 +3,6 @@
 import click
 
 from eventflink.cli.commands.submit import actor_name
-from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.job_master_gateway import JobMasterGateway
 
@@ -18,16 +17,5 @@ def rescale(session: Session, job_id: str, vertex_id: str, parallelism: int, *, 
     """Have the vertex VERTEX_ID of the job JOB_ID run in PARALLELISM subtasks."""
     with JobMasterGateway(session.bootstrap, session.cluster_id, job_id) as gateway:
         accepted = gateway.rescale_job(vertex_id, parallelism, actor=actor_name())
-    if as_json:
-        session.print_json(
-            {
-                "job_id": job_id,
-                "vertex_id": vertex_id,
-                "parallelism": parallelism,
-                "request_id": accepted.request_id,
-                "log_offset": accepted.log_offset,
-            }
-        )
-    else:
-        click.echo(f"{job_id}/{vertex_id} is to have {parallelism} subtasks (log offset {accepted.log_offset})")
-    return ExitCode.OK
+    said = f"{job_id}/{vertex_id} is to have {parallelism} subtasks"
+    return session.print_accepted(accepted, said, as_json=as_json, job_id=job_id, vertex_id=vertex_id, parallelism=parallelism)

@@ -5,10 +5,9 @@ import pyarrow as pa
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.asking import ask_job
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import ask_job
 from eventflink.jobs.result import ResultUnreadable, read_result
 from eventflink.model.statuses import JobStatus
 from eventflink.views.plain import View

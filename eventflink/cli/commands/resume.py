@@ -3,7 +3,6 @@
 import click
 
 from eventflink.cli.commands.submit import actor_name
-from eventflink.cli.exit_codes import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 
@@ -16,8 +15,4 @@ def resume(session: Session, job_id: str, *, as_json: bool) -> int:
     """Resume the suspended job JOB_ID: the tasks that had not finished run again."""
     with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.resume_job(job_id, actor=actor_name())
-    if as_json:
-        session.print_json({"job_id": job_id, "request_id": accepted.request_id, "log_offset": accepted.log_offset})
-    else:
-        click.echo(f"{job_id} is resumed (log offset {accepted.log_offset})")
-    return ExitCode.OK
+    return session.print_accepted(accepted, f"{job_id} is resumed", as_json=as_json, job_id=job_id)

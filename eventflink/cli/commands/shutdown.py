@@ -5,8 +5,7 @@ import time
 import click
 
 from eventflink.cli.commands.submit import actor_name
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.events.log_events import ClusterStopped
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -57,7 +56,6 @@ def _wait_for_end(session: Session, offset: int, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     with LogFollower(session.bootstrap, session.cluster_id, offset) as follower:
         while time.monotonic() < deadline:
-            for logged in follower.poll(_POLL_S):
-                if logged.accepted and any(isinstance(event, ClusterStopped) for event in logged.decision.events):
-                    return
+            if any(isinstance(event, ClusterStopped) for event in follower.accepted_events(_POLL_S)):
+                return
     raise CommandFailed(ExitCode.UNREACHABLE, f"the cluster has not stopped within {timeout_s:g} s; the shutdown continues")

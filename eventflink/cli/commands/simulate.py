@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
-from eventflink.lab.simulation.campaign import simulate_many
-from eventflink.lab.simulation.run import RunResult
+from eventflink.lab.simulation.run import RunResult, simulate_many
 from eventflink.lab.simulation.run import simulate as simulate_seed
 
 _REPORT_INTERVAL_S = 10.0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from eventflink.cli.application_master import run_application_master
+from eventflink.cli.commands.application import run_application_master
 from eventflink.cli.commands.submit import read_document
 from eventflink.cli.session import Session, pass_session
 from eventflink.model.job_graph_document import parse_job_graph

@@ -4,14 +4,12 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.asking import ask_job, ask_state
 from eventflink.cli.commands.taskmanager import print_pending_workers, task_manager_table
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
-from eventflink.views.exceptions import reaction_of
-from eventflink.views.jobs_and_cluster import cluster_view
-from eventflink.views.plain import View
+from eventflink.cli.state import ask_cluster, ask_job
+from eventflink.views.plain import View, reaction_of
 
 
 @click.command()
@@ -20,9 +18,7 @@ from eventflink.views.plain import View
 @pass_session
 def status(session: Session, job_id: str | None, *, as_json: bool) -> int:
     """Show the job JOB_ID (the beginning of its id is enough), or without one the whole cluster."""
-    view = (
-        ask_job(session, job_id) if job_id else ask_state(session, "/cluster", {}, lambda fold: {"cluster": cluster_view(fold)})["cluster"]
-    )
+    view = ask_job(session, job_id) if job_id else ask_cluster(session)
     if as_json:
         session.print_json(view)
     elif job_id:

@@ -10,8 +10,7 @@ import click
 
 from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
-from eventflink.cli.exit_codes import ExitCode
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.job_progress import JobProgress
 from eventflink.cli.job_waiting import exit_code_of, wait_for_end_after
 from eventflink.cli.session import Session, pass_session
@@ -72,7 +71,7 @@ def read_document(file: Path) -> str:
     """Return the text, bounded.
 
     Raises:
-        CommandFailed: it cannot be read, is too long or is no text.
+        CommandFailed: it cannot be read, is too long or is not text.
 
     """
     try:

@@ -12,15 +12,13 @@ from rich.text import Text
 
 from eventflink.blob.client import get_blob
 from eventflink.blob.tls import tls_files
-from eventflink.cli.asking import ask_state
 from eventflink.cli.commands.submit import actor_name
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import ask_cluster
 from eventflink.gateways.leader import find_leader
-from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.model.statuses import TaskManagerFile
-from eventflink.views.jobs_and_cluster import cluster_view
 from eventflink.views.plain import View
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -37,7 +35,7 @@ def taskmanager() -> None:
 @pass_session
 def list_task_managers(session: Session, *, as_json: bool) -> int:
     """List the registered TaskManagers with their slots, and those that are blocked."""
-    view = ask_state(session, "/cluster", {}, lambda fold: {"cluster": cluster_view(fold)})["cluster"]
+    view = ask_cluster(session)
     shown = {
         name: view[name]
         for name in ("task_managers", "workers", "blocked", "slots", "slots_free", "slots_pending", "slot_requests", "log_offset")
@@ -103,7 +101,7 @@ def block(session: Session, task_manager_id: str, reason: str, duration_s: float
     with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
         duration_ms = round((duration_s or 0) * 1000)
         accepted = gateway.block_task_manager(task_manager_id, reason, duration_ms=duration_ms, actor=actor_name())
-    return _say(session, accepted, "gets no new tasks", as_json=as_json)
+    return session.print_accepted(accepted, f"{task_manager_id} gets no new tasks", as_json=as_json, task_manager_id=task_manager_id)
 
 
 @taskmanager.command("unblock")
@@ -114,7 +112,7 @@ def unblock(session: Session, task_manager_id: str, *, as_json: bool) -> int:
     """Place new tasks on TASK_MANAGER_ID again."""
     with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.unblock_task_manager(task_manager_id, actor=actor_name())
-    return _say(session, accepted, "gets new tasks", as_json=as_json)
+    return session.print_accepted(accepted, f"{task_manager_id} gets new tasks", as_json=as_json, task_manager_id=task_manager_id)
 
 
 @taskmanager.command("logs")
@@ -179,11 +177,3 @@ def thread_dump(session: Session, task_manager_id: str, timeout_s: float) -> int
 def _fetch(session: Session, key: str) -> bytes:
     blob_address = find_leader(session.bootstrap, session.cluster_id).blob_address
     return get_blob(blob_address, key, tls=tls_files(session.configuration))
-
-
-def _say(session: Session, accepted: Accepted, what: str, *, as_json: bool) -> int:
-    if as_json:
-        session.print_json({"task_manager_id": accepted.subject, "request_id": accepted.request_id, "log_offset": accepted.log_offset})
-    else:
-        click.echo(f"{accepted.subject} {what} (log offset {accepted.log_offset})")
-    return ExitCode.OK

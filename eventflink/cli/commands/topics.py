@@ -6,7 +6,7 @@ from typing import Final
 import click
 from rich.table import Table
 
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.errors import ClusterNotFound
 from eventflink.log.administration import describe_topics

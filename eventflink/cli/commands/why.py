@@ -12,7 +12,7 @@ from eventflink.audit.cause_chain import CauseChain
 from eventflink.audit.explanation import Explanation, explain_why
 from eventflink.audit.plain import plain
 from eventflink.audit.standing import Wait
-from eventflink.cli.exit_codes import ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import reading_log
 from eventflink.cli.session import Session, pass_session
 from eventflink.events.wording import iso_time, printable

@@ -18,10 +18,10 @@ from eventflink.events.topics import INBOUND, Topic, topic_name
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.lab.benchmarks.failover_watch import LogWatch, NotSeen
 from eventflink.lab.benchmarks.simulated_task_executors import host_settings
-from eventflink.log.administration import watermarks
+from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.replay import log_bounds
 from eventflink.model.configuration import Configuration
-from eventflink.processes.child_processes import Child, ChildDied, start_child
+from eventflink.processes.child_processes import Child, ChildDied, end_children, start_child
 
 START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 30.0
@@ -135,7 +135,7 @@ class FailoverCluster:
 
         """
         names = {topic: topic_name(self.cluster_id, topic) for topic in INBOUND}
-        marks = watermarks(self.bootstrap, [(name, 0) for name in names.values()])
+        marks = AdminConnection(self.bootstrap).read_watermarks([(name, 0) for name in names.values()])
         ends = {topic: marks[name, 0].high for topic, name in names.items()}
         cursors = self.watch.fold.master.requests.cursors
 
@@ -185,18 +185,10 @@ class FailoverCluster:
                 raise ChildDied(f"{running.name} did not end within {STOP_TIMEOUT_S:.0f} s; {running.end_of_log()}") from None
 
     def close(self) -> None:
-        """End every process: TaskExecutors first, so that their goodbye is heard."""
-        for each in (list(self.hosts.values()), list(self.masters.values())):
-            for running in each:
-                self._end(running, signal.SIGTERM)
-            deadline_s = time.monotonic() + STOP_TIMEOUT_S
-            for running in self._others:
-                try:
-                    running.process.wait(max(0.0, deadline_s - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    running.process.kill()
-                    running.process.wait()
-            self._others.clear()
+        """End every process: TaskExecutors first, so that a master hears that they are gone."""
+        end_children([*self._others, *self.hosts.values()], STOP_TIMEOUT_S)
+        end_children([*self.masters.values()], STOP_TIMEOUT_S)
+        self._others.clear()
         self.hosts.clear()
         self.masters.clear()
         self.watch.close()

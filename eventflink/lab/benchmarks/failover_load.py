@@ -22,8 +22,8 @@ from eventflink.gateways.errors import GatewayError, RequestRefused
 from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.gateways.request_channel import Accepted
 from eventflink.lab.benchmarks.failover_cluster import Command, FailoverCluster
-from eventflink.lab.benchmarks.failover_tasks import idle_graph
 from eventflink.lab.benchmarks.failover_watch import LogWatch
+from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.lab.benchmarks.report import Distribution
 from eventflink.lab.benchmarks.simulated_tasks import read_journal
 from eventflink.leadership.fold import Fold

@@ -127,7 +127,7 @@ class LogWatch:
                 with self._changed:
                     for message in messages:
                         offset, timestamp_ms = message.offset() or 0, message.timestamp()[1]
-                        decision = self.fold.take(offset, timestamp_ms, message.value() or b"")
+                        decision = self.fold.fold_record(offset, timestamp_ms, message.value() or b"")
                         if decision is not None:
                             self._note(decision, offset, now_s, timestamp_ms)
                     self._changed.notify_all()

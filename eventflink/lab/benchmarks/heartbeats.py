@@ -33,7 +33,7 @@ _TICK_S: Final = 0.01
 _FLUSH_TIMEOUT_S: Final = 30.0
 
 
-class BeatsDisturbed(Exception):
+class HeartbeatsDisturbed(Exception):
     """The figures would mean nothing; the message says why."""
 
 
@@ -52,7 +52,7 @@ class HeartbeatFigures:
     lost: int
 
 
-class _Voices:
+class _TaskManagers:
     """Sends what many TaskManagers send, each heartbeat when it is due; use it as a context manager."""
 
     def __init__(self, configuration: Configuration, bootstrap: str, count: int, slots: int) -> None:
@@ -61,12 +61,12 @@ class _Voices:
         self._interval_s = configuration.heartbeat_interval_ms / 1000
         self._producer = Producer(producer_settings(bootstrap, _DELIVERY_TIMEOUT_MS))
         self._reports_topic = topic_name(configuration.cluster_id, Topic.TASKMANAGERS)
-        self._beats_topic = topic_name(configuration.cluster_id, Topic.HEARTBEATS)
-        self._reports, self._beats = ReportsCodec("TaskManagerEnvelope"), PayloadCodec("HeartbeatEnvelope")
+        self._heartbeats_topic = topic_name(configuration.cluster_id, Topic.HEARTBEATS)
+        self._reports, self._heartbeats = ReportsCodec("TaskManagerEnvelope"), PayloadCodec("HeartbeatEnvelope")
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="voices", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
         self.failure: Exception | None = None
-        self.beats = 0
+        self.sent = 0
 
     def register_all(self) -> frozenset[str]:
         """Register every TaskManager, one record each, as they would; return their ids."""
@@ -77,26 +77,26 @@ class _Voices:
             self._producer.poll(0)
         return frozenset(self._names)
 
-    def start_beating(self) -> None:
+    def start_heartbeats(self) -> None:
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._beat_until_stopped()
+            self._send_until_stopped()
         except (KafkaException, BufferError) as error:
             self.failure = error
 
-    def _beat_until_stopped(self) -> None:
+    def _send_until_stopped(self) -> None:
         """Send each heartbeat when it is due: the n-th of all is due after n / (TaskManagers per interval)."""
         began_s, count = time.monotonic(), len(self._names)
         while not self._stopping.wait(_TICK_S):
             due = int((time.monotonic() - began_s) / self._interval_s * count)
-            while self.beats < due:
-                sequence, index = divmod(self.beats, count)
+            while self.sent < due:
+                sequence, index = divmod(self.sent, count)
                 name = self._names[index]
-                beat = Heartbeat(name, f"{name}-1", sequence + 1, self._slots, 0)
-                self._producer.produce(self._beats_topic, self._beats.encode(beat), name, partition=0)
-                self.beats += 1
+                heartbeat = Heartbeat(name, f"{name}-1", sequence + 1, self._slots, 0)
+                self._producer.produce(self._heartbeats_topic, self._heartbeats.encode(heartbeat), name, partition=0)
+                self.sent += 1
             self._producer.poll(0)
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ def measure_heartbeats(
     """Measure the leader's share of a core in windows of ten seconds, as many as `rounds`, but for two losses' time at least.
 
     Raises:
-        BeatsDisturbed: the leader lost TaskManagers, or heartbeats could not be sent.
+        HeartbeatsDisturbed: the leader lost TaskManagers, or heartbeats could not be sent.
         NotSeen, ChildDied: the cluster did not come up.
 
     """
@@ -142,31 +142,33 @@ def measure_heartbeats(
         time.sleep(SETTLE_S)
         say("the leader is measured idle")
         idle = _shares(process, 3, cluster.check)
-        voices = _Voices(configuration, bootstrap, task_managers, slots)
+        senders = _TaskManagers(configuration, bootstrap, task_managers, slots)
         try:
             say(f"{task_managers:,} TaskManagers register")
             began_s = time.monotonic()
-            names = voices.register_all()
+            names = senders.register_all()
             registered = cluster.watch.fold.master.resource_manager.task_managers
             cluster.watch.wait_for(lambda: names <= registered.keys(), "all registrations", REGISTRATION_TIMEOUT_S)
             registered_s = time.monotonic() - began_s
-            voices.start_beating()
+            senders.start_heartbeats()
             time.sleep(SETTLE_S)
             windows = max(rounds, int(2 * configuration.loss_timeout_ms / 1000 / WINDOW_S) + 1)
             say(f"{task_managers * 1000 / configuration.heartbeat_interval_ms:,.0f} heartbeats a second, for {windows * WINDOW_S:.0f} s")
             shares = _shares(process, windows, cluster.check)
             lost = cluster.watch.ask(lambda: len(cluster.watch.lost_s))
         finally:
-            voices.close()
-        if voices.failure is not None:
-            raise BeatsDisturbed(f"heartbeats could not be sent: {voices.failure}")
+            senders.close()
+        if senders.failure is not None:
+            raise HeartbeatsDisturbed(f"heartbeats could not be sent: {senders.failure}")
         if lost:
-            raise BeatsDisturbed(f"the leader lost {lost:,} of {task_managers:,} TaskManagers: it did not hear their heartbeats in time")
+            raise HeartbeatsDisturbed(
+                f"the leader lost {lost:,} of {task_managers:,} TaskManagers: it did not hear their heartbeats in time"
+            )
         return HeartbeatFigures(
             task_managers,
             slots,
             configuration.heartbeat_interval_ms,
-            voices.beats,
+            senders.sent,
             round(registered_s, 3),
             Distribution.of(idle),
             Distribution.of(shares),

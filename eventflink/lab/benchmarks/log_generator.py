@@ -7,17 +7,18 @@ would have written.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from eventflink.events.codec import PayloadCodec, ReportsCodec
 from eventflink.events.effects import TaskDeployment
 from eventflink.events.inputs import JobSubmission, SlotOffer, TaskManagerRegistration, TaskStateReport
 from eventflink.events.topics import INBOUND, Topic
-from eventflink.lab.benchmarks.submit import noop_graph
+from eventflink.lab.benchmarks.graphs import noop_graph
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.inbox import InboundRecord, PartitionInbox
-from eventflink.leadership.leader import Leader, grant_of
-from eventflink.leadership.settings import ParticipantSettings
+from eventflink.leadership.intake import InboundRecord, PartitionInbox
+from eventflink.leadership.leader import Leader, LogClock, grant_of
+from eventflink.leadership.ports import ParticipantSettings
 from eventflink.master.effects import CleanUp, Deployment, Effect
 from eventflink.master.inputs import BindInputs, CleanupsCompleted
 from eventflink.master.resource_manager import MAX_SLOTS
@@ -29,20 +30,23 @@ _RUNNING = "running-"
 """How the ids of jobs begin that never end."""
 
 
+_SLOTS: Final = 16
+
+
 class LogGenerator:
     """One leader, one TaskManager, and as many jobs as it takes."""
 
-    def __init__(self, fold: Fold, slots: int = 16, running_jobs: int = 0) -> None:
-        """Start from an empty fold; `running_jobs` keep a slot each, in addition to `slots`.
+    def __init__(self, fold: Fold, running_jobs: int = 0) -> None:
+        """Start from an empty fold; `running_jobs` keep a slot each, in addition to those of the jobs that end.
 
         Raises:
             ValueError: one TaskManager cannot have so many slots.
 
         """
-        if slots + running_jobs > MAX_SLOTS:
-            raise ValueError(f"{slots} + {running_jobs} slots are more than the {MAX_SLOTS} of a TaskManager")
+        if _SLOTS + running_jobs > MAX_SLOTS:
+            raise ValueError(f"{_SLOTS} + {running_jobs} slots are more than the {MAX_SLOTS} of a TaskManager")
         self._fold = fold
-        self._slots = slots + running_jobs
+        self._slots = _SLOTS + running_jobs
         self._running_jobs = running_jobs
         self._inboxes = {str(topic): PartitionInbox(1_000_000) for topic in INBOUND}
         self._offsets = dict.fromkeys(self._inboxes, 0)
@@ -54,11 +58,11 @@ class LogGenerator:
         """Yield records of the log until they hold at least this many events."""
         graph = noop_graph()
         grant = grant_of(self._fold, "generator", "generator-1", "localhost:1", _START_MS)
-        if self._fold.take(self._fold.last_offset + 1, self._now_ms, grant) is None:
+        if self._fold.fold_record(self._fold.last_offset + 1, self._now_ms, grant) is None:
             raise RuntimeError("the only candidate was not granted the leadership")
         yield grant
         settings = ParticipantSettings(master_id="generator", incarnation="generator", blob_address="localhost:1", window_size=1)
-        leader = Leader(self._fold, InboundDecoder(_HORIZON_MS), self._inboxes, settings, {})
+        leader = Leader(self._fold, InboundDecoder(_HORIZON_MS), self._inboxes, settings, {}, LogClock(self._now_ms, 0))
         leader.timers.extend(BindInputs(topic, "", 0) for topic in self._inboxes)
         self._put(Topic.TASKMANAGERS, self._reports.encode([TaskManagerRegistration("tm", "tm-1", "localhost", 1, self._slots)]))
         number = 0
@@ -94,5 +98,5 @@ class LogGenerator:
             self._put(Topic.TASKMANAGERS, self._reports.encode([TaskStateReport(*said, execution_state=ExecutionState.FINISHED)]))
 
     def _put(self, topic: Topic, value: bytes) -> None:
-        self._inboxes[topic].put(InboundRecord(str(topic), self._offsets[topic], 0, None, value))
+        self._inboxes[topic].enqueue(InboundRecord(str(topic), self._offsets[topic], 0, None, value))
         self._offsets[topic] += 1

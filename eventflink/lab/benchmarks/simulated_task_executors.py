@@ -5,7 +5,6 @@ simulated is the fork server alone: an ordered task is RUNNING at once, until it
 this module keeps: in Kafka these cannot be told from TaskExecutors that run processes.
 """
 
-import argparse
 import logging
 import os
 import signal
@@ -14,14 +13,15 @@ import threading
 import time
 import types
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pydantic import TypeAdapter
+
 from eventflink.lab.benchmarks.simulated_tasks import Journal, SimulatedTasks
-from eventflink.model.configuration import Configuration, load_configuration
+from eventflink.model.configuration import Configuration
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
 from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ReleaseSpark
 from eventflink.taskexecutor.protocol import (
@@ -142,16 +142,10 @@ class HostSettings:
 
     def command(self) -> list[str]:
         """Return the command line that starts such a host."""
-        journal = [] if self.journal is None else ["--journal", str(self.journal)]
-        return [
-            *(sys.executable, "-m", MODULE),
-            *("--bootstrap", self.bootstrap, "--cluster-id", self.cluster_id, "--name", self.name),
-            *("--task-executors", str(self.task_executors), "--slots", str(self.slots)),
-            *("--heartbeat-interval-ms", str(self.heartbeat_interval_ms)),
-            *("--self-fence-timeout-ms", str(self.self_fence_timeout_ms)),
-            *("--kill-timeout-ms", str(self.kill_timeout_ms)),
-            *journal,
-        ]
+        return [sys.executable, "-m", MODULE, _SETTINGS.dump_json(self).decode()]
+
+
+_SETTINGS: Final = TypeAdapter(HostSettings)
 
 
 def host_settings(
@@ -210,22 +204,11 @@ def run_host(settings: HostSettings) -> int:
     return 1 if any(thread.is_alive() for thread in threads) else 0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the command line and run a host."""
-    defaults = load_configuration(None, {})
-    parser = argparse.ArgumentParser(description="Hosts simulated TaskExecutors; started by benchmarks and tests.")
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--cluster-id", required=True)
-    parser.add_argument("--name", required=True, help="TaskExecutors are called NAME-1, NAME-2, …")
-    parser.add_argument("--task-executors", type=int, default=1)
-    parser.add_argument("--slots", type=int, default=defaults.slots)
-    parser.add_argument("--heartbeat-interval-ms", type=int, default=defaults.heartbeat_interval_ms)
-    parser.add_argument("--self-fence-timeout-ms", type=int, default=defaults.self_fence_timeout_ms)
-    parser.add_argument("--kill-timeout-ms", type=int, default=defaults.kill_timeout_ms)
-    parser.add_argument("--journal", type=Path, default=None, help="Append a line for every launch and end of a task to this file.")
+def main(settings: str) -> int:
+    """Run a host as a JSON document of `HostSettings` says."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    return run_host(HostSettings(**vars(parser.parse_args(arguments))))
+    return run_host(_SETTINGS.validate_json(settings))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from eventflink.events.effects import TaskDeployment
-from eventflink.lab.benchmarks.failover_tasks import InvalidRunTime, read_run_time_ms
+from eventflink.lab.benchmarks.tasks import InvalidRunTime, read_run_time_ms
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.taskexecutor.process_events import (
     EndTask,
@@ -37,7 +37,6 @@ class Journal:
     """What the tasks would have done to the world: a line for every launch and every end, as it happens. For any thread."""
 
     def __init__(self, path: Path | None) -> None:
-        """Append to the file, or keep no journal."""
         self._lock = threading.Lock()
         self._file: TextIO | None = None if path is None else path.open("a", encoding="utf-8", buffering=1)
 

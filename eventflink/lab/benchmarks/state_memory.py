@@ -15,7 +15,7 @@ from typing import Final
 
 import psutil
 
-from eventflink.log.snapshots import read_state
+from eventflink.snapshots.loading import read_state
 
 TIMEOUT_S: Final = 600.0
 

@@ -7,19 +7,19 @@ many clients at once, each of which submits its next job when the last one is ac
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from eventflink.events.inputs import JobSubmission
 from eventflink.events.log_events import JobResultStored
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.pipelined_client import PipelinedClient
+from eventflink.lab.benchmarks.graphs import noop_graph
 from eventflink.lab.benchmarks.report import Distribution
-from eventflink.leadership.acceptance import Acceptance
+from eventflink.leadership.fold import Acceptance
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import JobStatus
 
 TIMEOUT_S: Final = 120.0
@@ -33,17 +33,10 @@ class JobDidNotFinish(Exception):
     """A job of the benchmark failed, or did not end in time: its figures would mean nothing."""
 
 
-def noop_graph() -> JobGraph:
-    """Return a job of one vertex that does nothing."""
-    vertex = {"id": "noop", "python": "eventflink.lab.benchmarks.tasks:noop"}
-    return parse_job_graph({"name": "benchmark", "vertices": [vertex]}, "benchmark")
-
-
 class Ends:
     """Watches the log in a thread of its own and notes when each job ended."""
 
     def __init__(self, bootstrap: str, cluster_id: str, first_offset: int, acceptance: Acceptance) -> None:
-        """Follow the log from `first_offset` on."""
         self._follower = LogFollower(bootstrap, cluster_id, first_offset, acceptance=acceptance)
         self._ended: dict[str, tuple[float, JobStatus]] = {}
         self._changed = threading.Condition()
@@ -56,7 +49,7 @@ class Ends:
         try:
             while not self._stopping.is_set():
                 for logged in self._follower.poll(_POLL_S):
-                    now = time.perf_counter()
+                    now = time.monotonic()
                     ends = [e for e in logged.decision.events if isinstance(e, JobResultStored)] if logged.accepted else []
                     if ends:
                         with self._changed:
@@ -68,7 +61,7 @@ class Ends:
                 self._changed.notify_all()
 
     def wait_for(self, job_id: str) -> float:
-        """Return when the job was seen FINISHED, by `time.perf_counter`.
+        """Return when the job was seen FINISHED, by `time.monotonic`.
 
         Raises:
             JobDidNotFinish: it ended otherwise, or not within two minutes.
@@ -95,6 +88,27 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True)
+class SubmittedJob:
+    """What became of one job; times by `time.monotonic`."""
+
+    job_id: str
+    sent_s: float
+    accepted_s: float
+    finished_s: float | None = None
+    """When it was seen FINISHED; None where nobody looked."""
+
+    @property
+    def accepted_ms(self) -> float:
+        """From the submission to the accepted reply."""
+        return (self.accepted_s - self.sent_s) * 1000
+
+    @property
+    def finished_ms(self) -> float:
+        """From the submission to the accepted decision that it has FINISHED."""
+        return ((self.finished_s or self.sent_s) - self.sent_s) * 1000
+
+
+@dataclass(frozen=True, slots=True)
 class SubmitFigures:
     """What was measured."""
 
@@ -105,10 +119,6 @@ class SubmitFigures:
     concurrent_accepted_ms: Distribution
     accepted_per_s: float
     finished_per_s: float
-
-
-def _submission(graph: JobGraph) -> JobSubmission:
-    return JobSubmission(job_id=f"bench-{uuid.uuid4().hex}", actor="benchmark", job_graph=graph)
 
 
 def measure_submit(  # noqa: D417 - the address of the cluster
@@ -133,48 +143,62 @@ def measure_submit(  # noqa: D417 - the address of the cluster
         JobDidNotFinish, GatewayError: the cluster did not do its work.
 
     """
-    graph = noop_graph()
     with Ends(bootstrap, cluster_id, first_offset, acceptance) as ends, PipelinedClient(bootstrap, cluster_id) as client:
-        for _ in range(WARM_UP_JOBS):
-            ends.wait_for(client.send(_submission(graph)).result(TIMEOUT_S).job_id)
+        submit_one_at_a_time(client, ends, WARM_UP_JOBS)
         say(f"{jobs} jobs, one at a time")
-        accepted_ms, finished_ms = [], []
-        for _ in range(jobs):
-            submission = _submission(graph)
-            started = time.perf_counter()
-            client.send(submission).result(TIMEOUT_S)
-            accepted_ms.append((time.perf_counter() - started) * 1000)
-            finished_ms.append((ends.wait_for(submission.job_id) - started) * 1000)
+        alone = submit_one_at_a_time(client, ends, jobs)
         say(f"{concurrent_jobs} jobs from {clients} clients")
-        waits, accepted_per_s, finished_per_s = _measure_concurrent(client, ends, graph, clients, concurrent_jobs)
+        together = submit_concurrently(client, ends, clients, concurrent_jobs)
     return SubmitFigures(
-        Distribution.of(accepted_ms),
-        Distribution.of(finished_ms),
+        Distribution.of([job.accepted_ms for job in alone]),
+        Distribution.of([job.finished_ms for job in alone]),
         clients,
         concurrent_jobs,
-        Distribution.of(waits),
-        accepted_per_s,
-        finished_per_s,
+        Distribution.of([job.accepted_ms for job in together]),
+        accepted_per_s(together),
+        finished_per_s(together),
     )
 
 
-def _measure_concurrent(client: PipelinedClient, ends: Ends, graph: JobGraph, clients: int, jobs: int) -> tuple[list[float], float, float]:
-    """Return the waits for acceptance in milliseconds, accepted jobs a second and finished jobs a second."""
+def submit_one_at_a_time(client: PipelinedClient, ends: Ends | None, jobs: int) -> list[SubmittedJob]:
+    """Submit no-op jobs, each when the last one has FINISHED; without `ends`, when it is accepted.
+
+    Raises:
+        JobDidNotFinish, GatewayError: the cluster did not do its work.
+
+    """
+    graph, done = noop_graph(), []
+    for _ in range(jobs):
+        job = _submit(client, graph)
+        done.append(job if ends is None else replace(job, finished_s=ends.wait_for(job.job_id)))
+    return done
+
+
+def submit_concurrently(client: PipelinedClient, ends: Ends | None, clients: int, jobs: int) -> list[SubmittedJob]:
+    """Submit no-op jobs from many clients, of which each submits its next one when the last one is accepted; raises as the other does."""
+    graph = noop_graph()
     shares = [jobs // clients + (n < jobs % clients) for n in range(clients)]
-
-    def submit_share(count: int) -> list[tuple[str, float, float]]:
-        done = []
-        for _ in range(count):
-            submission = _submission(graph)
-            started = time.perf_counter()
-            client.send(submission).result(TIMEOUT_S)
-            now = time.perf_counter()
-            done.append((submission.job_id, (now - started) * 1000, now))
-        return done
-
-    started = time.perf_counter()
     with ThreadPoolExecutor(clients) as pool:
-        results = [row for share in pool.map(submit_share, shares) for row in share]
-    accepted_s = max(at for _, _, at in results) - started
-    finished_s = max(ends.wait_for(job_id) for job_id, _, _ in results) - started
-    return [wait for _, wait, _ in results], round(jobs / accepted_s, 1), round(jobs / finished_s, 1)
+        done = [job for share in pool.map(lambda count: [_submit(client, graph) for _ in range(count)], shares) for job in share]
+    return done if ends is None else [replace(job, finished_s=ends.wait_for(job.job_id)) for job in done]
+
+
+def _submit(client: PipelinedClient, graph: JobGraph) -> SubmittedJob:
+    submission = JobSubmission(job_id=f"bench-{uuid.uuid4().hex}", actor="benchmark", job_graph=graph)
+    sent_s = time.monotonic()
+    client.send(submission).result(TIMEOUT_S)
+    return SubmittedJob(submission.job_id, sent_s, time.monotonic())
+
+
+def accepted_per_s(jobs: Sequence[SubmittedJob]) -> float:
+    """Return how many were accepted a second, from the first submission on."""
+    return _per_s(jobs, max(job.accepted_s for job in jobs))
+
+
+def finished_per_s(jobs: Sequence[SubmittedJob]) -> float:
+    """Return how many were seen FINISHED a second, from the first submission on."""
+    return _per_s(jobs, max(job.finished_s or job.accepted_s for job in jobs))
+
+
+def _per_s(jobs: Sequence[SubmittedJob], end_s: float) -> float:
+    return round(len(jobs) / (end_s - min(job.sent_s for job in jobs)), 1)

@@ -1,22 +1,52 @@
-"""The tasks of the benchmarks' jobs: importable wherever eventflink is installed, so that no code has to be carried."""
+"""The tasks of the benchmarks' jobs: importable wherever eventflink is installed, so that no code has to be carried.
+
+`idle` runs on real TaskExecutors, in processes of its own, and on simulated ones (`simulated_tasks.py`). The rule: each task's process
+imports this module, so it imports nothing that such a process does not have; the jobs are in `graphs.py`.
+"""
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from eventflink.jobs.context import TaskContext
+
+DIRECTORY_PARAMETER: Final = "directory"
+RUN_TIME_PARAMETER: Final = "run_time_ms"
+"""How long a task runs; without it, it runs until it is cancelled."""
+
+_FOREVER_S: Final = 86_400.0
 
 
 def noop(_context: TaskContext) -> None:
     """Do nothing: what is left is the cost of the cluster."""
 
 
-DIRECTORY_PARAMETER: Final = "directory"
-_STAY_S: Final = 3_600.0
+class InvalidRunTime(Exception):
+    """The parameter of a task is not a length of time."""
+
+
+def read_run_time_ms(parameters: Mapping[str, Any]) -> int | None:
+    """Return how long a task with these parameters runs; None: until it is cancelled.
+
+    Raises:
+        InvalidRunTime: the parameter is not a whole number of milliseconds.
+
+    """
+    value = parameters.get(RUN_TIME_PARAMETER)
+    if value is not None and (not isinstance(value, int) or value < 0):
+        raise InvalidRunTime(f"the parameter {RUN_TIME_PARAMETER} is {value!r}, not a whole number of milliseconds")
+    return value
 
 
 def stay(context: TaskContext) -> None:
     """Leave a file that is named by the process's id in the directory that the parameter says, and run until cancelled."""
     Path(context.parameters[DIRECTORY_PARAMETER], str(os.getpid())).touch()
-    time.sleep(_STAY_S)
+    time.sleep(_FOREVER_S)
+
+
+def idle(context: TaskContext) -> None:
+    """Run for as long as the parameter says, and do nothing."""
+    run_time_ms = read_run_time_ms(context.parameters)
+    time.sleep(_FOREVER_S if run_time_ms is None else run_time_ms / 1000)

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.lab.drills.state_summary import StateSummary
-from eventflink.leadership.acceptance import is_grant
-from eventflink.leadership.fold import Fold
+from eventflink.leadership.fold import Fold, is_grant
 from eventflink.log.replay import log_bounds, new_fold, read_log, replay
-from eventflink.log.snapshots import find_snapshot
+from eventflink.snapshots.loading import find_snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ReplayOptions:
     """Which state is asked for; nothing given is the present end of the log."""
 
     until_offset: int | None = None
@@ -66,7 +65,7 @@ class ReplayImpossible(Exception):
     """The log does not hold what is asked for; the message says what it holds."""
 
 
-def replay_cold(bootstrap: str, cluster_id: str, wish: Wish) -> ColdReplay:
+def replay_cold(bootstrap: str, cluster_id: str, options: ReplayOptions) -> ColdReplay:
     """Fold the log as it is asked for.
 
     Raises:
@@ -77,24 +76,24 @@ def replay_cold(bootstrap: str, cluster_id: str, wish: Wish) -> ColdReplay:
     """
     first_kept, end_offset = log_bounds(bootstrap, cluster_id)
     started = time.monotonic()
-    loaded = None if wish.from_zero else find_snapshot(bootstrap, cluster_id, wanted=wish.allows)
+    loaded = None if options.from_zero else find_snapshot(bootstrap, cluster_id, wanted=options.allows)
     load_s = time.monotonic() - started
     if loaded is None and first_kept > 0:
         how = (
             "--from-zero has nothing to begin with"
-            if wish.from_zero
+            if options.from_zero
             else "no snapshot that can be used reaches no further than is asked for"
         )
         raise ReplayImpossible(f"the log of '{cluster_id}' begins at offset {first_kept}: it was trimmed behind a snapshot, and {how}")
     fold = new_fold() if loaded is None else loaded.fold
-    if wish.until_offset is not None:
-        end_offset = min(end_offset, wish.until_offset + 1)
-    if wish.until_ms is not None:
-        end_offset = _end_offset_at(bootstrap, cluster_id, fold, end_offset, wish.until_ms)
+    if options.until_offset is not None:
+        end_offset = min(end_offset, options.until_offset + 1)
+    if options.until_ms is not None:
+        end_offset = _end_offset_at(bootstrap, cluster_id, fold, end_offset, options.until_ms)
     counts = (fold.accepted_count, fold.rejected_count, fold.event_count)
     first_offset, before, fold_s = fold.last_offset + 1, None, 0.0
-    if wish.since_offset is not None:
-        fold_s += _timed(bootstrap, cluster_id, fold, min(end_offset, wish.since_offset + 1))
+    if options.since_offset is not None:
+        fold_s += _timed(bootstrap, cluster_id, fold, min(end_offset, options.since_offset + 1))
         before = StateSummary.of(fold)
     fold_s += _timed(bootstrap, cluster_id, fold, end_offset)
     return ColdReplay(

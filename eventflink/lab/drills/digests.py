@@ -11,7 +11,7 @@ from typing import Final
 
 from eventflink.gateways.reads import KnownMaster, MasterSilent, NothingThere, ask_master
 from eventflink.log.replay import log_bounds, new_fold, replay
-from eventflink.log.snapshots import load_fold
+from eventflink.snapshots.loading import load_fold
 
 ROUNDS: Final = 10
 PAUSE_S: Final = 0.3

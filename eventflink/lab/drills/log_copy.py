@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from eventflink.events.topics import Topic
-from eventflink.leadership.snapshot import take_snapshot
 from eventflink.log.administration import log_topic_id, trim_log
 from eventflink.log.patient_producer import PatientProducer
 from eventflink.log.replay import log_bounds, read_log
-from eventflink.log.snapshot_topic import write_snapshot
-from eventflink.log.snapshots import LoadedSnapshot, find_snapshot
+from eventflink.snapshots.loading import LoadedSnapshot, find_snapshot
+from eventflink.snapshots.snapshot import take_snapshot
+from eventflink.snapshots.topic import write_snapshot
 
 SAY_EVERY: Final = 100_000
 

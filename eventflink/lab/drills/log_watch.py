@@ -12,7 +12,7 @@ from typing import Final, Generic, Self, TypeVar
 
 from eventflink.events.log_events import LeadershipGranted
 from eventflink.gateways.follow import LogFollower, LoggedDecision
-from eventflink.lab.drills.errors import DrillFailed
+from eventflink.lab.drills import DrillFailed
 from eventflink.leadership.fold import Fold
 
 _POLL_S: Final = 0.1
@@ -28,6 +28,11 @@ class Seen(Generic[T]):
     timestamp_ms: int
     """Kafka's."""
     seen_s: float
+
+
+def ms_between(first_s: float, second_s: float) -> float:
+    """Return the milliseconds between two moments in seconds."""
+    return round(1000 * (second_s - first_s), 1)
 
 
 class DrillWatch:

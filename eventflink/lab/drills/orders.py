@@ -9,16 +9,14 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, Self
 
 import psutil
-from confluent_kafka import KafkaError, KafkaException, Message
 
-from eventflink.events.codec import PayloadCodec
 from eventflink.events.inputs import DrillStep
 from eventflink.events.log_events import DrillStepOrdered, RequestRejected
-from eventflink.events.topics import Topic, topic_name
+from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.follow import LoggedDecision
-from eventflink.gateways.kafka_clients import make_producer
 from eventflink.gateways.reads import KnownMaster
-from eventflink.lab.drills.errors import DrillRefused
+from eventflink.gateways.request_channel import RequestChannel
+from eventflink.lab.drills import DrillRefused
 from eventflink.lab.drills.log_watch import DrillWatch
 from eventflink.model.statuses import DrillStepType
 
@@ -26,11 +24,11 @@ ORDER_TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fallen:
-    """A leader that was made to crash, freeze or step down."""
+class LeadershipEnd:
+    """When a leader was made to crash, freeze or step down."""
 
     at_s: float
-    """When: the order was seen accepted, or the signal was sent; monotonic seconds."""
+    """The order was seen accepted, or the signal was sent; monotonic seconds."""
     offset: int | None = None
     """The accepted order in the log; None: it was a signal."""
     timestamp_ms: int | None = None
@@ -40,7 +38,7 @@ class Fallen:
 class Order(Protocol):
     """A way to end a leadership. Use it as a context manager: leaving it undoes what it may still hold."""
 
-    def give(self, watch: DrillWatch) -> Fallen:
+    def give(self, watch: DrillWatch) -> LeadershipEnd:
         """Carry it out.
 
         Raises:
@@ -67,7 +65,7 @@ class CommandOrder:
     duration_ms: int
     actor: str
 
-    def give(self, watch: DrillWatch) -> Fallen:
+    def give(self, watch: DrillWatch) -> LeadershipEnd:
         """Put the command where the leader reads it and wait for the decision: the log answers, for a leader that was killed cannot."""
         step = DrillStep(
             request_id=self.drill_id,
@@ -77,11 +75,18 @@ class CommandOrder:
             master_id=self.master_id,
             duration_ms=self.duration_ms,
         )
-        self._send(PayloadCodec("CommandEnvelope").encode(step, sent_at_ms=time.time_ns() // 1_000_000))
+        try:
+            channel = RequestChannel(self.bootstrap, self.cluster_id)
+            try:
+                channel.tell(channel.encode(step, wants_reply=False), ORDER_TIMEOUT_S)
+            finally:
+                channel.close()
+        except GatewayError as error:
+            raise DrillRefused(f"the order was not delivered: {error}") from error
         seen = watch.wait_for(self._find, f"the leader's answer to the drill {self.drill_id}", ORDER_TIMEOUT_S)
         if isinstance(seen.found, RequestRejected):
             raise DrillRefused(f"{seen.found.message} ({seen.found.code})")
-        return Fallen(seen.seen_s, seen.offset, seen.timestamp_ms)
+        return LeadershipEnd(seen.seen_s, seen.offset, seen.timestamp_ms)
 
     def _find(self, logged: LoggedDecision) -> DrillStepOrdered | RequestRejected | None:
         for event in logged.decision.events:
@@ -90,23 +95,6 @@ class CommandOrder:
             if isinstance(event, RequestRejected) and event.request_id == self.drill_id:
                 return event
         return None
-
-    def _send(self, value: bytes) -> None:
-        failures: list[str] = []
-
-        def delivered(error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                failures.append(error.str())
-
-        producer = make_producer(self.bootstrap)
-        try:
-            producer.produce(topic_name(self.cluster_id, Topic.COMMANDS), value=value, key=self.drill_id.encode(), on_delivery=delivered)
-            left = producer.flush(ORDER_TIMEOUT_S)
-        except (BufferError, KafkaException) as error:
-            raise DrillRefused(f"the order cannot be sent: {error}") from error
-        if left or failures:
-            producer.purge()
-            raise DrillRefused(f"the order was not delivered: {', '.join(failures) or 'Kafka does not answer'}")
 
     def __enter__(self) -> Self:
         return self
@@ -124,7 +112,7 @@ class SignalOrder:
     duration_ms: int
     _thaw: threading.Timer | None = field(default=None)
 
-    def give(self, _watch: DrillWatch) -> Fallen:
+    def give(self, _watch: DrillWatch) -> LeadershipEnd:
         """Send SIGKILL or SIGTERM, or SIGSTOP with a SIGCONT later."""
         signum = {DrillStepType.KILL: signal.SIGKILL, DrillStepType.STOP: signal.SIGTERM, DrillStepType.FREEZE: signal.SIGSTOP}[self.step]
         at_s = time.monotonic()
@@ -136,7 +124,7 @@ class SignalOrder:
             self._thaw = threading.Timer(self.duration_ms / 1000, self._let_go)
             self._thaw.daemon = True
             self._thaw.start()
-        return Fallen(at_s)
+        return LeadershipEnd(at_s)
 
     def _let_go(self) -> None:
         with contextlib.suppress(OSError):

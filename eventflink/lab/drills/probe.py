@@ -13,7 +13,7 @@ from typing import Final, Self
 from eventflink.events.inputs import CancelJob
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.request_channel import RequestChannel
-from eventflink.lab.drills.errors import DrillFailed
+from eventflink.lab.drills import DrillFailed
 
 ACTOR: Final = "drill"
 MAX_PROBES: Final = 500

@@ -8,18 +8,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from eventflink.lab.drills import DrillFailed, DrillRefused
 from eventflink.lab.drills.digests import DigestCheck, check_digests
-from eventflink.lab.drills.errors import DrillFailed, DrillRefused
 from eventflink.lab.drills.log_copy import CopiedLog, copy_log
-from eventflink.lab.drills.log_watch import DrillWatch
+from eventflink.lab.drills.log_watch import DrillWatch, ms_between
 from eventflink.lab.drills.probe import Probe
 from eventflink.lab.drills.scratch import START_TIMEOUT_S, Command, ScratchCluster
 from eventflink.lab.drills.state_summary import StateSummary
 from eventflink.leadership.fold import Fold
 from eventflink.log.replay import log_bounds, replay
-from eventflink.log.snapshots import load_fold
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import CLEAN_UP_NOTED
+from eventflink.snapshots.loading import load_fold
 
 FIRST = "drill-first"
 SECOND = "drill-second"
@@ -65,7 +65,7 @@ def run_rehearsal(
 
     Raises:
         DrillRefused: there is nothing to copy.
-        DrillFailed: the copy or a master failed; the real cluster is untouched.
+        DrillFailed, ChildDied: the copy or a master failed; the real cluster is untouched.
         LogUnusable, LogDiverged, LogNotDense, GatewayError, KafkaException, AdministrationError: the log cannot be read.
 
     """
@@ -107,11 +107,11 @@ def run_rehearsal(
             log=log,
             jobs=standing.count_jobs(),
             state_digest=digest,
-            start_ms=_ms_between(first.started_s, grant.seen_s),
-            start_decided_ms=_ms_between(first.started_s, start_decided.seen_s),
-            granted_ms=_ms_between(killed_s, taken.seen_s),
-            decided_ms=_ms_between(killed_s, decided.seen_s),
-            answered_ms=_ms_between(killed_s, answer.came_s),
+            start_ms=ms_between(first.started_s, grant.seen_s),
+            start_decided_ms=ms_between(first.started_s, start_decided.seen_s),
+            granted_ms=ms_between(killed_s, taken.seen_s),
+            decided_ms=ms_between(killed_s, decided.seen_s),
+            answered_ms=ms_between(killed_s, answer.came_s),
             clean_ups_noted=scratch.count_lines(CLEAN_UP_NOTED),
             digests_before=digests_before,
             digests_after=digests_after,
@@ -127,7 +127,3 @@ def _fold_alike(bootstrap: str, source: str, target: str, end_offset: int) -> Fo
     if folds[0].master.digest() != folds[1].master.digest() or folds[0].acceptance != folds[1].acceptance:
         raise DrillFailed(f"the copy of the log of '{source}' leads to another state than the log itself")
     return folds[1]
-
-
-def _ms_between(first_s: float, second_s: float) -> float:
-    return round(1000 * (second_s - first_s), 1)

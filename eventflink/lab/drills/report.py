@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from eventflink.lab.drills.digests import DigestCheck
-from eventflink.lab.drills.failover import FailoverReport
+from eventflink.lab.drills.failover_drill import FailoverReport
 from eventflink.lab.drills.rehearsal import RehearsalReport
 
 Row = tuple[str, str]

@@ -7,32 +7,28 @@ the masters end and the topics go when the block ends.
 
 import logging
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from eventflink.events.topics import INBOUND
 from eventflink.gateways.reads import KnownMaster, find_masters
-from eventflink.lab.drills.errors import DrillFailed
+from eventflink.lab.drills import DrillFailed
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
-from eventflink.processes import die_with_parent
+from eventflink.processes.child_processes import Child, end_children, start_child
 
 START_TIMEOUT_S: Final = 120.0
-STOP_TIMEOUT_S: Final = 15.0
+_KILL_TIMEOUT_S: Final = 15.0
 
 _MAX_BASE: Final = 96
 _DELETIONS: Final = 5
 _PAUSE_S: Final = 0.1
-_SHOWN_LINES: Final = 15
 _NEVER: Final = "1000000"
 """Missed heartbeats: the TaskManagers of the copied state send theirs elsewhere, and must not be declared lost for that."""
 
@@ -47,24 +43,6 @@ def scratch_id(cluster_id: str) -> str:
     return f"{cluster_id[:_MAX_BASE]}{SCRATCH_MARK}{uuid.uuid4().hex[:12]}"
 
 
-@dataclass(frozen=True, slots=True)
-class ScratchMaster:
-    """A running master of a scratch cluster."""
-
-    master_id: str
-    process: subprocess.Popen[bytes]
-    log_path: Path
-    started_s: float
-    """Monotonic."""
-
-    def check(self) -> None:
-        """Raise `DrillFailed` if it has ended by itself."""
-        code = self.process.poll()
-        if code is not None:
-            lines = self.log_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-_SHOWN_LINES:]
-            raise DrillFailed(f"the rehearsal's {self.master_id} ended by itself with {code}; its log ends:\n" + "\n".join(lines))
-
-
 class ScratchCluster:
     """Topics, directory and masters of one rehearsal. For the main thread; use it as a context manager."""
 
@@ -74,10 +52,9 @@ class ScratchCluster:
         self._replication_factor = configuration.replication_factor
         self._command = command
         self._directory = Path()
-        self.masters: dict[str, ScratchMaster] = {}
+        self.masters: dict[str, Child] = {}
 
     def __enter__(self) -> Self:
-        """Make the topics and the directory."""
         self._directory = Path(tempfile.mkdtemp(prefix="eventflink-drill-"))
         try:
             ensure_topics(self.bootstrap, self.cluster_id, self._replication_factor)
@@ -90,7 +67,7 @@ class ScratchCluster:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         """End the masters, and leave neither topics nor files."""
         try:
-            self._end_masters()
+            end_children(list(self.masters.values()))
         finally:
             self._remove()
 
@@ -116,45 +93,36 @@ class ScratchCluster:
             "drills.rehearsal": "true",
         }
 
-    def start_master(self, master_id: str) -> ScratchMaster:
+    def start_master(self, master_id: str) -> Child:
         """Start a master whose inputs are the scratch topics."""
-        log_path = self._directory / f"{master_id}.log"
         rebind = [argument for topic in INBOUND for argument in ("--rebind", str(topic))]
-        started_s = time.monotonic()
-        with log_path.open("ab") as log:
-            process = subprocess.Popen(
-                self._command(self.overrides(master_id), ["master", *rebind]),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                process_group=0,
-                preexec_fn=die_with_parent(),  # noqa: PLW1509 - the function only calls prctl, which is safe after fork
-            )
-        master = self.masters[master_id] = ScratchMaster(master_id, process, log_path, started_s)
+        command = self._command(self.overrides(master_id), ["master", *rebind])
+        master = self.masters[master_id] = start_child(master_id, command, self._directory)
         return master
 
-    def wait_for_presence(self, master: ScratchMaster, log_offset: int) -> KnownMaster:
+    def wait_for_presence(self, master: Child, log_offset: int) -> KnownMaster:
         """Wait until a master says that it has read the log to an offset, and return what it says.
 
         Raises:
-            DrillFailed: it ended, or did not in time.
+            ChildDied: it ended.
+            DrillFailed: it did not in time.
 
         """
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             master.check()
-            known = next((m for m in find_masters(self.bootstrap, self.cluster_id) if m.master_id == master.master_id), None)
+            known = next((m for m in find_masters(self.bootstrap, self.cluster_id) if m.master_id == master.name), None)
             if known is not None and known.presence.log_offset >= log_offset:
                 return known
             time.sleep(_PAUSE_S)
-        raise DrillFailed(f"the rehearsal's {master.master_id} did not read the log to offset {log_offset} within {START_TIMEOUT_S:.0f} s")
+        raise DrillFailed(f"the rehearsal's {master.name} did not read the log to offset {log_offset} within {START_TIMEOUT_S:.0f} s")
 
     def kill(self, master_id: str) -> float:
         """Kill a master; return when, in monotonic seconds."""
         master = self.masters.pop(master_id)
         killed_s = time.monotonic()
         master.process.kill()
-        master.process.wait(STOP_TIMEOUT_S)
+        master.process.wait(_KILL_TIMEOUT_S)
         return killed_s
 
     def count_lines(self, text: str) -> int:
@@ -164,18 +132,6 @@ class ScratchCluster:
             for path in sorted(self._directory.glob("*.log"))
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
         )
-
-    def _end_masters(self) -> None:
-        for master in self.masters.values():
-            master.process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + STOP_TIMEOUT_S
-        for master in self.masters.values():
-            try:
-                master.process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                master.process.kill()
-                master.process.wait()
-        self.masters.clear()
 
     def _remove(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)

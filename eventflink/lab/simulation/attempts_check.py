@@ -21,7 +21,6 @@ class AttemptsCheck:
     """All live attempts of a run."""
 
     def __init__(self, observer: Observer, transcript: Transcript) -> None:
-        """Begin with none."""
         self._observer = observer
         self._transcript = transcript
         self._launched: set[AttemptId] = set()

@@ -59,7 +59,6 @@ class Broker:
     """All partitions of a cluster."""
 
     def __init__(self, scheduler: Scheduler, rng: Random) -> None:
-        """Create the topics, empty."""
         self.scheduler = scheduler
         self._rng = rng
         self._partitions = {(topic, n): Partition(topic) for topic, s in SPECIFICATIONS.items() for n in range(s.partitions)}

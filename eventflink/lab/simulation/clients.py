@@ -15,16 +15,13 @@ from eventflink.lab.simulation import job_documents
 from eventflink.lab.simulation.broker import Broker, BrokerRecord, Link
 from eventflink.lab.simulation.consumer import SimulatedConsumer
 from eventflink.lab.simulation.ledger import AcceptedAnswer
-from eventflink.lab.simulation.lifecycles import Lifecycles, record_of
 from eventflink.lab.simulation.observer import Observer
 from eventflink.lab.simulation.process import Process
 from eventflink.lab.simulation.producer import SimulatedProducer
-from eventflink.lab.simulation.resources import Resources
 from eventflink.lab.simulation.scheduler import LocalClock
-from eventflink.lab.simulation.schedulers import Schedulers
 from eventflink.lab.simulation.settings import SimulationSettings
-from eventflink.lab.simulation.slot_sharing import SlotSharing
 from eventflink.lab.simulation.transcript import Transcript
+from eventflink.lab.simulation.variations import Lifecycles, Resources, Schedulers, SlotSharing, record_of
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
 
 _REPLIES = PayloadCodec("ReplyEnvelope")
@@ -58,7 +55,6 @@ class Clients:
         observer: Observer,
         transcript: Transcript,
     ) -> None:
-        """Begin to listen for answers."""
         self._rng = rng
         self._settings = settings
         self._resources = resources

@@ -7,20 +7,18 @@ from typing import Final
 
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
-from eventflink.lab.simulation.beats_check import BeatsCheck
 from eventflink.lab.simulation.broker import EPOCH_MS, Broker, Link
 from eventflink.lab.simulation.clients import Clients
 from eventflink.lab.simulation.effects_check import EffectsCheck
-from eventflink.lab.simulation.lifecycles import Lifecycles
+from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
 from eventflink.lab.simulation.master_host import MasterHost
 from eventflink.lab.simulation.observer import Observer
 from eventflink.lab.simulation.resource_driver import SimulatedDriver
-from eventflink.lab.simulation.resources import Resources
 from eventflink.lab.simulation.scheduler import MILLISECOND, Call, LocalClock, Scheduler
-from eventflink.lab.simulation.schedulers import Schedulers
 from eventflink.lab.simulation.settings import SimulationSettings
 from eventflink.lab.simulation.task_executor_host import TaskExecutorHost
 from eventflink.lab.simulation.transcript import Transcript
+from eventflink.lab.simulation.variations import Lifecycles, Resources, Schedulers
 from eventflink.master.settings import MasterSettings
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import FailoverStrategy
@@ -47,7 +45,6 @@ class Cluster:
     """Everything that a run simulates, except the faults."""
 
     def __init__(self, settings: SimulationSettings, rng: Random, resources: Resources) -> None:
-        """Put it together and start it."""
         self.settings = settings
         self.rng = rng
         self.resources = resources
@@ -73,11 +70,11 @@ class Cluster:
         """All of them, also the workers that there are."""
         self.driver = SimulatedDriver(self.scheduler, settings, self._worker, self.task_executors, self.transcript)
         self.master_settings = replace(self.master_settings, workers=self.driver.settings)
-        beats = BeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm)
-        self.observer = Observer(self.master_settings, beats, self.transcript)
+        heartbeats = HeartbeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm)
+        self.observer = Observer(self.master_settings, heartbeats, self.transcript)
         self.broker = Broker(self.scheduler, rng)
         self.broker.on_log_record = self.observer.on_record
-        self.broker.on_heartbeat = beats.on_heartbeat
+        self.broker.on_heartbeat = heartbeats.on_heartbeat
         self.effects_check = EffectsCheck(self.observer, self.transcript)
         self.attempts_check = AttemptsCheck(self.observer, self.transcript)
         self.clients = Clients(self.broker, self._clock(), rng, settings, resources, self.schedulers, self.observer, self.transcript)

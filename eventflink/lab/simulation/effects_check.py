@@ -29,7 +29,6 @@ class EffectsCheck:
     """Compares effects with the ledger."""
 
     def __init__(self, observer: Observer, transcript: Transcript) -> None:
-        """Load the codecs."""
         self._observer = observer
         self._transcript = transcript
         self._deployments = PayloadCodec("DeploymentEnvelope")

@@ -40,7 +40,6 @@ class Faults:
     """Breaks things in a cluster, and mends them."""
 
     def __init__(self, cluster: Cluster, rng: Random) -> None:
-        """Draw what this run has."""
         self._cluster = cluster
         self._rng = rng
         self._heals: list[Call] = []

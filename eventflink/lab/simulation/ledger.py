@@ -10,7 +10,7 @@ from typing import Any, Final
 from eventflink.events import log_events as e
 from eventflink.events.decision import Decision, InputCause
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
-from eventflink.leadership.acceptance import is_grant
+from eventflink.leadership.fold import is_grant
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 from eventflink.model.attempts import AttemptId, SubtaskId
 from eventflink.model.resources import ResourceProfile, fits, sum_of
@@ -88,7 +88,6 @@ class Ledger:
     _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Say what is noted of which event."""
         self._notes = {
             e.InputsBound: self._inputs_bound,
             e.InputsLost: self._inputs_lost,
@@ -129,7 +128,7 @@ class Ledger:
             e.TaskManagerFileUploadRequested: lambda event, _: self.uploads.add(event.request_id),
         }
 
-    def take(self, offset: int, decision: Decision) -> None:
+    def note_decision(self, offset: int, decision: Decision) -> None:
         """Note an accepted decision.
 
         Raises:

@@ -10,6 +10,7 @@ from typing import Final
 
 from eventflink.events.topics import Topic
 from eventflink.lab.simulation.broker import Broker, Link
+from eventflink.lab.simulation.consumer import SimulatedTail
 from eventflink.lab.simulation.effects_check import EffectsCheck
 from eventflink.lab.simulation.observer import Observer, summary_of
 from eventflink.lab.simulation.process import Process
@@ -18,28 +19,26 @@ from eventflink.lab.simulation.resource_driver import SimulatedDriver
 from eventflink.lab.simulation.scheduler import MILLISECOND, LocalClock
 from eventflink.lab.simulation.settings import SimulationSettings
 from eventflink.lab.simulation.snapshots import Snapshotter, load_fold, replay
-from eventflink.lab.simulation.tail import SimulatedTail
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
-from eventflink.leadership.acceptance import LogBehind, LogDiverged, LogNotDense
-from eventflink.leadership.election import LogElection
-from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.leadership.election import LogElection, Peers
+from eventflink.leadership.fold import Fold, LogBehind, LogDiverged, LogNotDense, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.leader import ApplyFailed
 from eventflink.leadership.master_life import Deregister, Exit, Follow, MasterLife, Rebuild, Step, TurnFailed
-from eventflink.leadership.observer import Observer as RoleObserver
 from eventflink.leadership.participant import Participant
-from eventflink.leadership.peers import Peers
+from eventflink.leadership.ports import AppendFailed, ParticipantSettings
+from eventflink.leadership.ports import Observer as RoleObserver
 from eventflink.leadership.reads import Answered, Read, ReadRefused
-from eventflink.leadership.settings import ParticipantSettings
-from eventflink.leadership.wires import AppendFailed
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupFailed, CleanupsCompleted, MasterInput, WrittenArchive
 from eventflink.master.settings import MasterSettings
 from eventflink.model.statuses import Role
 
-_TICK_MS: Final = 40
+_TICK_LATENESS_MS: Final = 40
+"""By how much a tick may come late: the loop of a process is busy with other things."""
+
 _EFFECTS_TIMEOUT_MS: Final = 30_000
 _EXIT_MS: Final = 300
 _OUTSIDE_FAILS: Final = 0.1
@@ -82,7 +81,6 @@ class MasterHost:
         driver: SimulatedDriver,
         transcript: Transcript,
     ) -> None:
-        """Start the process."""
         self._driver = driver
         self._reconciler: tuple[Participant | None, WorkerReconciler] | None = None
         self.master_id = master_id
@@ -103,7 +101,7 @@ class MasterHost:
         peers = Peers(settings.lease_timeout_ms)
         self._life = MasterLife(
             _participant_settings(settings, master_id, incarnation),
-            LogElection(master_id, incarnation, settings.lease_timeout_ms, peers),
+            LogElection(master_id, incarnation, peers),
             peers,
             InboundDecoder(master_settings.request_horizon_ms),
             self._mint_leader_id,
@@ -112,6 +110,7 @@ class MasterHost:
         self.tail: SimulatedTail | None = None
         self._candidacies = 0
         self._will_turn = False
+        self._ticks_at_ms: int | None = None
         self._has_exited = False
         self._busy_ms = 0
         self.may_have_holes = False
@@ -205,8 +204,8 @@ class MasterHost:
         self._appender = SimulatedProducer(self._broker, self.process, self.link, self._rng, settings.lease_timeout_ms)
         self._append_failed = False
         self._life.follow(fold, self, self.tail.intake, self.clock.monotonic_ms())
-        self._tick_again(self._life.participant)
-        self.schedule()
+        self._ticks_at_ms = self.clock.monotonic_ms()
+        self._tick(self._life.participant, self._ticks_at_ms)
 
     def _mint_leader_id(self) -> str:
         self._candidacies += 1
@@ -231,14 +230,23 @@ class MasterHost:
         self._run(lambda: self._life.turn(self._monotonic_ms, self.clock.wall_ms()))
         if self._life.has_more:
             self.schedule()
+        self._await_tick()
 
-    def _tick_again(self, participant: Participant | None) -> None:
-        if participant is None or participant is not self.participant:
+    def _await_tick(self) -> None:
+        """Have a tick when it is due, or a little later; one that was due later is void."""
+        participant, now_ms = self.participant, self.clock.monotonic_ms()
+        due_ms = self._life.next_due_ms(now_ms)
+        if participant is None or (self._ticks_at_ms is not None and self._ticks_at_ms <= due_ms):
             return
+        self._ticks_at_ms = due_ms
+        self.process.after(due_ms - now_ms + _TICK_LATENESS_MS * self._rng.random(), lambda: self._tick(participant, due_ms))
+
+    def _tick(self, participant: Participant | None, due_ms: int) -> None:
+        if participant is None or participant is not self.participant or due_ms != self._ticks_at_ms:
+            return
+        self._ticks_at_ms = None
         self._run(lambda: self._life.tick(self.clock.monotonic_ms(), self.clock.wall_ms()))
-        if participant is self.participant:
-            self.process.after(_TICK_MS * (0.7 + self._rng.random()), lambda: self._tick_again(participant))
-            self.schedule()
+        self.schedule()
 
     def _run(self, call: Callable[[], Step | None]) -> None:
         """Make a call of the real code, judge how a term ended, and carry out what is asked for."""
@@ -299,7 +307,7 @@ class MasterHost:
 
     # -- wires -----------------------------------------------------------------------------------------------------
 
-    def append(self, value: bytes) -> None:
+    def append_decision(self, value: bytes) -> None:
         """Append to the log."""
         self.poll()
         if self._appender is not None:
@@ -358,7 +366,7 @@ class MasterHost:
         if self._reconciler is None or self._reconciler[0] is not self.participant:
             self._reconciler = (self.participant, WorkerReconciler())
             self._reconcile_again(self._reconciler[1])
-        self._reconciler[1].take(order)
+        self._reconciler[1].accept_order(order)
 
     def _reconcile_again(self, reconciler: WorkerReconciler) -> None:
         """Compare what is wanted with what there is, now and then, until the term is over."""

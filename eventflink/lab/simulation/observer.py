@@ -13,13 +13,12 @@ from eventflink.events.decision import Decision
 from eventflink.events.log_events import FollowUpDecided, LeadershipGranted, TaskManagerLost, TaskManagerRegistered
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.events.wording import describe, describe_causes
-from eventflink.lab.simulation.beats_check import BeatsCheck
 from eventflink.lab.simulation.broker import BrokerRecord
+from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
 from eventflink.lab.simulation.ledger import Ledger
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
-from eventflink.leadership.acceptance import LogDiverged, LogNotDense
-from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
@@ -51,9 +50,8 @@ def summary_of(fold: Fold) -> tuple[int, ...]:
 class Observer:
     """Reads the log where it is written."""
 
-    def __init__(self, settings: MasterSettings, beats: BeatsCheck, transcript: Transcript) -> None:
-        """Begin before the first record."""
-        self._beats = beats
+    def __init__(self, settings: MasterSettings, heartbeats: HeartbeatsCheck, transcript: Transcript) -> None:
+        self._heartbeats = heartbeats
         self.fold = Fold(Master(settings), DecisionCodec())
         self.ledger = Ledger()
         self._transcript = transcript
@@ -71,7 +69,7 @@ class Observer:
         """
         value = record.value or b""
         try:
-            decision = self.fold.take(record.offset, record.timestamp_ms, value)
+            decision = self.fold.fold_record(record.offset, record.timestamp_ms, value)
         except (LogUnusable, LogDiverged, LogNotDense) as error:
             self._note(record.offset, self.fold.codec.decode(value), "UNREADABLE")
             raise ViolationFound(Invariant.LOG_READABLE, str(error)) from error
@@ -89,12 +87,12 @@ class Observer:
         follow_ups = sum(isinstance(event, FollowUpDecided) for event in decision.events)
         if size > MAX_DECISION_BYTES or follow_ups > _MOST_FOLLOW_UPS:
             raise ViolationFound(Invariant.BOUNDED_DECISION, f"log@{offset} has {size} bytes and decides {follow_ups} consequences")
-        self.ledger.take(offset, decision)
+        self.ledger.note_decision(offset, decision)
         for event in decision.events:
             if isinstance(event, TaskManagerRegistered):
-                self._beats.on_registered(event)
+                self._heartbeats.on_registered(event)
             elif isinstance(event, TaskManagerLost):
-                self._beats.on_lost(event, offset)
+                self._heartbeats.on_lost(event, offset)
         if self.fold.accepted_count % _VALIDATE_EVERY == 0:
             self.validate()
 
@@ -145,7 +143,7 @@ class Observer:
         """
         fold = Fold(Master(MasterSettings()), DecisionCodec())
         for record in records:
-            fold.take(record.offset, record.timestamp_ms, record.value or b"")
+            fold.fold_record(record.offset, record.timestamp_ms, record.value or b"")
         self.compare("a cold replay", fold, is_whole=True, is_thorough=True)
 
     def check_read(self, who: str, asked_at_offset: int, log_offset: int, value: tuple[int, ...]) -> None:

@@ -14,7 +14,6 @@ class Process:
     __slots__ = ("_backlog", "clock", "is_alive", "is_paused", "name", "paused_at_us", "scheduler")
 
     def __init__(self, name: str, scheduler: Scheduler, clock: LocalClock) -> None:
-        """Start it."""
         self.name = name
         self.scheduler = scheduler
         self.clock = clock

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from eventflink.lab.simulation.resources import draw_profile
 from eventflink.lab.simulation.scheduler import MILLISECOND, Scheduler
 from eventflink.lab.simulation.settings import SimulationSettings
 from eventflink.lab.simulation.task_executor_host import TaskExecutorHost
 from eventflink.lab.simulation.transcript import Transcript
+from eventflink.lab.simulation.variations import draw_profile
 from eventflink.leadership.worker_reconciliation import ListedWorker
 from eventflink.master.effects import RequestWorker
 from eventflink.master.settings import WorkerSettings

@@ -1,21 +1,27 @@
-"""One run: a cluster from a seed, a time of faults, and a time in which everything must come to rest."""
+"""One run, a cluster from a seed, a time of faults, and a time in which everything must come to rest; and many runs, shared out."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import gc
+import logging
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from eventflink.lab.simulation.cluster import Cluster
 from eventflink.lab.simulation.faults import Faults
-from eventflink.lab.simulation.resources import Resources
 from eventflink.lab.simulation.scheduler import MILLISECOND, Call
 from eventflink.lab.simulation.settings import SimulationSettings
+from eventflink.lab.simulation.variations import Resources
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
 from eventflink.model.statuses import JobStatus
 
 _CLIENT_INTERVAL_MS: Final = 350
 _READ_INTERVAL_MS: Final = 300
 _LOOK_INTERVAL_MS: Final = 250
+_SEEDS_AT_A_TIME: Final = 8
+_GC_THRESHOLD: Final = 100_000
+"""A run makes garbage cycles when its cluster is dropped, and few before: to look for them often is a waste."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +41,10 @@ class RunResult:
     transcript: tuple[str, ...] = ()
 
 
-def draw_settings(rng: Random, base: SimulationSettings) -> SimulationSettings:
+def draw_settings(rng: Random, seed: int) -> SimulationSettings:
     """Return the settings of one run: clusters differ in size, and runs in length and density."""
-    return replace(
-        base,
+    return SimulationSettings(
+        seed=seed,
         masters=rng.choice((2, 3, 3)),
         task_executors=rng.choice((2, 3)),
         slots=rng.choice((1, 2, 2)),
@@ -51,10 +57,10 @@ def draw_settings(rng: Random, base: SimulationSettings) -> SimulationSettings:
     )
 
 
-def simulate(seed: int, settings: SimulationSettings | None = None, *, with_transcript: bool = False) -> RunResult:
+def simulate(seed: int, *, with_transcript: bool = False) -> RunResult:
     """Run a seed from its start to its rest, or to the first violation."""
     rng = Random(seed)  # noqa: S311 - a run has to be repeatable, not secret
-    drawn = replace(draw_settings(rng, settings or SimulationSettings()), seed=seed)
+    drawn = draw_settings(rng, seed)
     cluster = Cluster(drawn, rng, Resources(seed, drawn.task_executors))
     invariant, message = "", ""
     try:
@@ -75,6 +81,23 @@ def simulate(seed: int, settings: SimulationSettings | None = None, *, with_tran
         excused_overlaps=cluster.attempts_check.excused,
         transcript=tuple(cluster.transcript.lines()) if with_transcript else (),
     )
+
+
+def simulate_many(seeds: Iterable[int], workers: int) -> Iterator[RunResult]:
+    """Yield the result of each seed, in order; `workers` processes share the work, and one works without any."""
+    if workers <= 1:
+        _prepare()
+        yield from map(simulate, seeds)
+        return
+    # Spawned, not forked: a worker has nothing of its parent but the seeds.
+    with multiprocessing.get_context("spawn").Pool(workers, _prepare) as pool:
+        yield from pool.imap(simulate, seeds, chunksize=_SEEDS_AT_A_TIME)
+
+
+def _prepare() -> None:
+    """Keep what the real code logs out of the way: a run has a transcript."""
+    logging.disable(logging.CRITICAL)
+    gc.set_threshold(_GC_THRESHOLD)
 
 
 def _run(cluster: Cluster, faults: Faults) -> None:

@@ -21,7 +21,6 @@ class Scheduler:
     __slots__ = ("_count", "_queue", "now_us")
 
     def __init__(self) -> None:
-        """Start at zero with nothing to do."""
         self.now_us = 0
         self._queue: list[tuple[int, int, Call]] = []
         self._count = 0

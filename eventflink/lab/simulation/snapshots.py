@@ -1,6 +1,6 @@
 """Snapshots in a run: taken, damaged, confirmed, trimmed behind, started from; the real snapshot, its checks and its decisions (P18).
 
-What `entrypoint/snapshotter.py` does with Kafka in a process of its own is done here with the simulated broker, in the same steps: who
+What `snapshots/snapshotter.py` does with Kafka in a process of its own is done here with the simulated broker, in the same steps: who
 takes a snapshot folds the log by itself, who confirms one computes the state without it, and nothing is trimmed that is not confirmed.
 """
 
@@ -16,12 +16,11 @@ from eventflink.lab.simulation.broker import Broker
 from eventflink.lab.simulation.producer import SimulatedProducer
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
-from eventflink.leadership.acceptance import LogDiverged, LogNotDense
-from eventflink.leadership.fold import Fold, LogUnusable
-from eventflink.leadership.snapshot import LogRange, SnapshotUnusable, encode_fold, restore_snapshot, take_snapshot
-from eventflink.leadership.snapshot_search import ENVELOPE, MANIFEST, SnapshotSearch, record_key
+from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
+from eventflink.snapshots.search import ENVELOPE, MANIFEST, SnapshotSearch, record_key
+from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, encode_fold, restore_snapshot, take_snapshot
 
 _CODEC = PayloadCodec(ENVELOPE)
 _COMMANDS = PayloadCodec("CommandEnvelope")
@@ -44,7 +43,7 @@ def load_fold(
     search = SnapshotSearch(LogRange(_LOG_ID, log.low_offset, log.end_offset), wanted)
     records = broker.partition(Topic.SNAPSHOTS).records
     for number, record in enumerate(reversed(records), 1):
-        search.take((record.key or b"").decode(), record.value)
+        search.read_record((record.key or b"").decode(), record.value)
         while (found := search.pop_newest(at_the_beginning=number == len(records))) is not None:
             fold = Fold(Master(settings), _DECISIONS)
             try:
@@ -69,7 +68,7 @@ def replay(broker: Broker, fold: Fold, end_offset: int | None = None) -> Fold:
     first_offset = fold.last_offset + 1
     try:
         for record in log.read(first_offset, end_offset - first_offset):
-            fold.take(record.offset, record.timestamp_ms, record.value or b"")
+            fold.fold_record(record.offset, record.timestamp_ms, record.value or b"")
     except (LogUnusable, LogDiverged, LogNotDense) as error:
         raise ViolationFound(Invariant.LOG_READABLE, f"the log cannot be folded from {first_offset} on: {error}") from error
     return fold
@@ -88,7 +87,6 @@ class Snapshotter:
         settings: MasterSettings,
         transcript: Transcript,
     ) -> None:
-        """Do nothing yet."""
         self._name = name
         self._master_id = master_id
         self._broker = broker
@@ -145,7 +143,7 @@ class Snapshotter:
         log = self._broker.partition(Topic.LOG)
         search = SnapshotSearch(LogRange(_LOG_ID, log.low_offset, log.end_offset), lambda m: m.snapshot_id == snapshot_id)
         for record in reversed(self._broker.partition(Topic.SNAPSHOTS).records):
-            search.take((record.key or b"").decode(), record.value)
+            search.read_record((record.key or b"").decode(), record.value)
         found = search.pop_newest(at_the_beginning=True)
         if found is None:
             return None

@@ -35,7 +35,9 @@ from eventflink.taskexecutor.protocol import (
 )
 from eventflink.taskexecutor.protocol.records import decode_deployment, encode_heartbeat, encode_reports
 
-_TURN_MS: Final = 40
+_TICK_LATENESS_MS: Final = 40
+"""By how much a turn may come late that is due: the loop of a process is busy with other things."""
+
 _REPORT_TIMEOUT_MS: Final = 10_000
 _DEATH_REPORTS = ReportsCodec("TaskManagerEnvelope")
 
@@ -74,10 +76,11 @@ class TaskExecutorHost:
         """What follows when a life is over and its time to start again has come: another one, unless somebody else is to see to it."""
         self.process = Process(name, broker.scheduler, clock)
         self.others = Process(name, broker.scheduler, clock)
-        self.processes = TaskProcesses(self.others, rng, self._losses, check, self, self._tell)
+        self.processes = TaskProcesses(self.others, rng, self._losses, settings.active_ms, check, self, self._tell)
         self._main_loop = self._new_main_loop()
         self._inbox: deque[Input] = deque()
         self._will_turn = False
+        self._turns = 0
         self._reports: SimulatedProducer | None = None
         self._heartbeats: SimulatedProducer | None = None
         self._consumer: SimulatedConsumer | None = None
@@ -116,7 +119,7 @@ class TaskExecutorHost:
         scheduler = self._broker.scheduler
         self.process = Process(self.name, scheduler, self.clock)
         self.others = Process(self.name, scheduler, self.clock)
-        self.processes = TaskProcesses(self.others, self._rng, self._losses, self._check, self, self._tell)
+        self.processes = TaskProcesses(self.others, self._rng, self._losses, self._settings.active_ms, self._check, self, self._tell)
         self._main_loop = self._new_main_loop()
         self._inbox.clear()
         self._will_turn = False
@@ -138,7 +141,7 @@ class TaskExecutorHost:
                 self._broker, process, self.link, self._rng, Topic.DEPLOYMENTS, end_offset, self._on_deployment
             )
             self._inbox.append(self.protocol.on_positioned)
-            self._turn_again(process)
+            self._turn(process)
 
         process.after(self._rng.random() * 20, positioned)
 
@@ -152,9 +155,9 @@ class TaskExecutorHost:
 
         def settled() -> None:
             if instance_id:
-                reason = "the TaskExecutor's process ended without a goodbye"
+                reason = "the TaskExecutor's process ended without deregistering"
                 value = _DEATH_REPORTS.encode([TaskManagerDeath(self.name, instance_id, reason)])
-                guardian = SimulatedProducer(self._broker, self.others, self.link, self._rng, _REPORT_TIMEOUT_MS)
+                guardian = SimulatedProducer(self._broker, self.others, self.link, self._rng, _REPORT_TIMEOUT_MS, is_idempotent=False)
                 guardian.produce(Topic.TASKMANAGERS, self.name.encode(), value)
             self.others.after(restart_ms, self.on_end)
 
@@ -209,7 +212,7 @@ class TaskExecutorHost:
             return True
         if not self.process.is_paused or self._acknowledged_ms is None:
             return False
-        return self.clock.monotonic_ms() - self._acknowledged_ms >= self._settings.self_fence_timeout_ms - _TURN_MS
+        return self.clock.monotonic_ms() - self._acknowledged_ms >= self._settings.self_fence_timeout_ms - _TICK_LATENESS_MS
 
     # -- the main loop ---------------------------------------------------------------------------------------------
 
@@ -220,11 +223,6 @@ class TaskExecutorHost:
             process = self.process
             process.after(self._rng.random(), lambda: self._turn(process))
 
-    def _turn_again(self, process: Process) -> None:
-        if process is self.process and self.is_up:
-            self._turn(process)
-            process.after(_TURN_MS, lambda: self._turn_again(process))
-
     def _turn(self, process: Process) -> None:
         """Take what happened, and do what follows."""
         if process is not self.process or not self.is_up:
@@ -234,6 +232,10 @@ class TaskExecutorHost:
         self._inbox.clear()
         for action in self._main_loop.turn(self.clock.monotonic_ms(), self.clock.wall_ms(), inputs):
             self._perform(action)
+        self._turns += 1
+        turns = self._turns
+        wait_ms = self._main_loop.wait_ms(self.clock.monotonic_ms()) + _TICK_LATENESS_MS * self._rng.random()
+        process.after(wait_ms, lambda: self._turn(process) if turns == self._turns else None)
 
     def _perform(self, action: DriverAction) -> None:
         match action:

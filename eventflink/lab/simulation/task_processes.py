@@ -12,6 +12,7 @@ from typing import Final
 from eventflink.events.effects import TaskDeployment
 from eventflink.lab.simulation.attempts_check import AttemptsCheck, Host
 from eventflink.lab.simulation.process import Process
+from eventflink.lab.simulation.scheduler import MILLISECOND
 from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
 from eventflink.taskexecutor.process_events import (
     EndTask,
@@ -57,12 +58,23 @@ class TaskProcesses:
     """The other processes of one machine."""
 
     def __init__(
-        self, process: Process, rng: Random, losses: Random, check: AttemptsCheck, host: Host, tell: Callable[[ProcessEvent], None]
+        self,
+        process: Process,
+        rng: Random,
+        losses: Random,
+        fails_until_ms: int,
+        check: AttemptsCheck,
+        host: Host,
+        tell: Callable[[ProcessEvent], None],
     ) -> None:
-        """Run nothing yet; `process` stands for all of them, `tell` reaches the TaskExecutor, `losses` decides what tasks cannot read."""
+        """Run nothing yet; `process` stands for all of them, `tell` reaches the TaskExecutor, `losses` decides what tasks cannot read.
+
+        A task that starts after `fails_until_ms` of true time succeeds: its failures are faults, and end with the others.
+        """
         self._process = process
         self._rng = rng
         self._losses = losses
+        self._fails_until_us = fails_until_ms * MILLISECOND
         self._check = check
         self._host = host
         self._tell = tell
@@ -144,12 +156,13 @@ class TaskProcesses:
 
     def _outcome_of(self, task: _Task) -> Outcome:
         deployment = task.deployment
+        may_fail = self._process.scheduler.now_us < self._fails_until_us
         lost = self._lost_inputs_of(deployment)
-        if lost:
+        if lost and may_fail:
             return Failed(FailureCause("InputLost", f"{task.attempt} cannot read what others published"), lost)
-        if self._rng.random() < _FAILURE_SHARE:
+        if self._rng.random() < _FAILURE_SHARE and may_fail:
             return Failed(FailureCause("ValueError", f"{task.attempt} was unlucky"))
-        if self._rng.random() < _FAILURE_SHARE / 4:
+        if self._rng.random() < _FAILURE_SHARE / 4 and may_fail:
             return Killed(_SIGKILL)
         names = deployment.outputs or ("default",)
         return Finished(tuple(OutputLocation(name, f"/{task.attempt}/{name}") for name in names))

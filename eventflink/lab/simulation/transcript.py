@@ -11,7 +11,6 @@ class Transcript:
     """The lines of one run."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Begin with none."""
         self._scheduler = scheduler
         self._lines: list[tuple[int, str, str]] = []
 

@@ -33,7 +33,6 @@ class ViolationFound(Exception):
     """An invariant does not hold."""
 
     def __init__(self, invariant: Invariant, message: str) -> None:
-        """Name the invariant, and say what was seen."""
         super().__init__(f"{invariant.name}: {message}")
         self.invariant = invariant
         self.message = message

@@ -103,7 +103,6 @@ class AttemptTable:
     """What one instance runs and ran; it writes orders and reports to the outbox."""
 
     def __init__(self, settings: ProtocolSettings, instance_id: str, outbox: Outbox, counters: Counters) -> None:
-        """Begin with free slots and no memory."""
         self._counters = counters
         self._settings = settings
         self._instance_id = instance_id
@@ -211,6 +210,11 @@ class AttemptTable:
         for known in self._live.values():
             if known.outcome is not None:
                 self._outbox.add_process_action(ReleaseSpark(known.attempt, known.spark_session_id))
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next bound is reached; None: nothing is bounded."""
+        return min((known.deadline_ms for known in self._live.values() if known.deadline_ms is not None), default=None)
 
     def tick(self, now_ms: int) -> None:
         """Hold the bounds: a release that takes too long is not waited for, a fork server that does not answer is ended."""

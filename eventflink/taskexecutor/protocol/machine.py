@@ -155,8 +155,24 @@ class TaskExecutorProtocol:
             self._table.handle(event, now_ms)
         return self._settle(now_ms)
 
+    @property
+    def next_due_ms(self) -> int | None:
+        """When `on_tick` has something to do next, unless something happens before; None: not by the passing of time."""
+        if self.phase in (Phase.NEW, Phase.STOPPED):
+            return None
+        times = [self._fork_server_start_ms, self._next_heartbeat_ms, self._table.next_due_ms]
+        if self.phase is Phase.REGISTERING:
+            times.append(self._next_registration_ms)
+        if self.phase is Phase.REGISTERED and self._acknowledged_ms is not None:
+            times.append(self._acknowledged_ms + self._settings.self_fence_timeout_ms)
+        if self.phase is Phase.STOPPING:
+            times.append(self._stop_deadline_ms)
+        if self._resends:
+            times.append(self._resend_at_ms)
+        return min((time_ms for time_ms in times if time_ms is not None), default=None)
+
     def on_tick(self, now_ms: int) -> list[Action]:
-        """Do what is due; call it at least every few tens of milliseconds."""
+        """Do what is due, by `next_due_ms` at the latest."""
         if self.phase in (Phase.NEW, Phase.STOPPED):
             return self._outbox.drain(now_ms)
         if self._fork_server_start_ms is not None and now_ms >= self._fork_server_start_ms:
@@ -200,7 +216,7 @@ class TaskExecutorProtocol:
 
     def on_reports_failed(self, reports: Iterable[TaskManagerReport], now_ms: int) -> list[Action]:
         """Kafka did not take these reports: report a little later how things stand then."""
-        self._resends.add((r for r in reports if r.instance_id == self.instance_id), self._table)
+        self._resends.add_reports((r for r in reports if r.instance_id == self.instance_id), self._table)
         self._resend_at_ms = now_ms + self._settings.resend_delay_ms
         return self._settle(now_ms)
 
@@ -240,15 +256,18 @@ class TaskExecutorProtocol:
         """Return the attempts that are not terminal, the oldest first."""
         return self._table.live_attempts()
 
-    def stop(self, now_ms: int, reason: str, *, failed: bool = False) -> list[Action]:
+    def stop(self, now_ms: int, reason: str) -> list[Action]:
         """End all tasks, report the disconnection, and give `Stopped`; bounded in time."""
-        self._begin_stop(now_ms, reason, failed=failed)
+        self._begin_stop(now_ms, reason, failed=False)
         return self._settle(now_ms)
 
     def _on_current_effect(self, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int) -> None:
         payload = envelope.payload
-        answered_ms = self._answered_ms(timestamp_ms, now_ms)
-        if self.phase is Phase.REGISTERING and now_ms - answered_ms >= self._settings.self_fence_timeout_ms:
+        # What it sent later may still wait for a decision: it counts from the older of what Kafka has of it and what the answer proves.
+        heard_ms = self._answered_ms(timestamp_ms, now_ms)
+        if self._acknowledged_ms is not None:
+            heard_ms = min(heard_ms, self._acknowledged_ms)
+        if self.phase is Phase.REGISTERING and now_ms - heard_ms >= self._settings.self_fence_timeout_ms:
             # Cut off since it registered, it reads an old answer: by now the master may have declared it lost (P14).
             self._fence("what answers the registration comes too late to be believed", now_ms)
             return
@@ -260,7 +279,7 @@ class TaskExecutorProtocol:
             self._blob_address = payload.blob_address
         elif not self._blob_address:
             return  # Nothing can be run before the first leader is known; the master resends what is not acknowledged.
-        newly = self._become_registered(answered_ms, now_ms)
+        newly = self._become_registered(heard_ms, now_ms)
         match payload:
             case TaskDeployment():
                 refusal = "" if self._fork_server_up else "the fork server is being started again"
@@ -286,14 +305,13 @@ class TaskExecutorProtocol:
             return min(now_ms, sent_ms + timestamp_ms - stamped_ms)
         return self._acknowledged_ms if self._acknowledged_ms is not None else next(iter(self._registrations), now_ms)
 
-    def _become_registered(self, answered_ms: int, now_ms: int) -> bool:
+    def _become_registered(self, heard_ms: int, now_ms: int) -> bool:
         """Any effect for this instance proves that the master has it. Tell whether that was not known before."""
         if self.phase is not Phase.REGISTERING:
             return False
         self.phase = Phase.REGISTERED
         self._refusals = 0
-        # What it sent later may still wait for a decision; from now on its heartbeats count.
-        self._acknowledged_ms = answered_ms if self._acknowledged_ms is None else min(self._acknowledged_ms, answered_ms)
+        self._acknowledged_ms = heard_ms  # From now on its heartbeats count.
         self._registrations = []
         self._next_heartbeat_ms = now_ms
         return True

@@ -24,7 +24,11 @@ class Resends:
     uploads: dict[str, FileUploadCompleted] = field(default_factory=dict)
     slots: bool = False
 
-    def add(self, reports: Iterable[TaskManagerReport], table: AttemptTable) -> None:
+    def __bool__(self) -> bool:
+        """Tell whether something is to be resent."""
+        return bool(self.attempts or self.uploads or self.slots)
+
+    def add_reports(self, reports: Iterable[TaskManagerReport], table: AttemptTable) -> None:
         """Remember what these reports were about."""
         allocations: set[str] = set()
         for report in reports:

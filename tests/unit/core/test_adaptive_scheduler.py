@@ -17,13 +17,13 @@ from eventflink.events.log_events import (
     TaskFinished,
     WorkerRequested,
 )
-from eventflink.leadership.snapshot import encode_fold
-from eventflink.leadership.state_codec import restore_fold
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.inputs import AdaptJob
 from eventflink.master.settings import NO_TIMEOUT, AdaptiveSettings, MasterSettings, WorkerSettings
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason, RestartStrategyType, SchedulerType
+from eventflink.snapshots.snapshot import encode_fold
+from eventflink.snapshots.state_codec import restore_fold
 from tests.support.cluster import (
     ScriptedCluster,
     cancellations,
@@ -156,7 +156,7 @@ def test_a_wait_timeout_of_minus_one_never_comes(cluster: ScriptedCluster) -> No
 
 
 def test_when_more_slots_come_it_is_rescaled_once_its_attempts_have_ended(cluster: ScriptedCluster) -> None:
-    """The rescale is no failure: the job has no restart strategy, and goes on."""
+    """The rescale is no failure: the job has no restart strategy, and continues."""
     cluster.register("one", 2)
     cluster.submit(_adaptive(vertex("a", 4)))
     _begin(cluster, cluster.pass_time(STABILIZATION_MS))
@@ -443,7 +443,7 @@ def test_a_change_of_leader_forgets_nothing_of_a_wait_or_a_rescale(cluster: Scri
 
 
 def _cancelled(cluster: ScriptedCluster) -> list[Effect]:
-    """Return what a leader that takes over now says again: the cancellations that nobody has confirmed."""
+    """Return what a leader that takes over now resends: the cancellations that nobody has confirmed."""
     return list(cluster.fail_over().effects)
 
 

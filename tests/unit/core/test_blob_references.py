@@ -2,7 +2,6 @@
 
 from eventflink.blob.keys import blob_key
 from eventflink.events.log_events import JobCleanedUp
-from eventflink.master.blob_references import blob_references
 from eventflink.master.inputs import CleanupsCompleted
 from eventflink.model.statuses import ExecutionState, JobStatus
 from tests.support.cluster import ScriptedCluster, deployments, graph, vertex
@@ -11,7 +10,7 @@ OWN, SHARED = blob_key(b"own"), blob_key(b"shared")
 
 
 def references(cluster: ScriptedCluster) -> dict[str, int]:
-    return dict(blob_references(cluster.master.dispatcher))
+    return dict(cluster.master.dispatcher.blob_references())
 
 
 def test_a_job_refers_to_its_archives_until_it_has_ended_and_is_clean(cluster: ScriptedCluster) -> None:

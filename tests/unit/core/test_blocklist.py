@@ -1,4 +1,4 @@
-"""A blocked TaskManager gets no new tasks, and what runs there goes on; who blocked it, why, and until when is in the log."""
+"""A blocked TaskManager gets no new tasks, and what runs there keeps running; who blocked it, why, and until when is in the log."""
 
 from collections.abc import Iterator
 from typing import Any

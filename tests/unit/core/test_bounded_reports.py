@@ -26,10 +26,11 @@ from eventflink.events.log_events import (
 )
 from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.leadership.release import Releaser
-from eventflink.master.deployment_size import MAX_DEPLOYMENT_BYTES
+from eventflink.master.default_scheduler import MAX_DEPLOYMENT_BYTES
 from eventflink.master.effects import Deployment, Effect
-from eventflink.master.report_bounds import MAX_CAUSE_LENGTH, MAX_LOCATION_LENGTH, MAX_STACK_TRACE_LENGTH, MAX_TYPE_LENGTH
+from eventflink.master.exception_history import MAX_TYPE_LENGTH
 from eventflink.master.resource_manager import MAX_REASON_LENGTH
+from eventflink.master.task_executor_reports import MAX_CAUSE_LENGTH, MAX_LOCATION_LENGTH, MAX_STACK_TRACE_LENGTH
 from eventflink.model.attempts import FailureCause, OutputLocation
 from eventflink.model.statuses import ExecutionState, JobStatus
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, state_report, tasks, vertex

@@ -37,7 +37,7 @@ def test_cancelling_before_any_slot_is_free_ends_the_job_at_once(cluster: Script
 
 
 @pytest.mark.parametrize("state", [None, ExecutionState.INITIALIZING, ExecutionState.RUNNING])
-def test_a_deployed_attempt_is_told_and_the_job_waits_for_its_word(cluster: ScriptedCluster, state: ExecutionState | None) -> None:
+def test_a_deployed_attempt_is_told_and_the_job_waits_for_its_report(cluster: ScriptedCluster, state: ExecutionState | None) -> None:
     cluster.register()
     [deployment] = deployments(cluster.submit(graph(vertex("a"))))
     if state is not None:

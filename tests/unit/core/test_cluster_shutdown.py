@@ -1,4 +1,4 @@
-"""A cluster ends in order, whoever leads: first its jobs, then its TaskManagers, then its masters; and it begins anew on its log."""
+"""A cluster ends in order, under any leader: first its jobs, then its TaskManagers, then its masters; and it starts again on its log."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -119,7 +119,7 @@ def test_a_failover_at_any_step_goes_on_with_the_end(cluster: ScriptedCluster) -
 
 
 def test_a_task_manager_that_does_not_answer_holds_nothing_up_for_ever(cluster: ScriptedCluster) -> None:
-    """Neither while its attempts are to end, nor when it is to end itself: it beats, and does nothing."""
+    """Neither while its attempts are to end, nor when it is to end itself: it sends heartbeats, and does nothing."""
     cluster.register("idle")
     [running] = deployments(cluster.submit(graph(vertex("a"))))
     cluster.shut_down()
@@ -155,7 +155,7 @@ def test_until_their_data_are_gone_ended_jobs_hold_the_end_up_but_not_for_ever(c
     assert not cluster.events(ClusterStopped)
     cluster.pass_time(TIMEOUT_MS)
     assert len(cluster.events(ClusterStopped)) == 1
-    assert any(isinstance(effect, CleanUp) for effect in unacknowledged(cluster.master)), "whoever leads next cleans up"
+    assert any(isinstance(effect, CleanUp) for effect in unacknowledged(cluster.master)), "the next leader cleans up"
 
 
 def _stopped(cluster: ScriptedCluster) -> None:
@@ -256,7 +256,7 @@ def test_exit_codes_are_flinks_in_the_eight_bits_of_a_process() -> None:
 # -- masters ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_master_that_reads_the_end_has_an_outcome_and_one_that_was_started_later_begins_anew() -> None:
+def test_a_master_that_reads_the_end_has_an_outcome_and_one_that_was_started_later_starts_empty() -> None:
     cluster = ScriptedCluster()
     cluster.shut_down("FAILED")
     cluster.pass_time(100)
@@ -274,7 +274,7 @@ def test_a_master_that_reads_the_end_has_an_outcome_and_one_that_was_started_lat
 
 
 def test_a_candidate_that_reads_the_end_behind_its_campaign_ends_as_well() -> None:
-    """Its grant stands behind the end: it does not begin anew, for it was there before."""
+    """Its grant stands behind the end: it does not start again, for it was there before."""
     cluster = ScriptedCluster()
     candidate = Hand()
     candidate.follow(list(cluster.log))

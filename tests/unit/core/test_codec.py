@@ -184,9 +184,9 @@ def test_a_record_is_written_with_the_oldest_release_that_says_it() -> None:
     """A reader of an older version misses what is new in a topic, and nothing that it knows."""
     envelope, today = "LeadershipEnvelope", inlined(schema_directory(), "LeadershipEnvelope")
     older = copy.deepcopy(today)
-    beat, _, presence = older["fields"][0]["type"]
+    heartbeat, _, presence = older["fields"][0]["type"]
     presence["fields"].pop()
-    older["fields"][0]["type"] = [beat, presence]
+    older["fields"][0]["type"] = [heartbeat, presence]
     registry, maker = feature_levels.registry(envelope, older, today), ValueMaker(seed=3)
     codec, releases = PayloadCodec(envelope, registry), [fingerprint_of(release) for release in registry.releases]
     for cls, number in ((effects.LeaderHeartbeat, 1), (effects.Resignation, 2), (effects.MasterPresence, 2)):

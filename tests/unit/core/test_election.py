@@ -1,24 +1,28 @@
-"""When a standby campaigns: after a lease in which it would have heard a beat, and heard none (L1, L2)."""
+"""When a standby campaigns: after a lease in which it would have heard a heartbeat, and heard none (L1, L2)."""
+
+import copy
+import random
 
 import pytest
 
 from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.leadership.election import (
     MAX_OUTSTANDING_PRESENCES,
+    PRESENCE_LEASES,
     RANK_DELAY_DIVISOR,
     STUCK_LEASES,
     Advice,
     LogElection,
+    Peers,
     SingleMaster,
 )
-from eventflink.leadership.peers import PRESENCE_LEASES, Peers
 from eventflink.model.statuses import Role
 
 LEASE_MS = 1_000
 STEP_MS = LEASE_MS // RANK_DELAY_DIVISOR
 
 
-def _beat(epoch: int, master_id: str = "leader") -> LeaderHeartbeat:
+def _heartbeat(epoch: int, master_id: str = "leader") -> LeaderHeartbeat:
     return LeaderHeartbeat(epoch, f"{master_id}-{epoch}", master_id, "blob:1", 10)
 
 
@@ -35,9 +39,9 @@ def _presence(master_id: str, sequence: int = 1, incarnation: str = "", role: Ro
 
 
 def _election(master_id: str = "b") -> LogElection:
-    election = LogElection(master_id, f"{master_id}-process", LEASE_MS, Peers(LEASE_MS))
+    election = LogElection(master_id, f"{master_id}-process", Peers(LEASE_MS))
     election.begin(0)
-    election.heard(_beat(1), 0)
+    election.heard(_heartbeat(1), 0)
     return election
 
 
@@ -81,7 +85,7 @@ class TestLease:
                 election.said(now_ms, now_ms)
 
     def test_a_word_that_was_said_before_the_lease_was_over_proves_nothing(self) -> None:
-        """A beat may have come behind it."""
+        """A heartbeat may have come behind it."""
         election = _election()
         _prove(election, 999, 1_500)
         assert election.advise(None, 1_500) is Advice.PROBE
@@ -97,7 +101,7 @@ class TestLease:
     def test_a_word_that_comes_twice_proves_once(self) -> None:
         election = _election()
         _prove(election, 1_000, 1_001)
-        election.heard(_beat(1), 1_001)
+        election.heard(_heartbeat(1), 1_001)
         _hear(election, _presence("b", 1), 2_500)
         assert election.advise(None, 2_500) is Advice.PROBE
 
@@ -106,26 +110,26 @@ class TestLease:
         probes = [t for t in range(1_000, 4_000, 10) if election.advise(None, t) is Advice.PROBE]
         assert probes == [1_000, 1_500, 2_000, 2_500, 3_000, 3_500]
 
-    def test_a_beat_begins_a_new_lease_and_asks_for_a_new_proof(self) -> None:
+    def test_a_heartbeat_begins_a_new_lease_and_asks_for_a_new_proof(self) -> None:
         election = _election()
         _prove(election, 1_000, 1_001)
-        election.heard(_beat(1), 1_002)
+        election.heard(_heartbeat(1), 1_002)
         assert election.advise(None, 2_001) is Advice.WAIT
         assert election.advise(None, 2_002) is Advice.PROBE
 
-    def test_a_beat_of_an_older_epoch_does_not_count(self) -> None:
-        """A zombie still beats; the leader after it is silent."""
+    def test_a_heartbeat_of_an_older_epoch_does_not_count(self) -> None:
+        """A zombie still sends heartbeats; the leader after it is silent."""
         election = _election()
-        election.heard(_beat(2), 500)
-        election.heard(_beat(1), 1_400)
+        election.heard(_heartbeat(2), 500)
+        election.heard(_heartbeat(1), 1_400)
         _prove(election, 1_500, 1_501)
         assert election.advise(None, 1_501) is Advice.CAMPAIGN
 
-    def test_a_grant_counts_as_a_beat(self) -> None:
-        """L2: whoever has just won needs time to say so; and the beats of its predecessor are old from then on."""
+    def test_a_grant_counts_as_a_heartbeat(self) -> None:
+        """L2: a master that has just won needs time to say so; and the heartbeats of its predecessor are old from then on."""
         election = _election()
         election.granted(2, 900)
-        election.heard(_beat(1), 1_500)
+        election.heard(_heartbeat(1), 1_500)
         _prove(election, 1_850, 1_860)
         assert election.advise(None, 1_899) is Advice.WAIT
         _prove(election, 1_900, 1_901, sequence=2)
@@ -159,11 +163,11 @@ class TestRank:
         """L2: two that collided once do not collide for ever."""
         delays = set()
         for number in range(20):
-            election = LogElection("b", f"process-{number}", LEASE_MS, Peers(LEASE_MS))
+            election = LogElection("b", f"process-{number}", Peers(LEASE_MS))
             _hear(election, _presence("a"), 900)
             delays.add(election._delay_ms(1_000))
         assert len(delays) > 10
-        election = LogElection("b", "process", LEASE_MS, Peers(LEASE_MS))
+        election = LogElection("b", "process", Peers(LEASE_MS))
         _hear(election, _presence("a"), 900)
         before = election._delay_ms(1_000)
         election.granted(2, 1_000)
@@ -182,13 +186,13 @@ class TestRank:
         _hear(election, _presence("a", role=role), 1_000)
         assert election._delay_ms(1_000) >= STEP_MS
 
-    def test_the_leader_takes_no_rank_by_its_presence_or_by_its_beats(self) -> None:
+    def test_the_leader_takes_no_rank_by_its_presence_or_by_its_heartbeats(self) -> None:
         """It is the one who may be gone; everybody would wait for it."""
         election = _election()
         _hear(election, _presence("a", role=Role.LEADER), 1_000)
         assert election._delay_ms(1_000) == 0
         _hear(election, _presence("a"), 1_000)
-        election.heard(_beat(2, "a"), 1_100)
+        election.heard(_heartbeat(2, "a"), 1_100)
         assert election._delay_ms(1_100) == 0
 
 
@@ -205,25 +209,25 @@ class TestResignation:
         assert election.advise(None, 300 + STEP_MS - 1) is Advice.WAIT
         assert election.advise(None, 300 + 2 * STEP_MS) is Advice.CAMPAIGN
 
-    def test_a_beat_that_was_overtaken_by_the_farewell_does_not_take_it_back(self) -> None:
+    def test_a_heartbeat_that_was_overtaken_by_the_resignation_does_not_take_it_back(self) -> None:
         election = _election()
         election.heard(Resignation(1, "leader-1"), 300)
-        election.heard(_beat(1), 301)
+        election.heard(_heartbeat(1), 301)
         assert election.advise(None, 301) is Advice.CAMPAIGN
 
     def test_a_farewell_of_an_older_epoch_says_nothing(self) -> None:
         election = _election()
-        election.heard(_beat(2), 200)
+        election.heard(_heartbeat(2), 200)
         election.heard(Resignation(1, "leader-1"), 300)
         assert election.advise(None, 300) is Advice.WAIT
 
-    @pytest.mark.parametrize("by", ["beat", "grant"])
+    @pytest.mark.parametrize("by", ["heartbeat", "grant"])
     def test_somebody_elses_leadership_ends_it(self, by: str) -> None:
         election = _election()
         _hear(election, _presence("a"), 290)
         election.heard(Resignation(1, "leader-1"), 300)
-        if by == "beat":
-            election.heard(_beat(2, "a"), 400)
+        if by == "heartbeat":
+            election.heard(_heartbeat(2, "a"), 400)
         else:
             election.granted(2, 400)
         assert election.advise(None, 1_399) is Advice.WAIT
@@ -231,16 +235,16 @@ class TestResignation:
 
 
 class TestStuckLeader:
-    """L1: a leader that beats and does not decide."""
+    """L1: a leader that sends heartbeats and does not decide."""
 
-    def test_an_input_that_waits_for_five_leases_leads_to_a_campaign_while_the_leader_beats(self) -> None:
+    def test_an_input_that_waits_for_five_leases_leads_to_a_campaign_while_the_leader_sends_heartbeats(self) -> None:
         election = _election()
         due_ms = 200 + STUCK_LEASES * LEASE_MS
         for now_ms in range(200, due_ms, 100):
-            election.heard(_beat(1), now_ms)
+            election.heard(_heartbeat(1), now_ms)
             _prove(election, now_ms, now_ms, sequence=now_ms)
             assert election.advise(200, now_ms) is Advice.WAIT
-        election.heard(_beat(1), due_ms)
+        election.heard(_heartbeat(1), due_ms)
         _prove(election, due_ms, due_ms, sequence=due_ms)
         assert election.advise(200, due_ms) is Advice.CAMPAIGN
 
@@ -248,7 +252,7 @@ class TestStuckLeader:
         election = _election()
         due_ms = 200 + STUCK_LEASES * LEASE_MS
         _hear(election, _presence("a"), due_ms)
-        election.heard(_beat(1), due_ms)
+        election.heard(_heartbeat(1), due_ms)
         _prove(election, due_ms, due_ms)
         assert election.advise(200, due_ms + STEP_MS - 1) is Advice.WAIT
         assert election.advise(200, due_ms + 2 * STEP_MS) is Advice.CAMPAIGN
@@ -256,11 +260,11 @@ class TestStuckLeader:
     def test_a_standby_that_was_frozen_first_reads_what_it_missed(self) -> None:
         """L2: the input that waited when it was frozen was decided long ago; its own word comes behind the leader's."""
         election = _election()
-        election.heard(_beat(1), 200)
+        election.heard(_heartbeat(1), 200)
         _prove(election, 200, 200)
         assert election.advise(200, 20_000) is not Advice.CAMPAIGN
         election.said(2, 20_000)
-        election.heard(_beat(1), 20_001)
+        election.heard(_heartbeat(1), 20_001)
         assert election.advise(200, 20_001) is not Advice.CAMPAIGN
         _hear(election, _presence("b", 2), 20_002)
         assert election.advise(None, 20_002) is Advice.WAIT
@@ -273,12 +277,12 @@ class TestStuckLeader:
 
 class TestStall:
     def test_a_standby_that_was_paused_believes_nothing_from_before(self) -> None:
-        """L2: it wakes up after a minute; what it reads first may be a beat."""
+        """L2: it wakes up after a minute; what it reads first may be a heartbeat."""
         election = _election()
         _prove(election, 900, 905)
         assert election.advise(None, 60_000) is Advice.PROBE
         election.said(2, 60_000)
-        election.heard(_beat(1), 60_003)
+        election.heard(_heartbeat(1), 60_003)
         _hear(election, _presence("b", 2), 60_003)
         assert election.advise(None, 60_004) is Advice.WAIT
         assert election.advise(None, 61_002) is Advice.WAIT
@@ -294,12 +298,12 @@ class TestStall:
         assert election.advise(None, 7_000) is Advice.PROBE
 
     def test_a_new_term_remembers_epochs_and_peers(self) -> None:
-        """Whoever was deposed by epoch 7 does not mind the beats of epoch 6."""
+        """A master that was deposed by epoch 7 does not mind the heartbeats of epoch 6."""
         election = _election()
         election.granted(7, 900)
         _hear(election, _presence("a"), 900)
         election.begin(1_000)
-        election.heard(_beat(6), 1_900)
+        election.heard(_heartbeat(6), 1_900)
         _prove(election, 2_000, 2_000)
         assert election.advise(None, 2_000) is Advice.WAIT, "rank"
         assert election.advise(None, 2_000 + 2 * STEP_MS) is Advice.CAMPAIGN
@@ -314,7 +318,38 @@ def test_a_single_master_leads_as_soon_as_it_is_there_and_minds_nobody() -> None
     election = SingleMaster()
     election.begin(0)
     election.said(1, 0)
-    election.heard(_beat(9), 0)
+    election.heard(_heartbeat(9), 0)
     election.granted(9, 0)
     assert election.advise(None, 0) is Advice.CAMPAIGN
     assert election.may_lead()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_between_two_times_that_are_due_nothing_would_have_been_advised(seed: int) -> None:
+    """Whoever asks only when it is due, and after each record, campaigns and probes when one does that asks every millisecond."""
+    rng = random.Random(seed)
+    election, now_ms, stuck_since_ms = _election("b"), 0, None
+    waited_for = set()
+    for sequence in range(1, 60):
+        due_ms = election.next_due_ms(stuck_since_ms, now_ms)
+        heard_ms = now_ms + rng.randrange(1, rng.choice((100, 700, 3 * LEASE_MS)))
+        nothing_ms = range(now_ms + 1, min(due_ms, heard_ms))
+        for at_ms in (*rng.sample(nothing_ms, min(5, len(nothing_ms))), *nothing_ms[-1:]):
+            assert copy.deepcopy(election).advise(stuck_since_ms, at_ms) is Advice.WAIT
+        if due_ms < heard_ms:
+            now_ms = max(due_ms, now_ms + 1)
+            waited_for.add(election.advise(stuck_since_ms, now_ms))
+            continue
+        now_ms = heard_ms
+        match rng.randrange(5):
+            case 0:
+                election.heard(_heartbeat(rng.choice((1, 2))), now_ms)
+            case 1:
+                election.heard(Resignation(1, "leader-1"), now_ms)
+            case 2:
+                stuck_since_ms = rng.choice((None, now_ms))
+            case 3:
+                _hear(election, _presence("a"), now_ms)
+            case _:
+                _prove(election, now_ms - rng.randrange(20), now_ms, sequence)
+    assert waited_for

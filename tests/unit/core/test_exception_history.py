@@ -1,4 +1,4 @@
-"""What a job remembers of its failures: each with its place, its cause and what it led to; bounded, and the same for whoever leads."""
+"""What a job remembers of its failures: each with its place, its cause and what it led to; bounded, and the same for every leader."""
 
 import pytest
 
@@ -7,7 +7,8 @@ from eventflink.master.exception_history import MAX_CONCURRENT, MAX_NAMED_TASKS,
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, FailureReaction
-from eventflink.views.exceptions import exceptions_view, reaction_of
+from eventflink.views.exceptions import exceptions_view
+from eventflink.views.plain import reaction_of
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, reports_of, vertex
 
 

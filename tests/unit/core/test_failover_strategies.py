@@ -108,7 +108,7 @@ def test_full_cancels_what_lives_first_and_then_restarts_everything_that_has_beg
     effects = full.run([cancellation])
     assert not tasks(effects)
     effects = full.pass_time(0)
-    assert _attempts(effects) == [("a", 0, 2), ("a", 1, 2)], "what had finished runs anew, and b waits for it"
+    assert _attempts(effects) == [("a", 0, 2), ("a", 1, 2)], "what had finished runs again, and b waits for it"
     assert _statuses(full) == [JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.RUNNING]
     effects = full.run(effects)
     assert [(t.vertex_id, t.attempt) for t in tasks(effects)][2:] == [("b", 2), ("b", 2)]
@@ -147,7 +147,7 @@ def test_what_ends_before_it_is_cancelled_joins_the_restart(full: ScriptedCluste
     cause = FailureCause("E", "second") if late is ExecutionState.FAILED else None
     effects = full.say(*reports_of(one, ExecutionState.FAILED), *reports_of(other, late, cause)[1:])
     assert [c.payload.subtask_index for c in cancellations(effects)] == [2]  # type: ignore[union-attr] # by its class
-    assert not full.events(TaskFinished), "a result that is about to be made anew counts for nobody"
+    assert not full.events(TaskFinished), "a result that is about to be made again counts for nobody"
     full.report(third, ExecutionState.FAILED, cause=FailureCause("E", "while it is cancelled"))
     full.run(full.pass_time(500))
     assert len(full.events(RestartScheduled)) == 1
@@ -156,7 +156,7 @@ def test_what_ends_before_it_is_cancelled_joins_the_restart(full: ScriptedCluste
 
 @pytest.mark.parametrize("together", [True, False])
 def test_a_slot_that_is_refused_during_a_restart_joins_it(full: ScriptedCluster, *, together: bool) -> None:
-    """Whether it was told to end already or not: it gets no other slot before the job begins anew."""
+    """Whether it was told to end already or not: it gets no other slot before the job restarts."""
     full.register(slots=2)
     [one, other] = deployments(full.submit(graph(vertex("a", 2), restart_strategy=fixed_delay(1))))
     assert isinstance(other.payload, TaskDeployment)
@@ -251,7 +251,7 @@ def test_ten_thousand_subtasks_restart_in_bounded_decisions_whoever_leads() -> N
 def test_a_change_of_leader_in_the_middle_of_each_step_of_a_full_restart_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, full: ScriptedCluster
 ) -> None:
-    """One consequence is decided at a time, one subtask at a time, and after each decision another leader goes on."""
+    """One consequence is decided at a time, one subtask at a time, and after each decision another leader continues."""
     monkeypatch.setattr("eventflink.leadership.leader.INLINE_STEPS", 0)
     monkeypatch.setattr("eventflink.master.failover.RESTART_BATCH", 1)
     monkeypatch.setattr("eventflink.master.job_master.CANCELLATION_BATCH", 1)
@@ -284,7 +284,7 @@ def test_a_change_of_leader_in_the_middle_of_each_step_of_a_full_restart_changes
     assert _attempts(again) == [("a", 0, 2), ("a", 1, 2)]
     events = full.events(RegionRestarted, TaskScheduled)
     first = next(n for n, e in enumerate(events) if isinstance(e, TaskScheduled) and e.attempt == 2)
-    assert not [e for e in events[first:] if isinstance(e, RegionRestarted)], "nothing begins anew before everything can"
+    assert not [e for e in events[first:] if isinstance(e, RegionRestarted)], "nothing restarts before everything can"
     full.run([*again])
     assert full.job("job").status is JobStatus.FINISHED
     assert len(full.events(RestartScheduled)) == 1
@@ -349,7 +349,7 @@ def test_a_lost_output_restarts_its_writer_and_then_the_reader(region: ScriptedC
 
 
 def test_whoever_may_have_read_the_lost_output_starts_again_as_well(region: ScriptedCluster) -> None:
-    """b[1] has finished, c[0] runs on its and b[0]'s results, d reads nothing of it and goes on."""
+    """b[1] has finished, c[0] runs on its and b[0]'s results, d reads nothing of it and keeps running."""
     region.register(slots=8)
     document = graph(
         vertex("a"),

@@ -140,7 +140,7 @@ def test_slots_that_are_refused_again_and_again_fail_the_attempt(cluster: Script
 
 
 def test_only_refusals_in_a_row_count(cluster: ScriptedCluster) -> None:
-    """An attempt that ran in between begins the count anew."""
+    """An attempt that ran in between starts the count again."""
     cluster.register(slots=1)
     effects = cluster.submit(graph(vertex("a"), restart_strategy=fixed_delay(1, delay_ms=0)))
     for _ in range(MAX_SLOT_REFUSALS):

@@ -152,7 +152,7 @@ class TestRollingUpgrade:
         folds = later_fold(), earlier_fold()
         for fold in folds:
             for offset, value in enumerate(world.log):
-                fold.take(offset, 0, value)
+                fold.fold_record(offset, 0, value)
         assert folds[0].master.digest() == folds[1].master.digest()
         assert folds[0].running_hash == folds[1].running_hash
 

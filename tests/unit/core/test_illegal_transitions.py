@@ -303,7 +303,7 @@ def test_a_misfit_in_the_middle_of_a_restart_is_refused_and_changes_nothing(even
 
 
 def test_an_output_that_is_not_there_cannot_be_said_to_be_lost() -> None:
-    """The failed subtask is there; what it is said to have lost is not finished, is being made anew already, or does not exist."""
+    """The failed subtask is there; what it is said to have lost is not finished, is being made again already, or does not exist."""
     master = replay(_restarting_log()).master
     master.apply(e.TaskFailed("reading", "b", 0, 1, _CAUSE), 1)
     for lost in (("b", 1), ("a", 2), ("a", -1), ("none", 0)):

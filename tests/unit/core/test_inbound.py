@@ -28,7 +28,7 @@ from eventflink.events.inputs import (
 )
 from eventflink.events.topics import INBOUND, MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbound import Inbound, InboundDecoder
-from eventflink.leadership.inbox import InboundRecord, PartitionInbox
+from eventflink.leadership.intake import InboundRecord, PartitionInbox
 from eventflink.master.inputs import UnreadableInput
 from eventflink.model.attempts import AttemptStatus, SlotStatus
 from eventflink.model.job_graph_document import parse_job_graph
@@ -411,29 +411,29 @@ class TestInbox:
         inbox = PartitionInbox(4)
         for offset in range(4):
             assert not inbox.is_full
-            inbox.put(InboundRecord("t", offset, 0, None, b"x"))
+            inbox.enqueue(InboundRecord("t", offset, 0, None, b"x"))
         assert inbox.is_full
         assert not inbox.has_room
         inbox.head_from(2)
         assert inbox.is_full, "what is decided is held until it was accepted"
         inbox.accepted(2)
         assert inbox.has_room
-        inbox.put(InboundRecord("t", 9, 0, None, b"x" * 32 * 1024 * 1024))
+        inbox.enqueue(InboundRecord("t", 9, 0, None, b"x" * 32 * 1024 * 1024))
         assert inbox.is_full
 
     def test_redeliveries_are_dropped(self) -> None:
         inbox = PartitionInbox(4)
         for offset in (0, 1, 0, 1, 2):
-            inbox.put(InboundRecord("t", offset, 0, None, b"x"))
+            inbox.enqueue(InboundRecord("t", offset, 0, None, b"x"))
         assert [r.offset for r in inbox.waiting] == [0, 1, 2]
         inbox.accepted(3)
-        inbox.put(InboundRecord("t", 2, 0, None, b"x"))
+        inbox.enqueue(InboundRecord("t", 2, 0, None, b"x"))
         assert not inbox.waiting
 
     def test_what_was_decided_is_held_until_it_was_accepted(self) -> None:
         inbox = PartitionInbox(4)
         for offset in (3, 5):
-            inbox.put(InboundRecord("t", offset, 0, None, b"xy"))
+            inbox.enqueue(InboundRecord("t", offset, 0, None, b"xy"))
         head = inbox.head_from(4)
         assert head is not None
         assert (head.offset, inbox.byte_count, inbox.last_waiting_offset) == (5, 4, 5)
@@ -448,7 +448,7 @@ class TestInbox:
         """P6: what was decided and never accepted is decided again, before what came later."""
         inbox = PartitionInbox(10)
         for offset in range(6):
-            inbox.put(InboundRecord("t", offset, 0, None, b"k"))
+            inbox.enqueue(InboundRecord("t", offset, 0, None, b"k"))
         inbox.head_from(4)
         inbox.accepted(1)
         inbox.rewind()
@@ -460,7 +460,7 @@ class TestInbox:
         """L3: a standby never asks for a head; the decisions of the leader trim what it holds."""
         inbox = PartitionInbox(10)
         for offset in range(6):
-            inbox.put(InboundRecord("t", offset, 0, None, b"k"))
+            inbox.enqueue(InboundRecord("t", offset, 0, None, b"k"))
         inbox.accepted(4)
         assert [r.offset for r in inbox.waiting] == [4, 5]
         assert inbox.byte_count == 2

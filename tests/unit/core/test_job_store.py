@@ -13,14 +13,14 @@ from eventflink.events.log_events import (
     JobEvicted,
     RequestRejected,
 )
-from eventflink.leadership.state_codec import document_of, restore_fold
-from eventflink.master.dispatcher import ForgottenJob
+from eventflink.master.dispatcher import MAX_RETRY_BACKOFF_MS, ForgottenJob
 from eventflink.master.effects import ArchiveJob, due_archives
 from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted
-from eventflink.master.job_store import MAX_ARCHIVE_ATTEMPTS, MAX_ARCHIVE_BACKOFF_MS, MAX_MESSAGE_LENGTH
+from eventflink.master.job_store import MAX_ARCHIVE_ATTEMPTS, MAX_MESSAGE_LENGTH
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, IllegalTransition, JobStatus
+from eventflink.snapshots.state_codec import document_of, restore_fold
 from tests.support.cluster import START_MS, ScriptedCluster, archives_written, deployments, graph, new_fold, replies, vertex
 
 FILE = MasterSettings(archives=True, job_store_cache_size=1)
@@ -176,7 +176,7 @@ def test_a_failed_archive_is_tried_again_with_back_off_and_given_up(cluster: Scr
         assert due_archives(cluster.master, retry_at_ms - 1) == []
         assert due_archives(cluster.master, retry_at_ms) == [ArchiveJob("job")]
         cluster.pass_time(delays[-1])
-    assert delays == [min(2_000 * 2**n, MAX_ARCHIVE_BACKOFF_MS) for n in range(MAX_ARCHIVE_ATTEMPTS - 1)]
+    assert delays == [min(2_000 * 2**n, MAX_RETRY_BACKOFF_MS) for n in range(MAX_ARCHIVE_ATTEMPTS - 1)]
     cluster.timer(ArchiveFailed("job", "no space left"))
     failures = cluster.events(JobArchiveFailed)
     assert [failure.attempt for failure in failures] == list(range(1, MAX_ARCHIVE_ATTEMPTS + 1))
@@ -193,7 +193,7 @@ def test_a_job_whose_archive_was_given_up_stays_as_long_as_one_without(cluster: 
     cluster.timer(CleanupsCompleted(("job",)))
     for _ in range(MAX_ARCHIVE_ATTEMPTS):
         cluster.timer(ArchiveFailed("job", "no space left"))
-        cluster.pass_time(MAX_ARCHIVE_BACKOFF_MS)
+        cluster.pass_time(MAX_RETRY_BACKOFF_MS)
     assert in_memory(cluster) == ["job"]
     cluster.master.settings = replace(FILE, job_store_capacity=0)
     cluster.pass_time(1)

@@ -71,7 +71,7 @@ class TestLeader:
         assert asked.answer == Answered(["job"], len(world.log) - 1, 1, Role.LEADER.value)
 
     def test_an_answer_does_not_wait_for_decisions_after_it_and_does_not_reflect_them(self, world: World) -> None:
-        """L4: the offset says what is in it; whoever reads from that offset on misses nothing."""
+        """L4: the offset says what is in it; who reads from that offset on misses nothing."""
         node = _leader(world)
         _decide(world, node, "one")
         before = len(world.log) - 1
@@ -106,16 +106,16 @@ class TestLeader:
         _read_back(world, node)
         assert offsets == [asked.answer.log_offset] == [len(world.log) - 1]
 
-    @pytest.mark.parametrize("end", ["fall", "resign"])
+    @pytest.mark.parametrize("end", ["deposed", "resign"])
     def test_a_read_is_refused_when_the_leadership_ends_before_its_decisions_were_accepted(self, world: World, end: str) -> None:
         node = _leader(world)
         _decide(world, node, "job")
         held, waiting = Asked(node), Asked(node, min_offset=1_000)
-        if end == "fall":
+        if end == "deposed":
             node.participant.step_down("deposed")
         else:
             node.participant.resign()
-        reason = "deposed" if end == "fall" else "the master stops"
+        reason = "deposed" if end == "deposed" else "the master stops"
         assert (held.refusal, waiting.refusal) == (reason, reason)
         assert Asked(node).refusal == reason, "and nothing is answered from a doubtful state afterwards"
         world.kill(node)
@@ -152,7 +152,7 @@ class TestStandby:
         assert Asked(standby).answer == Answered(["job"], len(world.log) - 1, 1, Role.STANDBY.value)
 
     def test_a_standby_waits_until_it_has_folded_the_offset_that_is_asked_for(self, world: World) -> None:
-        """A linearizable read: whoever asks has fetched the end of the log before."""
+        """A linearizable read: who asks has fetched the end of the log before."""
         _leader(world)
         standby = world.start("b")
         world.run(20)

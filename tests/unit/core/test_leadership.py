@@ -7,8 +7,7 @@ import pytest
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import InputsSkipped, JobCleanedUp, LeadershipGranted, LogEvent
 from eventflink.events.topics import Topic
-from eventflink.leadership.acceptance import LogDiverged, LogNotDense
-from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.participant import Followed, Promoted
 from eventflink.model.statuses import IllegalTransition, Role
@@ -35,7 +34,7 @@ def _grant(epoch: int, leader_id: str, sequence: int = 0) -> bytes:
 
 
 def _take(fold: Fold, value: bytes) -> Decision | None:
-    return fold.take(fold.last_offset + 1, 0, value)
+    return fold.fold_record(fold.last_offset + 1, 0, value)
 
 
 class TestAcceptance:
@@ -96,13 +95,13 @@ class TestDensity:
         fold = replay(cluster.log)
         before = fold.master.digest()
         for offset, value in enumerate(cluster.log):
-            assert fold.take(offset, 0, value) is None
+            assert fold.fold_record(offset, 0, value) is None
         assert (fold.master.digest(), fold.accepted_count, fold.rejected_count) == (before, len(cluster.log), 0)
 
     def test_a_hole_is_noticed_whoever_reads(self) -> None:
         cluster = ScriptedCluster()
         with pytest.raises(LogNotDense, match="log offset 6 came after 3: 2 records are missing"):
-            replay(cluster.log).take(6, 0, cluster.log[-1])
+            replay(cluster.log).fold_record(6, 0, cluster.log[-1])
         with pytest.raises(LogNotDense):
             cluster.participant.on_record(len(cluster.log) + 1, 0, cluster.log[-1], 0)
 
@@ -111,7 +110,7 @@ class TestDensity:
         """Fatal for a standby and for a leader alike, and it says where."""
         cluster = ScriptedCluster()
         with pytest.raises(LogUnusable, match="log@4"):
-            replay(cluster.log).take(4, 0, garbage)
+            replay(cluster.log).fold_record(4, 0, garbage)
         with pytest.raises(LogUnusable, match="log@4"):
             cluster.participant.on_record(4, 0, garbage, 0)
 
@@ -121,7 +120,7 @@ class TestDensity:
         acceptance = fold.acceptance
         broken = _decision(acceptance.epoch, acceptance.sequence + 1, acceptance.leader_id, fold, JobCleanedUp("none"))
         with pytest.raises(LogUnusable, match=r"log@4 epoch=1 sequence=4 event=JobCleanedUp: .*job 'none' is not dirty"):
-            fold.take(4, 0, broken)
+            fold.fold_record(4, 0, broken)
 
 
 class TestRole:
@@ -141,7 +140,7 @@ class TestRole:
         assert isinstance(standby.on_record(0, START_MS, _grant(1, "winner"), 0), Followed)
         assert standby.on_record(1, START_MS, grant, 0) is None
         assert standby.role is Role.STANDBY
-        assert standby.fold.acceptance.leader_id == "winner"  # It goes on as a standby, with the fold that it has.
+        assert standby.fold.acceptance.leader_id == "winner"  # It continues as a standby, with the fold that it has.
 
     def test_a_candidate_gives_up_when_its_grant_is_not_read_back_within_a_lease(self) -> None:
         standby = ScriptedCluster(lease_timeout_ms=500).new_participant(new_fold())
@@ -260,8 +259,8 @@ class TestRelease:
             cluster.participant.check_lease(1_001)
         assert (cluster.participant.role, cluster.participant.leader) == (Role.DEPOSED, None)
 
-    def test_a_leader_stops_beating_when_half_a_lease_is_gone(self) -> None:
-        """L1: its beats say that it decides, not that its process is alive."""
+    def test_a_leader_stops_sending_heartbeats_when_half_a_lease_is_gone(self) -> None:
+        """L1: its heartbeats say that it decides, not that its process is alive."""
         cluster = ScriptedCluster(lease_timeout_ms=1_000)
         assert cluster.leader.may_send_heartbeat(10**9)
         cluster.put(Topic.COMMANDS, b"garbage")

@@ -5,8 +5,8 @@ import pytest
 from eventflink.events.effects import InstanceForgotten, TaskCancellation
 from eventflink.events.inputs import Disconnection, SlotOffer, SlotReport, TaskManagerDeath, TaskManagerReport
 from eventflink.events.log_events import InputsSkipped, JobResultStored, TaskFailed, TaskManagerLost, TaskManagerReportReconciled
+from eventflink.leadership.liveness import HeartbeatMonitor
 from eventflink.master.effects import Deployment
-from eventflink.master.heartbeats import HeartbeatMonitor
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.attempts import AttemptStatus, SlotStatus
 from eventflink.model.statuses import ExecutionState, FollowUpType, JobStatus, SlotState
@@ -63,7 +63,7 @@ def test_the_cause_of_such_a_failure_names_the_task_manager_and_why(cluster: Scr
 
 
 def test_what_was_not_decided_of_a_loss_is_decided_by_the_next_leader(cluster: ScriptedCluster) -> None:
-    """P10a: consequences are part of the state, so they survive a fall between two decisions."""
+    """P10a: consequences are part of the state, so they survive a crash between two decisions."""
     cluster.register(slots=40)
     cluster.submit(graph(vertex("a", 40), restart_strategy=fixed_delay(100, 0)))
     from_here = len(cluster.log)
@@ -151,7 +151,7 @@ def test_an_attempt_that_nobody_expects_is_cancelled(cluster: ScriptedCluster, u
 
 
 def test_an_attempt_on_another_instance_is_unknown_there(cluster: ScriptedCluster) -> None:
-    """One attempt, one place: whoever else has it is told to end it."""
+    """One attempt, one place: any other that has it is told to end it."""
     cluster.register("tm", slots=1)
     [one] = deployments(cluster.submit(graph(vertex("a"))))
     cluster.report(one, RUNNING)
@@ -182,7 +182,7 @@ def test_slots_are_free_pending_and_allocated_in_turn(cluster: ScriptedCluster) 
 
 
 class TestHeartbeatMonitor:
-    """P13: silence is proof only where a later canary shows that a beat could have been read."""
+    """P13: silence is proof only where a later canary shows that a heartbeat could have been read."""
 
     def test_silence_without_a_later_canary_proves_nothing(self) -> None:
         monitor = HeartbeatMonitor(timeout_ms=5_000, promoted_at_ms=0)
@@ -198,7 +198,7 @@ class TestHeartbeatMonitor:
         assert monitor.overdue("tm", "i", 5_999) is None
         assert monitor.overdue("tm", "i", 6_000) == HeartbeatTimeout("tm", "i", 5_000)
 
-    def test_a_beat_starts_the_deadline_anew(self) -> None:
+    def test_a_heartbeat_starts_the_deadline_again(self) -> None:
         monitor = HeartbeatMonitor(timeout_ms=5_000, promoted_at_ms=0)
         monitor.heard("i", 1_000)
         monitor.canary_read(6_500)

@@ -4,22 +4,26 @@ The life is moved by hand over lists; everything in it is real.
 """
 
 import gc
+import itertools
 
 import pytest
 
+from eventflink.events.codec import PayloadCodec
+from eventflink.events.effects import LeaderHeartbeat, Resignation
 from eventflink.events.log_events import RequestRejected
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership import intake
-from eventflink.leadership.acceptance import LogBehind, LogDiverged, LogNotDense
-from eventflink.leadership.election import LogElection
-from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.leadership.election import LogElection, Peers
+from eventflink.leadership.fold import Fold, LogBehind, LogDiverged, LogNotDense, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundTopic, Intake, TailFailed, TopicReplaced
 from eventflink.leadership.leader import ApplyFailed, Deposed, Leader, LeadershipEnded
 from eventflink.leadership.master_life import (
     FIRST_BACKOFF_MS,
     MAX_BACKOFF_MS,
+    MAX_TICK_MS,
     MIN_DEAF_MS,
+    MIN_TICK_MS,
     Deregister,
     Exit,
     Follow,
@@ -29,14 +33,13 @@ from eventflink.leadership.master_life import (
     TurnFailed,
 )
 from eventflink.leadership.participant import Participant
-from eventflink.leadership.peers import Peers
-from eventflink.leadership.settings import ParticipantSettings
-from eventflink.leadership.wires import AppendFailed
+from eventflink.leadership.ports import AppendFailed, ParticipantSettings
 from eventflink.master.master import Master
 from eventflink.model.statuses import ApplicationStatus, Role
 from tests.support.cluster import CODEC, HORIZON_MS, START_MS, replay
 from tests.support.hand import ListWires
 
+LEADERSHIP = PayloadCodec("LeadershipEnvelope")
 LEASE_MS = 1_000
 TICK_MS = 20
 SHUT_DOWN = b'{"type": "ShutDownCluster", "application_status": "FAILED", "request_id": "r", "reply_partition": 0}'
@@ -67,10 +70,11 @@ class Driver:
         self.now_ms = 50_000
         self.wires = LoopWires()
         self.hears = True
+        self.heartbeats_ms: list[int] = []
         settings = ParticipantSettings(master_id="m", incarnation="m-1", blob_address="m:1", lease_timeout_ms=LEASE_MS)
         self.minted = 0
         peers = Peers(LEASE_MS)
-        self.life = MasterLife(settings, LogElection("m", "m-1", LEASE_MS, peers), peers, InboundDecoder(HORIZON_MS), self._mint)
+        self.life = MasterLife(settings, LogElection("m", "m-1", peers), peers, InboundDecoder(HORIZON_MS), self._mint)
         self.intake = self._new_intake()
 
     def _mint(self) -> str:
@@ -115,6 +119,24 @@ class Driver:
             if (step := self.turn()) is not None:
                 return step
         return None
+
+    def run_when_due(self, milliseconds: int, step_ms: int | None = None) -> int:
+        """Let time pass, with ticks only when one is due, or every `step_ms`; return how many there were."""
+        end_ms, ticks = self.now_ms + milliseconds, 0
+        while True:
+            due_ms = self.life.next_due_ms(self.now_ms) if step_ms is None else self.now_ms + step_ms
+            assert due_ms <= self.now_ms + MAX_TICK_MS
+            self.now_ms = min(max(due_ms, self.now_ms), end_ms)
+            if due_ms > end_ms:
+                return ticks
+            assert self.life.tick(self.now_ms, START_MS + self.now_ms) is None
+            ticks += 1
+            self.read_back()
+            for value in self.wires.leadership:
+                self.intake.on_record(Topic.LEADERSHIP, 0, START_MS, None, value, self.now_ms)
+                self.heartbeats_ms += [self.now_ms] * isinstance(LEADERSHIP.decode(value)[0], LeaderHeartbeat)
+            self.wires.leadership.clear()
+            assert self.turn() is None
 
     def lead(self) -> Participant:
         participant = self.begin()
@@ -324,6 +346,24 @@ class TestTheExit:
         driver.log = _ended_log()
         assert driver.life.rebuilt(driver.fold()) == Exit(ApplicationStatus.FAILED)
 
+    @pytest.mark.parametrize("between_terms", [False, True])
+    def test_who_reads_late_that_the_cluster_ended_and_started_again_is_a_standby_of_it(self, *, between_terms: bool) -> None:
+        successor = Driver(_ended_log())
+        successor.lead()
+        late = Driver()
+        late.begin()
+        if between_terms:
+            assert isinstance(late.life.failed(OSError("gone"), late.now_ms), Rebuild)
+            late.log = list(successor.log)
+            late.begin()
+        else:
+            for offset, value in enumerate(successor.log):
+                late.intake.on_record(Topic.LOG, offset, START_MS, None, value, late.now_ms)
+            late.log = list(successor.log)
+        assert late.run(3 * LEASE_MS) is None
+        assert late.life.participant is not None
+        assert late.life.participant.leader is not None
+
 
 def _ended_log() -> list[bytes]:
     """Return the log of a cluster that a leader led to its end."""
@@ -332,3 +372,63 @@ def _ended_log() -> list[bytes]:
     driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, SHUT_DOWN, driver.now_ms)
     assert isinstance(driver.run(10 * LEASE_MS), Deregister)
     return driver.log
+
+
+class TestTicks:
+    """When a life wants to be called although nothing was read."""
+
+    def test_a_leader_that_has_nothing_to_do_ticks_as_often_as_it_sends_heartbeats(self) -> None:
+        driver = Driver()
+        participant = driver.lead()
+        driver.run_when_due(LEASE_MS)
+        ticks = driver.run_when_due(10 * LEASE_MS)
+        assert ticks <= 10 * LEASE_MS // participant.settings.leader_heartbeat_interval_ms + 1
+
+    def test_heartbeats_are_sent_when_they_are_due(self) -> None:
+        driver = Driver()
+        participant = driver.lead()
+        driver.run_when_due(LEASE_MS)
+        driver.heartbeats_ms.clear()
+        driver.run_when_due(2 * LEASE_MS)
+        interval_ms = participant.settings.leader_heartbeat_interval_ms
+        assert {later - earlier for earlier, later in itertools.pairwise(driver.heartbeats_ms)} == {interval_ms}
+
+    @pytest.mark.parametrize("wait_ms", [0, 3, 640])
+    def test_a_standby_that_sleeps_until_something_is_due_campaigns_when_a_sleepless_one_does(self, wait_ms: int) -> None:
+        campaigned_ms = []
+        for step_ms in (None, 1):
+            driver = Driver()
+            participant = driver.begin()
+            driver.run_when_due(wait_ms, 1)
+            participant.election.heard(LeaderHeartbeat(1, "leader-1", "l", "l:1", 0), driver.now_ms)
+            while participant.role is Role.STANDBY:
+                driver.run_when_due(MAX_TICK_MS, step_ms)
+            campaigned_ms.append(participant._campaigned_ms)
+        assert campaigned_ms[0] - campaigned_ms[1] <= 2 * MIN_TICK_MS  # One tick has it probe, the next one campaign.
+
+    def test_a_resignation_is_answered_as_soon_as_it_is_read(self) -> None:
+        driver = Driver()
+        participant = driver.begin()
+        driver.run_when_due(LEASE_MS // 2)
+        participant.election.heard(LeaderHeartbeat(1, "leader-1", "l", "l:1", 0), driver.now_ms)
+        resignation = LEADERSHIP.encode(Resignation(1, "leader-1"))
+        assert driver.intake.on_record(Topic.LEADERSHIP, 0, START_MS, None, resignation, driver.now_ms), "no turn would be scheduled"
+        assert driver.life.next_due_ms(driver.now_ms) - driver.now_ms <= MIN_TICK_MS
+
+    def test_while_a_decision_is_not_read_back_the_wires_are_asked_often(self) -> None:
+        driver = Driver()
+        participant = driver.lead()
+        driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, SHUT_DOWN, driver.now_ms)
+        driver.turn()
+        assert participant.leader is not None
+        assert participant.leader.unconfirmed
+        assert driver.life.next_due_ms(driver.now_ms) - driver.now_ms <= MIN_TICK_MS
+
+    def test_ticks_never_follow_each_other_without_a_pause(self) -> None:
+        driver = Driver()
+        participant = driver.begin()
+        participant.election.heard(Resignation(1, "leader-1"), driver.now_ms)
+        for _ in range(3):
+            assert driver.life.tick(driver.now_ms, START_MS) is None
+            assert driver.life.next_due_ms(driver.now_ms) == driver.now_ms + MIN_TICK_MS
+            driver.now_ms += MIN_TICK_MS

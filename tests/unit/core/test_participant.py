@@ -4,11 +4,11 @@ from eventflink.events.effects import LeaderChanged, TaskDeployment
 from eventflink.events.inputs import Heartbeat, TaskManagerRegistration
 from eventflink.events.log_events import JobSubmitted, LeadershipGranted, RequestRejected
 from eventflink.events.topics import Topic
-from eventflink.leadership.acceptance import LogBehind
 from eventflink.leadership.election import SingleMaster
+from eventflink.leadership.fold import LogBehind
+from eventflink.leadership.intake import BEHIND_LEASES
 from eventflink.leadership.leader import Deposed, LeadershipEnded
 from eventflink.leadership.release import EFFECTS_PER_TURN
-from eventflink.leadership.stalls import BEHIND_LEASES
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupsCompleted
 from eventflink.model.statuses import Role
@@ -43,7 +43,7 @@ class TestElectionOfTwo:
         assert world.accepted().acceptance.epoch == 2
 
     def test_a_standby_that_missed_the_last_record_of_the_log_begins_to_read_anew(self, world: World) -> None:
-        """No later record shows the hole; the leader's beats do."""
+        """No later record shows the hole; the leader's heartbeats do."""
         world.start("a")
         standby = world.start("b")
         world.run(2 * LEASE_MS)
@@ -110,7 +110,7 @@ class TestElectionOfTwo:
         world.run(3 * LEASE_MS)
         assert len(world.events(LeadershipGranted)) == 1
 
-    def test_a_leader_that_beats_but_does_not_see_an_input_is_replaced(self, world: World) -> None:
+    def test_a_leader_that_sends_heartbeats_but_does_not_see_an_input_is_replaced(self, world: World) -> None:
         """L1: its cursor stands still while the input waits at the standby."""
         world.start("a")
         other = world.start("b")
@@ -122,7 +122,7 @@ class TestElectionOfTwo:
         assert world.answered() == ["r"]
 
     def test_a_leader_that_cannot_append_falls_within_a_lease(self, world: World) -> None:
-        """P2: and it stops beating after half of one."""
+        """P2: and it sends no heartbeat after half of one."""
         world.start("a")
         world.run(2 * LEASE_MS)
         leader = world.leader()
@@ -185,7 +185,7 @@ class TestPromotion:
         assert world.answered() == ["r"]
 
     def test_nothing_is_lost_when_the_leader_falls_with_decisions_that_were_not_accepted(self, world: World) -> None:
-        """P6: they are void; whoever leads next decides their inputs again, the fallen one included, from memory."""
+        """P6: they are void; the next leader decides their inputs again, the deposed one too, from memory."""
         node = world.start("a", election=SingleMaster())
         world.run(100)
         node.is_blind = True

@@ -102,14 +102,14 @@ class TestBounds:
         world.run(100)
         assert len(world.answered()) == 50
 
-    def test_a_standby_remembers_no_beats_of_task_executors(self, world: World) -> None:
-        """They would pile up for as long as it stands by; a leader begins all deadlines anew."""
+    def test_a_standby_remembers_no_heartbeats_of_task_executors(self, world: World) -> None:
+        """They would pile up for as long as it stands by; a leader starts all deadlines again."""
         node = world.start("a")
         for number in range(100):
             node.participant.on_heartbeat(b"garbage %d" % number, world.now_ms)
         assert node.participant._liveness._monitor.last_heard_ms == {}
 
-    def test_beats_of_task_managers_that_nobody_registered_cost_a_leader_nothing(self, world: World) -> None:
+    def test_heartbeats_of_task_managers_that_nobody_registered_cost_a_leader_nothing(self, world: World) -> None:
         """However many there are, and whatever they are called: not even until the next search for those that are silent."""
         leader = world.start("a", election=SingleMaster())
         world.run(100)
@@ -128,7 +128,7 @@ class TestBounds:
         world.run(100)
         assert (len(world.log), leader.master.digest()) == (log, digest)
 
-    def test_beats_that_nobody_can_read_are_noted_in_one_line(self, world: World, caplog: pytest.LogCaptureFixture) -> None:
+    def test_heartbeats_that_nobody_can_read_are_noted_in_one_line(self, world: World, caplog: pytest.LogCaptureFixture) -> None:
         leader = world.start("a", election=SingleMaster())
         world.run(100)
         with caplog.at_level("WARNING", "eventflink.leadership.liveness"):
@@ -168,14 +168,14 @@ class TestLeaving:
         assert world.answered() == ["rest"]
         assert world.said(Resignation) == [Resignation(1, "leader-1")]
 
-    def test_who_does_not_lead_leaves_without_a_word(self, world: World) -> None:
+    def test_who_does_not_lead_leaves_silently(self, world: World) -> None:
         world.start("a")
         standby = world.start("b")
         world.leader()
         assert not standby.participant.resign()
         assert world.said(Resignation) == []
 
-    @pytest.mark.parametrize("end", ["resign", "fall"])
+    @pytest.mark.parametrize("end", ["resign", "deposed"])
     def test_a_term_that_is_over_takes_nothing_from_the_next_one(self, world: World, end: str) -> None:
         """Its tail and its inboxes are those of the next term: a turn that was scheduled before finds nothing to do."""
         leader = world.start("a", election=SingleMaster())
@@ -273,7 +273,7 @@ class TestTopics:
             world.command(f"new{number}")
 
     def test_a_rebound_topic_is_decided_from_its_first_record(self, world: World) -> None:
-        """P9: its inbox begins anew; the offsets of the old topic mean nothing in it."""
+        """P9: its inbox starts empty; the offsets of the old topic mean nothing in it."""
         self._recreated(world)
         rebound = InboundTopic("id-2", 0, 5, is_rebound=True)
         node = world.start("b", election=SingleMaster(), topics={Topic.COMMANDS: rebound})

@@ -1,4 +1,4 @@
-"""No input stops a master (P10); a new leader says again what its predecessor may not have said; time goes on (P20)."""
+"""No input stops a master (P10); a new leader resends what its predecessor may not have sent; time never goes back (P20)."""
 
 import json
 from typing import Any
@@ -10,9 +10,8 @@ from eventflink.events.inputs import JobSubmission, SlotReport
 from eventflink.events.log_events import InputsBound, InputsLost, JobSubmitted, LogEvent, RequestRejected, TaskManagerRegistrationRefused
 from eventflink.events.topics import Topic
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.inbox import InboundRecord, PartitionInbox
-from eventflink.leadership.leader import ApplyFailed
-from eventflink.leadership.log_clock import LogClock
+from eventflink.leadership.intake import InboundRecord, PartitionInbox
+from eventflink.leadership.leader import ApplyFailed, LogClock
 from eventflink.leadership.release import recent_replies
 from eventflink.master.effects import CleanUp, Deployment
 from eventflink.master.inputs import LoseInputs

@@ -11,7 +11,7 @@ from eventflink.events.inputs import Disconnection
 from eventflink.events.log_events import FollowUpDecided, InputsAttempted, JobCleanupFailed, RequestRejected
 from eventflink.events.topics import Topic
 from eventflink.leadership.election import SingleMaster
-from eventflink.leadership.inbox import InboundRecord
+from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.leader import Leader
 from eventflink.leadership.recovery import ANNOUNCED_INPUTS, MAX_CRASHES
 from eventflink.master.inputs import BindInputs, CleanupFailed
@@ -213,7 +213,7 @@ class TestFairness:
 
 
 class TestRefusal:
-    """An input at which two leaders in a row crashed is refused, and the rest goes on."""
+    """An input at which two leaders in a row crashed is refused, and the rest is decided."""
 
     def _crashing(self, monkeypatch: pytest.MonkeyPatch, cluster: ScriptedCluster, poison: tuple[str, int]) -> list[int]:
         """Have every leader die that decides the input; return a list that counts them."""
@@ -340,7 +340,7 @@ class TestRefusal:
         cluster.check()
 
     def test_an_announced_input_that_vanished_keeps_nobody_from_the_others(self) -> None:
-        """Neither lost nor there: the leader goes on with other topics, in the same turn."""
+        """Neither lost nor there: the leader continues with other topics, in the same turn."""
         cluster = ScriptedCluster()
         _wait(cluster, 1)
         cluster.fail_over()

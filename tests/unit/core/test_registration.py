@@ -49,7 +49,7 @@ def test_a_new_instance_replaces_the_old_one_and_its_tasks_start_again(cluster: 
 
 
 def test_a_late_registration_of_an_older_instance_does_not_replace_its_successor(cluster: ScriptedCluster) -> None:
-    """What a dead process had said can come after the first word of the next one: its successor's tasks go on."""
+    """What a dead process had said can come after the first record of the next one: its successor's tasks keep running."""
     cluster.say(TaskManagerRegistration("tm", "tm-2", "h", 2, 1, begun_at_ms=2_000))
     [first] = deployments(cluster.submit(graph(vertex("a"))))
     cluster.report(first, ExecutionState.RUNNING)

@@ -26,7 +26,7 @@ def _digests() -> list[str]:
     fold = new_fold()
     digests = []
     for offset, value in enumerate(_recorded().log):
-        fold.take(offset, 0, value)
+        fold.fold_record(offset, 0, value)
         digests.append(fold.master.digest())
     return digests
 
@@ -53,7 +53,7 @@ def test_every_prefix_read_in_batches_with_redeliveries_leads_to_the_same_digest
     fold = new_fold()
     for first in range(0, len(log), size):
         for offset in range(max(0, first - size), min(first + size, len(log))):
-            fold.take(offset, 0, log[offset])
+            fold.fold_record(offset, 0, log[offset])
         assert fold.master.digest() == _digests()[min(first + size, len(log)) - 1]
     assert fold.accepted_count == len(log)
 
@@ -111,11 +111,11 @@ def test_rejected_decisions_anywhere_change_nothing(seed: int) -> None:
     offset = 0
     for number, value in enumerate(_recorded().log):
         while dice.random() < 0.4:
-            assert fold.take(offset, 0, _rejected(dice, fold)) is None
+            assert fold.fold_record(offset, 0, _rejected(dice, fold)) is None
             offset += 1
-        assert fold.take(offset, 0, value) is not None
+        assert fold.fold_record(offset, 0, value) is not None
         if dice.random() < 0.2:
-            assert fold.take(dice.randrange(offset + 1), 0, value) is None
+            assert fold.fold_record(dice.randrange(offset + 1), 0, value) is None
         offset += 1
         assert fold.master.digest() == _digests()[number]
     assert fold.rejected_count > 10
@@ -125,7 +125,7 @@ def test_every_state_on_the_way_is_valid() -> None:
     """A decision is atomic: no reader ever stands inside of one."""
     fold = new_fold()
     for offset, value in enumerate(_recorded().log):
-        fold.take(offset, 0, value)
+        fold.fold_record(offset, 0, value)
         fold.master.validate()
 
 

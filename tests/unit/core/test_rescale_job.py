@@ -62,7 +62,7 @@ def _end(cluster: ScriptedCluster, effects: list[Effect]) -> list[Effect]:
 
 @pytest.mark.parametrize("scheduler", ["default", "adaptive"])
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_a_vertex_that_runs_ends_and_begins_anew_with_what_was_asked_for(
+def test_a_vertex_that_runs_ends_and_starts_empty_with_what_was_asked_for(
     cluster: ScriptedCluster, scheduler: str, parallelism: int
 ) -> None:
     _begin(cluster, graph(vertex("a", 2), scheduler=scheduler))
@@ -98,7 +98,7 @@ def test_more_than_there_are_slots_for_waits_in_line_under_the_default_scheduler
 
 
 def test_more_than_there_are_slots_for_is_kept_in_mind_under_the_adaptive_scheduler(cluster: ScriptedCluster) -> None:
-    """It goes on with what it has, and is rescaled as far as slots come."""
+    """It continues with what it has, and is rescaled as far as slots come."""
     _begin(cluster, graph(vertex("a", 4), scheduler="adaptive"))
     assert not cancellations(cluster.rescale("a", 8))
     cluster.register("two", 2)

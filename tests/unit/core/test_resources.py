@@ -36,7 +36,7 @@ def test_sizes_are_read_as_flink_writes_them(text: str | int, size: int) -> None
 
 @pytest.mark.parametrize("text", ["", "m", "-1", "1.5g", "1x", "1 2", True, None, 1.0, "9" * 30, "9999999t", -3])
 def test_what_is_no_size_is_refused(text: object) -> None:
-    with pytest.raises(InvalidResources, match=r"is no size|is more than"):
+    with pytest.raises(InvalidResources, match=r"is not a size|is more than"):
         parse_memory_size(text)
 
 
@@ -141,11 +141,11 @@ def test_what_a_graph_asks_for_is_in_its_digest() -> None:
     ("resources", "says"),
     [
         ({"memory": "1g"}, r"vertices\[0\].resources.memory"),
-        ({"task_heap_memory": "much"}, r"vertices\[0\].resources.task_heap_memory: 'much' is no size"),
+        ({"task_heap_memory": "much"}, r"vertices\[0\].resources.task_heap_memory: 'much' is not a size"),
         ({"cpu_cores": -1}, "processors: at least 0"),
         ({"extended_resources": {"gpu": -1}}, "gpu: -1 is not between"),
         ({"extended_resources": {"gpu": "1"}}, "extended_resources.gpu"),
-        ({"extended_resources": {"no name": 1}}, "'no name' names no resource"),
+        ({"extended_resources": {"no name": 1}}, "'no name' is not a resource's name"),
     ],
 )
 def test_wrong_resources_are_refused_with_their_place(resources: dict[str, object], says: str) -> None:

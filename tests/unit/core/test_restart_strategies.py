@@ -34,7 +34,7 @@ def _deployment_of_attempt(newest: ScriptedCluster, attempt: int) -> Deployment:
     return deployment
 
 
-def test_exponential_delay_doubles_the_wait_up_to_its_limit_and_begins_anew_after_a_quiet_time(newest: ScriptedCluster) -> None:
+def test_exponential_delay_doubles_the_wait_up_to_its_limit_and_starts_empty_after_a_quiet_time(newest: ScriptedCluster) -> None:
     newest.register(slots=1)
     strategy = {"type": "exponential-delay", "delay_ms": 100, "max_delay_ms": 500, "jitter_factor": 0, "reset_threshold_ms": 10_000}
     effects = newest.submit(graph(vertex("a"), restart_strategy=strategy))

@@ -16,13 +16,13 @@ from eventflink.events.log_events import (
     TaskManagerRegistered,
 )
 from eventflink.events.topics import MAX_DECISION_BYTES
-from eventflink.leadership.state_codec import document_of, restore_fold
 from eventflink.master import slot_matching
 from eventflink.master.settings import MasterSettings
 from eventflink.master.slot_matching import MATCH_BATCH, decide_matches
 from eventflink.master.slots import TaskManagerSlots
 from eventflink.model.resources import ExtendedResource, ResourceProfile, fits
 from eventflink.model.statuses import ExecutionState, IllegalTransition, JobStatus, SlotRequestDeferralReason
+from eventflink.snapshots.state_codec import document_of, restore_fold
 from tests.support.cluster import ScriptedCluster, deployments, graph, new_fold, replay, tasks, vertex
 
 SMALL = ResourceProfile(500, 512 << 20)
@@ -98,8 +98,7 @@ class TestProfiles:
         cluster.submit(graph(vertex("a", 2, cpu_cores=0.5), vertex("b", 2, cpu_cores=64)))
         slots = cluster.master.slot_manager
         assert (slots.get_number_registered_slots(), slots.get_number_free_slots()) == (5, 3)
-        assert (slots.get_number_registered_slots_of("small"), slots.get_number_free_slots_of("small")) == (3, 1)
-        assert (slots.get_number_registered_slots_of("none"), slots.get_number_free_slots_of("none")) == (0, 0)
+        assert (slots.get_number_free_slots_of("small"), slots.get_number_free_slots_of("none")) == (1, 0)
         assert slots.get_number_pending_slot_requests() == 2
         assert slots.get_number_pending_slot_requests_of("job", ResourceProfile(64_000)) == 2
 
@@ -302,7 +301,7 @@ def _act(cluster: ScriptedCluster, dice: random.Random, number: int, running: li
 
 
 def _check_nothing_is_left_that_could_run(cluster: ScriptedCluster) -> None:
-    """At rest no request waits that a free slot fits, and whoever waits was told the reason that holds now."""
+    """At rest no request waits that a free slot fits, and each that waits was told the reason that holds now."""
     slots = cluster.master.slot_manager
 
     def is_given_away(held: TaskManagerSlots) -> bool:
@@ -331,7 +330,7 @@ def test_whatever_happens_nobody_waits_for_what_is_free_and_a_snapshot_goes_on_a
     restored = new_fold()
     restore_fold(document_of(replay(cluster.log[:cut])), restored)
     for offset in range(cut, len(cluster.log)):
-        restored.take(offset, 0, cluster.log[offset])
+        restored.fold_record(offset, 0, cluster.log[offset])
         restored.master.validate()
     assert restored.master.digest() == cluster.master.digest()
     for spread in (True, False):

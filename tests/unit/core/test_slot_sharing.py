@@ -25,12 +25,12 @@ from eventflink.events.log_events import (
     TaskManagerReportReconciled,
 )
 from eventflink.events.topics import MAX_DECISION_BYTES
-from eventflink.leadership.state_codec import document_of, restore_fold
 from eventflink.master.effects import Deployment, Effect, unacknowledged
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import AttemptStatus, SlotStatus
 from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, SlotRequestDeferralReason, SlotState
+from eventflink.snapshots.state_codec import document_of, restore_fold
 from tests.support.cluster import (
     ScriptedCluster,
     cancellations,

@@ -1,4 +1,4 @@
-"""What whoever asks is shown of slots, of requests that wait, and of blocked TaskManagers; and that it is plain JSON."""
+"""What callers are shown of slots, of requests that wait, and of blocked TaskManagers; and that it is plain JSON."""
 
 import json
 

@@ -18,12 +18,7 @@ from eventflink.events.columns import ColumnsUnreadable
 from eventflink.events.log_events import RegionRestarted
 from eventflink.events.record_columns import Columns, NotStorable
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
-from eventflink.leadership import snapshot as snapshot_module
-from eventflink.leadership.acceptance import LogDiverged, LogNotDense
-from eventflink.leadership.fold import RECENT_REPLIES, Fold
-from eventflink.leadership.snapshot import LogRange, SnapshotUnusable, check_manifest, encode_fold, restore_snapshot, take_snapshot
-from eventflink.leadership.snapshot_search import ENVELOPE, MANIFEST, Candidate, SnapshotSearch, record_key
-from eventflink.leadership.state_codec import FORMAT_VERSION, StateCodec, document_of, restore_fold
+from eventflink.leadership.fold import RECENT_REPLIES, Fold, LogDiverged, LogNotDense
 from eventflink.master.canonical import DERIVED
 from eventflink.master.exception_history import ExceptionHistory
 from eventflink.master.inputs import RestartsDue
@@ -32,6 +27,10 @@ from eventflink.master.settings import MasterSettings
 from eventflink.master.state import COMPONENTS, ClusterState
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import FailoverStrategy
+from eventflink.snapshots import snapshot as snapshot_module
+from eventflink.snapshots.search import ENVELOPE, MANIFEST, Candidate, SnapshotSearch, record_key
+from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, check_manifest, encode_fold, restore_snapshot, take_snapshot
+from eventflink.snapshots.state_codec import FORMAT_VERSION, StateCodec, document_of, restore_fold
 from tests.support.cluster import START_MS, ScriptedCluster, new_fold, replay
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 
@@ -78,20 +77,28 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- snapshot + tail == the whole log ------------------------------------------------------------------------------
 
 
+WHOLE_TAILS = 16
+"""Of so many snapshots one is followed to the log's end, and the others by one record: what they restore is the same value by value."""
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_snapshot_and_tail_equal_the_full_replay_at_every_offset(name: str) -> None:
     log = _log(name)
     whole = replay(log)
-    fold = new_fold()
+    fold, restored = new_fold(), new_fold()
     for offset, value in enumerate(log):
-        fold.take(offset, START_MS, value)
+        fold.fold_record(offset, START_MS, value)
+        restored.fold_record(offset, START_MS, value)
+        assert encode_fold(restored) == encode_fold(fold), f"the snapshot at {offset - 1} leads elsewhere"
         restored = _load(_take(fold))
         assert _values(restored) == _values(fold), f"the fold restored at {offset} is another one"
         restored.master.validate()
-        for later in range(offset + 1, len(log)):
-            restored.take(later, START_MS, log[later])
-        assert restored.master.digest() == whole.master.digest(), f"the snapshot at {offset} leads elsewhere"
-        assert encode_fold(restored) == encode_fold(whole)
+        if offset % WHOLE_TAILS == 0:
+            followed = _load(_take(fold))
+            for later in range(offset + 1, len(log)):
+                followed.fold_record(later, START_MS, log[later])
+            assert followed.master.digest() == whole.master.digest(), f"the snapshot at {offset} leads elsewhere"
+            assert encode_fold(followed) == encode_fold(whole)
 
 
 def test_a_snapshot_of_nothing_is_the_beginning() -> None:
@@ -120,23 +127,23 @@ def test_a_fold_that_goes_on_does_not_change_its_snapshot() -> None:
     before = fold.master.digest()
     manifest, chunks = take_snapshot(fold, "one", "master-1", "")
     for offset in range(25, len(log)):
-        fold.take(offset, START_MS, log[offset])
+        fold.fold_record(offset, START_MS, log[offset])
     restored = _load((manifest, {chunk.chunk_index: chunk for chunk in chunks}))
     assert restored.master.digest() == before != fold.master.digest()
 
 
 def test_the_tail_of_another_log_is_noticed() -> None:
-    """Density and the running hash go on from where the snapshot stands."""
+    """Density and the running hash continue from where the snapshot stands."""
     log = _log("busy")
     restored = _load(_take(replay(log[:30])))
     with pytest.raises(LogNotDense):
-        restored.take(31, START_MS, log[31])
+        restored.fold_record(31, START_MS, log[31])
     other = [*log[:29], log[30]]  # The record at 29 was another one.
     foreign = _load(_take(replay(log[:30])))
     foreign.running_hash = replay(other[:29]).running_hash
     with pytest.raises(LogDiverged):
-        foreign.take(30, START_MS, log[30])
-    assert restored.take(30, START_MS, log[30]) is not None
+        foreign.fold_record(30, START_MS, log[30])
+    assert restored.fold_record(30, START_MS, log[30]) is not None
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -455,7 +462,7 @@ def _find(records: list[Record], window: int = 1_000_000, log: LogRange = LOG) -
     while end > 0:
         start = max(0, end - window)
         for key, value in reversed(records[start:end]):
-            search.take(key, value)
+            search.read_record(key, value)
         end = start
         candidate: Candidate | None
         while (candidate := search.pop_newest(at_the_beginning=end == 0)) is not None:

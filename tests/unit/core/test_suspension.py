@@ -1,4 +1,4 @@
-"""A suspended job keeps what has finished, frees its slots, and goes on with the rest under a new JobMaster."""
+"""A suspended job keeps what has finished, frees its slots, and continues with the rest under a new JobMaster."""
 
 from collections.abc import Iterator
 
@@ -79,7 +79,7 @@ def test_what_has_finished_stays_and_only_the_rest_runs_again(cluster: ScriptedC
 
 
 def test_the_job_master_keeps_its_token_until_its_last_attempt_has_ended(cluster: ScriptedCluster) -> None:
-    """P15: whatever goes on, an attempt of the older JobMaster is terminal before."""
+    """P15: whatever else happens, an attempt of the older JobMaster is terminal before."""
     reader = _half_done(cluster)
     cluster.suspend()
     assert cluster.job("job").job_master_id == "job-1"

@@ -8,11 +8,11 @@ import pytest
 from eventflink.events.effects import TaskManagerFileUploadOrder
 from eventflink.events.inputs import FileUploadCompleted, RequestTaskManagerFileUpload, TaskManagerRegistration
 from eventflink.events.log_events import FileUploaded, RequestRejected, TaskManagerFileUploadRequested, TaskManagerRegistered
-from eventflink.leadership.state_codec import document_of, restore_fold
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.resource_manager import MAX_ADDRESS_LENGTH
 from eventflink.master.uploads import EXPIRY_BATCH, MAX_PENDING_UPLOADS, UPLOAD_TIMEOUT_MS
 from eventflink.model.statuses import TaskManagerFile
+from eventflink.snapshots.state_codec import document_of, restore_fold
 from eventflink.views.queries import task_managers
 from tests.support.cluster import ScriptedCluster, graph, new_fold, replies, vertex
 

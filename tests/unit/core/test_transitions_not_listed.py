@@ -63,7 +63,7 @@ def spots() -> tuple[dict[ExecutionState, Spot], dict[JobStatus, Spot], dict[Slo
     for name, log in logs().items():
         fold = new_fold()
         for offset, value in enumerate(log):
-            fold.take(offset, START_MS, value)
+            fold.fold_record(offset, START_MS, value)
             for job_id, job in fold.master.dispatcher.jobs.items():
                 jobs.setdefault(job.status, (name, offset + 1, job_id, "", 0))
                 for subtask in job.execution_graph.subtasks():

@@ -81,7 +81,7 @@ def test_without_any_task_manager_nothing_is_unfulfillable(cluster: ScriptedClus
     bare.check()
 
 
-def test_the_start_up_time_begins_anew_with_each_leader(cluster: ScriptedCluster) -> None:
+def test_the_start_up_time_starts_empty_with_each_leader(cluster: ScriptedCluster) -> None:
     cluster.pass_time(9_000)
     cluster.fail_over()
     cluster.submit(graph(vertex("a", managed_memory="1g")))

@@ -17,7 +17,7 @@ NOBODY = WorkersWanted((), ())
 def _after(*orders: WorkerOrder) -> WorkerReconciler:
     made = WorkerReconciler()
     for order in orders:
-        made.take(order)
+        made.accept_order(order)
     return made
 
 
@@ -28,7 +28,7 @@ def _running(*worker_ids: str) -> list[ListedWorker]:
 def test_a_worker_is_asked_of_the_driver_once() -> None:
     reconciler = _after(ONE)
     assert reconciler.compare([]).requests == (ONE,)
-    reconciler.take(ONE)
+    reconciler.accept_order(ONE)
     assert reconciler.compare(_running("worker-1")) == NOTHING
 
 
@@ -54,7 +54,7 @@ def test_a_worker_that_has_ended_is_reported_once_and_stopped_when_it_is_given_u
     dead = [ListedWorker("worker-1", is_running=False, diagnostics="exit code 1")]
     assert reconciler.compare(dead) == DriverSteps((), (), (WorkerTerminated("worker-1", "exit code 1"),))
     assert reconciler.compare(dead) == NOTHING
-    reconciler.take(StopWorker("worker-1"))
+    reconciler.accept_order(StopWorker("worker-1"))
     assert reconciler.compare(dead).stops == ("worker-1",)
     assert reconciler.compare([]) == NOTHING
 

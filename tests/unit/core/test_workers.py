@@ -68,7 +68,7 @@ class TestRequests:
         assert not _asked(cluster.pass_time(100)), "what was asked for is not asked for again"
 
     def test_attempts_that_share_slots_are_not_counted_twice(self, cluster: ScriptedCluster) -> None:
-        """Four slots for the wider vertex have room for the other one; whoever has a group of its own needs two more."""
+        """Four slots for the wider vertex have room for the other one; one with a group of its own needs two more."""
         shared = [vertex("a", 4), vertex("b", 3)]
         cluster.submit(graph(*(v | {"slot_sharing_group": "both"} for v in shared), vertex("c", 2) | {"slot_sharing_group": "alone"}))
         assert _asked(cluster.pass_time(100)) == ["worker-1", "worker-2", "worker-3"]

@@ -1,0 +1,125 @@
+"""What a command needs of the log itself: the state at its end, and the same answers from it that a master gives.
+
+It imports all that decides, so commands that ask masters import it only when none answers (`state.py`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from confluent_kafka import KafkaException
+
+from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
+from eventflink.blob.open_storage import open_storage
+from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.session import Session
+from eventflink.events.codec import UndecodableRecord
+from eventflink.events.topics import Topic
+from eventflink.gateways.errors import ArchiveUnusable, ClusterUnreachable
+from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
+from eventflink.log.administration import AdministrationError
+from eventflink.log.replay import ReplayStalled
+from eventflink.master.job_master import JobMaster
+from eventflink.model.job_graph_document import is_valid_job_id
+from eventflink.snapshots.loading import read_state
+from eventflink.views import jobs_and_cluster
+from eventflink.views.archive import archived_exceptions, archived_job
+from eventflink.views.exceptions import exceptions_view
+from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, job_view, jobs_view
+from eventflink.views.plain import View
+
+
+@contextmanager
+def folding_log(bootstrap: str, cluster_id: str) -> Iterator[None]:
+    """Turn the errors of who reads and folds the log into those of commands.
+
+    Raises:
+        ClusterNotFound: Kafka holds no such cluster.
+        ClusterUnreachable: Kafka does not answer, or stopped answering.
+        CommandFailed: the log cannot be folded.
+
+    """
+    # Opened only for its errors, which say whether Kafka or the cluster is missing.
+    PartitionReader(bootstrap, cluster_id, Topic.LOG).close()
+    try:
+        yield
+    except (KafkaException, ReplayStalled, AdministrationError) as error:
+        raise ClusterUnreachable(f"the log at {bootstrap} cannot be read: {error}") from error
+    except (LogUnusable, LogDiverged, LogNotDense, UndecodableRecord) as error:
+        raise CommandFailed(ExitCode.INTERNAL, f"the log of '{cluster_id}' cannot be folded: {error}") from error
+
+
+def read_fold(bootstrap: str, cluster_id: str) -> Fold:
+    """Return the accepted state at the end that the log has now; raises as `folding_log` does."""
+    with folding_log(bootstrap, cluster_id):
+        return read_state(bootstrap, cluster_id)
+
+
+def find_job(fold: Fold, job_id: str) -> JobMaster:
+    """Return a job by its id, or by the beginning of it where that is clear.
+
+    Raises:
+        CommandFailed: there is none, or more than one.
+
+    """
+    try:
+        return jobs_and_cluster.find_job(fold, job_id)
+    except JobNotFound as error:
+        raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
+
+
+def jobs(session: Session, statuses: Sequence[str], limit: int) -> View:
+    """Return the newest `limit` jobs; these answers are those of `state.py`, and raise the same."""
+    return _fold_state(session, lambda fold: jobs_view(fold, statuses, limit))
+
+
+def cluster(session: Session) -> View:
+    """Return the cluster."""
+    return _fold_state(session, lambda fold: {"cluster": cluster_view(fold)})
+
+
+def job(session: Session, job_id: str) -> View:
+    """Return a job."""
+    return _fold_state(session, lambda fold: {"job": job_view(fold, job_id)}, lambda archive: {"job": archived_job(archive)})
+
+
+def exceptions(session: Session, job_id: str, limit: int) -> View:
+    """Return the failures of a job."""
+    return _fold_state(
+        session, lambda fold: exceptions_view(jobs_and_cluster.find_job(fold, job_id), limit), partial(archived_exceptions, limit=limit)
+    )
+
+
+def _fold_state(session: Session, compute: Callable[[Fold], View], from_archive: Callable[[View], View] | None = None) -> View:
+    """Return what `compute` makes of the folded log, or of the archive of a job that it no longer holds, with its `log_offset`."""
+    fold = read_fold(session.bootstrap, session.cluster_id)
+    try:
+        return {**compute(fold), "log_offset": fold.last_offset}
+    except JobNotFound as error:
+        archive = _read_archive(session, error) if from_archive is not None else None
+        if from_archive is None or archive is None:
+            raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
+        return {**from_archive(archive), "log_offset": fold.last_offset}
+
+
+def _read_archive(session: Session, missing: JobNotFound) -> View | None:
+    """Return the archive of a job that the state does not hold, from where this configuration says; None: there is none.
+
+    Raises:
+        ArchiveUnusable: there should be one, and it is damaged or gone.
+        BlobError, OSError: the storage does not answer as it should.
+
+    """
+    location = session.configuration.archive_location
+    if not location or missing.archive_digest == "" or not is_valid_job_id(missing.job_id):
+        return None
+    archives = JobArchives(open_storage(location, "jobmanager.archive.fs.dir"), 0)
+    try:
+        return archives.read(missing.job_id, missing.archive_digest or "")
+    except ArchiveMissing as error:
+        if missing.archive_digest is None:
+            return None
+        raise ArchiveUnusable(f"{error}, though it was written") from error
+    except ArchiveDamaged as error:
+        raise ArchiveUnusable(str(error)) from error

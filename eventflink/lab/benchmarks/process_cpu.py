@@ -1,0 +1,115 @@
+"""What the processes of a cluster use of the processor, read from outside; nothing is asked of them.
+
+A process counts with all that came from it: what lives is read, and what has ended counts at the process that reaped it, where the kernel
+has added it. A TaskExecutor is counted in parts, since most of what a task costs is not in its main process.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import psutil
+
+CLIENT: Final = "client"
+TASK_EXECUTOR: Final = "TaskExecutor"
+GUARDIAN: Final = "TaskExecutor: guardian"
+FORK_SERVER: Final = "TaskExecutor: fork server"
+TASKS: Final = "TaskExecutor: tasks"
+
+_READS: Final = 20
+
+
+class CpuNotMeasured(Exception):
+    """A process is gone, or what it started does not come to rest for as long as a look takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuReading:
+    """Seconds of the processor since the processes began, by the names of the parts."""
+
+    at_s: float
+    seconds: Mapping[str, float]
+    machine_s: float
+    """Of all cores, what everything on this machine used, or another machine took away."""
+
+    def since(self, earlier: "CpuReading") -> dict[str, float]:
+        """Return what was used meanwhile, in seconds."""
+        return {name: seconds - earlier.seconds.get(name, 0.0) for name, seconds in self.seconds.items()}
+
+    def shares_since(self, earlier: "CpuReading") -> dict[str, float]:
+        """Return what was used meanwhile, as shares of one core."""
+        return {name: seconds / (self.at_s - earlier.at_s) for name, seconds in self.since(earlier).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class CpuMeter:
+    """Reads the processes that are named here by their ids, and this one as the client."""
+
+    process_ids: Mapping[str, int]
+    """The TaskExecutor's is that of its main process."""
+
+    def read(self) -> CpuReading:
+        """Read all of them.
+
+        Raises:
+            CpuNotMeasured: one of them has ended.
+
+        """
+        own = psutil.Process().cpu_times()
+        seconds: Counter[str] = Counter({CLIENT: own.user + own.system})
+        for name, process_id in self.process_ids.items():
+            parts = _read_unchanged(process_id, _task_executor_parts if name == TASK_EXECUTOR else lambda process: {name: _whole(process)})  # noqa: B023 - called at once
+            seconds.update(parts)
+        times = psutil.cpu_times()
+        return CpuReading(time.monotonic(), seconds, times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
+
+
+def _read_unchanged(process_id: int, read: Callable[[psutil.Process], dict[str, float]]) -> dict[str, float]:
+    """Read a process and what came from it, again where one came or went meanwhile: it may count twice, or not at all."""
+    for _ in range(_READS):
+        try:
+            root = psutil.Process(process_id)
+            before = {child.pid for child in root.children(recursive=True)}
+            parts = read(root)
+            if before == {child.pid for child in root.children(recursive=True)}:
+                return parts
+        except psutil.NoSuchProcess as error:
+            if error.pid == process_id:
+                raise CpuNotMeasured(f"process {process_id} has ended") from error
+    raise CpuNotMeasured(f"what process {process_id} starts comes and goes faster than it can be read")
+
+
+def _own(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _ended(process: psutil.Process) -> float:
+    """Return what the children used that it has reaped, and those that they had reaped."""
+    times = process.cpu_times()
+    return float(times.children_user + times.children_system)
+
+
+def _started(process: psutil.Process) -> float:
+    """Return what everything used that came from it."""
+    return _ended(process) + sum(_own(child) + _ended(child) for child in process.children(recursive=True))
+
+
+def _whole(process: psutil.Process) -> float:
+    return _own(process) + _started(process)
+
+
+def _task_executor_parts(process: psutil.Process) -> dict[str, float]:
+    parts = {TASK_EXECUTOR: _own(process) + _ended(process), GUARDIAN: 0.0, FORK_SERVER: 0.0, TASKS: 0.0}
+    for child in process.children():
+        command = " ".join(child.cmdline())
+        if "eventflink.taskexecutor.guardian" in command:
+            parts[GUARDIAN] += _whole(child)
+        elif "eventflink.taskexecutor.fork_server_main" in command:
+            parts[FORK_SERVER] += _own(child)
+            parts[TASKS] += _started(child)
+        else:
+            parts[TASK_EXECUTOR] += _whole(child)
+    return parts

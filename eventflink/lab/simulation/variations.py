@@ -1,0 +1,215 @@
+"""What some runs have in addition: jobs with shared slots, slots of several kinds, other schedulers, operators with orders.
+
+Each is drawn from random numbers of its own, so that what else happens in a run is drawn as it would be without it.
+"""
+
+import json
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final
+
+from eventflink.master.settings import AdaptiveSettings
+from eventflink.model.resources import ExtendedResource, ResourceProfile
+from eventflink.model.statuses import SchedulerType
+
+_SUSPENDING_SHARE: Final = 0.35
+_ENDING_SHARE: Final = 0.15
+_SHUTDOWNS_IN_ORDERS: Final = 0.15
+_RESUMPTIONS_IN_ORDERS: Final = 0.4
+
+
+class Lifecycles:
+    """Operators who suspend jobs, resume them, and shut whole clusters down."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Random(f"{seed} lifecycles")  # noqa: S311 - a run has to be repeatable, not secret
+        self.is_suspending = self._rng.random() < _SUSPENDING_SHARE
+        self.is_ending = self._rng.random() < _ENDING_SHARE
+        """The cluster is shut down now and then; its masters are started again."""
+
+    @property
+    def has_orders(self) -> bool:
+        """Tell whether the run has operators who do any of this."""
+        return self.is_suspending or self.is_ending
+
+    def next_order(self, jobs: Sequence[str]) -> tuple[str, dict[str, object]]:
+        """Return what an order is about, and what it says; a suspension or a resumption of some job, or the end of the cluster."""
+        if self.is_ending and (not jobs or self._rng.random() < _SHUTDOWNS_IN_ORDERS):
+            status = self._rng.choice(("SUCCEEDED", "FAILED", "CANCELED", "UNKNOWN"))
+            return "cluster", {"type": "ShutDownCluster", "application_status": status, "cancel_jobs": self._rng.random() < 0.3}  # noqa: PLR2004 - a share
+        job_id = self._rng.choice(jobs) if jobs else "nobody"
+        resumes = self._rng.random() < _RESUMPTIONS_IN_ORDERS
+        return job_id, {"type": "ResumeJob" if resumes else "SuspendJob", "job_id": job_id}
+
+    def next_order_in_ms(self) -> float:
+        """Return how long operators wait."""
+        return 400 + self._rng.random() * 2_500
+
+    def restart_in_ms(self) -> float:
+        """Return how long it takes until a master of a cluster that has ended is started again."""
+        return 500 + self._rng.random() * 2_000
+
+
+def record_of(order: dict[str, object], request_id: str, reply_partition: int) -> bytes:
+    """Return a record of `commands`."""
+    return json.dumps({**order, "request_id": request_id, "reply_partition": reply_partition}).encode()
+
+
+_SMALL: Final = ResourceProfile(500, 512 << 20)
+_LARGE: Final = ResourceProfile(2_000, 4 << 30, managed_bytes=1 << 30)
+_PROFILES: Final = (None, _SMALL, _SMALL, _LARGE, ResourceProfile(500, 512 << 20, extended_resources=(ExtendedResource("gpu", 1),)))
+_ASKED: Final[tuple[dict[str, Any] | None, ...]] = (
+    None,
+    None,
+    None,
+    {"cpu_cores": 0.5},
+    {"cpu_cores": 0.5},
+    {"cpu_cores": "0.25", "task_heap_memory": "512m"},
+    {"task_heap_memory": "1g", "managed_memory": 4096},
+    {"extended_resources": {"gpu": 1}},
+)
+_FEW_RESTARTS: Final = {"type": "fixed-delay", "attempts": 5, "delay_ms": 300}
+"""Of a job that asks for resources: one that nobody can satisfy would start again and again for longer than a run has time."""
+
+_MIXED_SHARE: Final = 0.5
+_UNBLOCK_SHARE: Final = 0.3
+_LATE_SHARE: Final = 0.75
+_LATE_BY_MS: Final = 4_500
+
+
+def draw_profile(rng: Random) -> ResourceProfile | None:
+    """Return what each slot of some machine has."""
+    return rng.choice(_PROFILES)
+
+
+class Resources:
+    """Slots of several kinds, jobs that ask for them, and operators who block TaskManagers: what half of the runs have."""
+
+    def __init__(self, seed: int, task_executors: int) -> None:
+        self._rng = Random(f"{seed} resources")  # noqa: S311 - a run has to be repeatable, not secret
+        self.is_mixed = self._rng.random() < _MIXED_SHARE
+        self.is_spread = not self.is_mixed or self._rng.random() < 0.5  # noqa: PLR2004 - one of two
+        self._profiles = [self._rng.choice(_PROFILES) if self.is_mixed else None for _ in range(task_executors)]
+
+    def profile_of(self, number: int) -> ResourceProfile | None:
+        """Return what each slot of a machine has."""
+        return self._profiles[number]
+
+    def late_by_ms(self) -> int:
+        """Return by how much later a machine starts: in a mixed cluster most do when jobs wait already."""
+        return _LATE_BY_MS if self.is_mixed and self._rng.random() < _LATE_SHARE else 0
+
+    def ask(self, graph: dict[str, Any]) -> dict[str, Any]:
+        """Return the graph with resources for some of its vertices."""
+        if not self.is_mixed:
+            return graph
+        vertices = [self._asking(vertex) for vertex in graph["vertices"]]
+        strategy = graph["restart_strategy"]
+        if any("resources" in vertex for vertex in vertices) and strategy["type"] != "none":
+            strategy = _FEW_RESTARTS
+        return graph | {"vertices": vertices, "restart_strategy": strategy}
+
+    def _asking(self, vertex: dict[str, Any]) -> dict[str, Any]:
+        asked = self._rng.choice(_ASKED)
+        return vertex if asked is None else vertex | {"resources": asked}
+
+    def next_order(self, names: list[str]) -> tuple[str, int | None]:
+        """Return a TaskManager, and for how many milliseconds it is blocked; None: it is unblocked."""
+        name = self._rng.choice([*names, "tm-99"])
+        if self._rng.random() < _UNBLOCK_SHARE:
+            return name, None
+        return name, 500 + int(self._rng.random() * 7_000)
+
+    def next_order_in_ms(self) -> float:
+        """Return how long operators wait."""
+        return 300 + self._rng.random() * 3_000
+
+
+_SCHEDULERS_SHARE: Final = 0.25
+_REACTIVE_SHARE: Final = 0.25
+_NAMED: Final = ("adaptive", "adaptive", "default", "cluster-default")
+_FORWARD_SHARE: Final = 0.6
+_MOST_ASKED: Final = 5
+_SOME_RESTARTS: Final = {"type": "fixed-delay", "attempts": 8, "delay_ms": 300}
+"""More subtasks fail more often: one that restarts as a whole for each of them would do so for longer than a run has time."""
+
+
+class Schedulers:
+    """Adaptive jobs, forward edges and users who ask for another parallelism: what a quarter of the runs have."""
+
+    def __init__(self, seed: int, wait_timeout_ms: int) -> None:
+        self._rng = Random(f"{seed} schedulers")  # noqa: S311 - a run has to be repeatable, not secret
+        self.is_mixed = self._rng.random() < _SCHEDULERS_SHARE
+        self.settings = self._draw_settings(wait_timeout_ms) if self.is_mixed else AdaptiveSettings()
+
+    def _draw_settings(self, wait_timeout_ms: int) -> AdaptiveSettings:
+        reactive = self._rng.random() < _REACTIVE_SHARE
+        return AdaptiveSettings(
+            scheduler=SchedulerType.ADAPTIVE if reactive or self._rng.random() < 0.5 else SchedulerType.DEFAULT,  # noqa: PLR2004 - one of two
+            reactive=reactive,
+            resource_wait_timeout_ms=wait_timeout_ms,
+            resource_stabilization_timeout_ms=0 if reactive else int(self._rng.random() * 1_500),
+            min_parallelism_increase=self._rng.choice((1, 1, 2)),
+        )
+
+    def draw(self, graph: dict[str, Any]) -> dict[str, Any]:
+        """Return the graph with a scheduler, and with forward edges where the parallelism is equal."""
+        if not self.is_mixed:
+            return graph
+        parallelism = {vertex["id"]: vertex["parallelism"] for vertex in graph["vertices"]}
+        edges = [
+            edge | {"ship": "forward"}
+            if parallelism[edge["from"]] == parallelism[edge["to"]] and self._rng.random() < _FORWARD_SHARE
+            else edge
+            for edge in graph["edges"]
+        ]
+        vertices = [vertex | {"max_parallelism": 8} for vertex in graph["vertices"]]
+        strategy = graph["restart_strategy"] if graph["restart_strategy"]["type"] == "none" else _SOME_RESTARTS
+        return graph | {"vertices": vertices, "edges": edges, "restart_strategy": strategy, "scheduler": self._rng.choice(_NAMED)}
+
+    def next_rescale(self, jobs: list[str]) -> tuple[str, str, int]:
+        """Return a job, a vertex, and which parallelism somebody asks for; now and then one that there is not."""
+        return self._rng.choice([*jobs, "job-99"]), f"v{self._rng.randrange(3)}", self._rng.randrange(_MOST_ASKED + 1)
+
+    def next_rescale_in_ms(self) -> float:
+        """Return how long users wait."""
+        return 200 + self._rng.random() * 2_000
+
+
+_SHARING_SHARE: Final = 0.5
+"""Of the runs."""
+_JOB_SHARE: Final = 0.6
+"""Of the jobs of such a run."""
+_ALL_SHARE: Final = 0.7
+"""Of these: how many have all their vertices in one group; the others leave out the first vertex."""
+_APART_SHARE: Final = 0.75
+"""Of these: how many have no edges."""
+_LEAST: Final = {"cpu_cores": 0.25}
+"""What a vertex asks for that has to ask for something, because another one of its group does."""
+
+
+class SlotSharing:
+    """Jobs whose vertices share slots.
+
+    Only vertices that run at the same time are ever together in a slot, so many of these jobs lose the edges that would keep them apart.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Random(f"{seed} slot sharing")  # noqa: S311 - a run has to be repeatable, not secret
+        self.is_sharing = self._rng.random() < _SHARING_SHARE
+
+    def group(self, graph: dict[str, Any]) -> dict[str, Any]:
+        """Return the graph with a slot sharing group, or as it is."""
+        if not self.is_sharing or self._rng.random() >= _JOB_SHARE:
+            return graph
+        left_out = 0 if self._rng.random() < _ALL_SHARE else 1
+        edges = [] if self._rng.random() < _APART_SHARE else graph["edges"]
+        members = graph["vertices"][left_out:]
+        is_asking = any("resources" in vertex for vertex in members)
+        grouped = [self._member(vertex, is_asking=is_asking) for vertex in members]
+        return graph | {"vertices": [*graph["vertices"][:left_out], *grouped], "edges": edges}
+
+    @staticmethod
+    def _member(vertex: dict[str, Any], *, is_asking: bool) -> dict[str, Any]:
+        asked = {"resources": vertex.get("resources", _LEAST)} if is_asking else {}
+        return vertex | asked | {"slot_sharing_group": "together"}

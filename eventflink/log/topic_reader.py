@@ -1,0 +1,136 @@
+"""Reading one topic for as long as a master lives: a consumer of librdkafka by assignment, in a thread of its own.
+
+It begins at the offset that it is told and knows no group: positions come from the state alone (P6), and what is not committed is never
+read (P11). Who takes its batches gives credit: a reader hands out a few, and waits. What is paused is just not asked for: librdkafka
+keeps what it has fetched, within bounds, and fetches no more (its own pause throws that away, and may not come back from it).
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from eventflink.log.replay import consumer_settings
+
+BATCH_RECORDS: Final = 256
+"""Records of a batch at most; its bytes are bounded by what librdkafka keeps."""
+
+MAX_BATCHES: Final = 4
+"""Batches that are handed out and not given back."""
+
+FETCH_WAIT_MS: Final = 1_000
+"""How long the broker holds a fetch that finds nothing; the first record ends it."""
+
+_QUEUED_KBYTES: Final = 4_096
+_POLL_S: Final = 0.1
+
+GATHERING_MS: Final = 50
+GATHERED: Final[Mapping[str, int]] = {"queued.min.messages": 1, "fetch.queue.backoff.ms": GATHERING_MS}
+"""Settings for a topic whose records may come often, and can wait: those that come soon after another come together at the broker."""
+
+
+class TopicReader:
+    """Reads partition 0 of a topic from an offset on; everything but its thread belongs to who made it."""
+
+    def __init__(self, bootstrap: str, topic: str, offset: int, settings: Mapping[str, Any] = {}) -> None:
+        """Prepare; nothing is read yet."""
+        self.failure = ""
+        """Why nothing more will come; empty while it may."""
+        self.end_offset: int | None = None
+        """Where the topic ended by the broker's last answer; None before there was one."""
+        self._stable_offset: int | None = None
+        """Where what is committed ended, while nothing came behind it."""
+        self._partition = TopicPartition(topic, 0, offset)
+        self._settings: dict[str, Any] = consumer_settings(bootstrap) | {
+            "queued.max.messages.kbytes": _QUEUED_KBYTES,
+            "fetch.message.max.bytes": 1024 * 1024,
+            "fetch.queue.backoff.ms": 50,
+            "fetch.error.backoff.ms": 100,
+            "fetch.wait.max.ms": FETCH_WAIT_MS,
+            "reconnect.backoff.max.ms": 1_000,
+            "enable.partition.eof": True,
+            "log_level": 0,  # Each lost connection is a line; what it costs is told by the terms.
+            **settings,
+        }
+        self._may_read = threading.Event()
+        self._may_read.set()
+        self._credit = threading.Semaphore(MAX_BATCHES)
+        self._is_closing = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def held_back(self) -> int:
+        """Return how many offsets lie behind a client's open transaction, and are not read before it ends."""
+        stable_offset, end_offset = self._stable_offset, self.end_offset
+        return max(0, end_offset - stable_offset) if stable_offset is not None and end_offset is not None else 0
+
+    def start(self, hand_out: Callable[[list[Message]], object]) -> None:
+        """Begin; `hand_out` gets batches of at least one record in the reader's thread."""
+        self._thread = threading.Thread(target=self._run, args=(hand_out,), name=f"reader-{self._partition.topic}", daemon=True)
+        self._thread.start()
+
+    def give_back(self) -> None:
+        """Give the credit of a batch back: it has been taken."""
+        self._credit.release()
+
+    def pause(self) -> None:
+        """Hand out no more, but for a batch that is under way."""
+        self._may_read.clear()
+
+    def resume(self) -> None:
+        """Hand out what comes."""
+        self._may_read.set()
+
+    def close(self) -> None:
+        """Begin to end the thread and its connections."""
+        self._is_closing = True
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end of the thread; tell whether it has ended."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        return self._thread is None or not self._thread.is_alive()
+
+    def _run(self, hand_out: Callable[[list[Message]], object]) -> None:
+        try:
+            self._read_on(hand_out)
+        except Exception as error:  # noqa: BLE001 - whatever ends the thread, nothing more will come
+            self.failure = f"{self._partition.topic}: {error}"
+
+    def _read_on(self, hand_out: Callable[[list[Message]], object]) -> None:
+        consumer = Consumer(self._settings)
+        try:
+            consumer.assign([self._partition])
+            while not self._is_closing:
+                if not self._may_read.wait(_POLL_S) or not self._credit.acquire(timeout=_POLL_S):
+                    continue
+                messages = self._read(consumer)
+                if messages and not self._is_closing:
+                    hand_out(messages)
+                else:
+                    self._credit.release()
+        finally:
+            consumer.close()
+
+    def _read(self, consumer: Consumer) -> list[Message]:
+        """Return what is there, or the first that comes soon with what came with it.
+
+        Raises:
+            KafkaException: the offset is not there any more, or the broker refuses for good.
+
+        """
+        first = consumer.poll(_POLL_S)
+        records: list[Message] = []
+        for message in [] if first is None else [first, *consumer.consume(BATCH_RECORDS - 1, 0)]:
+            error = message.error()
+            if error is None:
+                records.append(message)
+                self._stable_offset = None
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name for it
+                self._stable_offset = message.offset()
+            elif message.topic() is not None:  # Others concern a group, and there is none.
+                raise KafkaException(error)
+        _, end_offset = consumer.get_watermark_offsets(self._partition, cached=True)
+        self.end_offset = end_offset if end_offset >= 0 else None
+        return records

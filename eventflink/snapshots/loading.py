@@ -1,0 +1,138 @@
+"""Starting from a snapshot: the newest one that is whole is looked for in `snapshots` and loaded.
+
+It is looked for from the end of the topic backwards, so that finding it costs by its size and not by how many there are. The rule: what
+cannot be used is named in a warning and passed over; without any snapshot the log is read from its first record; and if the log no longer
+begins there, that is an error and never an empty state.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from eventflink.events.snapshot_records import SnapshotManifest
+from eventflink.leadership.fold import Fold, LogUnusable
+from eventflink.log.administration import log_topic_id
+from eventflink.log.replay import log_bounds, new_fold, not_collecting, replay
+from eventflink.master.settings import MasterSettings
+from eventflink.snapshots.search import Candidate, SnapshotSearch
+from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, restore_snapshot
+from eventflink.snapshots.topic import SnapshotTopic
+
+_logger = logging.getLogger(__name__)
+
+_FIRST_WINDOW: Final = 64
+"""Records that are looked at first: 32 MiB of chunks, more than most snapshots have."""
+
+_WINDOW_GROWTH: Final = 2
+_MAX_WINDOW: Final = 256
+"""Records that are held at once while older ones are looked at: 128 MiB."""
+
+
+class LogTrimmed(LogUnusable):
+    """The log does not begin with its first record, and no snapshot reaches to where it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSnapshot:
+    """A fold that was brought to where a snapshot stands."""
+
+    manifest: SnapshotManifest
+    fold: Fold
+
+
+def find_snapshot(
+    bootstrap: str,
+    cluster_id: str,
+    settings: MasterSettings | None = None,
+    *,
+    wanted: Callable[[SnapshotManifest], bool] = lambda _: True,
+    verify: bool = False,
+) -> LoadedSnapshot | None:
+    """Return the newest snapshot of the log that is whole and `wanted`, loaded; None if there is none.
+
+    Each one that cannot be used is passed over with a warning that names it and says why.
+
+    Raises:
+        KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
+
+    """
+    first_offset, end_offset = log_bounds(bootstrap, cluster_id)
+    with SnapshotTopic(bootstrap, cluster_id) as topic:
+        low, high = topic.bounds()
+        if low == high:
+            return None
+        search = SnapshotSearch(LogRange(log_topic_id(bootstrap, cluster_id), first_offset, end_offset), wanted)
+        window, end = _FIRST_WINDOW, high
+        while end > low:
+            start = max(low, end - window)
+            for key, value in reversed(list(topic.read(start, end))):
+                search.read_record(key, value)
+            end, window = start, min(window * _WINDOW_GROWTH, _MAX_WINDOW)
+            while (candidate := search.pop_newest(at_the_beginning=end <= low)) is not None:
+                _warn(search)
+                fold = _load(candidate, settings, verify=verify)
+                if fold is not None:
+                    return LoadedSnapshot(candidate.manifest, fold)
+        _warn(search)
+    return None
+
+
+def _warn(search: SnapshotSearch) -> None:
+    for reason in search.skipped:
+        _logger.warning("SnapshotSkipped %s", reason)
+    search.skipped.clear()
+
+
+def _load(candidate: Candidate, settings: MasterSettings | None, *, verify: bool) -> Fold | None:
+    manifest = candidate.manifest
+    started = time.monotonic()
+    fold = new_fold(settings)
+    try:
+        with not_collecting():
+            restore_snapshot(manifest, candidate.chunks, fold, verify=verify)
+    except SnapshotUnusable as error:
+        _logger.warning("SnapshotSkipped %s", error)
+        return None
+    _logger.info(
+        "SnapshotLoaded snapshot=%s offset=%d epoch=%d bytes=%d seconds=%.3f",
+        manifest.snapshot_id,
+        manifest.log_offset,
+        manifest.epoch,
+        manifest.byte_count,
+        time.monotonic() - started,
+    )
+    return fold
+
+
+def load_fold(
+    bootstrap: str,
+    cluster_id: str,
+    settings: MasterSettings | None = None,
+    *,
+    wanted: Callable[[SnapshotManifest], bool] = lambda _: True,
+    verify: bool = False,
+) -> Fold:
+    """Return the fold that a replay starts from: at the newest usable snapshot, or before the first record of the log.
+
+    Raises:
+        LogTrimmed: the log begins later, and no snapshot reaches to where it begins.
+        KafkaException, ReplayStalled, AdministrationError: Kafka does not answer.
+
+    """
+    loaded = find_snapshot(bootstrap, cluster_id, settings, wanted=wanted, verify=verify)
+    if loaded is not None:
+        return loaded.fold
+    first_offset, _ = log_bounds(bootstrap, cluster_id)
+    if first_offset > 0:
+        raise LogTrimmed(
+            f"the log of {cluster_id} begins at offset {first_offset}: it was trimmed behind a snapshot, but no usable snapshot reaches "
+            "that offset; the warnings (SnapshotSkipped) say what is wrong with those that are there, docs/snapshots.md what can be done"
+        )
+    return new_fold(settings)
+
+
+def read_state(bootstrap: str, cluster_id: str) -> Fold:
+    """Return the accepted state at the present end of the log, for a reader who only asks; raises as `load_fold` and `replay` do."""
+    return replay(bootstrap, cluster_id, load_fold(bootstrap, cluster_id))
