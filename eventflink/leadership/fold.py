@@ -146,12 +146,13 @@ class Fold:
         return decision
 
     def _apply(self, offset: int, decision: Decision) -> None:
-        master, at_ms = self.master, decision.decided_at_ms
+        replays, at_ms = self.master.replays, decision.decided_at_ms
         event: object = None
         try:
-            master.apply_causes(decision.causes)
+            self.master.apply_causes(decision.causes)
             for event in decision.events:
-                master.apply(event, at_ms)
+                for replay in replays[type(event)]:  # As `Master.apply`, without its call: most of a replay goes through here.
+                    replay(event, at_ms)
         except (IllegalTransition, InvariantBroken, LookupError, TypeError, ValueError, AttributeError) as error:
             name = type(event).__name__
             raise LogUnusable(f"log@{offset} epoch={decision.epoch} sequence={decision.sequence} event={name}: {error!r}") from error

@@ -17,7 +17,7 @@ refuse it only in the check. An event with a `job_id` is replayed by the JobMast
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from eventflink.events import log_events as e
@@ -66,14 +66,17 @@ Replay = Callable[[Any, int], None]
 class Master(ClusterState):
     """A state with its rules."""
 
-    __slots__ = ("_deciders", "_replays", "settings")
+    __slots__ = ("_deciders", "replays", "settings")
 
     def __init__(self, settings: MasterSettings) -> None:
         """Start from nothing: the state before the first record of the log."""
         super().__init__()
         self.settings = settings
         self._deciders = {cls: self._decider_of(name) for cls, name in names_of(INPUT_CLASSES)}
-        self._replays = {cls: self._replay_of(cls, name) for cls, name in names_of(e.EVENTS.values())}
+        self.replays: Mapping[type[LogEvent], tuple[Replay, ...]] = {
+            cls: self._replays_of(cls, name) for cls, name in names_of(e.EVENTS.values())
+        }
+        """What `apply` calls for an event, one after the other."""
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -108,7 +111,8 @@ class Master(ClusterState):
             IllegalTransition: the event does not fit the state, which stays as it was.
 
         """
-        self._replays[type(event)](event, at_ms)
+        for replay in self.replays[type(event)]:
+            replay(event, at_ms)
 
     def apply_causes(self, causes: Iterable[Cause]) -> None:
         """Move the cursors behind the inputs that a decision answers (P6)."""
@@ -116,8 +120,8 @@ class Master(ClusterState):
             if type(cause) is InputCause:
                 self.requests.advance(cause.topic, cause.first_offset, cause.last_offset)
 
-    def _replay_of(self, cls: type[Any], name: str) -> Replay:
-        """Return what checks an event and then replays it, each in the order of the components."""
+    def _replays_of(self, cls: type[Any], name: str) -> tuple[Replay, ...]:
+        """Return what checks an event and then what replays it, each in the order of the components."""
         components = self.components().values()
         steps = [_replay(check) for part in components if (check := getattr(part, f"check_{name}", None)) is not None]
         for component in components:
@@ -127,14 +131,7 @@ class Master(ClusterState):
                 steps.append(_replay(replay))
         if not steps and cls not in FOR_THE_RECORD:
             raise TypeError(f"no component replays {cls.__name__}")
-        if len(steps) == 1:
-            return steps[0]
-
-        def replay_all(event: Any, at_ms: int) -> None:
-            for step in steps:
-                step(event, at_ms)
-
-        return replay_all
+        return tuple(steps)
 
     def _replay_in_job(self, method: Callable[..., None]) -> Replay:
         dispatcher = self.dispatcher

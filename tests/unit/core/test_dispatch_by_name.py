@@ -34,7 +34,7 @@ def test_an_event_that_no_component_replays_is_found_at_once(master: Master) -> 
         pass
 
     with pytest.raises(TypeError, match="no component replays JobPraised"):
-        master._replay_of(JobPraised, "job_praised")
+        master._replays_of(JobPraised, "job_praised")
 
 
 def test_an_input_that_nobody_decides_is_found_at_once(master: Master) -> None:

@@ -77,7 +77,7 @@ class TestPoison:
                 raise IllegalTransition("a bug")
 
             cluster.put(Topic.SUBMISSIONS, SUBMISSION)
-            patch.setitem(cluster.master._replays, JobSubmitted, failing)
+            patch.setitem(cluster.master.replays, JobSubmitted, (failing,))
             count = len(cluster.log)
             with pytest.raises(ApplyFailed, match="JobSubmitted decided for JobSubmission cannot be applied") as caught:
                 cluster.settle()

@@ -383,7 +383,7 @@ def test_a_state_with_a_field_that_this_version_does_not_know_is_refused_by_name
 
 def test_everything_that_a_master_is_made_of_is_stored() -> None:
     """Its tables and its settings are not; whatever else is added to it is stored from then on, or this fails."""
-    assert set(Master.__slots__) == {"_deciders", "_replays", "settings"}
+    assert set(Master.__slots__) == {"_deciders", "replays", "settings"}
     assert tuple(document_of(new_fold())["master"]) == ClusterState.__slots__ == COMPONENTS
     StateCodec(Master(MasterSettings()))
 
