@@ -20,12 +20,13 @@ from eventflink.events import decision, effects, inputs, log_events, snapshot_re
 from eventflink.events.decision import Cause, Decision
 from eventflink.events.log_events import LogEvent
 from eventflink.events.oldest_release import PAYLOAD, writing_of
-from eventflink.events.schemas import MARKER, NAMESPACE, SchemaRegistry, branches_of, fingerprint_of, part_of, registry_of
+from eventflink.events.schemas import MARKER, NAMESPACE, Schema, SchemaRegistry, branches_of, fingerprint_of, part_of, registry_of
 from eventflink.model import attempts, job_graph, resources, statuses
 from eventflink.model.features import FEATURE_LEVEL
 
 HEADER_LENGTH: Final = len(MARKER) + 8
 _SEVEN_BITS: Final = 0x7F
+_LONG_BITS: Final = 64
 
 AvroFields = dict[str, Any]
 _Convert = Callable[[Any], Any]
@@ -136,6 +137,7 @@ class EnvelopeCodec:
         """Load the schemas of the envelope `name`, unless a `registry` has them."""
         self.registry = registry or registry_of(name)
         self._header = MARKER + self.registry.current_fingerprint
+        self._current = self.registry.by_fingerprint[self.registry.current_fingerprint]
 
     def decode_fields(self, value: bytes) -> AvroFields:
         """Decode a record with its writer's schema; unions come as (name, fields).
@@ -144,23 +146,32 @@ class EnvelopeCodec:
             UndecodableRecord: the bytes are no such record; the message says what is wrong and where.
 
         """
-        if value[:2] != MARKER:
-            start = value[:2].hex(" ") or "nothing"
-            message = f"the record does not start with the marker C3 01 of Avro's single-object encoding but with {start}"
-            raise UndecodableRecord(message)
-        schema = self.registry.by_fingerprint.get(value[2:HEADER_LENGTH])
-        if schema is None:
-            message = f"no schema of {self.registry.name} has the fingerprint {value[2:HEADER_LENGTH].hex()}"
-            raise UndecodableRecord(message)
+        schema = self.registry.by_fingerprint.get(value[len(MARKER) : HEADER_LENGTH])
+        if schema is None or value[: len(MARKER)] != MARKER:
+            raise self._unknown_header(value)
         return decode_body(schema, value, HEADER_LENGTH, self.registry.name)
 
+    def _unknown_header(self, value: bytes) -> UndecodableRecord:
+        if (marker := value[: len(MARKER)]) != MARKER:
+            start = marker.hex(" ") or "nothing"
+            return UndecodableRecord(f"the record does not start with the marker C3 01 of Avro's single-object encoding but with {start}")
+        fingerprint = value[len(MARKER) : HEADER_LENGTH].hex()
+        return UndecodableRecord(f"no schema of {self.registry.name} has the fingerprint {fingerprint}")
 
-def decode_body(schema: Any, value: bytes, start: int, name: str) -> AvroFields:
+
+def decode_body(schema: Schema, value: bytes, start: int, name: str) -> AvroFields:
     """Decode the Avro body that starts at `start`; it must end where the bytes end."""
+    return _read_body(lambda stream: _read_avro(stream, schema, None, return_record_name=True), value, start, name)
+
+
+_read_avro: Final = fastavro.schemaless_reader
+
+
+def _read_body(read: Callable[[io.BytesIO], AvroFields], value: bytes, start: int, name: str) -> AvroFields:
     stream = io.BytesIO(value)
     stream.seek(start)
     try:
-        fields: AvroFields = fastavro.schemaless_reader(stream, schema, None, return_record_name=True)
+        fields = read(stream)
     except (EOFError, IndexError, ValueError, TypeError, KeyError, OverflowError, UnicodeDecodeError, MemoryError) as error:
         message = (
             f"the record is not a whole {name}: decoding stopped at byte {stream.tell()} of {len(value)} ({type(error).__name__}: {error})"
@@ -215,7 +226,7 @@ class ReportsCodec(EnvelopeCodec):
         """Encode the reports."""
         stream = io.BytesIO()
         stream.write(self._header)
-        fastavro.schemaless_writer(stream, self.registry.current, {"reports": [_tagged(r) for r in reports]})
+        fastavro.schemaless_writer(stream, self._current, {"reports": [_tagged(r) for r in reports]})
         return stream.getvalue()
 
     def decode(self, value: bytes) -> tuple[Any, ...]:
@@ -223,29 +234,50 @@ class ReportsCodec(EnvelopeCodec):
         return tuple(read_payload(pair) for pair in self.decode_fields(value)["reports"])
 
 
-class _DecisionSchemas(NamedTuple):
-    """What a Decision is written with."""
+class _DecisionSchema(NamedTuple):
+    """What a Decision is written and read with: its events one by one, because fastavro is slower with a union of so many records."""
 
     header: bytes
-    head: Any
+    head: Schema
     """All fields but the events."""
-    writers: dict[str, tuple[bytes, Any]]
-    """By an event's tag: the number of its branch in the union as Avro writes it, and its schema.
+    writers: dict[str, tuple[bytes, Schema]]
+    """By an event's tag: the number of its branch in the union as Avro writes it, and its schema."""
+    readers: tuple[tuple[Schema, str], ...]
+    """The schema of each branch, and its tag."""
 
-    fastavro would try branch by branch, and take all schemas of the envelope in hand for each event.
-    """
-    readers: tuple[Any, ...]
-    """The schema of each branch."""
+    def read(self, stream: io.BytesIO) -> AvroFields:
+        """Read a whole Decision but for its header."""
+        fields: AvroFields = _read_avro(stream, self.head, None, return_record_name=True)
+        events: list[LogEvent] = []
+        while count := _read_long(stream):
+            self.read_block(stream, count, events)
+        return fields | {"causes": tuple([_read_tagged(pair) for pair in fields["causes"]]), "events": tuple(events)}
+
+    def read_block(self, stream: io.BytesIO, count: int, events: list[LogEvent]) -> None:
+        """Read the events of one block of the array."""
+        for _ in range(count):
+            schema, tag = self.readers[_read_long(stream)]
+            events.append(_read_tagged((tag, _read_avro(stream, schema, None, return_record_name=True))))
+
+
+def _decision_schema(header: bytes, schema: Schema) -> _DecisionSchema:
+    *head, events = schema["fields"]
+    branches = branches_of(events["type"]["items"])
+    writers = {branch["name"]: (_long(number), branch) for number, branch in enumerate(branches)}
+    return _DecisionSchema(header, part_of(schema, 0, len(head)), writers, tuple((branch, branch["name"]) for branch in branches))
 
 
 @cache
-def _decision_schemas(registry: SchemaRegistry, level: int) -> _DecisionSchemas:
+def _decision_schemas(registry: SchemaRegistry) -> dict[bytes, _DecisionSchema]:
+    """Return what each version wrote the log with, by fingerprint."""
+    return {fingerprint: _decision_schema(MARKER + fingerprint, schema) for fingerprint, schema in registry.by_fingerprint.items()}
+
+
+@cache
+def _schema_at_level(registry: SchemaRegistry, level: int) -> _DecisionSchema:
     """Return what the log is written with at a feature level: no older master meets a schema that it does not have (P19)."""
     schema = registry.current if level == len(registry.releases) else registry.releases[level - 1]
-    *head, events = schema["fields"]
-    branches = branches_of(schema, events["type"]["items"])
-    writers = {branch["name"]: (_long(number), branch) for number, branch in enumerate(branches)}
-    return _DecisionSchemas(MARKER + fingerprint_of(schema), part_of(schema, 0, len(head)), writers, branches)
+    return _decision_schemas(registry)[fingerprint_of(schema)]
 
 
 def _long(number: int) -> bytes:
@@ -259,14 +291,25 @@ def _long(number: int) -> bytes:
 
 
 def _read_long(stream: io.BytesIO) -> int:
-    """Read what `_long` wrote."""
-    number = shift = 0
-    while True:
-        byte = stream.read(1)[0]
-        number |= (byte & _SEVEN_BITS) << shift
-        if byte <= _SEVEN_BITS:
-            return number >> 1
-        shift += 7
+    """Read what `_long` wrote.
+
+    Raises:
+        IndexError: the stream is at its end.
+        ValueError: it is no number of Avro's, or a negative one.
+
+    """
+    number = stream.read(1)[0]
+    if number > _SEVEN_BITS:
+        number, shift, byte = number & _SEVEN_BITS, 7, _SEVEN_BITS + 1
+        while byte > _SEVEN_BITS:
+            if shift >= _LONG_BITS:
+                raise ValueError("a number is longer than 64 bits")
+            byte = stream.read(1)[0]
+            number |= (byte & _SEVEN_BITS) << shift
+            shift += 7
+    if number & 1:
+        raise ValueError("a number is negative")
+    return number >> 1
 
 
 class DecisionCodec(EnvelopeCodec):
@@ -280,6 +323,7 @@ class DecisionCodec(EnvelopeCodec):
     def __init__(self, registry: SchemaRegistry | None = None) -> None:
         """Load the schemas of the Decision, unless a `registry` has them."""
         super().__init__("Decision", registry)
+        self._schemas = _decision_schemas(self.registry)
 
     @property
     def feature_level(self) -> int:
@@ -293,7 +337,7 @@ class DecisionCodec(EnvelopeCodec):
             ValueError: the schema of this feature level does not have one of the events.
 
         """
-        writers, stream, count = _decision_schemas(self.registry, level).writers, io.BytesIO(), 0
+        writers, stream, count = _schema_at_level(self.registry, level).writers, io.BytesIO(), 0
         for event in events:
             count += 1
             tag = _plans[type(event)].tag
@@ -313,12 +357,8 @@ class DecisionCodec(EnvelopeCodec):
         """
         if not block:
             return ()
-        readers, stream = _decision_schemas(self.registry, level).readers, io.BytesIO(block)
-        events = []
-        for _ in range(_read_long(stream)):
-            schema = readers[_read_long(stream)]
-            fields: Any = fastavro.schemaless_reader(stream, schema, None, return_record_name=True)
-            events.append(_read_tagged((schema["name"], fields)))
+        stream, events = io.BytesIO(block), list[LogEvent]()
+        _schema_at_level(self.registry, level).read_block(stream, _read_long(stream), events)
         if stream.tell() != len(block):
             raise ValueError(f"a block of {len(block)} bytes ends at byte {stream.tell()}")
         return tuple(events)
@@ -337,9 +377,9 @@ class DecisionCodec(EnvelopeCodec):
         level: int = FEATURE_LEVEL,
     ) -> bytes:
         """Return the record of a decision whose events were encoded before, at the same level, block by block."""
-        schemas = _decision_schemas(self.registry, level)
+        schema = _schema_at_level(self.registry, level)
         stream = io.BytesIO()
-        stream.write(schemas.header)
+        stream.write(schema.header)
         head = {
             "epoch": epoch,
             "sequence": sequence,
@@ -349,7 +389,7 @@ class DecisionCodec(EnvelopeCodec):
             "causes": [_tagged(c) for c in causes],
             "actor": actor,
         }
-        fastavro.schemaless_writer(stream, schemas.head, head)
+        fastavro.schemaless_writer(stream, schema.head, head)
         for block in blocks:
             stream.write(block)
         stream.write(b"\0")
@@ -376,11 +416,7 @@ class DecisionCodec(EnvelopeCodec):
             UndecodableRecord: the bytes are no decision. In the log that is fatal: no record of it is ever skipped.
 
         """
-        fields = self.decode_fields(value)
-        try:
-            fields["causes"] = tuple([_read_tagged(pair) for pair in fields["causes"]])
-            fields["events"] = tuple([_read_tagged(pair) for pair in fields["events"]])
-            return Decision(**fields)
-        except (KeyError, TypeError) as error:
-            message = f"the decision holds what this version does not know: {error}"
-            raise UndecodableRecord(message) from error
+        schema = self._schemas.get(value[len(MARKER) : HEADER_LENGTH])
+        if schema is None or value[: len(MARKER)] != MARKER:
+            raise self._unknown_header(value)
+        return Decision(**_read_body(schema.read, value, HEADER_LENGTH, self.registry.name))

@@ -7,7 +7,7 @@ new is written with a new schema. The log goes by the feature level instead (P19
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from eventflink.events.schemas import MARKER, Schema, SchemaRegistry, fingerprint_of
+from eventflink.events.schemas import MARKER, Schema, SchemaRegistry
 
 PAYLOAD: Final = "payload"
 
@@ -28,31 +28,30 @@ def writing_of(registry: SchemaRegistry, tag: str) -> Writing:
         ValueError: today's envelope has no such payload.
 
     """
-    today = _meaning(registry.current, tag)
+    today = _meaning(registry.by_fingerprint[registry.current_fingerprint], tag)
     if today is None:
         message = f"{tag} is no payload of {registry.name}"
         raise ValueError(message)
-    schema = next((s for s in registry.releases if _meaning(s, tag) == today), registry.current)
-    return Writing(MARKER + fingerprint_of(schema), schema)
+    return next(
+        Writing(MARKER + fingerprint, schema) for fingerprint, schema in registry.by_fingerprint.items() if _meaning(schema, tag) == today
+    )
 
 
 def _meaning(schema: Schema, tag: str) -> Any:
     """Return everything that decides over the bytes of such an envelope but the branch's number; None where it has no such payload."""
-    named = schema["__named_schemas"]
-    payload = next(f["type"] for f in schema["fields"] if f["name"] == PAYLOAD)
-    if tag not in [branch["name"] if isinstance(branch, dict) else branch for branch in payload]:
+    branches = {branch["name"]: branch for f in schema["fields"] if f["name"] == PAYLOAD for branch in f["type"]}
+    if tag not in branches:
         return None
-    return [(f["name"], _written_out(tag if f["name"] == PAYLOAD else f["type"], named)) for f in schema["fields"]]
+    return [(f["name"], _without_documentation(branches[tag] if f["name"] == PAYLOAD else f["type"])) for f in schema["fields"]]
 
 
-def _written_out(node: Any, named: dict[str, Any]) -> Any:
-    """Return a type with every named type in full. No schema of ours refers to itself."""
+def _without_documentation(node: Any) -> Any:
     if isinstance(node, str):
-        return _written_out(named[node], named) if node in named else node
+        return node
     if isinstance(node, list):
-        return [_written_out(branch, named) for branch in node]
+        return [_without_documentation(branch) for branch in node]
     if node["type"] == "record":
-        return [node["name"], [(f["name"], _written_out(f["type"], named)) for f in node["fields"]]]
+        return [node["name"], [(f["name"], _without_documentation(f["type"])) for f in node["fields"]]]
     if node["type"] == "enum":
         return [node["name"], node["symbols"]]
-    return {key: _written_out(node[key], named) for key in ("type", "items", "values", "size") if key in node}
+    return {key: _without_documentation(node[key]) for key in ("type", "items", "values", "size") if key in node}

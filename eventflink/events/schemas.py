@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import fastavro
 from fastavro.repository.base import AbstractSchemaRepository
-from fastavro.schema import fingerprint, load_schema, to_parsing_canonical_form
+from fastavro.schema import expand_schema, fingerprint, load_schema, to_parsing_canonical_form
 
 NAMESPACE = "eventflink"
 MARKER: Final = b"\xc3\x01"
@@ -57,39 +57,25 @@ def load_released(name: str, number: int) -> Schema:
     return fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")), named_schemas={})
 
 
+def self_contained(schema: Schema) -> Schema:
+    """Return a loaded schema with every named type in full where it is used; none of ours refers to itself.
+
+    With each record, fastavro takes in hand all named types that its schema refers to, which costs more than most records. Here are none.
+    """
+    return expand_schema(schema) | _SELF_CONTAINED
+
+
+_SELF_CONTAINED: Final = {"__fastavro_parsed": True, "__named_schemas": {}}
+
+
 def part_of(schema: Schema, first: int, last: int) -> Schema:
-    """Return a record of only the fields `first` up to, without, `last` of a loaded envelope."""
+    """Return a record of only the fields `first` up to, without, `last` of a self-contained envelope."""
     return schema | {"name": f"{schema['name']}Part", "fields": schema["fields"][first:last]}
 
 
-def branches_of(schema: Schema, union: list[Any]) -> tuple[Schema, ...]:
-    """Return the records of a union in a loaded envelope, each with only those named schemas that it refers to."""
-    named: dict[str, Schema] = schema["__named_schemas"]
-    found = []
-    for member in union:
-        branch = named[member] if isinstance(member, str) else member
-        used: dict[str, Schema] = {}
-        _collect_names(branch, named, used)
-        found.append(branch | {"__fastavro_parsed": True, "__named_schemas": used})
-    return tuple(found)
-
-
-def _collect_names(part: Any, named: dict[str, Schema], used: dict[str, Schema]) -> None:
-    """Gather the named schemas that a part of a schema is made of, over any number of steps."""
-    if isinstance(part, str):
-        if part in named and part not in used:
-            used[part] = named[part]
-            _collect_names(named[part], named, used)
-    elif isinstance(part, list):
-        for member in part:
-            _collect_names(member, named, used)
-    elif isinstance(part, dict):
-        if part.get("name") in named:
-            used[part["name"]] = part
-        for key in ("type", "items", "values"):
-            _collect_names(part.get(key), named, used)
-        for field in part.get("fields", ()):
-            _collect_names(field["type"], named, used)
+def branches_of(union: list[Schema]) -> tuple[Schema, ...]:
+    """Return the records of a union in a self-contained envelope."""
+    return tuple(branch | _SELF_CONTAINED for branch in union)
 
 
 @dataclass(slots=True, eq=False)
@@ -102,11 +88,12 @@ class SchemaRegistry:
     """The released ones, the oldest first."""
     current_fingerprint: bytes = field(init=False)
     by_fingerprint: dict[bytes, Schema] = field(init=False)
+    """Self-contained: what records are written and read with."""
 
     def __post_init__(self) -> None:
         """Compute the fingerprints."""
         self.current_fingerprint = fingerprint_of(self.current)
-        self.by_fingerprint = {fingerprint_of(schema): schema for schema in (*self.releases, self.current)}
+        self.by_fingerprint = {fingerprint_of(schema): self_contained(schema) for schema in (*self.releases, self.current)}
 
 
 @cache

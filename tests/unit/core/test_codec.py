@@ -27,7 +27,7 @@ from eventflink.events.codec import (
 from eventflink.events.decision import Cause, Decision, InputCause
 from eventflink.events.log_events import EVENTS, LogEvent, RequestAccepted, RequestRejected
 from eventflink.events.release import envelope_names, inlined
-from eventflink.events.schemas import MARKER, NAMESPACE, fingerprint_of, part_of, schema_directory
+from eventflink.events.schemas import MARKER, NAMESPACE, fingerprint_of, part_of, schema_directory, self_contained
 from eventflink.model import statuses
 from tests.support import feature_levels
 from tests.support.cluster import CODEC
@@ -136,7 +136,7 @@ def test_a_decision_sealed_from_blocks_reads_as_the_whole(cuts: tuple[int, ...])
 @pytest.mark.parametrize("level", [1, 2])
 def test_events_are_written_as_avro_writes_the_whole_array(level: int) -> None:
     """Event by event, with the schema of each alone: byte for byte what one call for all of them gives, and it reads back."""
-    schema = LATER.registry.releases[level - 1]
+    schema = self_contained(LATER.registry.releases[level - 1])
     part, maker = part_of(schema, len(schema["fields"]) - 1, len(schema["fields"])), ValueMaker(seed=12)
     classes = [cls for cls in EVENT_CLASSES if level == ADDED_LEVEL or cls.__name__ != ADDED_EVENT]
     events = tuple(maker.record(cls) for _ in range(3) for cls in classes)
@@ -155,6 +155,17 @@ def test_a_block_with_something_behind_its_last_event_is_refused() -> None:
     block = CODEC.encode_events((ValueMaker(seed=13).record(EVENT_CLASSES[0]),))
     with pytest.raises(ValueError, match="ends at byte"):
         CODEC.decode_events(block + b"\0")
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [(b"\x01", "a number is negative"), (b"\xff" * 10 + b"\x01", "a number is longer than 64 bits"), (b"\x80", "IndexError")],
+)
+def test_a_count_of_events_that_is_none_is_named(count: bytes, message: str) -> None:
+    """A block that says its length in bytes begins with a negative count: no master writes one."""
+    whole = CODEC.encode(_decision(()))
+    with pytest.raises(UndecodableRecord, match=f"the record is not a whole Decision: decoding stopped at byte .*{message}"):
+        CODEC.decode(whole[:-1] + count)
 
 
 def test_a_decision_without_events_survives() -> None:
