@@ -32,13 +32,8 @@ class Share:
     max_parallelism: int
 
 
-def subtask_of_group(group: int, parallelism: int, max_parallelism: int) -> int:
-    """Return the subtask that owns a key group, as Flink does it."""
-    return group * parallelism // max_parallelism
-
-
 def key_groups_of(share: Share) -> range:
-    """Return the key groups that the subtask owns: a range, empty where there are more subtasks than groups."""
+    """Return the key groups that the subtask owns, as Flink does it: a range, empty where there are more subtasks than groups."""
     first = -(-share.subtask_index * share.max_parallelism // share.parallelism)
     end = -(-(share.subtask_index + 1) * share.max_parallelism // share.parallelism)
     return range(first, end)

@@ -9,7 +9,7 @@ import pytest
 
 from eventflink.jobs.context import TaskContext, TaskInputs
 from eventflink.jobs.result import ResultUnreadable, read_result
-from eventflink.jobs.shipping import InputUnusable, Share, key_groups_of, subtask_of_group
+from eventflink.jobs.shipping import InputUnusable, Share, key_groups_of
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
 from eventflink.taskexecutor.failure_causes import MESSAGE_LIMIT, STACK_TRACE_LIMIT, UnknownFunction, bounded, cause_of
@@ -25,12 +25,12 @@ ATTEMPT = AttemptId("job", "vertex", 1, 2)
 
 
 @pytest.mark.parametrize(("parallelism", "max_parallelism"), [(1, 1), (1, 128), (2, 128), (3, 128), (7, 10), (10, 10), (128, 128), (5, 3)])
-def test_every_key_group_belongs_to_exactly_one_subtask(parallelism: int, max_parallelism: int) -> None:
+def test_every_key_group_belongs_to_the_one_subtask_that_flink_gives_it(parallelism: int, max_parallelism: int) -> None:
     owners: dict[int, list[int]] = {group: [] for group in range(max_parallelism)}
     for index in range(parallelism):
         for group in key_groups_of(Share(subtask_index=index, parallelism=parallelism, max_parallelism=max_parallelism)):
             owners[group].append(index)
-    assert owners == {group: [subtask_of_group(group, parallelism, max_parallelism)] for group in range(max_parallelism)}
+    assert owners == {group: [group * parallelism // max_parallelism] for group in range(max_parallelism)}
 
 
 def test_groups_are_shared_out_evenly() -> None:
