@@ -108,7 +108,7 @@ class TraceFigures:
     has_task_executor: bool
     rounds: int
     idle_share: dict[str, float]
-    """Of each process, before the load."""
+    """Of each process, after the load: by then a broker's code has been compiled."""
     broker_alone_share: float | None
     """Of the broker when everything else had ended; None where it is not ours."""
     records_per_job: dict[str, float]
@@ -232,7 +232,7 @@ class TraceBench:
     say: Callable[[str], None]
     warm_up_jobs: int = WARM_UP_JOBS
     idle_s: float = 15.0
-    """For how long the processes are watched before the load."""
+    """For how long the processes are watched without load."""
     _process_ids: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -260,10 +260,7 @@ class TraceBench:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(_traced(directory))
                 ours, bare = self._start(stack)
-                self.say("both sides are idle")
-                time.sleep(_REST_S)
                 meter = CpuMeter(self._process_ids)
-                idle_share = self._idle_share(meter)
                 for number in range(rounds):
                     for mode, (in_flight, count) in enumerate(((1, jobs), (clients, concurrent_jobs))):
                         share = max(1, count // rounds)
@@ -273,6 +270,9 @@ class TraceBench:
                             done = submit(share, in_flight)
                             time.sleep(SETTLE_S)
                             trial.add(done, before, meter.read())
+                self.say("both sides are idle")
+                time.sleep(_REST_S)
+                idle_share = self._idle_share(meter)
             broker_alone = None
             if self.broker_process_id is not None:
                 self.say("the broker is alone")
