@@ -45,6 +45,8 @@ class ReplayFigures:
     replay_events_per_s: Distribution
     bare_events_per_s: Distribution
     share_of_bare: Distribution
+    replay_cpu_us_per_event: Distribution
+    """Of this process, in all its threads."""
     snapshot_ready_ms: Distribution
     """From a cold start to a validated state, from a snapshot and the records behind it."""
     snapshot_bytes: int
@@ -128,12 +130,13 @@ def _time_bare(bootstrap: str, cluster_id: str) -> float:
     return time.perf_counter() - started
 
 
-def _time_replay(bootstrap: str, cluster_id: str) -> tuple[float, str]:
-    started = time.perf_counter()
+def _time_replay(bootstrap: str, cluster_id: str) -> tuple[float, float, str]:
+    """Return the seconds that passed, the seconds of the processor, and the digest of the state."""
+    started, cpu_before_s = time.perf_counter(), time.process_time()
     fold = replay(bootstrap, cluster_id, new_fold())
     fold.master.validate()
-    elapsed = time.perf_counter() - started
-    return elapsed, fold.master.digest()
+    elapsed, cpu_s = time.perf_counter() - started, time.process_time() - cpu_before_s
+    return elapsed, cpu_s, fold.master.digest()
 
 
 def _time_from_snapshot(bootstrap: str, cluster_id: str) -> tuple[float, str]:
@@ -171,16 +174,17 @@ def measure_replay(bootstrap: str, cluster_id: str, *, events: int, rounds: int,
     try:
         say(f"writing a log of {events:,} events")
         written = _produce_log(bootstrap, cluster_id, events)
-        bare, replayed, share = [], [], []
+        bare, replayed, share, cpu_us = [], [], [], []
         for number in range(rounds + 1):
             bare_s = _time_bare(bootstrap, cluster_id)
-            replay_s, found = _time_replay(bootstrap, cluster_id)
+            replay_s, cpu_s, found = _time_replay(bootstrap, cluster_id)
             if found != written.digest:
                 raise DigestsDiffer(f"replay {number} ended in {found}, not in {written.digest}")
             if number:  # The first pair warms caches.
                 bare.append(written.events / bare_s)
                 replayed.append(written.events / replay_s)
                 share.append(bare_s / replay_s)
+                cpu_us.append(cpu_s * 1e6 / written.events)
                 say(f"round {number}: replay {written.events / replay_s:,.0f} events/s, bare {written.events / bare_s:,.0f} events/s")
         say("measuring the memory of the state")
         memory_replayed = measure_memory(bootstrap, cluster_id)
@@ -192,6 +196,7 @@ def measure_replay(bootstrap: str, cluster_id: str, *, events: int, rounds: int,
             replay_events_per_s=Distribution.of(replayed),
             bare_events_per_s=Distribution.of(bare),
             share_of_bare=Distribution.of(share),
+            replay_cpu_us_per_event=Distribution.of(cpu_us),
             snapshot_ready_ms=_time_snapshots(bootstrap, cluster_id, rounds, written.digest, say),
             snapshot_bytes=size,
             snapshot_taking_s=round(taking_s, 3),
