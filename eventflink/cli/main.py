@@ -85,7 +85,7 @@ def _read_overrides(_context: click.Context, _parameter: click.Parameter, values
 @click.group(
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 done, 1 job failed or request refused, 2 usage, 3 cluster unreachable, 4 environment, 5 internal.",
+    epilog="Exit codes: 0 done, 1 job failed or request refused, 2 usage, 3 cluster unreachable, 4 environment, 5 internal, 6 worse.",
 )
 @click.option(
     "-c",

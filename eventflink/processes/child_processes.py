@@ -7,7 +7,7 @@ then ends its children in the order that lets each step down or deregister. Star
 import logging
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -45,8 +45,10 @@ class Child:
         return f"its log, {self.log_path}, ends:\n{last_lines(self.log_path)}"
 
 
-def start_child(name: str, command: Sequence[str], log_directory: Path) -> Child:
-    """Start a child; its output is appended to `log_directory`/<name>.log.
+def start_child(
+    name: str, command: Sequence[str], log_directory: Path, *, directory: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Child:
+    """Start a child, in this directory and with this environment or its parent's; its output is appended to `log_directory`/<name>.log.
 
     Raises:
         OSError: it cannot be started, or its log not be written.
@@ -61,6 +63,8 @@ def start_child(name: str, command: Sequence[str], log_directory: Path) -> Child
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
+            cwd=directory,
+            env=environment,
             process_group=0,
             preexec_fn=die_with_parent(),  # noqa: PLW1509 - the function only calls prctl, which is safe after fork
         )

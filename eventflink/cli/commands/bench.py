@@ -7,7 +7,7 @@ import contextlib
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from rich.table import Table
 
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import read_fold
+from eventflink.cli.gate_table import print_gate
 from eventflink.cli.local_cluster import LocalCluster
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.submit_trace_tables import print_trace
@@ -32,13 +33,15 @@ from eventflink.lab.benchmarks.failover_times import (
 )
 from eventflink.lab.benchmarks.failover_watch import NotSeen
 from eventflink.lab.benchmarks.floor import FloorFailed
+from eventflink.lab.benchmarks.gate import Kind, Verdict, compare
+from eventflink.lab.benchmarks.gate_runs import NotComparable, Repository, RunFailed, Trees, alternate
 from eventflink.lab.benchmarks.heartbeats import HeartbeatsDisturbed, measure_heartbeats
 from eventflink.lab.benchmarks.process_cpu import CpuNotMeasured
 from eventflink.lab.benchmarks.replay_rate import measure_replay
 from eventflink.lab.benchmarks.report import Distribution, as_row, machine
 from eventflink.lab.benchmarks.slots import measure_slots
 from eventflink.lab.benchmarks.state_memory import MemoryNotMeasured
-from eventflink.lab.benchmarks.submit import JobDidNotFinish, measure_submit
+from eventflink.lab.benchmarks.submit import WARM_UP_JOBS, JobDidNotFinish, measure_submit
 from eventflink.lab.benchmarks.submit_trace import TraceBench
 from eventflink.lab.benchmarks.subtask_memory import MemoryDisturbed, measure_state, measure_tasks
 from eventflink.lab.benchmarks.trace_legs import TraceIncomplete
@@ -108,6 +111,17 @@ def _print(session: Session, rows: list[tuple[str, ...]], figures: dict[str, Any
     "--rounds", type=click.IntRange(1, 100), default=4, show_default=True, help="With --trace: how often cluster and floor alternate."
 )
 @click.option("--without-task-executors", is_flag=True, help="With --trace: jobs are accepted only.")
+@click.option(
+    "--warm-up-jobs", type=click.IntRange(min=1), default=WARM_UP_JOBS, show_default=True, help="With --trace: how many come first."
+)
+@click.option(
+    "--idle-time",
+    "idle_s",
+    type=click.IntRange(min=1),
+    default=15,
+    show_default=True,
+    help="With --trace: seconds without load that are measured.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @pass_session
 def bench_submit(
@@ -116,6 +130,8 @@ def bench_submit(
     clients: int,
     concurrent_jobs: int,
     rounds: int,
+    warm_up_jobs: int,
+    idle_s: int,
     *,
     own_cluster: bool,
     trace: bool,
@@ -128,7 +144,8 @@ def bench_submit(
             raise click.UsageError(
                 "--trace and --running-cluster exclude each other: the processes of the cluster are started with a trace"
             )
-        return _bench_trace(session, jobs, clients, concurrent_jobs, rounds, has_task_executor=not without_task_executors, as_json=as_json)
+        load = {"jobs": jobs, "clients": clients, "concurrent_jobs": concurrent_jobs, "rounds": rounds}
+        return _bench_trace(session, load, warm_up_jobs, idle_s, has_task_executor=not without_task_executors, as_json=as_json)
     if without_task_executors:
         raise click.UsageError("--without-task-executors needs --trace")
     say = _say(session)
@@ -160,7 +177,7 @@ def bench_submit(
 
 
 def _bench_trace(
-    session: Session, jobs: int, clients: int, concurrent_jobs: int, rounds: int, *, has_task_executor: bool, as_json: bool
+    session: Session, load: Mapping[str, int], warm_up_jobs: int, idle_s: int, *, has_task_executor: bool, as_json: bool
 ) -> int:
     with _explained(), _broker(session) as (used, bootstrap, broker_process_id):
         command = partial(_command_of, used, bootstrap)
@@ -171,8 +188,10 @@ def _bench_trace(
             broker_process_id=broker_process_id,
             has_task_executor=has_task_executor,
             say=_say(session),
+            warm_up_jobs=warm_up_jobs,
+            idle_s=idle_s,
         )
-        figures = bench.measure(jobs=jobs, clients=clients, concurrent_jobs=concurrent_jobs, rounds=rounds)
+        figures = bench.measure(**load)
     print_trace(session.err if as_json else session.out, figures)
     if as_json:
         session.print_json({"benchmark": "submit-trace", **asdict(figures), "machine": machine()})
@@ -364,6 +383,65 @@ def _bench_under_load(session: Session, rounds: int, *, as_json: bool) -> int:
     for job_id in figures.lost[:10]:
         session.err.print(f"accepted, but not finished: {job_id}")
     return ExitCode.OK if figures.is_clean else ExitCode.NEGATIVE
+
+
+@bench.command("gate", context_settings={"ignore_unknown_options": True})
+@click.option("--base", metavar="COMMIT", help="Compare HEAD with this one.  [default: where HEAD left main, on main the commit before]")
+@click.option("--rounds", type=click.IntRange(1, 100), default=5, show_default=True, help="How often both are measured.")
+@click.option("--events", type=click.IntRange(min=1000), default=20_000, show_default=True, help="How long the log is that is replayed.")
+@click.option("--cpu-tolerance", type=click.FloatRange(min=0), default=10, show_default=True, help="CPU per job or event, in percent.")
+@click.option(
+    "--idle-tolerance", type=click.FloatRange(min=0), default=15, show_default=True, help="Share of a core when idle, in percent."
+)
+@click.option("--floor-tolerance", type=click.FloatRange(min=0), default=25, show_default=True, help="Ratio to the floor, in percent.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@click.argument("submit_arguments", metavar="[-- BENCH_SUBMIT_OPTIONS]", nargs=-1, type=click.UNPROCESSED)
+@pass_session
+def bench_gate(
+    session: Session,
+    base: str | None,
+    rounds: int,
+    events: int,
+    cpu_tolerance: float,
+    idle_tolerance: float,
+    floor_tolerance: float,
+    submit_arguments: tuple[str, ...],
+    *,
+    as_json: bool,
+) -> int:
+    """Compare what HEAD costs with what another commit costs: exit code 6 if it is more, beyond noise and tolerance.
+
+    Both are run from trees of their own, in alternation: 'bench submit --trace', with the options after '--', and 'bench replay'.
+    docs/performance.md says what that can see.
+    """
+    tolerances = {Kind.JOB: cpu_tolerance, Kind.REPLAY: cpu_tolerance, Kind.IDLE: idle_tolerance, Kind.FLOOR: floor_tolerance}
+    replay_arguments = ["--events", str(events), "--rounds", "3"]
+    try:
+        repository = Repository(Path.cwd())
+        repository.check_clean()
+        commits = (repository.commit(base) if base is not None else repository.default_base(), repository.commit("HEAD"))
+        with Trees(repository, session.program_arguments({})) as trees:
+            one, other = (trees.write(name, commit) for name, commit in zip(("base", "candidate"), commits, strict=True))
+            measured = alternate(one, other, rounds, lambda tree: trees.measure(tree, submit_arguments, replay_arguments), _say(session))
+    except NotComparable as error:
+        raise CommandFailed(ExitCode.USAGE, str(error)) from error
+    except RunFailed as error:
+        raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
+    comparisons = compare(*measured, {kind: percent / 100 for kind, percent in tolerances.items()})
+    print_gate(session.err if as_json else session.out, *commits, comparisons)
+    if as_json:
+        names = ("base", "candidate")
+        document = {name: asdict(commit) for name, commit in zip(names, commits, strict=True)}
+        session.print_json(
+            {
+                "benchmark": "gate",
+                **document,
+                "figures": [asdict(each) for each in comparisons],
+                "tolerances": tolerances,
+                "machine": machine(),
+            }
+        )
+    return ExitCode.WORSE if any(each.verdict is Verdict.WORSE for each in comparisons) else ExitCode.OK
 
 
 @contextlib.contextmanager
