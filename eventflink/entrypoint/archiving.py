@@ -13,6 +13,7 @@ from typing import Final
 
 from eventflink.blob import BlobError
 from eventflink.blob.job_archives import ArchiveFile, JobArchives, render_archive
+from eventflink.entrypoint.cleaning import GATHERING_S
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.master.effects import ArchiveJob
@@ -65,6 +66,7 @@ class Archiver:
         try:
             while True:
                 await self._wake.wait()
+                await asyncio.sleep(GATHERING_S)
                 self._wake.clear()
                 while self._waiting:
                     batch = [job_id for job_id, _ in zip(self._waiting, range(BATCH), strict=False)]

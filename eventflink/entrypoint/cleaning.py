@@ -9,6 +9,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted, MasterInput
@@ -17,7 +18,10 @@ from eventflink.model.rehearsal import CLEAN_UP_NOTED
 
 _logger = logging.getLogger(__name__)
 
-BATCH = 256
+BATCH: Final = 256
+
+GATHERING_S: Final = 0.5
+"""For so long what an ended job leaves to be done waits for that of others: each outcome is a decision, and nobody waits for it."""
 
 
 def remove_intermediate_data(working_path: Path, job_id: str, kept: Iterable[str]) -> None:
@@ -76,6 +80,7 @@ class Cleaner:
         """Clean up until cancelled."""
         while True:
             await self._wake.wait()
+            await asyncio.sleep(GATHERING_S)
             self._wake.clear()
             while self._waiting:
                 batch = [self._waiting.pop(job_id) for job_id in list(self._waiting)[:BATCH]]

@@ -27,7 +27,7 @@ from eventflink.taskexecutor.protocol.machine import Phase, TaskExecutorProtocol
 MAX_WAIT_MS: Final = 100
 """For so long a driver may not look whether it was told to stop."""
 
-MAX_HOLD_MS: Final = 20
+MAX_HOLD_MS: Final = 50
 """For so long reports for which nobody waits are held back for company: each record of them costs the leader a decision."""
 
 
