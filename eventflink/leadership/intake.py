@@ -127,6 +127,10 @@ class InboundTopic:
 class Listener(Protocol):
     """Takes the records that count only when they arrive."""
 
+    @property
+    def decides(self) -> bool:
+        """Whether inputs are decided by this master now."""
+
     def on_heartbeat(self, value: bytes | None, now_ms: int) -> None:
         """Take a record of `heartbeats`."""
 
@@ -171,7 +175,7 @@ class Intake:
                 _logger.warning("LeadershipRecordUnreadable offset=%d error=%s", offset, one_line(error))
             return True  # A resignation, or the own presence, may have made it time to campaign.
         self.enqueue(InboundRecord(str(topic), offset, timestamp_ms, key, value))
-        return True
+        return self.listener is not None and self.listener.decides  # A standby only holds it.
 
     def enqueue(self, record: InboundRecord) -> None:
         """Take a record of an inbound topic."""

@@ -137,6 +137,11 @@ class Participant:
 
     # -- records in ------------------------------------------------------------------------------------------------
 
+    @property
+    def decides(self) -> bool:
+        """Whether inputs are decided by this master now."""
+        return self.leader is not None
+
     def on_heartbeat(self, value: bytes | None, now_ms: int) -> None:
         """Take a record of `heartbeats`; a standby needs none, for at promotion all deadlines are reset."""
         if self.leader is not None:
@@ -357,11 +362,13 @@ class Participant:
     def next_due_ms(self, now_ms: int) -> int:
         """Return when the next tick has something to do, unless something is read or handed in before; in the past: at once."""
         leader = self.leader
-        if self.role is Role.CANDIDATE or (leader is not None and leader.unconfirmed):
-            return now_ms  # Whether it was appended is asked of the wires.
+        if self.role is Role.CANDIDATE:
+            return now_ms  # Whether the grant was appended is asked of the wires.
         due_ms = min(self._next_presence_ms, self.election.next_due_ms(self._stuck_since_ms, now_ms))
         if leader is None:
             return due_ms
+        if leader.unconfirmed:
+            due_ms = min(due_ms, leader.unconfirmed[0].appended_at_ms + self.settings.lease_timeout_ms + 1)
         if not self.is_draining:
             due_ms = min(due_ms, self._next_timers_ms)
         return min(due_ms, self._next_heartbeat_ms, self._next_resend_ms)

@@ -415,14 +415,37 @@ class TestTicks:
         assert driver.intake.on_record(Topic.LEADERSHIP, 0, START_MS, None, resignation, driver.now_ms), "no turn would be scheduled"
         assert driver.life.next_due_ms(driver.now_ms) - driver.now_ms <= MIN_TICK_MS
 
-    def test_while_a_decision_is_not_read_back_the_wires_are_asked_often(self) -> None:
+    def test_a_decision_that_is_read_back_in_time_brings_no_ticks(self) -> None:
         driver = Driver()
         participant = driver.lead()
+        driver.run_when_due(LEASE_MS)
+        due_ms = driver.life.next_due_ms(driver.now_ms)
         driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, SHUT_DOWN, driver.now_ms)
         driver.turn()
         assert participant.leader is not None
         assert participant.leader.unconfirmed
-        assert driver.life.next_due_ms(driver.now_ms) - driver.now_ms <= MIN_TICK_MS
+        assert driver.life.next_due_ms(driver.now_ms) == due_ms
+
+    def test_a_leadership_ends_when_its_oldest_decision_is_a_lease_old(self) -> None:
+        driver = Driver()
+        participant = driver.lead()
+        driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, SHUT_DOWN, driver.now_ms)
+        driver.turn()
+        decided_ms, step = driver.now_ms, None
+        while step is None:
+            driver.now_ms = driver.life.next_due_ms(driver.now_ms)
+            step = driver.life.tick(driver.now_ms, START_MS + driver.now_ms)
+        assert isinstance(step, Rebuild)
+        assert "was not read back" in str(step.cause)
+        assert participant.leader is None
+        assert driver.now_ms - decided_ms <= LEASE_MS + MIN_TICK_MS
+
+    def test_an_input_gives_a_turn_to_a_leader_alone(self) -> None:
+        standby, leader = Driver(), Driver()
+        standby.begin()
+        assert not standby.intake.on_record(Topic.COMMANDS, 0, START_MS, None, SHUT_DOWN, standby.now_ms)
+        leader.lead()
+        assert leader.intake.on_record(Topic.COMMANDS, 0, START_MS, None, SHUT_DOWN, leader.now_ms)
 
     def test_ticks_never_follow_each_other_without_a_pause(self) -> None:
         driver = Driver()
