@@ -173,9 +173,10 @@ class Leader:
         if self._opening and (value := self._decide_timer(now_ms, monotonic_ms)) is not None:
             return value
         self._opening = False
-        if self.recovery.remaining and not self.recovery.may_decide(
-            self.unconfirmed[0].sequence if self.unconfirmed else None, monotonic_ms
-        ):
+        if self.recovery.remaining:
+            if not self.recovery.may_decide(self.unconfirmed[0].sequence if self.unconfirmed else None, monotonic_ms):
+                return None
+        elif not self._may_have_something():
             return None
         sources = len(INBOUND) + 2
         for _ in range(sources):
@@ -184,6 +185,10 @@ class Leader:
             if value is not None:
                 return value
         return None
+
+    def _may_have_something(self) -> bool:
+        """Tell whether anything may wait: a record that was just decided counts until the next look at its inbox."""
+        return bool(self.timers) or any(inbox.waiting for inbox in self.inboxes.values()) or self.fold.master.follow_ups.head() is not None
 
     def _lags(self, monotonic_ms: int) -> bool:
         """Tell whether reading back is so far behind that deciding more would only endanger the lease."""

@@ -55,8 +55,9 @@ class JobStore:
         leaving: dict[str, None] = {}
         excess = len(ended) - settings.job_store_capacity
         for number, job_id in enumerate(islice(ended, EVICTION_BATCH)):
-            if number < excess or self._is_expired(job_id, context):
-                leaving[job_id] = None
+            if number >= excess and not self._is_expired(job_id, context):
+                break  # Those behind it ended later.
+            leaving[job_id] = None
         if settings.job_store_cache_size is not None:
             archived_excess = max(len(self.archived) - settings.job_store_cache_size, 0)
             leaving |= dict.fromkeys(islice(self.archived, min(archived_excess, EVICTION_BATCH)))

@@ -135,7 +135,9 @@ class TestPoison:
         cluster = ScriptedCluster()
         cluster.command(type="CancelJob", job_id="none")
         [record] = cluster.inbound["commands"]
-        monkeypatch.setattr(PartitionInbox, "head_from", lambda *_: record)
+        commands = cluster.leader.inboxes["commands"]
+        commands.waiting.append(record)
+        monkeypatch.setattr(PartitionInbox, "head_from", lambda inbox, _: record if inbox is commands else None)
         with pytest.raises(ApplyFailed, match=r"answers commands@0..0, but the cursor stands at 1") as caught:
             cluster.settle()
         assert caught.value.record is record
