@@ -7,9 +7,12 @@ client for a certificate as well. Names are verified. Nothing is ever spoken in 
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eventflink.blob import TlsUnusable
-from eventflink.model.configuration import Configuration
+
+if TYPE_CHECKING:  # What loads a whole configuration is nothing for a task's process.
+    from eventflink.model.configuration import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class TlsFiles:
     ca: Path | None = None
 
 
-def tls_files(configuration: Configuration) -> TlsFiles | None:
+def tls_files(configuration: "Configuration") -> TlsFiles | None:
     """Return the files that the configuration names; None: TLS is off."""
     if not configuration.tls_enabled:
         return None
