@@ -158,8 +158,10 @@ class TaskExecutorProtocol:
     @property
     def next_due_ms(self) -> int | None:
         """When `on_tick` has something to do next, unless something happens before; None: not by the passing of time."""
-        if self.phase in (Phase.NEW, Phase.STOPPED):
+        if self.phase is Phase.STOPPED:
             return None
+        if self.phase is Phase.NEW:
+            return self._fork_server_start_ms
         times = [self._fork_server_start_ms, self._next_heartbeat_ms, self._table.next_due_ms]
         if self.phase is Phase.REGISTERING:
             times.append(self._next_registration_ms)
@@ -173,10 +175,12 @@ class TaskExecutorProtocol:
 
     def on_tick(self, now_ms: int) -> list[Action]:
         """Do what is due, by `next_due_ms` at the latest."""
-        if self.phase in (Phase.NEW, Phase.STOPPED):
+        if self.phase is Phase.STOPPED:
             return self._outbox.drain(now_ms)
         if self._fork_server_start_ms is not None and now_ms >= self._fork_server_start_ms:
-            self._start_fork_server()
+            self._start_fork_server()  # The first of all: it loads what tasks need while the first instance registers.
+        if self.phase is Phase.NEW:
+            return self._outbox.drain(now_ms)
         if (
             self.phase is Phase.REGISTERED
             and self._acknowledged_ms is not None
