@@ -138,7 +138,7 @@ ACKNOWLEDGED_HEARTBEAT_AGE = _tm.gauge(
     "acknowledged_heartbeat_age_seconds",
     "How long ago the newest heartbeat (or registration) that Kafka has was sent; at `taskmanager.self-fence-timeout` it fences itself.",
 )
-TASK_PROCESSES = _tm.gauge("task_processes", "Processes of its pool: the fork server, tasks, and those that wait for one.")
+TASK_PROCESSES = _tm.gauge("task_processes", "Processes of its pool: two fork servers, tasks, and those that wait for one.")
 FORK_SERVER_STARTS = _tm.counter("fork_server_starts_total", "How often a fork server was started.")
 FORK_SERVER_UP = _tm.gauge("fork_server_up", "1 while there is a fork server.")
 SPARK_UP = _tm.gauge("spark_server_up", "1 while the local Spark server of this host runs or starts; left out with `spark.remote`.")

@@ -1,4 +1,4 @@
-"""The TaskExecutor's end of its fork server: starts it, passes orders on, tells events, ends it.
+"""The TaskExecutor's end of a fork server: starts it, passes orders on, tells events, ends it.
 
 A thread of its own reads the events; what they mean is the protocol's business. The rule it keeps: the fork server and its children die
 with the thread that called `start` (the kernel's parent-death signal means the thread), so that thread must live as long as its
@@ -34,6 +34,7 @@ __all__ = ["ForkServer", "ForkServerSettings"]
 logger = logging.getLogger(__name__)
 
 LOG_FILE: Final = "fork-server.log"
+SPARK_LOG_FILE: Final = "spark-fork-server.log"
 _MODULE: Final = "eventflink.taskexecutor.fork_server_main"
 _DEFAULT_ENVIRONMENT: Final = {
     # One slot is one core; and threads that libraries start when they are loaded do not survive a fork.
@@ -65,6 +66,7 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._reader: threading.Thread | None = None
+        self._log_path = settings.log_directory / (SPARK_LOG_FILE if settings.with_spark else LOG_FILE)
         self._log_start = 0
 
     def start(self) -> None:
@@ -78,11 +80,10 @@ class ForkServer:
         """
         ours, theirs = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_TIMEOUT_S, 0))
-        log_path = self._settings.log_directory / LOG_FILE
         try:
             for directory in (self._settings.log_directory, self._settings.runtime_directory):
                 directory.mkdir(parents=True, exist_ok=True)
-            with theirs, log_path.open("ab") as log:
+            with theirs, self._log_path.open("ab") as log:
                 self._log_start = log.tell()
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())],
@@ -102,12 +103,17 @@ class ForkServer:
         self._reader = threading.Thread(target=self._read, args=(ours, self._process), name="fork-server-events", daemon=True)
         self._reader.start()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has loaded what tasks need."""
+        return self._ready.is_set()
+
     def wait_until_ready(self, timeout_s: float) -> bool:
-        """Wait until it has loaded what it preloads; tell whether it has."""
+        """Wait until it has loaded what tasks need; tell whether it has."""
         return self._ready.wait(timeout_s)
 
-    def stop(self) -> None:
-        """End every task (SIGTERM, then SIGKILL after the kill timeout) and the fork server, and wait until all are gone.
+    def stop(self, *, at_once: bool = False) -> None:
+        """End every task (SIGTERM, then SIGKILL after the kill timeout, or at once) and the fork server; wait until all are gone.
 
         Events of tasks that end meanwhile are told, `ForkServerDied` is not. Not to be called by `on_event`.
         """
@@ -116,8 +122,12 @@ class ForkServer:
         if process is None or control is None:
             return
         try:
-            self.send(StopServer())
-            process.wait(self._settings.kill_timeout_ms / 1000 + _STOP_MARGIN_S)
+            kill_after_ms = 0 if at_once else self._settings.kill_timeout_ms
+            if self.is_ready:
+                self.send(StopServer(kill_after_ms))
+            else:
+                process.kill()  # It has no children yet, and reads nothing.
+            process.wait(kill_after_ms / 1000 + _STOP_MARGIN_S)
         except (OSError, subprocess.TimeoutExpired):
             process.kill()
             process.wait()
@@ -184,9 +194,8 @@ class ForkServer:
                 self._on_event(message)
 
     def _log_tail(self) -> str:
-        path = self._settings.log_directory / LOG_FILE
         try:
-            with path.open("rb") as file:
+            with self._log_path.open("rb") as file:
                 end = file.seek(0, 2)
                 file.seek(max(self._log_start, end - _LOG_TAIL_BYTES))
                 lines = file.read().decode("utf-8", "replace").splitlines()

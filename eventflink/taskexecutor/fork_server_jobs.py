@@ -1,10 +1,9 @@
-"""Two jobs of the fork server that need Spark's client: to load it before any fork, and to release what a killed task left running.
+"""What a fork server does besides its loop: it loads what its tasks need before any fork, and releases what a killed task left running.
 
 The loop in `fork_server_main.py` decides when. Nothing here is kept; a release runs in a child of its own.
 """
 
 import gc
-import importlib
 import logging
 import os
 import socket
@@ -15,22 +14,12 @@ from typing import Final
 
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import ReleaseSpark
+from eventflink.taskexecutor.spark_client import load_client
 from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session
 from eventflink.taskexecutor.spark_server import find_server
 
 logger = logging.getLogger(__name__)
 
-PRELOADED: Final = (
-    "grpc",
-    "pandas",
-    "pyarrow",
-    "pyarrow.parquet",
-    "pyspark.sql",
-    "pyspark.sql.functions",
-    "pyspark.sql.connect.session",
-    "pyspark.sql.connect.functions",
-    "pyspark.sql.connect.proto.base_pb2_grpc",
-)
 _NOISY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """They print every error of Spark as a page of JSON on stderr; the task's failure says it already."""
 
@@ -38,13 +27,13 @@ _RELEASE_ATTEMPTS: Final = 3
 _RELEASE_DELAY_S: Final = 0.5
 
 
-def preload() -> None:
+def prepare(*, with_spark: bool) -> None:
     """Load what tasks need, and leave it to the collector's permanent generation, so that children share its memory."""
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # pyspark.sql.functions of a task is Connect's, before a session is opened as well.
-    for module in PRELOADED:
-        importlib.import_module(module)
     for name in _NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    if with_spark:
+        load_client()
     gc.collect()
     gc.freeze()
     threads = [p.name for p in Path("/proc/self/task").iterdir()] if Path("/proc/self/task").is_dir() else []

@@ -1,4 +1,4 @@
-"""The fork server: one thread that has loaded what tasks need, forks a process for each, and sees every one of them end.
+"""A fork server: one thread that has loaded what tasks need, forks a process for each, and sees every one of them end.
 
 Started by `fork_server.ForkServer` as `python -m eventflink.taskexecutor.fork_server_main CONTROL_FD`; the socket brings its settings,
 then orders, and takes events. What a task's process does is in `task_process.py`. The rules it keeps: it never runs user code, opens no
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.taskexecutor.fork_server_children import Child, decide_outcome, find_ended, fork_child, reap
-from eventflink.taskexecutor.fork_server_jobs import preload, release_repeatedly
+from eventflink.taskexecutor.fork_server_jobs import prepare, release_repeatedly
 from eventflink.taskexecutor.fork_server_wire import (
     ForkServerSettings,
     LineBuffer,
@@ -46,7 +46,6 @@ from eventflink.taskexecutor.process_events import (
 )
 from eventflink.taskexecutor.spark_server import find_server
 from eventflink.taskexecutor.task_process import serve_one_task
-from eventflink.taskexecutor.task_run import attempt_of
 
 logger = logging.getLogger(__name__)
 
@@ -122,13 +121,13 @@ class ForkServerLoop:
                     self._end(child, kill_after_ms / 1000)
             case ReleaseSpark():
                 self._releases.append(order)
-            case StopServer():
-                self._stop()
+            case StopServer(kill_after_ms=kill_after_ms):
+                self._stop(kill_after_ms / 1000)
             case _:
                 raise TypeError(f"the fork server was sent {type(order).__name__}")
 
     def _launch(self, order: LaunchTask) -> None:
-        attempt = attempt_of(order.deployment)
+        attempt = order.attempt
         if attempt in self._by_attempt or self._stopping:
             logger.warning("LaunchIgnored attempt=%s stopping=%s", attempt, self._stopping)
             return
@@ -155,11 +154,11 @@ class ForkServerLoop:
         kill_at_s = time.monotonic() + kill_after_s
         child.kill_at_s = kill_at_s if child.kill_at_s is None else min(child.kill_at_s, kill_at_s)
 
-    def _stop(self) -> None:
+    def _stop(self, kill_after_s: float) -> None:
         self._stopping = True
         self._releases.clear()
         for child in self._children.values():
-            self._end(child, self._settings.kill_timeout_ms / 1000 if child.attempt is not None else 0.0)
+            self._end(child, kill_after_s if child.attempt is not None else 0.0)
 
     # What time brings
 
@@ -327,8 +326,8 @@ def main() -> int:
         if not data:
             return 1
         received = lines.feed(data)
-    preload()
     settings = decode_line(received[0])
+    prepare(with_spark=settings.with_spark)
     loop = ForkServerLoop(control, settings, lines)
     try:
         loop.run(received[1:])

@@ -27,7 +27,10 @@ class ForkServerSettings:
     spark_master: str
     spark_memory: str
     kill_timeout_ms: int
+    with_spark: bool
+    """Whether Spark's client is loaded before tasks are forked."""
     warm_processes: int
+    """How many processes wait for tasks."""
     tls: TlsFiles | None = None
     """How the blob server is spoken to."""
 
@@ -53,7 +56,9 @@ class ProcessReaped:
 
 @dataclass(slots=True)
 class StopServer:
-    """End every task (SIGTERM, then SIGKILL after the kill timeout), then end."""
+    """End every task (SIGTERM, then SIGKILL after `kill_after_ms`), then end."""
+
+    kill_after_ms: int
 
 
 _CODEC: Final = LineCodec(

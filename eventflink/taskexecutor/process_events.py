@@ -18,6 +18,12 @@ class LaunchTask:
     spark_session_id: str
     blob_address: str
 
+    @property
+    def attempt(self) -> AttemptId:
+        """Whose deployment it is."""
+        deployment = self.deployment
+        return AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)
+
 
 @dataclass(slots=True)
 class EndTask:
@@ -67,6 +73,8 @@ class Finished:
     """The process ended in order, and left these outputs."""
 
     outputs: tuple[OutputLocation, ...]
+    used_spark: bool = False
+    """Whether it opened a session, or loaded Spark's client, which its fork server had not."""
 
 
 @dataclass(slots=True)

@@ -1,9 +1,11 @@
-"""The TaskExecutor's side of its task processes: the current fork server, and what the guardian has to know of it.
+"""The TaskExecutor's side of its task processes: the current fork servers, which of them a task is for, and what the guardian has to know.
 
-A fork server that was replaced is not listened to any more. Used by the main loop only, except where events enter the inbox.
+There are two of them, one of which has loaded Spark's client; to the protocol they are one, and end together. Those that were replaced are
+not listened to any more. Used by the main loop only, except where events enter the inbox.
 """
 
 import logging
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from eventflink.taskexecutor.process_events import (
     TaskProcessEnded,
 )
 from eventflink.taskexecutor.protocol import Action, TaskExecutorProtocol
+from eventflink.taskexecutor.spark_use import Code, SparkUse, code_of
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -46,7 +49,7 @@ def _describe(outcome: Outcome) -> str:
 
 
 class ProcessLink:
-    """Starts fork servers one after the other, passes orders on, and brings events to the protocol and to the guardian."""
+    """Starts pairs of fork servers one after the other, passes orders on, and brings events to the protocol and to the guardian."""
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class ProcessLink:
         protocol: TaskExecutorProtocol,
         guardian: GuardianLink,
     ) -> None:
-        self._settings = ForkServerSettings(
+        settings = ForkServerSettings(
             working_path=configuration.working_path,
             log_directory=log_directory,
             runtime_directory=runtime_directory,
@@ -65,61 +68,82 @@ class ProcessLink:
             spark_master=configuration.spark_master,
             spark_memory=configuration.spark_memory,
             kill_timeout_ms=configuration.kill_timeout_ms,
+            with_spark=False,
             warm_processes=configuration.slots,
             tls=tls_files(configuration),
         )
+        # To open a session takes far longer than to fork a process: those that use Spark need not wait for tasks.
+        self._settings = (settings, replace(settings, with_spark=True, warm_processes=0))
         self._inbox = inbox
         self._protocol = protocol
         self._guardian = guardian
-        self._server: ForkServer | None = None
+        self._servers: tuple[ForkServer, ...] = ()
+        """Without Spark's client and with it, or none."""
+        self._spark_use = SparkUse()
+        self._launched: dict[AttemptId, tuple[ForkServer, Code | None]] = {}
+        """The attempts that have not ended, or left a session behind."""
         self._generation = 0
         self._process_ids: dict[AttemptId, int] = {}
         self._session_ids: dict[AttemptId, str] = {}
 
     def process_ids(self) -> list[int]:
-        """Return the ids of the fork server and its children; empty while there is none. To be called from the main loop."""
-        return self._server.process_ids() if self._server is not None else []
+        """Return the ids of the fork servers and their children; empty while there are none. To be called from the main loop."""
+        return [process_id for server in self._servers for process_id in server.process_ids()]
 
     def start(self) -> None:
-        """Start a fork server; if it cannot start, that is reported like its death. The calling thread must live as long as the process."""
+        """Start fork servers; if one cannot start, that is reported like its death. The calling thread must live as long as the process."""
         self.close()
         self._generation += 1
-        server = ForkServer(self._settings, partial(self._put_event, self._generation))
-        try:
-            server.start()
-        except OSError as error:
-            self._inbox.put_result(partial(self._on_event, self._generation, ForkServerDied(f"it could not be started: {error}")))
-            return
-        self._server = server
-        for process_id in server.process_ids():
+        for settings in self._settings:
+            server = ForkServer(settings, partial(self._put_event, self._generation))
+            try:
+                server.start()
+            except OSError as error:
+                self.close()
+                self._inbox.put_result(partial(self._on_event, self._generation, ForkServerDied(f"it could not be started: {error}")))
+                return
+            self._servers = (*self._servers, server)
+        for process_id in self.process_ids():
             self._guardian.send_message(ProcessStarted(process_id))
-        _LOGGER.info("ForkServerStarted processes=%s", server.process_ids())
+        _LOGGER.info("ForkServersStarted processes=%s", self.process_ids())
 
     def end(self, reason: str) -> None:
-        """End the fork server with all its processes, and continue as if it had died."""
+        """End the fork servers with all their processes, and continue as if they had died."""
         _LOGGER.error("ForkServerEnded reason=%s", reason)
         self.close()
         self._inbox.put_result(partial(self._on_event, self._generation, ForkServerDied(reason)))
 
     def send_order(self, order: ProcessOrder) -> None:
-        """Send the order to the fork server; without one it is void, as is whatever the order was about."""
-        if self._server is None:
+        """Send the order to its fork server; without one it is void, as is whatever the order was about."""
+        if not self._servers:
             _LOGGER.warning("OrderVoid order=%s", type(order).__name__)
             return
         if isinstance(order, LaunchTask):
             stamp("launching", subject=order.deployment.job_id)
         try:
-            self._server.send(order)
+            self._choose_server(order).send(order)
         except OSError as error:  # It died; its reader tells so.
             _LOGGER.warning("OrderNotTaken order=%s error=%s", type(order).__name__, error)
 
-    def close(self) -> None:
-        """End the current fork server, if there is one, and wait until its processes are gone."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.stop()
+    def close(self, *, at_once: bool = False) -> None:
+        """End the current fork servers, if there are any, and wait until their processes are gone; `at_once`: tasks have no time to end."""
+        servers, self._servers = self._servers, ()
+        for server in servers:
+            server.stop(at_once=at_once)
+        if servers:
             self._guardian.forget_processes()
             self._process_ids.clear()
+            self._launched.clear()
+
+    def _choose_server(self, order: ProcessOrder) -> ForkServer:
+        """Return the fork server that knows of the attempt, and for a new one that which it is expected to need."""
+        plain, with_spark = self._servers
+        if isinstance(order, LaunchTask) and order.attempt not in self._launched:
+            # What is not known to need Spark's client does not wait until that is loaded.
+            code = code_of(order.deployment)
+            is_expected = self._spark_use.is_expected(code, by_default=with_spark.is_ready)
+            self._launched[order.attempt] = (with_spark if is_expected else plain, code)
+        return self._launched[order.attempt][0] if order.attempt in self._launched else with_spark
 
     def _put_event(self, generation: int, event: ProcessEvent) -> None:
         self._inbox.put_input(partial(self._on_event, generation, event))
@@ -130,7 +154,7 @@ class ProcessLink:
         self._tell_guardian(event)
         if isinstance(event, ForkServerDied):
             _LOGGER.error("ForkServerDied reason=%s", event.reason)
-            self.close()
+            self.close(at_once=True)  # The tasks of the other one have failed as well, and nothing else is done meanwhile.
             self._generation += 1  # Nothing of this one counts any more.
         return self._protocol.on_process_event(event, now_ms)
 
@@ -150,12 +174,17 @@ class ProcessLink:
                 if attempt in self._process_ids:
                     self._guardian.send_message(ProcessEnded(self._process_ids.pop(attempt)))
                 if isinstance(outcome, Finished):
+                    if attempt in self._launched:
+                        self._spark_use.note(self._launched[attempt][1], used=outcome.used_spark)
                     self._session_released(attempt)
+                elif attempt not in self._session_ids:
+                    self._launched.pop(attempt, None)
             case SparkReleased(attempt=attempt):
                 self._session_released(attempt)
             case _:
                 pass
 
     def _session_released(self, attempt: AttemptId) -> None:
+        self._launched.pop(attempt, None)
         if attempt in self._session_ids:
             self._guardian.send_message(SessionReleased(self._session_ids.pop(attempt)))

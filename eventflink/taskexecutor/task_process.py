@@ -16,9 +16,9 @@ from eventflink.model.statuses import TaskFile
 from eventflink.processes import set_parent_death_signal
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings, LineBuffer, decode_line, encode_line
 from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
-from eventflink.taskexecutor.process_events import Failed, Finished, LaunchTask, Outcome, SparkOpened, TaskInitialized, TaskProcessEnded
+from eventflink.taskexecutor.process_events import Failed, LaunchTask, Outcome, SparkOpened, TaskInitialized, TaskProcessEnded
 from eventflink.taskexecutor.task_files import task_file_path
-from eventflink.taskexecutor.task_run import attempt_of, run_task
+from eventflink.taskexecutor.task_run import run_task
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def become_child(parent_process_id: int) -> None:
 def serve_one_task(channel: socket.socket, settings: ForkServerSettings) -> NoReturn:
     """Wait for the order of one task, run it, say how it ended on the channel, and end the process."""
     order = _wait_for_order(channel)
-    attempt = attempt_of(order.deployment)
+    attempt = order.attempt
     outcome = _run(order, attempt, settings, channel)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -71,7 +71,7 @@ def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, ch
     opened = OpenedInputs()
     try:
         _open_files(settings, attempt)
-        return Finished(run_task(order, settings, lambda event: _tell(channel, event), opened))
+        return run_task(order, settings, lambda event: _tell(channel, event), opened)
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         cause, lost_inputs = failure_of(error, attempt.vertex_id, opened)
         trace = f"\n{cause.stack_trace}" if cause.stack_trace else ""

@@ -20,7 +20,7 @@ from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
-from eventflink.taskexecutor.process_events import LaunchTask, SparkOpened, TaskInitialized
+from eventflink.taskexecutor.process_events import Finished, LaunchTask, SparkOpened, TaskInitialized
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
 from eventflink.taskexecutor.task_files import output_path
 from eventflink.taskexecutor.task_spark import TaskSpark
@@ -37,12 +37,7 @@ MAX_OUTPUT_NAMES_BYTES: Final = 128 * 1024
 Tell = Callable[[TaskInitialized | SparkOpened], None]
 
 
-def attempt_of(deployment: TaskDeployment) -> AttemptId:
-    """Return whose deployment it is."""
-    return AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)
-
-
-def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened: OpenedInputs) -> tuple[OutputLocation, ...]:
+def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened: OpenedInputs) -> Finished:
     """Run the task and return what it published; whatever it raises passes through.
 
     Args:
@@ -53,7 +48,7 @@ def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened
 
     """
     deployment = order.deployment
-    attempt = attempt_of(deployment)
+    attempt = order.attempt
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
     context = _make_context(deployment, attempt, spark, opened)
@@ -66,7 +61,7 @@ def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened
         returned = function(context)
     outputs = _publish(_outputs_of(returned, deployment), attempt, settings)
     spark.close()
-    return outputs
+    return Finished(outputs, spark.is_used)
 
 
 def _make_context(deployment: TaskDeployment, attempt: AttemptId, spark: TaskSpark, opened: OpenedInputs) -> TaskContext:

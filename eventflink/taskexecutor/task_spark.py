@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from eventflink.model.attempts import AttemptId
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import SparkOpened
+from eventflink.taskexecutor.spark_client import is_client_loaded
 from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session
 from eventflink.taskexecutor.spark_server import ensure_server
 
@@ -43,6 +44,12 @@ class TaskSpark:
         self._archives = archives
         self._tell = tell
         self._remote: str | None = None
+        self._had_client = is_client_loaded()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the task has opened the session, or loaded Spark's client, which its process did not begin with."""
+        return self._remote is not None or (is_client_loaded() and not self._had_client)
 
     def open(self) -> "SparkSession":
         """Open the session; the first task of a host waits here until its Spark has started.

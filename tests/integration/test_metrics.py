@@ -121,7 +121,7 @@ def test_the_task_executor_counts_its_tasks(measured: Measured) -> None:
     assert (scrape.one(f"{TM}epoch"), scrape.one(f"{TM}instances_total"), scrape.one(f"{TM}self_fences_total")) == (1, 1, 0)
     assert scrape.one(f"{TM}heartbeats_acknowledged_total") <= scrape.one(f"{TM}heartbeats_sent_total")
     assert scrape.one(f"{TM}acknowledged_heartbeat_age_seconds") < 3.5
-    assert scrape.one(f"{TM}task_processes") >= 3  # The fork server and two tasks.
+    assert scrape.one(f"{TM}task_processes") >= 4  # Two fork servers and two tasks.
     assert all(m > 1e6 for m in scrape.values(f"{TM}task_resident_memory_bytes", job_id=measured.running, task_id="task"))
     assert [0 <= cpu < 60 for cpu in scrape.values(f"{TM}task_cpu_seconds_total")] == [True, True]
 

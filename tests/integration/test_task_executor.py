@@ -191,6 +191,9 @@ class Cell:
         (found,) = self.find_children(module)
         return found
 
+    def fork_servers(self) -> list[psutil.Process]:
+        return sorted(self.find_children("fork_server_main"), key=lambda process: process.pid)
+
     def stop(self) -> None:
         family = self.family() if self.process.poll() is None else []
         self.process.send_signal(signal.SIGTERM)
@@ -356,13 +359,17 @@ def test_a_killed_guardian_is_replaced_and_the_new_one_knows_everything(cell: Ce
     assert cell.wait_for_report(TaskManagerDeath, timeout_s=5).instance_id == cell.instance_id
 
 
-def test_a_killed_fork_server_fails_its_attempts_and_is_replaced(cell: Cell) -> None:
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_killed_fork_server_fails_all_attempts_and_is_replaced(cell: Cell, which: int) -> None:
+    """Whichever of the two it is: the tasks of the other one end as well."""
     cell.register()
     cell.run(attempt(1), "sleep")
-    cell.child("fork_server_main").kill()
+    task = psutil.Process(find_task(cell, attempt(1)))
+    cell.fork_servers()[which].kill()
     cause = cell.wait_for_state(attempt(1), ExecutionState.FAILED).cause
     assert cause is not None
     assert cause.failure_type == "ForkServerDied"
+    wait_until_gone([task], 30)
     time.sleep(0.5)
     cell.deploy(attempt(2), "noop")
     cell.wait_for_state(attempt(2), ExecutionState.FINISHED, 60)
@@ -430,8 +437,8 @@ def test_the_guardian_ends_what_the_dead_task_executors_tasks_left_on_spark(cell
         guardian = cell.child("taskexecutor.guardian")
         spark = find_spark(tmp_path)
         wait_until_it_computes(spark)
-        fork_server = cell.child("fork_server_main")
-        family = [psutil.Process(cell.process.pid), fork_server, *fork_server.children()]
+        family = [psutil.Process(cell.process.pid), *cell.fork_servers()]
+        family += [child for server in cell.fork_servers() for child in server.children()]
         killed_at = time.monotonic()
         cell.process.kill()
         cell.process.wait(10)

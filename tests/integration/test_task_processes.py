@@ -225,6 +225,7 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
         spark_master=host.settings.spark_master,
         spark_memory="1m",
         kill_timeout_ms=100,
+        with_spark=True,
         warm_processes=1,
     )
     server = ForkServer(settings, inbox.put)
@@ -282,7 +283,7 @@ from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
 from eventflink.taskexecutor.fork_server_wire import decode_line
 d = Path(sys.argv[1])
 settings = ForkServerSettings(working_path=d, log_directory=d, runtime_directory=d, spark_remote="", spark_master="local",
-    spark_memory="1g", kill_timeout_ms=500, warm_processes=2)
+    spark_memory="1g", kill_timeout_ms=500, with_spark=True, warm_processes=2)
 server = ForkServer(settings, lambda event: None)
 server.start()
 assert server.wait_until_ready(60)

@@ -153,6 +153,7 @@ class Host:
             spark_master="local[2]",
             spark_memory="1g",
             kill_timeout_ms=500,
+            with_spark=True,
             warm_processes=2,
         )
         self.lease = SparkLease(self.settings.runtime_directory)

@@ -44,6 +44,7 @@ def test_an_archive_whose_name_is_no_digest_is_neither_asked_for_nor_stored(dige
         spark_master="local",
         spark_memory="1g",
         kill_timeout_ms=1_000,
+        with_spark=False,
         warm_processes=0,
     )
     with pytest.raises(InvalidBlobKey):

@@ -1,0 +1,32 @@
+"""Spark's client, as Python modules: what to load before tasks are forked that use it, and whether a process has any of it.
+
+A task that finds them loaded saves a second or so; one that needs none of them is forked in half the time where they are not.
+"""
+
+import importlib
+import sys
+from typing import Final
+
+_MODULES: Final = (
+    "grpc",
+    "pandas",
+    "pyarrow",
+    "pyarrow.parquet",
+    "pyspark.sql",
+    "pyspark.sql.functions",
+    "pyspark.sql.connect.session",
+    "pyspark.sql.connect.functions",
+    "pyspark.sql.connect.proto.base_pb2_grpc",
+)
+_PACKAGES: Final = frozenset(name.partition(".")[0] for name in _MODULES)
+
+
+def load_client() -> None:
+    """Load what a task that uses Spark needs."""
+    for module in _MODULES:
+        importlib.import_module(module)
+
+
+def is_client_loaded() -> bool:
+    """Tell whether this process has loaded any of it."""
+    return not _PACKAGES.isdisjoint(sys.modules)
