@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final
 
 from eventflink.blob.tls import tls_files
-from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
 from eventflink.processes.file_lock import FileLock, LockBusy
 from eventflink.taskexecutor import guardian_messages
@@ -27,7 +26,6 @@ from eventflink.taskexecutor.blob_access import note_blob_server
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
-from eventflink.taskexecutor.metrics import TaskExecutorView, task_executor_registry
 from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ReleaseSpark
 from eventflink.taskexecutor.process_link import ProcessLink
 from eventflink.taskexecutor.protocol import (
@@ -129,8 +127,9 @@ class TaskExecutor:
         self._guardian.check()
         keep_clean(configuration.data_path / "run" / DIRECTORY, configuration.blob_cleanup_interval_ms / 1000)
         try:
-            self._serve_metrics(configuration.data_path / "run")
+            self._turn()  # The fork servers start, and load what tasks need meanwhile.
             self._reader.start()
+            self._serve_metrics(configuration.data_path / "run")
             while (end := self._main_loop.stopped) is None:
                 self._turn()
         finally:
@@ -154,16 +153,20 @@ class TaskExecutor:
 
     def _serve_metrics(self, runtime_directory: Path) -> None:
         configuration = self._configuration
-        if configuration.metrics_ports:
-            registry = task_executor_registry(configuration, runtime_directory, self._inbox, self._look)
-            server = serve_metrics(registry, configuration)
-            if server is not None:
-                self._stop_metrics = server.stop
-                self._protocol.metrics_address = f"{configuration.host}:{server.port}"
+        if not configuration.metrics_ports:
+            return
+        # Loading the web server takes a while, in which Kafka is connected to and the fork servers load.
+        from eventflink.metrics.service import serve_metrics  # noqa: PLC0415 - see above
+        from eventflink.taskexecutor.metrics import TaskExecutorView, task_executor_registry  # noqa: PLC0415 - see above
 
-    def _look(self, now_ms: int) -> TaskExecutorView:
-        """Return what metrics are read from; called in this loop only."""
-        return TaskExecutorView(self._protocol, len(self._inbox), len(self._processes.process_ids()), now_ms)
+        def look(now_ms: int) -> TaskExecutorView:
+            """Return what metrics are read from; called in the main loop only."""
+            return TaskExecutorView(self._protocol, len(self._inbox), len(self._processes.process_ids()), now_ms)
+
+        server = serve_metrics(task_executor_registry(configuration, runtime_directory, self._inbox, look), configuration)
+        if server is not None:
+            self._stop_metrics = server.stop
+            self._protocol.metrics_address = f"{configuration.host}:{server.port}"
 
     def _note_blob_server(self) -> None:
         """Note it before a task can be told of it, so that no task finds an older one."""
