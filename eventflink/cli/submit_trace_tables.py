@@ -80,21 +80,23 @@ def _cpu(leg: Leg) -> str:
 
 def _processor(figures: TraceFigures) -> Table:
     modes = (figures.one_at_a_time, figures.concurrent)
-    headings = [f"{'ms/job' if n == 0 else 'less idle'}, {mode.in_flight} in flight" for mode in modes for n in range(2)]
+    headings = [f"{heading}, {mode.in_flight} in flight" for mode in modes for heading in ("ms/job", "less idle", "waits for a core")]
     table = _table("processor", "process", "idle, % of a core", *headings)
     for name, share in figures.idle_share.items():
         costs = [(mode.floor_cpu if name == FLOOR else mode.cpu)[name] for mode in modes]
         table.add_row(name, f"{share:.1%}", *_costs(costs))
     if figures.broker_alone_share is not None:
-        table.add_row("broker, alone", f"{figures.broker_alone_share:.1%}", *[_NOTHING] * 4)
+        table.add_row("broker, alone", f"{figures.broker_alone_share:.1%}", *[_NOTHING] * 6)
     for name in figures.one_at_a_time.floor_cpu:
         if name != FLOOR:
             table.add_row(f"{name}, for the floor", _NOTHING, *_costs([mode.floor_cpu[name] for mode in modes]))
     servers = [name for name in figures.one_at_a_time.cpu if name != "client"]
-    sums = [CpuCost(sum(mode.cpu[name].gross_ms for name in servers), sum(mode.cpu[name].net_ms for name in servers)) for mode in modes]
+    sums = [
+        CpuCost(sum(mode.cpu[name].gross_ms for name in servers), sum(mode.cpu[name].net_ms for name in servers), None) for mode in modes
+    ]
     table.add_row("all servers", f"{sum(figures.idle_share[name] for name in servers):.1%}", *_costs(sums), style="bold")
     return table
 
 
 def _costs(costs: Sequence[CpuCost]) -> list[str]:
-    return [text for cost in costs for text in (f"{cost.gross_ms:.2f}", f"{cost.net_ms:.2f}")]
+    return [_NOTHING if value is None else f"{value:.2f}" for cost in costs for value in (cost.gross_ms, cost.net_ms, cost.waited_ms)]

@@ -1,5 +1,6 @@
 """The trace of submissions: legs and costs are what the stamps, the records and the processor times say, and nothing is lost of them."""
 
+import contextlib
 import itertools
 import os
 import subprocess
@@ -68,7 +69,8 @@ def test_stamps_that_do_not_fit_the_log_are_not_taken_for_others() -> None:
 
 def trial(accepted_ms: list[float], cpu_s: float) -> Trial:
     made = Trial()
-    before, after = CpuReading(10.0, {LEADER: 1.0, FLOOR: 0.0}, 3.0), CpuReading(12.0, {LEADER: 1.0 + cpu_s, FLOOR: 0.1}, 4.0)
+    before = CpuReading(10.0, {LEADER: 1.0, FLOOR: 0.0}, 3.0, {LEADER: 5.0})
+    after = CpuReading(12.0, {LEADER: 1.0 + cpu_s, FLOOR: 0.1}, 4.0, {LEADER: 5.3})
     made.add([SubmittedJob(f"job-{n}", n, n + wait / 1000) for n, wait in enumerate(accepted_ms)], before, after)
     return made
 
@@ -81,8 +83,28 @@ def test_a_cluster_is_compared_with_the_floor_of_the_same_round() -> None:
     assert figures.accepted_p99_ratio.median == 4
     assert figures.finished_ms is None
     # 0.6 s for three jobs; 0.3 s of them a leader that does nothing would have used, too.
-    assert (figures.cpu[LEADER].gross_ms, figures.cpu[LEADER].net_ms) == (200, 100)
+    assert (figures.cpu[LEADER].gross_ms, figures.cpu[LEADER].net_ms, figures.cpu[LEADER].waited_ms) == (200, 100, 100)
+    assert figures.floor_cpu[FLOOR].waited_ms is None
     assert cluster.others_s == pytest.approx(1.0 - 0.6 - 0.1)
+
+
+def test_a_thread_that_another_one_keeps_from_its_core_waits_and_one_that_sleeps_does_not() -> None:
+    [core, *_] = sorted(os.sched_getaffinity(0))
+    program = f"import os\nos.sched_setaffinity(0, [{core}])\nprint(flush=True)\nwhile True: pass"
+    with contextlib.ExitStack() as stack:
+        busy = [stack.enter_context(subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)) for _ in range(2)]
+        asleep = stack.enter_context(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE))
+        for process in busy:
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            process.stdout.readline()
+        meter = CpuMeter({LEADER: busy[0].pid, FLOOR: asleep.pid})
+        before, deadline_s = meter.read(), time.monotonic() + 30
+        while (after := meter.read()).seconds[LEADER] < before.seconds[LEADER] + 0.2 and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        asleep.communicate(b"\n")
+    assert after.waited_s[LEADER] - before.waited_s[LEADER] > 0.05
+    assert after.waited_s[FLOOR] - before.waited_s[FLOOR] < after.waited_s[LEADER] - before.waited_s[LEADER]
 
 
 BURN = "import time\nwhile time.process_time() < 0.3: pass\n"

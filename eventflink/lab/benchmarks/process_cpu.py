@@ -7,7 +7,8 @@ has added it. A TaskExecutor is counted in parts, since most of what a task cost
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import psutil
@@ -33,6 +34,8 @@ class CpuReading:
     seconds: Mapping[str, float]
     machine_s: float
     """Of all cores, what everything on this machine used, or another machine took away."""
+    waited_s: Mapping[str, float] = field(default_factory=dict)
+    """For how long the main thread of each process was ready to run and no core ran it; empty where the kernel does not say so."""
 
     def since(self, earlier: "CpuReading") -> dict[str, float]:
         """Return what was used meanwhile, in seconds."""
@@ -59,11 +62,20 @@ class CpuMeter:
         """
         own = psutil.Process().cpu_times()
         seconds: Counter[str] = Counter({CLIENT: own.user + own.system})
+        waited_s = {name: waited for name, process_id in self.process_ids.items() if (waited := _waited_s(process_id)) is not None}
         for name, process_id in self.process_ids.items():
             parts = _read_unchanged(process_id, _task_executor_parts if name == TASK_EXECUTOR else lambda process: {name: _whole(process)})  # noqa: B023 - called at once
             seconds.update(parts)
         times = psutil.cpu_times()
-        return CpuReading(time.monotonic(), seconds, times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
+        machine_s = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
+        return CpuReading(time.monotonic(), seconds, machine_s, waited_s)
+
+
+def _waited_s(process_id: int) -> float | None:
+    try:
+        return int(Path(f"/proc/{process_id}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    except OSError:  # It has ended, or this kernel keeps no such file.
+        return None
 
 
 def _read_unchanged(process_id: int, read: Callable[[psutil.Process], dict[str, float]]) -> dict[str, float]:

@@ -77,6 +77,8 @@ class CpuCost:
     gross_ms: float
     net_ms: float
     """Without what the process would have used in that time if it had been idle."""
+    waited_ms: float | None
+    """For how long its main thread was ready to run and no core ran it; None where nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ class Trial:
 
     rounds: list[list[SubmittedJob]] = field(default_factory=list)
     cpu_s: Counter[str] = field(default_factory=Counter)
+    waited_s: Counter[str] = field(default_factory=Counter)
     passed_s: float = 0.0
     others_s: float = 0.0
 
@@ -138,6 +141,8 @@ class Trial:
         used = after.since(before)
         self.rounds.append(jobs)
         self.cpu_s.update(used)
+        waited_s = {name: waited_s - before.waited_s[name] for name, waited_s in after.waited_s.items() if name != BROKER}
+        self.waited_s.update(waited_s)  # The main thread of a JVM does none of its work.
         self.passed_s += after.at_s - before.at_s
         self.others_s += after.machine_s - before.machine_s - sum(used.values())
 
@@ -148,6 +153,7 @@ class Trial:
             name: CpuCost(
                 round(self.cpu_s[name] * 1000 / count, 2),
                 round((self.cpu_s[name] - idle_share[name] * self.passed_s) * 1000 / count, 2),
+                round(self.waited_s[name] * 1000 / count, 2) if name in self.waited_s else None,
             )
             for name in names
         }
