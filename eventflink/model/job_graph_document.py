@@ -14,6 +14,7 @@ of a graph is taken over its canonical JSON, so that two spellings of the same g
 
 import dataclasses
 import difflib
+import functools
 import hashlib
 import json
 import re
@@ -296,10 +297,17 @@ def graph_digest(graph: JobGraph) -> str:
 def _without_defaults(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_without_defaults(item) for item in value]
-    if not dataclasses.is_dataclass(value):
+    defaults = _defaults_of(value.__class__)
+    if defaults is None:
         return value
-    fields = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
-    return {field.name: _without_defaults(inner) for field, inner in fields if inner != field.default}
+    fields = [(name, getattr(value, name), default) for name, default in defaults]
+    return {name: _without_defaults(inner) for name, inner, default in fields if inner != default}
+
+
+@functools.cache
+def _defaults_of(cls: type) -> tuple[tuple[str, Any], ...] | None:
+    """Return the fields of a dataclass with their defaults; None for any other type."""
+    return tuple((field.name, field.default) for field in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else None
 
 
 def describe_errors(error: ValidationError, known: Iterable[str] = ()) -> str:
