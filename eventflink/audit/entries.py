@@ -13,7 +13,8 @@ from typing import Protocol
 from eventflink.audit import LogFaulty
 from eventflink.events.codec import DecisionCodec, UndecodableRecord
 from eventflink.events.decision import Decision
-from eventflink.leadership.fold import Acceptance, Fold, LogDiverged, LogNotDense, LogUnusable, check_density, is_grant
+from eventflink.leadership.acceptance import Acceptance, LogNotDense, check_density, is_grant
+from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 
 Record = tuple[int, int, bytes]
 """(offset, Kafka's timestamp in milliseconds, value) of one record."""

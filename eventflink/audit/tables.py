@@ -16,7 +16,7 @@ from eventflink.audit.entries import Entry
 from eventflink.audit.plain import json_text, plain
 from eventflink.events.log_events import LeadershipGranted, LogEvent
 from eventflink.events.wording import describe_causes
-from eventflink.leadership.fold import is_grant
+from eventflink.leadership.acceptance import is_grant
 
 BATCH_ROWS: Final = 10_000
 BATCH_BYTES: Final = 16 * 1024 * 1024

@@ -17,7 +17,8 @@ from eventflink.events.codec import UndecodableRecord
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ArchiveUnusable, ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
-from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
+from eventflink.leadership.acceptance import LogNotDense
+from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.log.administration import AdministrationError
 from eventflink.log.replay import ReplayStalled
 from eventflink.master.job_master import JobMaster

@@ -32,8 +32,9 @@ from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.entrypoint.tail import Tail
 from eventflink.entrypoint.term import Term
+from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import Peers
-from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
+from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import TailFailed, TopicReplaced
 from eventflink.leadership.master_life import Exit, Follow, MasterLife, Rebuild, Step

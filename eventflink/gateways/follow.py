@@ -19,7 +19,7 @@ from eventflink.events.topics import Topic
 from eventflink.gateways.errors import LogUnreadable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.request_channel import Accepted
-from eventflink.leadership.fold import Acceptance, LogNotDense, check_density, is_grant
+from eventflink.leadership.acceptance import Acceptance, LogNotDense, check_density, is_grant
 
 _POLL_S: Final = 0.25
 _FIRST_TIMEOUT_S: Final = 10.0

@@ -1,8 +1,8 @@
-"""The fold over the log: which records count, the state that they make, where it stands, and what it saw last.
+"""The fold over the log: the state that its records make, where it stands, and what it saw last.
 
-Everyone who reads the log decides alike, from nothing but the log, which records count: by the acceptance rule (P1), the density of the
-log, and the running hash over accepted records (P3). A `Fold` is what every reader has: a master, an audit, the command line. It takes
-records in offset order and applies the accepted ones. A failure here is fatal and names the record: no record of the log is ever skipped.
+Which decisions are accepted is the rule of `acceptance.py`; that each was made after the records that this fold has read is shown by the
+running hash over accepted records (P3). A `Fold` is what every reader has: a master, an audit, the command line. It takes records in
+offset order and applies the accepted ones. A failure here is fatal and names the record: no record of the log is ever skipped.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from eventflink.events.codec import DecisionCodec, UndecodableRecord
 from eventflink.events.decision import Decision
-from eventflink.events.log_events import LeadershipGranted
+from eventflink.leadership.acceptance import Acceptance, LogNotDense, check_density, is_grant
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import Reply, replies_of
 from eventflink.master.master import Master
@@ -19,10 +19,6 @@ from eventflink.model.statuses import IllegalTransition
 
 HASH_START = b""
 """What stands for the hash before the first accepted record."""
-
-
-class LogNotDense(Exception):
-    """A record is missing between two that were read: the reader must halt and reload (P3)."""
 
 
 class LogBehind(LogNotDense):
@@ -33,47 +29,9 @@ class LogDiverged(Exception):
     """An accepted decision was made after other records than these: the log is not what its writer saw (P3)."""
 
 
-def is_grant(decision: Decision) -> bool:
-    """Tell whether the decision is a candidate's bid for the next epoch."""
-    return len(decision.events) == 1 and type(decision.events[0]) is LeadershipGranted
-
-
 def next_hash(previous: bytes, record: bytes) -> bytes:
     """Return the running hash after one more accepted record."""
     return hashlib.blake2b(previous + record, digest_size=16).digest()
-
-
-@dataclass(slots=True)
-class Acceptance:
-    """Which decision comes next: `epoch`, the `sequence` of the last accepted one, and the `leader_id` granted."""
-
-    epoch: int = 0
-    sequence: int = 0
-    leader_id: str = ""
-
-    def accepts(self, epoch: int, sequence: int, leader_id: str, *, grant: bool) -> bool:
-        """Tell whether the fold accepts a decision (P1)."""
-        if grant:
-            return epoch == self.epoch + 1 and sequence == 0
-        return epoch == self.epoch and sequence == self.sequence + 1 and leader_id == self.leader_id
-
-    def advance(self, epoch: int, sequence: int, leader_id: str) -> None:
-        """Take note of an accepted decision."""
-        self.epoch, self.sequence, self.leader_id = epoch, sequence, leader_id
-
-
-def check_density(last_offset: int, offset: int) -> bool:
-    """Tell whether the record at `offset` is new; False: a redelivery, to be skipped.
-
-    Raises:
-        LogNotDense: a record between the two was not read.
-
-    """
-    if offset <= last_offset:
-        return False
-    if offset != last_offset + 1:
-        raise LogNotDense(f"log offset {offset} came after {last_offset}: {offset - last_offset - 1} records are missing")
-    return True
 
 
 RECENT_REPLIES = 4_096

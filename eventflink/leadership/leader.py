@@ -14,7 +14,8 @@ from eventflink.events.decision import Cause, Decision, FollowUpCause, InputCaus
 from eventflink.events.inputs import ReportSnapshot
 from eventflink.events.log_events import LeadershipGranted, LogEvent, TaskManagerRegistered
 from eventflink.events.topics import INBOUND, MAX_DECISION_BYTES
-from eventflink.leadership.fold import Fold, LogUnusable, check_density, is_grant, next_hash
+from eventflink.leadership.acceptance import check_density, is_grant
+from eventflink.leadership.fold import Fold, LogUnusable, next_hash
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.intake import InboundRecord, PartitionInbox
 from eventflink.leadership.ports import Observer, ParticipantSettings

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.topics import Topic
+from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import Election, Peers
-from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
+from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import Intake, TailFailed, TopicReplaced
 from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded

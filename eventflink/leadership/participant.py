@@ -16,8 +16,9 @@ from eventflink.events.decision import Decision, InputCause
 from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.events.log_events import InputsBound
 from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.acceptance import is_grant
 from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election, Peers
-from eventflink.leadership.fold import Fold, is_grant
+from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import Intake, Stalls
 from eventflink.leadership.leader import Leader, LeadershipEnded, LogClock, Released, grant_of

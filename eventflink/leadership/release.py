@@ -12,7 +12,8 @@ from typing import Final
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import DeadLetter
 from eventflink.events.topics import SPECIFICATIONS, Topic
-from eventflink.leadership.fold import Acceptance, Fold
+from eventflink.leadership.acceptance import Acceptance
+from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.leader import Released
 from eventflink.leadership.log_lines import one_line

@@ -24,7 +24,8 @@ from confluent_kafka import KafkaException, Producer
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.inputs import ConfirmSnapshot, ReportSnapshot
 from eventflink.events.topics import Topic, topic_name
-from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
+from eventflink.leadership.acceptance import LogNotDense
+from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.log.administration import AdministrationError, log_topic_id, trim_log
 from eventflink.log.patient_producer import NotDelivered
 from eventflink.log.producers import producer_settings

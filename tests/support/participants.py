@@ -13,8 +13,9 @@ from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.events.inputs import Command
 from eventflink.events.topics import INBOUND, Topic
+from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import Election, LogElection, Peers
-from eventflink.leadership.fold import Fold, LogNotDense
+from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundRecord, InboundTopic, Intake
 from eventflink.leadership.leader import LeadershipEnded

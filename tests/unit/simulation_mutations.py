@@ -26,8 +26,9 @@ from eventflink.events.topics import INBOUND
 from eventflink.lab.simulation.run import simulate
 from eventflink.leadership import fold as fold_module
 from eventflink.leadership import leader as leader_module
+from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.election import Advice, LogElection
-from eventflink.leadership.fold import Acceptance, Fold
+from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import Stalls
 from eventflink.leadership.leader import Leader, LogClock, Released
 from eventflink.leadership.liveness import HeartbeatMonitor, Liveness

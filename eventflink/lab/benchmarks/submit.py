@@ -18,7 +18,7 @@ from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.lab.benchmarks.graphs import noop_graph
 from eventflink.lab.benchmarks.report import Distribution
-from eventflink.leadership.fold import Acceptance
+from eventflink.leadership.acceptance import Acceptance
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import JobStatus
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from eventflink.events import log_events as e
 from eventflink.events.decision import Decision, InputCause
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
-from eventflink.leadership.fold import is_grant
+from eventflink.leadership.acceptance import is_grant
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 from eventflink.model.attempts import AttemptId, SubtaskId
 from eventflink.model.resources import ResourceProfile, fits, sum_of

@@ -21,8 +21,9 @@ from eventflink.lab.simulation.settings import SimulationSettings
 from eventflink.lab.simulation.snapshots import Snapshotter, load_fold, replay
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
+from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import LogElection, Peers
-from eventflink.leadership.fold import Fold, LogBehind, LogDiverged, LogNotDense, LogUnusable
+from eventflink.leadership.fold import Fold, LogBehind, LogDiverged, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.leader import ApplyFailed
 from eventflink.leadership.master_life import Deregister, Exit, Follow, MasterLife, Rebuild, Step, TurnFailed

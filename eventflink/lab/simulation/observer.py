@@ -18,7 +18,8 @@ from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
 from eventflink.lab.simulation.ledger import Ledger
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
-from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
+from eventflink.leadership.acceptance import LogNotDense
+from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings

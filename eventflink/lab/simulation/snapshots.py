@@ -16,7 +16,8 @@ from eventflink.lab.simulation.broker import Broker
 from eventflink.lab.simulation.producer import SimulatedProducer
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
-from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
+from eventflink.leadership.acceptance import LogNotDense
+from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.snapshots.search import ENVELOPE, MANIFEST, SnapshotSearch, record_key

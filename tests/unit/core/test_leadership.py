@@ -7,7 +7,8 @@ import pytest
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import InputsSkipped, JobCleanedUp, LeadershipGranted, LogEvent
 from eventflink.events.topics import Topic
-from eventflink.leadership.fold import Fold, LogDiverged, LogNotDense, LogUnusable
+from eventflink.leadership.acceptance import LogNotDense
+from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.participant import Followed, Promoted
 from eventflink.model.statuses import IllegalTransition, Role

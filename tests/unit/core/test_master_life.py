@@ -13,8 +13,9 @@ from eventflink.events.effects import LeaderHeartbeat, Resignation
 from eventflink.events.log_events import RequestRejected
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership import intake
+from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import LogElection, Peers
-from eventflink.leadership.fold import Fold, LogBehind, LogDiverged, LogNotDense, LogUnusable
+from eventflink.leadership.fold import Fold, LogBehind, LogDiverged, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundTopic, Intake, TailFailed, TopicReplaced
 from eventflink.leadership.leader import ApplyFailed, Deposed, Leader, LeadershipEnded

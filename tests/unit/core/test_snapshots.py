@@ -18,7 +18,8 @@ from eventflink.events.columns import ColumnsUnreadable
 from eventflink.events.log_events import RegionRestarted
 from eventflink.events.record_columns import Columns, NotStorable
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
-from eventflink.leadership.fold import RECENT_REPLIES, Fold, LogDiverged, LogNotDense
+from eventflink.leadership.acceptance import LogNotDense
+from eventflink.leadership.fold import RECENT_REPLIES, Fold, LogDiverged
 from eventflink.master.canonical import DERIVED
 from eventflink.master.exception_history import ExceptionHistory
 from eventflink.master.inputs import RestartsDue
