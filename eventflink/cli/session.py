@@ -1,10 +1,14 @@
-"""What every command has at hand: the configuration after all overrides, the address of Kafka, and how to print.
+"""What every command has at hand: the configuration after all overrides, the address of Kafka, who asks, and how to print.
 
-Nothing is read from the network here, so that a wrong key is told before anything starts.
+Nothing is read from the network here, so that a wrong key is told before anything starts. What only some commands need is imported when
+it is asked for: `--help` waits for none of it.
 """
+# ruff: noqa: PLC0415
 
+import getpass
 import json
 import logging
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,15 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.console import Console
 
-from eventflink.cli import broker_address
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.logging_file import FILE_NAME, apply_logging_file
-from eventflink.model.configuration import Configuration, load_configuration, read_values
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from eventflink.gateways.request_channel import Accepted
+    from eventflink.model.configuration import Configuration
 
 _UNABRIDGED_WIDTH = 400
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
@@ -53,6 +56,14 @@ def directory_of(config: Path | None) -> Path | None:
     return config.parent if config is not None and config.name == CONFIGURATION_FILE else None
 
 
+def actor_name() -> str:
+    """Return who asks, for the audit: user and host."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (OSError, KeyError):  # A user id without a name, as in some containers.
+        return socket.gethostname()
+
+
 @dataclass(frozen=True)
 class Session:
     """One run of the command line."""
@@ -64,13 +75,15 @@ class Session:
     """Where an override comes from, by key; one that is missing here comes from `-D`."""
 
     @cached_property
-    def configuration(self) -> Configuration:
+    def configuration(self) -> "Configuration":
         """The configuration with `-D`, `--bootstrap` and `--cluster-id` laid over it.
 
         Raises:
             ConfigurationError: it is not usable.
 
         """
+        from eventflink.model.configuration import load_configuration
+
         return load_configuration(self.config, self.overrides)
 
     @property
@@ -86,6 +99,8 @@ class Session:
             ConfigurationError: the file cannot be read.
 
         """
+        from eventflink.model.configuration import read_values
+
         in_file = dict.fromkeys(read_values(self.config) if self.config is not None else (), f"file {self.config}")
         return in_file | {key: self.sources.get(key, "-D") for key in self.overrides}
 
@@ -97,6 +112,8 @@ class Session:
             CommandFailed: there is neither.
 
         """
+        from eventflink.cli import broker_address
+
         found = self.configuration.bootstrap_servers or broker_address.read(self.configuration.data_path)
         if not found:
             raise CommandFailed(
@@ -111,14 +128,18 @@ class Session:
         return self.configuration.cluster_id
 
     @cached_property
-    def out(self) -> Console:
+    def out(self) -> "Console":
         """Where results go: standard output."""
+        from rich.console import Console
+
         # Into a file or a pipe tables go unabridged, however wide.
         return Console(highlight=False, width=None if sys.stdout.isatty() else _UNABRIDGED_WIDTH)
 
     @cached_property
-    def err(self) -> Console:
+    def err(self) -> "Console":
         """Where progress and remarks go: standard error."""
+        from rich.console import Console
+
         return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _UNABRIDGED_WIDTH)
 
     def print_json(self, value: Any) -> None:
@@ -158,6 +179,8 @@ class Session:
             ConfigurationError: that file is not usable.
 
         """
+        from eventflink.cli.logging_file import FILE_NAME, apply_logging_file
+
         logging.getLogger().setLevel(logging.INFO)
         logging.getLogger("eventflink").setLevel(logging.INFO)
         logging.getLogger("mode").setLevel(logging.WARNING)

@@ -4,9 +4,8 @@ import math
 
 import click
 
-from eventflink.cli.commands.submit import actor_name
 from eventflink.cli.failures import ExitCode
-from eventflink.cli.session import Session, pass_session
+from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.model.statuses import JobStatus
 

@@ -22,13 +22,12 @@ from confluent_kafka import Producer
 from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.commands.result import draw_rows, locations_of, only_sink
-from eventflink.cli.commands.submit import actor_name
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import read_fold
 from eventflink.cli.job_progress import JobProgress
 from eventflink.cli.job_waiting import exit_code_of, wait_for_end
 from eventflink.cli.local_cluster import LocalCluster
-from eventflink.cli.session import Session, pass_session
+from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.cli.timeline import Timeline
 from eventflink.cli.waiting import Stopped, stop_on_signals
 from eventflink.events.topics import Topic, topic_name

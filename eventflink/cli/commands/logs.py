@@ -8,10 +8,9 @@ import click
 
 from eventflink.blob.client import get_blob
 from eventflink.blob.tls import tls_files
-from eventflink.cli.commands.submit import actor_name
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import find_job, read_fold
-from eventflink.cli.session import Session, pass_session
+from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.model.attempts import AttemptId

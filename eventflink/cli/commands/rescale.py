@@ -2,8 +2,7 @@
 
 import click
 
-from eventflink.cli.commands.submit import actor_name
-from eventflink.cli.session import Session, pass_session
+from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.job_master_gateway import JobMasterGateway
 
 

@@ -1,8 +1,6 @@
 """`eventflink submit`: a JobGraph document, and the code that it needs, to the cluster."""
 
 import dataclasses
-import getpass
-import socket
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +11,7 @@ from eventflink.blob.tls import tls_files
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.job_progress import JobProgress
 from eventflink.cli.job_waiting import exit_code_of, wait_for_end_after
-from eventflink.cli.session import Session, pass_session
+from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.request_channel import Accepted
 from eventflink.jobs.archive import build_archive
@@ -21,14 +19,6 @@ from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 
 _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
-
-
-def actor_name() -> str:
-    """Return who asks, for the audit: user and host."""
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (OSError, KeyError):  # A user id without a name, as in some containers.
-        return socket.gethostname()
 
 
 @click.command()

@@ -12,9 +12,8 @@ from rich.text import Text
 
 from eventflink.blob.client import get_blob
 from eventflink.blob.tls import tls_files
-from eventflink.cli.commands.submit import actor_name
 from eventflink.cli.failures import ExitCode
-from eventflink.cli.session import Session, pass_session
+from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.cli.state import ask_cluster
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
