@@ -11,6 +11,7 @@ import signal
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
@@ -20,8 +21,6 @@ from eventflink.blob.open_storage import open_storage
 from eventflink.blob.server import BlobServer, BlobServerSettings
 from eventflink.blob.store import BlobStore
 from eventflink.blob.tls import tls_files
-from eventflink.entrypoint.application_main import Application
-from eventflink.entrypoint.application_runner import ApplicationRunner
 from eventflink.entrypoint.blob_cleaning import BlobCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.factories import create_driver, create_election
@@ -58,6 +57,9 @@ from eventflink.model.statuses import ApplicationStatus, JobStoreType, Scheduler
 from eventflink.processes.trace import IS_TRACING
 from eventflink.snapshots.keeper import ClusterView, SnapshotKeeper, starter
 from eventflink.snapshots.loading import load_fold
+
+if TYPE_CHECKING:
+    from eventflink.entrypoint.application_main import Application
 
 _logger = logging.getLogger(__name__)
 
@@ -193,8 +195,9 @@ class MasterProcess:
             return exit_
         if isinstance(step, Follow):
             return await self._follow(step.fold, stop)
-        gc.unfreeze()  # The state of the last term is garbage now.
-        gc.collect()
+        if isinstance(step, Rebuild) and step.cause is not None:  # The state of the term that ended is garbage now.
+            gc.unfreeze()
+            gc.collect()
         fold = await asyncio.to_thread(self._rebuild)
         gc.freeze()  # A large state would be walked through by every full collection, and decisions would wait for that.
         return self._life.rebuilt(fold)
@@ -310,7 +313,7 @@ async def _run(
     bootstrap: str,
     rebound: Collection[str],
     driver: ResourceDriver | None,
-    application: Application | None,
+    application: "Application | None",
 ) -> ApplicationStatus | None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -362,6 +365,8 @@ async def _run(
         cleaner = BlobCleaner(configuration, store, lambda: process.participant)
         tasks = [keeper] if configuration.drills_rehearsal else [keeper, asyncio.create_task(cleaner.run())]
         if application is not None:
+            from eventflink.entrypoint.application_runner import ApplicationRunner  # noqa: PLC0415 - no other master loads the gateways
+
             runner = ApplicationRunner(application, bootstrap, configuration.cluster_id, lambda: process.participant)
             tasks.append(asyncio.create_task(runner.run()))
         try:
@@ -383,7 +388,7 @@ def run_master(
     rebound: Collection[str] = (),
     program: Sequence[str] = (),
     *,
-    application: Application | None = None,
+    application: "Application | None" = None,
 ) -> int:
     """Run a master until SIGTERM or SIGINT, or until the cluster ends; return the exit code: 0, or that of how the cluster ended.
 
