@@ -173,7 +173,8 @@ class Intake:
         if topic is Topic.LEADERSHIP:
             if self.listener is not None and (error := self.listener.on_leadership(value, now_ms)):
                 _logger.warning("LeadershipRecordUnreadable offset=%d error=%s", offset, one_line(error))
-            return True  # A resignation, or the own presence, may have made it time to campaign.
+            # A resignation, or the own presence, may have made it time to campaign.
+            return self.listener is not None and not self.listener.decides
         self.enqueue(InboundRecord(str(topic), offset, timestamp_ms, key, value))
         return self.listener is not None and self.listener.decides  # A standby only holds it.
 

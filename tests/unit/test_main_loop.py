@@ -148,7 +148,17 @@ def test_a_task_that_is_over_at_once_is_reported_in_one_record() -> None:
     assert not _reported(driver.turn(partial(protocol.on_process_event, TaskLaunched(A, 4711)), after_ms=1))
     assert not _reported(driver.turn(partial(protocol.on_process_event, TaskInitialized(A)), after_ms=MAX_HOLD_MS - 2))
     ended = driver.turn(partial(protocol.on_process_event, TaskProcessEnded(A, Finished(()))), after_ms=1)
-    assert _reported(ended) == ["SlotOffer", "INITIALIZING", "RUNNING", "FINISHED"]
+    assert _reported(ended) == ["SlotOffer", "FINISHED"]
+
+
+def test_how_far_an_attempt_got_that_failed_is_reported_with_its_failure() -> None:
+    driver = Driver().registered()
+    protocol = driver.loop.protocol
+    driver.turn(driver.effect(deployment(A)), driver.effect(deployment(B, 1)))
+    driver.turn(*[partial(protocol.on_process_event, TaskLaunched(attempt, 4711)) for attempt in (A, B)])
+    driver.turn(partial(protocol.on_process_event, TaskInitialized(B)))
+    ended = driver.turn(partial(protocol.on_process_event, TaskProcessEnded(A, Killed(9))))
+    assert _reported(ended) == ["SlotOffer", "INITIALIZING", "SlotOffer", "RUNNING", "FAILED"]
 
 
 def test_a_report_is_not_held_back_for_longer_than_nobody_notices() -> None:

@@ -3,7 +3,8 @@
 A driver (`executor.py`, the simulation, the benchmarks) collects what has happened as `Input`s, hands them in with the time, and performs
 the actions that come back; their results are inputs of a later turn. The rules it keeps: no instance begins before the reader of
 `deployments` is positioned (P12); the tick comes before every input; an instance that is over is replaced in the same turn; the reports of
-a turn go out together, after the orders to processes, and with them what was held back before: reports never overtake each other.
+a turn go out together, after the orders to processes, and with them what was held back before: reports never overtake each other, and what
+a later one implies is left out.
 """
 
 from collections import deque
@@ -22,6 +23,7 @@ from eventflink.taskexecutor.protocol.actions import (
     SendReports,
     Stopped,
 )
+from eventflink.taskexecutor.protocol.attempts import attempt_of
 from eventflink.taskexecutor.protocol.machine import Phase, TaskExecutorProtocol
 
 MAX_WAIT_MS: Final = 100
@@ -29,6 +31,9 @@ MAX_WAIT_MS: Final = 100
 
 MAX_HOLD_MS: Final = 50
 """For so long reports for which nobody waits are held back for company: each record of them costs the leader a decision."""
+
+_STARTED: Final = (ExecutionState.INITIALIZING, ExecutionState.RUNNING)
+_IMPLYING: Final = (ExecutionState.RUNNING, ExecutionState.FINISHED)
 
 
 class MainLoop:
@@ -73,7 +78,7 @@ class MainLoop:
                 case action:
                     actions.append(action)
         if self._held and (now_ms >= self._send_by_ms or self.stopped is not None):
-            actions.append(SendReports(tuple(self._held), now_ms))
+            actions.append(SendReports(_without_implied(self._held), now_ms))
             self._held.clear()
         if self.stopped is not None:
             actions.append(self.stopped)
@@ -88,8 +93,16 @@ class MainLoop:
             self._send_by_ms = now_ms
 
 
+def _without_implied(reports: Sequence[TaskManagerReport]) -> tuple[TaskManagerReport, ...]:
+    """Leave out how an attempt got on if it is said later that it runs or has finished: a master takes it through the states between."""
+    states = {number: report for number, report in enumerate(reports) if isinstance(report, TaskStateReport)}
+    further = {attempt_of(report): number for number, report in states.items() if report.execution_state in _IMPLYING}
+    implied = {n for n, report in states.items() if report.execution_state in _STARTED and n < further.get(attempt_of(report), 0)}
+    return tuple([report for number, report in enumerate(reports) if number not in implied])
+
+
 def _can_wait(report: TaskManagerReport) -> bool:
     """Tell whether nothing follows from a report that anybody waits for: an attempt was taken, and gets on."""
     if isinstance(report, TaskStateReport):
-        return report.execution_state in (ExecutionState.INITIALIZING, ExecutionState.RUNNING)
+        return report.execution_state in _STARTED
     return isinstance(report, SlotOffer)
