@@ -448,6 +448,14 @@ class TestTicks:
         leader.lead()
         assert leader.intake.on_record(Topic.COMMANDS, 0, START_MS, None, SHUT_DOWN, leader.now_ms)
 
+    def test_what_masters_say_to_each_other_gives_a_turn_to_those_that_may_campaign(self) -> None:
+        standby, leader = Driver(), Driver()
+        standby.begin()
+        leader.lead()
+        word = LEADERSHIP.encode(Resignation(1, "leader-1"))
+        assert standby.intake.on_record(Topic.LEADERSHIP, 0, START_MS, None, word, standby.now_ms)
+        assert not leader.intake.on_record(Topic.LEADERSHIP, 0, START_MS, None, word, leader.now_ms)
+
     def test_ticks_never_follow_each_other_without_a_pause(self) -> None:
         driver = Driver()
         participant = driver.begin()
