@@ -563,7 +563,7 @@ def busy_workers_are_released(patch: pytest.MonkeyPatch) -> None:
 
 FOUND_BY = {
     "sequence_is_not_compared": 2,
-    "epoch_is_used_again": 37,
+    "epoch_is_used_again": 1076,
     "holes_are_not_noticed": 52,
     "effects_leave_early": 49,
     "cursors_are_not_replayed": 0,
