@@ -17,11 +17,12 @@ from collections.abc import Iterable
 from typing import Final
 
 import psutil
-from confluent_kafka import KafkaError, Message, Producer
 
 from eventflink.events.codec import ReportsCodec
 from eventflink.events.inputs import TaskManagerDeath
-from eventflink.events.topics import Topic, topic_name
+from eventflink.events.topics import Topic
+from eventflink.log.last_record import produce_last_record
+from eventflink.processes.guardian_process import read_owner
 from eventflink.taskexecutor import spark_release
 from eventflink.taskexecutor.guardian_messages import (
     GuardianMessage,
@@ -139,27 +140,8 @@ def _release(remote: str, session_id: str, deadline_s: float) -> None:
 
 def report_death(bootstrap: str, cluster_id: str, death: TaskManagerDeath) -> bool:
     """Append the death to `taskmanagers`; return whether Kafka has it. Without Kafka the master sees the missed heartbeats."""
-    outcome: list[KafkaError | None] = []
-
-    def on_delivery(error: KafkaError | None, _message: Message) -> None:
-        outcome.append(error)
-
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "client.id": f"guardian-{death.task_manager_id}",
-            # Not idempotent, for that takes the first record up to half a second longer; a second death of an instance changes nothing.
-            "acks": "all",
-            "linger.ms": 0,
-            "message.timeout.ms": int(_DELIVERY_TIMEOUT_S * 1000),
-            "reconnect.backoff.max.ms": 1000,
-        },
-        logger=_LOGGER,
-    )
     value = ReportsCodec("TaskManagerEnvelope").encode([death])
-    producer.produce(topic_name(cluster_id, Topic.TASKMANAGERS), value, death.task_manager_id, partition=0, on_delivery=on_delivery)
-    producer.flush(_DELIVERY_TIMEOUT_S)
-    return outcome == [None]
+    return produce_last_record(bootstrap, cluster_id, Topic.TASKMANAGERS, death.task_manager_id, value, _DELIVERY_TIMEOUT_S)
 
 
 def settle(estate: Estate, bootstrap: str, cluster_id: str, task_manager_id: str, process_id: int) -> bool:
@@ -178,7 +160,7 @@ def settle(estate: Estate, bootstrap: str, cluster_id: str, task_manager_id: str
 def _watch(estate: Estate) -> None:
     """Read messages until the input ends."""
     preloaded = False
-    for line in sys.stdin.buffer:
+    for line in read_owner():
         try:
             message = decode_message(line)
         except ValueError as error:  # A line cut off by the death itself, or by a bug: reading continues.
@@ -199,9 +181,6 @@ def main() -> int:
     parser.add_argument("--task-manager-id", required=True)
     parser.add_argument("--process-id", required=True, type=int)
     arguments = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # Only the end of its TaskExecutor ends it.
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     estate = Estate()
     _watch(estate)
     if estate.is_orderly:

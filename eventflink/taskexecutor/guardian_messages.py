@@ -6,10 +6,8 @@ The pipe's end without `OrderlyEnd` *is* the message that matters; everything el
 from dataclasses import dataclass
 from typing import Final
 
+from eventflink.processes.guardian_process import LINE_LIMIT_BYTES
 from eventflink.taskexecutor.message_lines import LineCodec
-
-LINE_LIMIT_BYTES: Final = 4096
-"""A write of this size to a pipe is whole or does not happen (PIPE_BUF on Linux)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 
 from eventflink.blob.tls import TlsFiles
 from eventflink.model.attempts import FailureCause, LostInput, OutputLocation
+from eventflink.processes.guardian_process import LINE_LIMIT_BYTES
 from eventflink.taskexecutor import guardian_messages
 from eventflink.taskexecutor.fork_server_wire import (
     ForkServerSettings,
@@ -20,7 +21,6 @@ from eventflink.taskexecutor.fork_server_wire import (
     encode_line,
 )
 from eventflink.taskexecutor.guardian_messages import (
-    LINE_LIMIT_BYTES,
     InstanceStarted,
     OrderlyEnd,
     ProcessEnded,
