@@ -103,6 +103,11 @@ def create_election(configuration: Configuration, incarnation: str, peers: Peers
     return _from_factory(kind, configuration, incarnation)
 
 
+def listens(election: Election) -> bool:
+    """Tell whether an election makes anything of what is said on `leadership`; where it does not, nobody needs to hear of a death there."""
+    return type(election).heard is not Election.heard
+
+
 def _with_zookeeper(configuration: Configuration, incarnation: str) -> ElectionService:
     try:
         from eventflink.entrypoint.zookeeper_election import ZooKeeperElection  # noqa: PLC0415 - kazoo is loaded only where it elects

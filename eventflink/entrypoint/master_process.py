@@ -23,7 +23,8 @@ from eventflink.blob.store import BlobStore
 from eventflink.blob.tls import tls_files
 from eventflink.entrypoint.blob_cleaning import BlobCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
-from eventflink.entrypoint.factories import create_driver, create_election
+from eventflink.entrypoint.factories import create_driver, create_election, listens
+from eventflink.entrypoint.guardian_link import GuardianLink
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
 from eventflink.entrypoint.master_metrics import MasterView, master_registry
 from eventflink.entrypoint.query_server import QueryServer
@@ -158,6 +159,7 @@ class MasterProcess:
         self._rebound = rebound
         self._archives = archives
         self._effects = EffectProducer(bootstrap, configuration.cluster_id)
+        self._guardian = GuardianLink(configuration, bootstrap, is_needed=listens(life.election))
         self._tail: Tail | None = None
 
     @property
@@ -172,6 +174,7 @@ class MasterProcess:
             MasterFailed: the log or a topic is not usable.
 
         """
+        guarding = asyncio.create_task(self._guardian.run())
         step = self._life.start(monotonic_ms())
         try:
             while not isinstance(step, Exit):
@@ -182,6 +185,8 @@ class MasterProcess:
         finally:
             await self._drop_tail()
             await asyncio.to_thread(self._effects.close, EFFECTS_CLOSE_TIMEOUT_S)
+            await _end(guarding)
+            await asyncio.to_thread(self._guardian.close)
         if step.is_failure:
             raise MasterFailed(str(step.cause)) from step.cause
         return step.status
@@ -208,7 +213,7 @@ class MasterProcess:
             tail = self._tail = Tail(self._configuration, self._bootstrap, self._registry, self._rebound)
             await tail.start(fold)
         tail.check()
-        term = Term(self._configuration, self._bootstrap, self._life, tail, self._effects, self._archives, self.driver)
+        term = Term(self._configuration, self._bootstrap, self._life, tail, self._effects, self._guardian, self._archives, self.driver)
         return await term.run(fold, stop)
 
     def _rebuild(self) -> Fold:

@@ -16,6 +16,7 @@ from eventflink.blob.job_archives import JobArchives
 from eventflink.entrypoint.archiving import Archiver, NotingArchiver
 from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
+from eventflink.entrypoint.guardian_link import GuardianLink
 from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.tail import Tail, nothing
 from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
@@ -49,6 +50,7 @@ class Term:
         life: MasterLife,
         tail: Tail,
         effects: EffectProducer,
+        guardian: GuardianLink,
         archives: JobArchives | None,
         driver: ResourceDriver | None,
     ) -> None:
@@ -56,6 +58,7 @@ class Term:
         self._life = life
         self._tail = tail
         self._effects = effects
+        self._guardian = guardian
         self._appender = LogAppender(bootstrap, configuration.cluster_id, configuration.lease_timeout_ms)
         self._cleaner = (NotingCleaner if is_rehearsal else Cleaner)(configuration.working_path, self._later)
         self._archiver = (NotingArchiver if is_rehearsal else Archiver)(archives, self._ask, self._later)
@@ -183,6 +186,10 @@ class Term:
         """Produce an effect."""
         stamp("produced", topic, key)
         self._effects.produce(topic, key, value, partition)
+
+    def leave_will(self, value: bytes) -> None:
+        """Leave it with the guardian."""
+        self._guardian.leave_will(value)
 
     def poll(self) -> None:
         """Serve the delivery reports; raises `AppendFailed`, `TailFailed`."""

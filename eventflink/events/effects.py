@@ -113,6 +113,14 @@ class Resignation:
     leader_id: str
 
 
+@dataclass(slots=True)
+class LeaderDeath:
+    """The leader's process ended without resigning; from its guardian, so that no standby waits for the lease (L2a)."""
+
+    epoch: int
+    leader_id: str
+
+
 @dataclass(slots=True, kw_only=True)
 class MasterPresence:
     """A master is there; a standby that reads its own later one knows that it would have heard a leader's heartbeat (L2)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, Protocol
 
-from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderDeath, LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.model.statuses import Role
 
 PRESENCE_LEASES: Final = 3
@@ -73,6 +73,10 @@ NEVER_MS = 2**62
 """As a time: only if something else happens."""
 
 
+Said = LeaderHeartbeat | Resignation | LeaderDeath | MasterPresence
+"""What masters, and their guardians, say on `leadership`."""
+
+
 class Advice(Enum):
     """What an election says to a standby."""
 
@@ -90,8 +94,8 @@ class Election(Protocol):
     A class that derives from this one inherits what it does not need: methods that do nothing, and a leadership that nobody revokes.
     """
 
-    def heard(self, payload: LeaderHeartbeat | Resignation | MasterPresence, now_ms: int) -> None:  # noqa: ARG002 - inherited where it is not needed
-        """Take a record of `leadership`."""
+    def heard(self, payload: Said, now_ms: int) -> None:  # noqa: ARG002 - inherited where it is not needed
+        """Take a record of `leadership`; a resignation or a death is of the leadership that was accepted last, and of no other (L2a)."""
         return
 
     def granted(self, epoch: int, now_ms: int) -> None:  # noqa: ARG002 - inherited where it is not needed
@@ -135,21 +139,23 @@ class LogElection(Election):
     """Of the process; the participant keeps it."""
     _heard_ms: int = 0
     _epoch: int = 0
-    _resigned_ms: int | None = None
+    _ended_ms: int | None = None
+    """When it was said that the leader has resigned, or died."""
     _proven_ms: int = -1
     """When the newest own presence that was read back had been sent."""
     _probed_ms: int = -1
     _outstanding: dict[int, int] = field(default_factory=dict)
 
-    def heard(self, payload: LeaderHeartbeat | Resignation | MasterPresence, now_ms: int) -> None:
-        """Take a record of `leadership`: a heartbeat of the newest epoch, its leader's resignation, or the own presence."""
+    def heard(self, payload: Said, now_ms: int) -> None:
+        """Take a record of `leadership`: a heartbeat of the newest epoch, its leader's resignation or death, or the own presence."""
         match payload:
             case LeaderHeartbeat() if payload.epoch >= self._epoch:
-                if self._resigned_ms is None or payload.epoch > self._epoch:
+                if self._ended_ms is None or payload.epoch > self._epoch:
                     self.granted(payload.epoch, now_ms)
                 self.peers.hear_leader(payload.master_id)
-            case Resignation() if payload.epoch >= self._epoch:
-                self._epoch, self._resigned_ms = payload.epoch, now_ms
+            case Resignation() | LeaderDeath() if payload.epoch >= self._epoch:
+                if self._ended_ms is None or payload.epoch > self._epoch:  # Said twice, it ended when it was said first.
+                    self._epoch, self._ended_ms = payload.epoch, now_ms
             case MasterPresence() if payload.master_id == self.master_id:
                 sent_ms = self._outstanding.pop(payload.sequence, -1) if payload.incarnation == self.incarnation else -1
                 self._proven_ms = max(self._proven_ms, sent_ms)
@@ -159,7 +165,7 @@ class LogElection(Election):
     def granted(self, epoch: int, now_ms: int) -> None:
         """Begin a lease."""
         self._epoch = max(self._epoch, epoch)
-        self._heard_ms, self._resigned_ms = now_ms, None
+        self._heard_ms, self._ended_ms = now_ms, None
 
     def said(self, sequence: int, now_ms: int) -> None:
         """Remember when the presence was sent."""
@@ -169,14 +175,14 @@ class LogElection(Election):
 
     def begin(self, now_ms: int) -> None:
         """Wait a whole lease from here, and believe nothing that was proven before."""
-        self._heard_ms, self._resigned_ms, self._proven_ms, self._probed_ms = now_ms, None, -1, -1
+        self._heard_ms, self._ended_ms, self._proven_ms, self._probed_ms = now_ms, None, -1, -1
         self._outstanding.clear()
 
     def advise(self, stuck_since_ms: int | None, now_ms: int) -> Advice:
-        """Campaign a ranked delay after the leader resigned, fell silent, or stopped deciding."""
+        """Campaign a ranked delay after the leader resigned, died, fell silent, or stopped deciding."""
         delay_ms = self._delay_ms(now_ms)
-        if self._resigned_ms is not None:
-            return Advice.CAMPAIGN if now_ms - self._resigned_ms >= delay_ms else Advice.WAIT
+        if self._ended_ms is not None:
+            return Advice.CAMPAIGN if now_ms - self._ended_ms >= delay_ms else Advice.WAIT
         if stuck_since_ms is not None:
             unmoved_ms = stuck_since_ms + STUCK_LEASES * self.peers.lease_timeout_ms
             # A standby that was frozen that long has to hear first that it missed nothing.
@@ -194,8 +200,8 @@ class LogElection(Election):
 
     def next_due_ms(self, stuck_since_ms: int | None, now_ms: int) -> int:
         """Return when the next of the times comes that `advise` goes by."""
-        if self._resigned_ms is not None:
-            return self._resigned_ms + self._delay_ms(now_ms)
+        if self._ended_ms is not None:
+            return self._ended_ms + self._delay_ms(now_ms)
         expired_ms = self._heard_ms + self.peers.lease_timeout_ms
         if now_ms < expired_ms:
             due_ms = expired_ms

@@ -13,11 +13,11 @@ from typing import Final
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.decision import Decision, InputCause
-from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderDeath, LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.events.log_events import InputsBound
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.acceptance import is_grant
-from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election, Peers
+from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election, Peers, Said
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import Intake, Stalls
@@ -129,6 +129,8 @@ class Participant:
     def _become(self, role: Role) -> None:
         check_transition(ROLE_TRANSITIONS, self.settings.master_id, self.role, role)
         self.role = role
+        if role not in (Role.CANDIDATE, Role.LEADER):
+            self.wires.leave_will(b"")
         epoch = self.fold.acceptance.epoch
         self.observer.became(role, epoch)
         if role is Role.LEADER:
@@ -163,9 +165,20 @@ class Participant:
                 self.peers.hear(payload, now_ms)
                 if payload.incarnation == self.settings.incarnation:
                     self.heard_itself_ms = now_ms
-        if isinstance(payload, LeaderHeartbeat | Resignation | MasterPresence):
+        if not isinstance(payload, Resignation | LeaderDeath) or self._is_over(payload):
             self.election.heard(payload, now_ms)
         return ""
+
+    def _is_over(self, end: Resignation | LeaderDeath) -> bool:
+        """Tell whether the leadership that was accepted last is said to have ended, and this is not the very master that leads (L2a)."""
+        acceptance = self.fold.acceptance
+        if (end.epoch, end.leader_id) != (acceptance.epoch, acceptance.leader_id):
+            return False
+        if self.leader is not None:
+            _logger.warning("LeaderDeathRefuted epoch=%d leader_id=%s", end.epoch, end.leader_id)
+        elif isinstance(end, LeaderDeath):
+            _logger.info("LeaderDied epoch=%d leader_id=%s", end.epoch, end.leader_id)
+        return self.leader is None
 
     def later(self, value: MasterInput) -> None:
         """Take an internal input, such as the outcome of a clean-up; a standby needs none."""
@@ -431,7 +444,7 @@ class Participant:
             ),
         )
 
-    def _tell(self, key: str, payload: LeaderHeartbeat | MasterPresence | Resignation) -> None:
+    def _tell(self, key: str, payload: Said) -> None:
         """Tell the other masters, and every client that looks for the leader."""
         self.wires.produce(Topic.LEADERSHIP, key, self._codec.encode(payload))
 
@@ -449,7 +462,9 @@ class Participant:
     def campaign(self, now_ms: int, wall_ms: int) -> bytes:
         """Become a candidate; return the grant to append."""
         self._become(Role.CANDIDATE)
-        self._grant = grant_of(self.fold, self.settings.master_id, self.mint_leader_id(), self.settings.blob_address, wall_ms)
+        leader_id = self.mint_leader_id()
+        self.wires.leave_will(self._codec.encode(LeaderDeath(self.fold.acceptance.epoch + 1, leader_id)))
+        self._grant = grant_of(self.fold, self.settings.master_id, leader_id, self.settings.blob_address, wall_ms)
         self._campaigned_ms = now_ms
         return self._grant
 

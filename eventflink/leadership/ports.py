@@ -46,6 +46,9 @@ class Wires(Protocol):
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
         """Produce a record of an outbound topic: at least once, in order."""
 
+    def leave_will(self, value: bytes) -> None:
+        """Have the guardian produce this record of `leadership` if the process dies, and none before; empty: produce none."""
+
     def clean_up(self, order: CleanUp) -> None:
         """Remove the intermediate data of an ended job; the outcome comes back as an input."""
 

@@ -122,7 +122,7 @@ def test_an_orderly_stop_leaves_nothing_running_and_the_next_start_goes_on(tmp_p
     first = LocalCluster(tmp_path)
     first.json("submit", "-", "--detach", "--job-id", "kept", stdin=json.dumps(GRAPH))
     processes = first.children()
-    assert len(processes) == 2
+    assert len(processes) == 3  # The broker, the master, and its guardian.
     first.process.send_signal(signal.SIGINT)
     assert first.process.wait(60) == 0
     assert not any(is_alive(process.pid) for process in processes)

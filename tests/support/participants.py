@@ -7,14 +7,13 @@ master can be frozen, or its records held back; a term that ends is followed by 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.events.inputs import Command
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.acceptance import LogNotDense
-from eventflink.leadership.election import Election, LogElection, Peers
+from eventflink.leadership.election import Election, LogElection, Peers, Said
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundRecord, InboundTopic, Intake
@@ -70,6 +69,8 @@ class ListWires:
     archives: list[ArchiveJob] = field(default_factory=list)
     drill_steps: list[DrillOrder] = field(default_factory=list)
     worker_orders: list[tuple[WorkerOrder, int]] = field(default_factory=list)
+    will: bytes = b""
+    """What its guardian says when it dies."""
     calls: list[tuple[str, str]] = field(default_factory=list)
 
     def append_decision(self, value: bytes) -> None:
@@ -82,6 +83,9 @@ class ListWires:
             self.world.leadership.append(value)
         elif topic is Topic.HEARTBEATS:
             self.world.heartbeats.append(value)
+
+    def leave_will(self, value: bytes) -> None:
+        self.will = value
 
     def clean_up(self, order: CleanUp) -> None:
         self.clean_ups.append(order)
@@ -283,9 +287,11 @@ class World:
         self.nodes[master_id] = node
         return node
 
-    def kill(self, node: Node) -> None:
-        """Let a process vanish."""
+    def kill(self, node: Node, *, is_guarded: bool = False) -> None:
+        """Let a process vanish; its guardian may survive it, and say so."""
         del self.nodes[node.master_id]
+        if is_guarded and node.wires.will:
+            self.leadership.append(node.wires.will)
 
     def step(self) -> None:
         """Let a little time pass, in which every master acts."""
@@ -336,7 +342,7 @@ class World:
 
     def said(self, *kinds: type[EventType]) -> list[EventType]:
         """Return what was said on `leadership`, of these classes."""
-        assert all(kind in (LeaderHeartbeat, MasterPresence, Resignation) for kind in kinds)
+        assert set(kinds) <= set(get_args(Said))
         payloads = [LEADERSHIP.decode(v)[0] for v in self.leadership]
         return [p for p in payloads if isinstance(p, kinds)]
 

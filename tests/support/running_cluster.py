@@ -86,9 +86,9 @@ class RunningCluster:
         assert process.poll() is None, self.output(name)
         return process
 
-    def start_standby(self, name: str) -> subprocess.Popen[bytes]:
+    def start_standby(self, name: str, **overrides: Any) -> subprocess.Popen[bytes]:
         """Start a master beside others and wait until it follows the log."""
-        process = self._start_master(name)
+        process = self._start_master(name, **overrides)
         wait_until_it_follows(self.bootstrap, self.cluster_id, name, partial(self._check_runs, name, process))
         return process
 
@@ -102,9 +102,9 @@ class RunningCluster:
     def _check_runs(self, name: str, process: subprocess.Popen[bytes]) -> None:
         assert process.poll() is None, self.output(name)
 
-    def _start_master(self, name: str) -> subprocess.Popen[bytes]:
+    def _start_master(self, name: str, **overrides: Any) -> subprocess.Popen[bytes]:
         self.masters.add(name)
-        return self.start(name, "master", **{"jobmanager.id": name})
+        return self.start(name, "master", **{"jobmanager.id": name}, **overrides)
 
     def start_host(self, name: str, task_executors: int = 2, slots: int = 16) -> subprocess.Popen[bytes]:
         """Start simulated TaskExecutors in one process, whose tasks leave a line in `journal`, and wait until they are registered."""

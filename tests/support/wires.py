@@ -14,6 +14,9 @@ class SilentWires:
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
         """It is lost."""
 
+    def leave_will(self, value: bytes) -> None:
+        """Nobody guards it."""
+
     def clean_up(self, order: CleanUp) -> None:
         """There is nothing to clean up."""
 

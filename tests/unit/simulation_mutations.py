@@ -502,6 +502,11 @@ def own_presence_is_not_awaited(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogElection, "advise", hasty)
 
 
+@breaks("L2a", "a standby campaigns whichever leadership is said to have ended")
+def deaths_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Participant, "_is_over", lambda self, _end: self.leader is None)
+
+
 @breaks("L3", "a leader appends however many of its decisions are unconfirmed")
 def window_is_not_bounded(patch: pytest.MonkeyPatch) -> None:
     decide_next = Leader.decide_next
@@ -608,6 +613,7 @@ FOUND_BY_TEST = {
     "wall_clock_is_believed": "test_a_wall_clock_far_ahead_draws_by_a_tenth_at_most",
     "deaf_leaders_go_on": "test_a_decision_not_read_back_within_a_lease_ends_the_leadership",
     "own_presence_is_not_awaited": "test_who_has_not_read_its_own_word_never_campaigns",
+    "deaths_are_not_fenced": "test_the_death_of_another_leadership_is_ignored",
     "window_is_not_bounded": "test_no_more_decisions_than_the_window_are_unconfirmed",
     "reads_do_not_wait": "test_what_a_leader_decided_is_not_read_before_it_is_accepted",
 }

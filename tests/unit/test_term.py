@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventflink.entrypoint.clocks import wall_ms
+from eventflink.entrypoint.guardian_link import GuardianLink
 from eventflink.entrypoint.resource_driver import ResourceEventHandler
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.entrypoint.tail import Tail
@@ -97,7 +98,8 @@ async def _ended_while_deregistering(directory: Path, disturb: Callable[[LoopTer
     driver, stop = SlowDriver(), asyncio.Event()
     fold = replay([])
     life.rebuilt(fold)
-    term = LoopTerm(configuration, NOWHERE, life, tail, EffectProducer(NOWHERE, "test"), None, driver)
+    guardian = GuardianLink(configuration, NOWHERE, is_needed=False)
+    term = LoopTerm(configuration, NOWHERE, life, tail, EffectProducer(NOWHERE, "test"), guardian, None, driver)
     running = asyncio.create_task(term.run(fold, stop))
     tail.intake.on_record(Topic.COMMANDS, 0, wall_ms(), None, SHUT_DOWN, 0)
     assert await asyncio.to_thread(driver.has_begun.wait, 20)

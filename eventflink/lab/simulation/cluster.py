@@ -5,6 +5,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from eventflink.events.codec import PayloadCodec
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
 from eventflink.lab.simulation.broker import EPOCH_MS, Broker, Link
@@ -13,12 +14,14 @@ from eventflink.lab.simulation.effects_check import EffectsCheck
 from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
 from eventflink.lab.simulation.master_host import MasterHost
 from eventflink.lab.simulation.observer import Observer
+from eventflink.lab.simulation.process import Process
+from eventflink.lab.simulation.producer import SimulatedProducer
 from eventflink.lab.simulation.resource_driver import SimulatedDriver
 from eventflink.lab.simulation.scheduler import MILLISECOND, Call, LocalClock, Scheduler
 from eventflink.lab.simulation.settings import SimulationSettings
 from eventflink.lab.simulation.task_executor_host import TaskExecutorHost
 from eventflink.lab.simulation.transcript import Transcript
-from eventflink.lab.simulation.variations import Lifecycles, Resources, Schedulers
+from eventflink.lab.simulation.variations import Guardians, Lifecycles, Resources, Schedulers
 from eventflink.master.settings import MasterSettings
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import FailoverStrategy
@@ -26,6 +29,7 @@ from eventflink.taskexecutor.protocol import Phase
 
 _HOURS_MS: Final = 3_600_000
 _MOST_UPTIME_US: Final = 10_000_000_000
+_LEADERSHIP: Final = PayloadCodec("LeadershipEnvelope")
 
 
 @dataclass(slots=True)
@@ -50,6 +54,7 @@ class Cluster:
         self.resources = resources
         self.lifecycles = Lifecycles(settings.seed)
         self.schedulers = Schedulers(settings.seed, settings.slot_request_timeout_ms)
+        self.guardians = Guardians(settings.seed)
         self.scheduler = Scheduler()
         self.transcript = Transcript(self.scheduler)
         self.master_settings = MasterSettings(
@@ -123,12 +128,36 @@ class Cluster:
             self.transcript,
         )
         seat.host.on_cluster_end = partial(self._restart_ended, seat, seat.host)
+        seat.host.on_death = partial(self._tell_death, seat)
 
     def _restart_ended(self, seat: Seat, host: MasterHost) -> None:
         """Start a master again whose cluster has ended; one that had a twin has another one."""
         if seat.host is host:
             seat.host = None
             self._later(self.lifecycles.restart_in_ms(), partial(self.start, seat))
+
+    def _tell_death(self, seat: Seat, will: bytes) -> None:
+        """Have the guardian of a dead process say what it was left with, unless it has died as well."""
+        delay_ms = self.guardians.tells_in_ms()
+        if not will or delay_ms is None:
+            return
+        timeout_ms = self.settings.lease_timeout_ms
+        process = Process(f"{seat.master_id}'s guardian", self.scheduler, seat.clock)
+        producer = SimulatedProducer(self.broker, process, seat.link, self.rng, timeout_ms, is_idempotent=False)
+
+        def tell() -> None:
+            self.transcript.note(process.name, "says that it has died")
+            producer.produce(Topic.LEADERSHIP, b"leader", will)
+            process.after(timeout_ms, producer.close)
+
+        process.after(delay_ms, tell)
+
+    def tell_lie(self) -> None:
+        """Have somebody say of a leadership that it has ended: of one that has not, or did long ago, or never was."""
+        acceptance = self.observer.fold.acceptance
+        lie = self.guardians.next_lie(acceptance.epoch, acceptance.leader_id)
+        self.transcript.note("somebody", f"says that {lie.leader_id} has died in epoch={lie.epoch}")
+        self.broker.append(Topic.LEADERSHIP, 0, b"leader", _LEADERSHIP.encode(lie))
 
     def kill(self, seat: Seat, restart_ms: float) -> None:
         """Kill a master's process; it starts again later."""

@@ -117,6 +117,9 @@ class MasterHost:
         self.may_have_holes = False
         self.on_drill_step: Callable[[DrillOrder], None] = lambda _order: None
         self.on_cluster_end: Callable[[], None] = lambda: None
+        self._will = b""
+        self.on_death: Callable[[bytes], None] = lambda _will: None
+        """Called with the will of a process that was killed."""
         reports = SimulatedProducer(broker, self.process, link, rng, _EFFECTS_TIMEOUT_MS)
         self._snapshotter = Snapshotter(self.name, master_id, broker, reports, rng, master_settings, transcript)
         transcript.note(self.name, "starts")
@@ -141,6 +144,7 @@ class MasterHost:
         """Kill -9."""
         self._transcript.note(self.name, "is killed")
         self._exit()
+        self.on_death(self._will)
 
     def _exit(self) -> None:
         self.process.kill()
@@ -330,6 +334,10 @@ class MasterHost:
         """Produce an effect."""
         self._check.on_produce(self.name, topic, value)
         self._effects.produce(topic, key.encode(), value, partition)
+
+    def leave_will(self, value: bytes) -> None:
+        """Leave it with the guardian."""
+        self._will = value
 
     def clean_up(self, order: CleanUp) -> None:
         """Remove the data of a job, most of the time with success."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
+from eventflink.events.effects import LeaderDeath
 from eventflink.master.settings import AdaptiveSettings
 from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.statuses import SchedulerType
@@ -16,6 +17,10 @@ _SUSPENDING_SHARE: Final = 0.35
 _ENDING_SHARE: Final = 0.15
 _SHUTDOWNS_IN_ORDERS: Final = 0.15
 _RESUMPTIONS_IN_ORDERS: Final = 0.4
+_GUARDIANS_SHARE: Final = 0.75
+_SILENT_GUARDIANS: Final = 0.15
+_LATE_GUARDIANS: Final = 0.2
+_LIARS_SHARE: Final = 0.4
 
 
 class Lifecycles:
@@ -48,6 +53,41 @@ class Lifecycles:
     def restart_in_ms(self) -> float:
         """Return how long it takes until a master of a cluster that has ended is started again."""
         return 500 + self._rng.random() * 2_000
+
+
+class Guardians:
+    """The guardians of masters: right, late, or dead themselves; and whoever says in their name what is not so."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Random(f"{seed} guardians")  # noqa: S311 - a run has to be repeatable, not secret
+        self._are_there = self._rng.random() < _GUARDIANS_SHARE
+        self.are_forged = self._rng.random() < _LIARS_SHARE
+        """Somebody says of leaders that they have died."""
+        self._leaderships: list[LeaderDeath] = []
+        """That were lied about."""
+
+    def tells_in_ms(self) -> float | None:
+        """Return how long it takes until a death is told; None: it is not told."""
+        if not self._are_there or self._rng.random() < _SILENT_GUARDIANS:
+            return None
+        return self._rng.random() * (4_000 if self._rng.random() < _LATE_GUARDIANS else 50)
+
+    def next_lie(self, epoch: int, leader_id: str) -> LeaderDeath:
+        """Return what is said, given the leadership that was accepted last: it is over, or an earlier one is, or one that never was."""
+        present = LeaderDeath(epoch, leader_id)
+        self._leaderships.append(present)
+        lies = (
+            present,
+            self._rng.choice(self._leaderships),
+            LeaderDeath(epoch, "nobody"),
+            LeaderDeath(epoch + 1, leader_id),
+            LeaderDeath(epoch + 1_000_000, leader_id),
+        )
+        return self._rng.choice(lies)
+
+    def next_lie_in_ms(self) -> float:
+        """Return how long the liar waits."""
+        return 100 + self._rng.random() * 2_500
 
 
 def record_of(order: dict[str, object], request_id: str, reply_partition: int) -> bytes:

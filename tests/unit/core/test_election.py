@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderDeath, LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.leadership.election import (
     MAX_OUTSTANDING_PRESENCES,
     PRESENCE_LEASES,
@@ -207,6 +207,13 @@ class TestResignation:
         _hear(election, _presence("a"), 200)
         election.heard(Resignation(1, "leader-1"), 300)
         assert election.advise(None, 300 + STEP_MS - 1) is Advice.WAIT
+        assert election.advise(None, 300 + 2 * STEP_MS) is Advice.CAMPAIGN
+
+    def test_said_again_and_again_it_delays_nobody(self) -> None:
+        election = _election()
+        _hear(election, _presence("a"), 200)
+        for now_ms in range(300, 300 + 2 * STEP_MS, 10):
+            election.heard(LeaderDeath(1, "leader-1"), now_ms)
         assert election.advise(None, 300 + 2 * STEP_MS) is Advice.CAMPAIGN
 
     def test_a_heartbeat_that_was_overtaken_by_the_resignation_does_not_take_it_back(self) -> None:

@@ -9,7 +9,7 @@ import itertools
 import pytest
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import LeaderHeartbeat, Resignation
+from eventflink.events.effects import LeaderDeath, LeaderHeartbeat, Resignation
 from eventflink.events.log_events import RequestRejected
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership import intake
@@ -407,13 +407,16 @@ class TestTicks:
             campaigned_ms.append(participant._campaigned_ms)
         assert campaigned_ms[0] - campaigned_ms[1] <= 2 * MIN_TICK_MS  # One tick has it probe, the next one campaign.
 
-    def test_a_resignation_is_answered_as_soon_as_it_is_read(self) -> None:
-        driver = Driver()
-        participant = driver.begin()
+    @pytest.mark.parametrize("end", [Resignation(1, "leader-1"), LeaderDeath(1, "leader-1")])
+    def test_the_end_of_a_leadership_is_answered_as_soon_as_it_is_read(self, end: Resignation | LeaderDeath) -> None:
+        leader = Driver()
+        leader.lead()
+        driver = Driver(leader.log)
+        driver.begin()
         driver.run_when_due(LEASE_MS // 2)
-        participant.election.heard(LeaderHeartbeat(1, "leader-1", "l", "l:1", 0), driver.now_ms)
-        resignation = LEADERSHIP.encode(Resignation(1, "leader-1"))
-        assert driver.intake.on_record(Topic.LEADERSHIP, 0, START_MS, None, resignation, driver.now_ms), "no turn would be scheduled"
+        assert driver.life.next_due_ms(driver.now_ms) - driver.now_ms > MIN_TICK_MS
+        value = LEADERSHIP.encode(end)
+        assert driver.intake.on_record(Topic.LEADERSHIP, 0, START_MS, None, value, driver.now_ms), "no turn would be scheduled"
         assert driver.life.next_due_ms(driver.now_ms) - driver.now_ms <= MIN_TICK_MS
 
     def test_a_decision_that_is_read_back_in_time_brings_no_ticks(self) -> None:

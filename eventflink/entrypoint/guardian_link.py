@@ -1,0 +1,46 @@
+"""The master's side of its guardian: leaves its will there, and has another guardian started when one dies."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+
+from eventflink.entrypoint.guardian import line_of
+from eventflink.model.configuration import Configuration
+from eventflink.processes.guardian_process import RESTART_INTERVAL_S, GuardianProcess
+
+_logger = logging.getLogger(__name__)
+
+
+class GuardianLink:
+    """Owns the guardian process; used by the event loop only. Without one the others wait for the lease, and nothing else is lost."""
+
+    def __init__(self, configuration: Configuration, bootstrap: str, *, is_needed: bool) -> None:
+        """Prepare; what the guardian has to say goes where the master's log goes. None is started where nobody would listen to it."""
+        self._is_needed = is_needed
+        arguments = ["--bootstrap", bootstrap, "--cluster-id", configuration.cluster_id]
+        arguments += ["--process-id", str(os.getpid()), "--timeout-ms", str(configuration.lease_timeout_ms)]
+        self._guardian = GuardianProcess("eventflink.entrypoint.guardian", arguments, self._known)
+        self._will = b""
+
+    def leave_will(self, value: bytes) -> None:
+        """Have it produce this record of `leadership` if the master dies; empty: none."""
+        self._will = value
+        self._guardian.write(line_of(value))
+
+    def _known(self) -> Iterator[bytes]:
+        yield line_of(self._will)
+
+    async def run(self) -> None:
+        """See that there is a guardian, where one is needed."""
+        while self._is_needed:
+            try:
+                self._guardian.check()
+            except OSError as error:
+                _logger.warning("GuardianNotStarted error=%s", error)
+            await asyncio.sleep(RESTART_INTERVAL_S)
+
+    def close(self) -> None:
+        """Make the will void, and see the guardian end."""
+        self.leave_will(b"")
+        self._guardian.close()

@@ -1,0 +1,96 @@
+"""The guardian of a master, for real: it says that its master died, which ends the wait for the lease, and nothing depends on it."""
+
+import signal
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from eventflink.leadership.fold import Fold
+from eventflink.log.administration import delete_topics
+from tests.support.running_cluster import RunningCluster, descendants, is_alive, kill_9, wait_until
+
+pytestmark = pytest.mark.slow
+
+NO_LEASE = {"high-availability.lease-timeout": 600_000}
+"""A standby with this lease campaigns because it is told to, or not at all."""
+
+
+@pytest.fixture
+def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
+    """The master `first`, which leads."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    running = RunningCluster(bootstrap, name, tmp_path)
+    running.start_master("first")
+    yield running
+    running.close()
+    delete_topics(bootstrap, name)
+
+
+def guardians(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    return [child for child in descendants(process) if is_alive(child.pid) and "eventflink.entrypoint.guardian" in child.cmdline()]
+
+
+def guardian_of(process: subprocess.Popen[bytes]) -> psutil.Process:
+    found: list[psutil.Process] = wait_until(lambda: guardians(process), "a guardian")
+    assert len(found) == 1
+    return found[0]
+
+
+def second_leads(fold: Fold) -> bool:
+    return fold.acceptance.leader_id.startswith("second-")
+
+
+def test_kill_9_of_the_leader_is_told_by_its_guardian_and_no_standby_waits_for_the_lease(cluster: RunningCluster) -> None:
+    cluster.start_standby("second", **NO_LEASE)
+    guardian = guardian_of(cluster.processes["first"])
+    cluster.kill("first")
+    cluster.wait_for(second_leads, "second leads")
+    wait_until(lambda: not is_alive(guardian.pid), "the guardian has ended")
+    assert "told=True" in next(line for line in cluster.output("first").splitlines() if "LeaderDeathReported" in line)
+    assert "LeaderDied epoch=1" in cluster.output("second")
+    assert cluster.state().acceptance.epoch == 2
+
+
+def test_a_guardian_that_is_killed_is_replaced_and_the_new_one_knows_who_leads(cluster: RunningCluster) -> None:
+    cluster.start_standby("second", **NO_LEASE)
+    first = guardian_of(cluster.processes["first"])
+    kill_9(first.pid)
+    wait_until(lambda: [g for g in guardians(cluster.processes["first"]) if g.pid != first.pid and is_alive(g.pid)], "another guardian")
+    cluster.kill("first")
+    cluster.wait_for(second_leads, "second leads")
+
+
+def test_without_its_guardian_the_leader_is_followed_after_the_lease(cluster: RunningCluster) -> None:
+    cluster.start_standby("second")
+    guardian = guardian_of(cluster.processes["first"])
+    guardian.send_signal(signal.SIGSTOP)
+    cluster.kill("first")
+    cluster.wait_for(second_leads, "second leads")
+    assert "LeaderDied" not in cluster.output("second")
+    guardian.send_signal(signal.SIGCONT)  # Late, it speaks of a leadership that has ended.
+    wait_until(lambda: not is_alive(guardian.pid), "the guardian has ended")
+    assert "told=True" in cluster.output("first")
+    cluster.start_standby("third")
+    assert cluster.state().acceptance.epoch == 2
+
+
+def test_a_master_that_ends_in_order_leaves_no_guardian_and_none_speaks(cluster: RunningCluster) -> None:
+    cluster.start_standby("second", **NO_LEASE)
+    pids = [guardian_of(cluster.processes[name]).pid for name in ("first", "second")]
+    assert cluster.stop("first") == 0
+    assert not is_alive(pids[0])
+    cluster.wait_for(second_leads, "second leads")
+    assert cluster.stop("second") == 0
+    assert not is_alive(pids[1])
+    assert "LeaderDeathReported" not in cluster.output("first") + cluster.output("second")
+    assert "LeaderDied" not in cluster.output("second")
+
+
+def test_a_master_whose_election_does_not_listen_has_no_guardian(bootstrap: str, cluster_id: str, tmp_path: Path) -> None:
+    running = RunningCluster(bootstrap, cluster_id, tmp_path, **{"high-availability.type": "none"})
+    assert guardians(running.start_master("single")) == []
+    running.close()

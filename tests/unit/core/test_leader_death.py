@@ -1,0 +1,158 @@
+"""What the guardian of a dead leader says, and what the other masters make of it: a hint that is fenced, and never a decision (L2a)."""
+
+import pytest
+
+from eventflink.events.effects import LeaderDeath, Resignation
+from eventflink.events.log_events import RequestRejected
+from eventflink.leadership.participant import Participant
+from eventflink.model.statuses import Role
+from tests.support.cluster import CODEC
+from tests.support.participants import LEADERSHIP, LEASE_MS, Node, World
+
+
+def _grants(world: World) -> int:
+    """Return how often anybody campaigned."""
+    return len([value for value in world.log if CODEC.decode(value).sequence == 0])
+
+
+def _will(node: Node) -> LeaderDeath | None:
+    return LEADERSHIP.decode(node.wires.will)[0] if node.wires.will else None
+
+
+def _started(world: World, *master_ids: str) -> Node:
+    """Start masters, and return the one that leads when all have heard of each other."""
+    for master_id in master_ids:
+        world.start(master_id)
+    world.run(3 * LEASE_MS)
+    return world.leader()
+
+
+class TestStandbys:
+    def test_the_first_campaigns_at_once_and_no_other_does(self, world: World) -> None:
+        leader = _started(world, "a", "b", "c")
+        world.kill(leader, is_guarded=True)
+        assert world.run_until(lambda: world.nodes["b"].role is Role.LEADER) <= 30
+        world.run(2 * LEASE_MS)
+        assert _grants(world) == 2
+        assert world.accepted().acceptance.epoch == 2
+
+    def test_the_second_campaigns_when_the_first_is_gone_as_well(self, world: World) -> None:
+        leader = _started(world, "a", "b", "c")
+        world.kill(world.nodes["b"])
+        world.kill(leader, is_guarded=True)
+        assert world.run_until(lambda: world.nodes["c"].role is Role.LEADER) < LEASE_MS // 2
+        assert _grants(world) == 2
+
+    @pytest.mark.parametrize(
+        ("epoch", "leader_id"),
+        [(1, "leader-1"), (2, "leader-1"), (1, "leader-2"), (3, "leader-2"), (3, "leader-3"), (2**40, "leader-2"), (2, "")],
+    )
+    @pytest.mark.parametrize("kind", [LeaderDeath, Resignation])
+    def test_the_death_of_another_leadership_is_ignored(
+        self, world: World, epoch: int, leader_id: str, kind: type[LeaderDeath | Resignation]
+    ) -> None:
+        """It is late, or forged. Nothing stays of it: the lease of the leader that lives counts as before."""
+        world.kill(_started(world, "a", "b", "c"))
+        leader = world.leader()
+        world.run(2 * LEASE_MS)
+        assert world.accepted().acceptance.leader_id == "leader-2"
+        for _ in range(3):
+            world.leadership.append(LEADERSHIP.encode(kind(epoch, leader_id)))
+            world.run(LEASE_MS)
+        assert _grants(world) == 2
+        world.kill(leader)
+        world.leader()
+        world.run(3 * LEASE_MS)
+        assert _grants(world) == 3
+
+    def test_a_standby_that_reads_of_a_death_before_the_log_deposes_nobody(self, world: World) -> None:
+        """Its grant is of an epoch that another one has been granted by then."""
+        leader = _started(world, "a", "b", "c")
+        late = world.nodes["c"]
+        late.is_blind = late.is_deaf = True
+        world.kill(leader, is_guarded=True)
+        world.run_until(lambda: world.nodes["b"].role is Role.LEADER)
+        late.participant.on_leadership(leader.wires.will, world.now_ms)
+        world.run_until(lambda: late.role is Role.CANDIDATE)
+        late.is_blind = late.is_deaf = False
+        world.run(2 * LEASE_MS)
+        assert _grants(world) == 3
+        assert world.nodes["b"].role is Role.LEADER
+        assert world.accepted().acceptance.epoch == 2
+
+    @pytest.mark.parametrize("is_resigning", [True, False])
+    def test_a_leader_after_one_that_died_is_in_recovery_mode_and_after_one_that_resigned_is_not(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, *, is_resigning: bool
+    ) -> None:
+        """P10: what the dead one was about to decide may have been its death."""
+        entered = []
+        leader = _started(world, "a", "b")
+        monkeypatch.setattr("eventflink.leadership.recovery.RecoveryMode.enter_recovery", lambda *_: entered.append(True))
+        if is_resigning:
+            leader.participant.resign()
+        world.kill(leader, is_guarded=True)
+        world.run_until(lambda: world.nodes["b"].role is Role.LEADER, LEASE_MS // 2)
+        assert entered == [True] * (not is_resigning)
+
+
+class TestTheOneThatIsSaidToBeDead:
+    def test_it_leads_as_long_as_nobody_else_does(self, world: World) -> None:
+        """A cluster of one master must not stand still because somebody says so."""
+        leader = _started(world, "a")
+        world.leadership.append(LEADERSHIP.encode(LeaderDeath(1, "leader-1")))
+        world.command("r")
+        world.run(2 * LEASE_MS)
+        assert leader.role is Role.LEADER
+        assert leader.ends == []
+        assert leader.participant.next_due_ms(world.now_ms) > world.now_ms, "it would be busy with it for ever"
+        assert world.answered() == ["r"]
+
+    def test_it_is_deposed_by_the_log_and_nothing_is_lost_or_done_twice(self, world: World) -> None:
+        leader = _started(world, "a", "b")
+        leader.is_blind = True
+        world.command("decided in vain")
+        world.run(20)
+        world.leadership.append(LEADERSHIP.encode(LeaderDeath(1, "leader-1")))
+        world.run_until(lambda: world.nodes["b"].role is Role.LEADER)
+        leader.is_blind = False
+        world.run(2 * LEASE_MS)
+        assert leader.role is Role.STANDBY
+        assert [event.request_id for event in world.events(RequestRejected)] == ["decided in vain"]
+        assert world.accepted().acceptance.epoch == 2
+
+
+class TestWill:
+    def test_the_guardian_of_one_that_leads_or_may_have_been_granted_to_knows_its_leadership(self, world: World) -> None:
+        first, second = world.start("a"), world.start("b")
+        world.run_until(lambda: first.participant.role is not Role.STANDBY)
+        assert _will(first) == LeaderDeath(1, "leader-1")
+        world.leader()
+        assert _will(first) == LeaderDeath(1, "leader-1")
+        assert _will(second) is None
+
+    def test_a_candidate_that_dies_with_its_grant_on_its_way_is_followed_at_once(self, world: World) -> None:
+        leader = _started(world, "a", "b", "c")
+        candidate = world.nodes["b"]
+        candidate.is_blind = True
+        world.kill(leader, is_guarded=True)
+        world.run_until(lambda: candidate.role is Role.CANDIDATE)
+        world.run(20)
+        world.kill(candidate, is_guarded=True)
+        assert world.run_until(lambda: world.nodes["c"].role is Role.LEADER) < LEASE_MS // 2
+        assert world.accepted().acceptance.epoch == 3
+
+    @pytest.mark.parametrize("end", [Participant.resign, lambda participant: participant.step_down("the test says so")])
+    def test_it_is_void_when_the_leadership_ends_otherwise(self, world: World, end: object) -> None:
+        leader = _started(world, "a")
+        assert callable(end)
+        end(leader.participant)
+        assert _will(leader) is None
+
+    def test_it_is_void_when_another_one_was_granted_to(self, world: World) -> None:
+        leader = _started(world, "a", "b")
+        leader.is_frozen = True
+        world.run_until(lambda: world.nodes["b"].role is Role.LEADER)
+        leader.is_frozen = False
+        world.run(100)
+        assert _will(leader) is None
+        assert _will(world.nodes["b"]) == LeaderDeath(2, "leader-2")
