@@ -2,13 +2,14 @@
 
 import itertools
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eventflink.lab.benchmarks.gate import ALL_SERVERS, Comparison, Figure, Kind, Verdict, compare, figures_of
-from eventflink.lab.benchmarks.gate_runs import Commit, NotComparable, Repository, Tree, alternate
+from eventflink.lab.benchmarks.gate_runs import Commit, NotComparable, Repository, RunFailed, Tree, Trees, alternate
 
 LEADER = Figure(Kind.JOB, "one at a time: leader")
 TOLERANCES = dict.fromkeys(Kind, 0.1)
@@ -188,6 +189,38 @@ def test_a_tree_is_what_was_committed(checkout: Checkout, tmp_path_factory: pyte
     assert {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()} == {"eventflink/file", "schemas/file"}
     assert (tree / "eventflink" / "file").read_text() == "1"
     assert checkout.git("worktree", "list").count("\n") == 0
+
+
+PROGRAM = """
+import json, os, pathlib, sys
+if "--help" in sys.argv:
+    sys.exit(print("  --trace   where time goes"))
+runs = pathlib.Path(os.environ["TMPDIR"], "runs")
+runs.open("a").write("run ")
+if runs.read_text().count("run") <= FAILURES:
+    sys.exit("the leader was deposed")
+print("a remark")
+print(json.dumps(SUBMIT))
+"""
+"""What stands for an `eventflink` in a commit: some of its runs fail."""
+
+
+@pytest.mark.parametrize("failures", [0, 1, 2])
+def test_a_run_that_fails_once_is_repeated_and_one_that_fails_again_is_told(checkout: Checkout, failures: int) -> None:
+    program = PROGRAM.replace("FAILURES", str(failures)).replace("SUBMIT", repr({"benchmark": "any"} | SUBMIT))
+    (checkout.directory / "eventflink" / "program.py").write_text(program)
+    checkout.commit("a program")
+    said: list[str] = []
+    repository = Repository(checkout.directory)
+    with Trees(repository, [sys.executable, "eventflink/program.py"], said.append) as trees:
+        tree = trees.write("head", repository.commit("HEAD"))
+        if failures < 2:
+            assert trees.measure(tree, (), ()) == figures_of(SUBMIT, {})
+        else:
+            with pytest.raises(RunFailed, match=r"exit code 1:\nthe leader was deposed"):
+                trees.measure(tree, (), ())
+    assert len(said) == min(failures, 1)
+    assert not tree.path.exists()
 
 
 def test_a_commit_of_something_else_is_refused(checkout: Checkout, tmp_path_factory: pytest.TempPathFactory) -> None:

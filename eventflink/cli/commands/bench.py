@@ -415,14 +415,14 @@ def bench_gate(
     docs/performance.md says what that can see.
     """
     tolerances = {Kind.JOB: cpu_tolerance, Kind.REPLAY: cpu_tolerance, Kind.IDLE: idle_tolerance, Kind.FLOOR: floor_tolerance}
-    replay_arguments = ["--events", str(events), "--rounds", "3"]
+    replay_arguments, say = ["--events", str(events), "--rounds", "3"], _say(session)
     try:
         repository = Repository(Path.cwd())
         repository.check_clean()
         commits = (repository.commit(base) if base is not None else repository.default_base(), repository.commit("HEAD"))
-        with Trees(repository, session.program_arguments({})) as trees:
+        with Trees(repository, session.program_arguments({}), say) as trees:
             one, other = (trees.write(name, commit) for name, commit in zip(("base", "candidate"), commits, strict=True))
-            measured = alternate(one, other, rounds, lambda tree: trees.measure(tree, submit_arguments, replay_arguments), _say(session))
+            measured = alternate(one, other, rounds, lambda tree: trees.measure(tree, submit_arguments, replay_arguments), say)
     except NotComparable as error:
         raise CommandFailed(ExitCode.USAGE, str(error)) from error
     except RunFailed as error:

@@ -28,6 +28,8 @@ MEASURED: Final = ("eventflink", "schemas")
 
 _GIT_TIMEOUT_S: Final = 60.0
 _RUN_TIMEOUT_S: Final = 3600.0
+_ATTEMPTS: Final = 2
+"""A busy machine may depose a leader in the middle of a run, whose figures then mean nothing; twice in a row it is no accident."""
 _STOP_TIMEOUT_S: Final = 90.0
 _ASK_TIMEOUT_S: Final = 60.0
 
@@ -123,10 +125,11 @@ class Tree:
 class Trees:
     """The trees of both commits in one temporary directory. For the main thread; use it as a context manager."""
 
-    def __init__(self, repository: Repository, program: Sequence[str]) -> None:
+    def __init__(self, repository: Repository, program: Sequence[str], say: Callable[[str], None]) -> None:
         """Write nothing yet; `program` is the command line of an `eventflink` up to its command."""
         self._repository = repository
         self._program = tuple(program)
+        self._say = say
         self._directory = Path()
         self._runs = 0
 
@@ -167,24 +170,28 @@ class Trees:
             raise RunFailed(f"what the benchmarks of {tree.commit.short} print has no {error}") from error
 
     def _run(self, tree: Tree, arguments: Sequence[str]) -> Mapping[str, Any]:
-        self._runs += 1
-        run = start_child(
-            f"run-{self._runs}",
-            [*self._program, *arguments],
-            self._directory,
-            directory=tree.path,
-            environment=self._environment(tree),
-        )
         name = f"'eventflink {' '.join(arguments)}' of {tree.commit.short}"
+        failure = ""
+        for _ in range(_ATTEMPTS):
+            if failure:
+                self._say(f"{failure}\nit is repeated")
+            exit_code, log_path = self._run_once(tree, arguments, name)
+            if exit_code == 0:
+                return _document(log_path.read_text(encoding="utf-8", errors="replace"), name)
+            failure = f"{name} ended with exit code {exit_code}:\n{last_lines(log_path)}"
+        raise RunFailed(failure)
+
+    def _run_once(self, tree: Tree, arguments: Sequence[str], name: str) -> tuple[int, Path]:
+        """Return the exit code of a run, and where its output is; raises `RunFailed`."""
+        self._runs += 1
+        command = [*self._program, *arguments]
+        run = start_child(f"run-{self._runs}", command, self._directory, directory=tree.path, environment=self._environment(tree))
         try:
-            exit_code = run.process.wait(_RUN_TIMEOUT_S)
+            return run.process.wait(_RUN_TIMEOUT_S), run.log_path
         except subprocess.TimeoutExpired:
             raise RunFailed(f"{name} takes longer than {_RUN_TIMEOUT_S:.0f} s:\n{last_lines(run.log_path)}") from None
         finally:
             _interrupt(run.process)
-        if exit_code:
-            raise RunFailed(f"{name} ended with exit code {exit_code}:\n{last_lines(run.log_path)}")
-        return _document(run.log_path.read_text(encoding="utf-8", errors="replace"), name)
 
     def _environment(self, tree: Tree) -> dict[str, str]:
         """Return the environment in which the tree's modules come first, are compiled once, and leave nothing behind."""
