@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from weakref import WeakValueDictionary
 
 from eventflink.events.inputs import MAX_ID_LENGTH, CancelJob, Command, JobSubmission
 from eventflink.events.log_events import (
@@ -120,6 +121,8 @@ class Dispatcher:
     """Those with subtasks that wait to start again."""
     adaptive_jobs: dict[str, None] = field(default_factory=dict)
     """Those that run, or restart."""
+    examples: WeakValueDictionary[str, JobMaster] = field(default_factory=WeakValueDictionary, metadata=DERIVED)
+    """By the digest of its graph, the job with that graph that ended last and is in memory: the next one shares with it what is equal."""
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -244,11 +247,20 @@ class Dispatcher:
 
     def apply_job_result_stored(self, event: JobResultStored) -> None:
         """Keep the result; the job is dirty."""
-        status = self.job(event.job_id).status
+        job = self.job(event.job_id)
+        status = job.status
         if status is not event.status or status not in TERMINAL_JOB_STATUSES or event.job_id in self.ended:
             raise IllegalTransition(f"job '{event.job_id}' is {status}: it has a result already, or none as {event.status}")
-        self.ended[event.job_id] = None
-        self.dirty[event.job_id] = Retries()
+        self.ended[job.job_id] = None
+        self.dirty[job.job_id] = Retries()
+        self.share(job)
+
+    def share(self, job: JobMaster) -> None:
+        """Let a job that has ended weigh less: thousands of them are kept, and most are of a few graphs."""
+        like = self.examples.get(job.graph_digest)
+        if like is not None and job.execution_graph.is_of_the_graph_of(like.execution_graph):
+            job.share(like)
+        self.examples[job.graph_digest] = job
 
     def apply_job_cleaned_up(self, event: JobCleanedUp) -> None:
         """Mark the job clean."""

@@ -7,6 +7,7 @@ along the table of ExecutionState, and knows nothing of slots or of strategies.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import TypeVar
 
 from eventflink.master.canonical import DERIVED, require
 from eventflink.model.attempts import AttemptId, FailureCause, HasAttemptId, OutputLocation
@@ -22,6 +23,7 @@ from eventflink.model.statuses import (
     check_transition,
 )
 
+T = TypeVar("T")
 SubtaskKey = tuple[str, int]
 """(vertex id, subtask index) within a job."""
 
@@ -111,6 +113,11 @@ def group_profiles_of(graph: JobGraph) -> dict[str, ResourceProfile | None]:
         return profiles_of_groups(GroupMember(v.vertex_id, v.slot_sharing_group, v.resources) for v in graph.vertices)
     except InvalidSlotSharing as error:
         raise IllegalTransition(f"the graph '{graph.name}' cannot run: {error}") from error
+
+
+def shared(mine: T, theirs: T) -> T:
+    """Return the other value where both are equal, so that one of them is kept in memory."""
+    return theirs if mine == theirs else mine
 
 
 @dataclass(slots=True)
@@ -324,6 +331,22 @@ class ExecutionGraph:
             if index < len(before):
                 subtask.last_failure = before[index].last_failure
         self._note_ready(vertex)
+
+    def is_of_the_graph_of(self, other: "ExecutionGraph") -> bool:
+        """Tell whether both were made of the same graph."""
+        return self.graph == other.graph and list(self.vertices) == list(other.vertices)
+
+    def share(self, like: "ExecutionGraph") -> None:
+        """Hold in common with another one of the same graph what is equal in both: nothing of either changes any more."""
+        self.graph, self.ready = like.graph, shared(self.ready, like.ready)
+        self.edges_from, self.edges_to, self.group_profiles = like.edges_from, like.edges_to, like.group_profiles
+        self.vertices = dict(zip(like.vertices, self.vertices.values(), strict=True))
+        for mine, theirs in zip(self.vertices.values(), like.vertices.values(), strict=True):
+            mine.vertex = theirs.vertex
+            mine.retired_places = shared(mine.retired_places, theirs.retired_places)
+            for subtask, other in zip(mine.subtasks, theirs.subtasks, strict=False):
+                subtask.vertex_id = other.vertex_id
+                subtask.places = shared(subtask.places, other.places)
 
     def downstream_of(self, vertex_ids: Iterable[str]) -> set[str]:
         """Return the vertices that read what these write, directly or through others."""

@@ -36,7 +36,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.exception_history import MAX_NAMED_TASKS, ExceptionHistory, TaskFailure
-from eventflink.master.execution_graph import ExecutionGraph, ExecutionVertex, Subtask, SubtaskKey
+from eventflink.master.execution_graph import ExecutionGraph, ExecutionVertex, Subtask, SubtaskKey, shared
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.rescales import Rescales
 from eventflink.master.restarts import Restarts, subtasks_to_restart
@@ -73,7 +73,7 @@ STARTING_STATES: Final = (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING,
 _PLAIN_STATES: Final = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELED)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class JobMaster:
     """One job."""
 
@@ -241,6 +241,14 @@ class JobMaster:
             raise IllegalTransition(f"{self.job_id} has no JobMaster that could stop")
         self.job_master_id = ""
         self._want()
+
+    def share(self, like: "JobMaster") -> None:
+        """Hold in common with another ended job of the same graph what is equal in both: nothing of either changes any more."""
+        self.graph_digest, self.actor = like.graph_digest, shared(self.actor, like.actor)
+        self.execution_graph.share(like.execution_graph)
+        self.to_cancel, self.rescales = shared(self.to_cancel, like.to_cancel), shared(self.rescales, like.rescales)
+        self.restarts, self.suspension = shared(self.restarts, like.restarts), shared(self.suspension, like.suspension)
+        self.exceptions = shared(self.exceptions, like.exceptions)
 
     # -- apply: attempts and their slots --------------------------------------------------------------------------
 

@@ -9,10 +9,12 @@ and is refused.
 import dataclasses
 from collections import deque
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from eventflink.events.columns import Column, ColumnsUnreadable
 from eventflink.events.record_columns import Columns, Derivation, Records
 from eventflink.leadership.fold import Fold
+from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, edges_by_source, edges_by_target, group_profiles_of
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
@@ -47,6 +49,7 @@ def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
         (SlotManager, "sharing"): lambda columns, _: list(
             map(SharedSlots.of, columns["pending"], columns["allocations"], columns["task_managers"])
         ),
+        (Dispatcher, "examples"): lambda _columns, count: [WeakValueDictionary() for _ in range(count)],
         (ExecutionGraph, "edges_from"): lambda columns, _: list(map(edges_by_source, columns["graph"])),
         (ExecutionGraph, "edges_to"): lambda columns, _: list(map(edges_by_target, columns["graph"])),
         (ExecutionGraph, "group_profiles"): lambda columns, _: list(map(_group_profiles_of, columns["graph"])),
@@ -93,6 +96,9 @@ class StateCodec:
             # A part that the writer did not know stays as it begins.
             if name in document["master"]:
                 self._restore_part(name, column.read(document["master"][name], 1)[0])
+        dispatcher = self._master.dispatcher
+        for job in filter(None, map(dispatcher.jobs.get, dispatcher.ended)):
+            dispatcher.share(job)
         for name, (value,) in self._fold.read_columns(document["fold"], 1).items():
             before = getattr(fold, name)
             if isinstance(before, deque):  # Its bound is not part of the state.

@@ -13,7 +13,7 @@ from eventflink.events.log_events import (
     JobEvicted,
     RequestRejected,
 )
-from eventflink.master.dispatcher import MAX_RETRY_BACKOFF_MS, ForgottenJob
+from eventflink.master.dispatcher import MAX_RETRY_BACKOFF_MS, Dispatcher, ForgottenJob
 from eventflink.master.effects import ArchiveJob, due_archives
 from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted
 from eventflink.master.job_store import MAX_ARCHIVE_ATTEMPTS, MAX_MESSAGE_LENGTH
@@ -21,7 +21,7 @@ from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, IllegalTransition, JobStatus
 from eventflink.snapshots.state_codec import document_of, restore_fold
-from tests.support.cluster import START_MS, ScriptedCluster, archives_written, deployments, graph, new_fold, replies, vertex
+from tests.support.cluster import START_MS, ScriptedCluster, archives_written, deployments, graph, new_fold, replay, replies, vertex
 
 FILE = MasterSettings(archives=True, job_store_cache_size=1)
 
@@ -225,3 +225,30 @@ def test_a_job_with_an_archive_to_be_written_is_not_evicted_whatever_an_event_sa
     with pytest.raises(IllegalTransition, match="the archive of job 'job' is not written"):
         cluster.master.apply(JobEvicted("job"), START_MS)
     assert cluster.master.digest() == before
+
+
+def test_ended_jobs_of_one_graph_hold_in_common_what_is_equal(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    end(cluster, "one", "two")
+    failed = deployments(cluster.submit(graph(vertex("a")), job_id="failed"))
+    cluster.run(cluster.report(failed[0], ExecutionState.FAILED, cause=FailureCause("ValueError", "no")))
+    restored = new_fold()
+    restore_fold(document_of(cluster.fold), restored)
+    for fold in (cluster.fold, restored):
+        one, two, other = (fold.master.dispatcher.jobs[job_id] for job_id in ("one", "two", "failed"))
+        assert one.execution_graph.graph is two.execution_graph.graph is other.execution_graph.graph
+        assert one.restarts is two.restarts
+        assert one.exceptions is two.exceptions
+        assert (one.exceptions.root_count, other.exceptions.root_count) == (0, 1)
+    monkeypatch.setattr(Dispatcher, "share", lambda _self, _job: None)
+    apart = replay(cluster.log)
+    assert apart.master.dispatcher.jobs["one"].restarts is not apart.master.dispatcher.jobs["two"].restarts
+    assert apart.master.digest() == cluster.master.digest() == restored.master.digest()
+
+
+def test_a_job_that_runs_holds_nothing_in_common_with_one_that_ended(cluster: ScriptedCluster) -> None:
+    end(cluster, "ended")
+    cluster.submit(graph(vertex("a")), job_id="running")
+    ended, running = (cluster.job(job_id) for job_id in ("ended", "running"))
+    assert ended.restarts == running.restarts
+    assert ended.restarts is not running.restarts
+    assert ended.execution_graph.graph is not running.execution_graph.graph
