@@ -199,10 +199,12 @@ class EmbeddedBroker:
         # An id that begins with a dash would be taken for an option.
         while cluster_id.startswith("-"):
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
-        arguments = ["format", "--cluster-id", cluster_id, "--config", str(properties), "--ignore-formatted"]
+        # It lives for a second: code that is compiled well would come too late.
+        command = [*base_command, "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format"]
+        arguments = ["--cluster-id", cluster_id, "--config", str(properties), "--ignore-formatted"]
         try:
             finished = subprocess.run(
-                [*base_command, "kafka.tools.StorageTool", *arguments],
+                [*command, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
