@@ -44,7 +44,7 @@ def read_result(locations: Iterable[str], limit: int) -> pa.Table:
 def _batches(path: Path, limit: int) -> Iterator[pa.Table]:
     """Yield the first `limit` rows of a file; at least an empty table, for its schema."""
     with pq.ParquetFile(path) as file:
-        yield file.schema_arrow.empty_table()
+        yield pa.Table.from_batches([], file.schema_arrow)  # `empty_table` would load pandas.
         for batch in file.iter_batches(batch_size=max(1, min(limit, 65_536))):
             if limit <= 0:
                 return
