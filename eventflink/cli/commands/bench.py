@@ -29,7 +29,7 @@ from eventflink.lab.benchmarks.failover_times import (
     LeaderLoss,
     TaskExecutorLoss,
     measure_failover,
-    measure_guardian,
+    measure_real_tasks,
 )
 from eventflink.lab.benchmarks.failover_watch import NotSeen
 from eventflink.lab.benchmarks.floor import FloorFailed
@@ -309,7 +309,7 @@ def bench_slots(session: Session, largest: int, *, as_json: bool) -> int:
 def bench_failover(session: Session, jobs: int | None, rounds: int | None, *, under_load: bool, as_json: bool) -> int:
     """Measure what the loss of a leader or of a TaskExecutor costs while jobs run.
 
-    Jobs are no-op tasks on simulated TaskExecutors that speak the real protocol; masters, Kafka and the kills are real.
+    Jobs are no-op tasks on simulated TaskExecutors that speak the real protocol, and at last on a real one; all else is real.
     """
     say = _say(session)
     if under_load:
@@ -324,12 +324,16 @@ def bench_failover(session: Session, jobs: int | None, rounds: int | None, *, un
             command = partial(_command_of, cell, bootstrap)
             figures.append(measure_failover(cell.configuration, bootstrap, command, jobs=number, rounds=count, say=say))
         cell = _cell(used)
-        guardian = measure_guardian(cell.configuration, bootstrap, partial(_command_of, cell, bootstrap), rounds=count, say=say)
-    rows = [row for each in figures for row in _failover_rows(each)] + _task_executor_rows("TaskExecutor killed", guardian)
-    document = {"benchmark": "failover", "cells": [asdict(each) for each in figures], "task_executor_killed": asdict(guardian)}
+        real = measure_real_tasks(cell.configuration, bootstrap, partial(_command_of, cell, bootstrap), rounds=count, say=say)
+    rows = [row for each in figures for row in _failover_rows(each)]
+    rows += [
+        *_leader_rows("real tasks, leader killed", real.leader_killed),
+        *_task_executor_rows("TaskExecutor killed", real.task_executor_killed),
+    ]
+    document = {"benchmark": "failover", "cells": [asdict(each) for each in figures], "real_tasks": asdict(real)}
     _print(session, rows, document, as_json=as_json)
-    restarted = sum(each.leader_killed.tasks_restarted + each.leader_stopped.tasks_restarted for each in figures)
-    session.err.print(f"{restarted} tasks were restarted by {2 * count * len(figures)} changes of leader")
+    losses = [loss for each in figures for loss in (each.leader_killed, each.leader_stopped)] + [real.leader_killed]
+    session.err.print(f"{sum(loss.tasks_restarted for loss in losses)} tasks were restarted by {count * len(losses)} changes of leader")
     return ExitCode.OK
 
 

@@ -77,6 +77,14 @@ class FailoverFigures:
     hosts_killed: TaskExecutorLoss
 
 
+@dataclass(frozen=True, slots=True)
+class RealTasksFigures:
+    """What was measured with real task processes."""
+
+    leader_killed: LeaderLoss
+    task_executor_killed: TaskExecutorLoss
+
+
 @dataclass(slots=True)
 class _Samples:
     """What the rounds gave, each list one sample a round."""
@@ -150,19 +158,29 @@ def measure_failover(
     return FailoverFigures(jobs, rounds, killed, stopped, _summarise_moves(how, moves))
 
 
-def measure_guardian(
+def measure_real_tasks(
     configuration: Configuration, bootstrap: str, command: Command, *, rounds: int, say: Callable[[str], None]
-) -> TaskExecutorLoss:
-    """Measure the death of a real TaskExecutor with real task processes, which its guardian reports; raises as `measure_failover` does."""
+) -> RealTasksFigures:
+    """Measure the deaths of a leader and of a real TaskExecutor with real task processes, which their guardians report.
+
+    Raises:
+        As `measure_failover`.
+
+    """
     ensure_topics(bootstrap, configuration.cluster_id, configuration.replication_factor)
+    slots = REAL_TASKS + SPARE_SLOTS
     with FailoverCluster(configuration, bootstrap, command) as cluster:
-        cluster.start_master()
-        cluster.start_task_executor(REAL_TASKS)
+        for _ in range(2):
+            cluster.start_master()
+        cluster.start_task_executor(slots)
         with PipelinedClient(bootstrap, configuration.cluster_id, request_timeout_s=TIMEOUT_S) as client:
             run_jobs(client, cluster.watch, idle_graph(restarts=RESTARTS), REAL_TASKS)
+            cluster.wait_until_decided()
+            say(f"{REAL_TASKS} task processes run on a real TaskExecutor; the leader is killed, {rounds} times")
+            killed = _lose_leaders(cluster, client, signal.SIGKILL, rounds)
         say(f"a real TaskExecutor with {REAL_TASKS} task processes is killed, {rounds} times")
-        moves = [_lose_host(cluster, lambda: cluster.start_task_executor(REAL_TASKS)) for _ in range(rounds)]
-    return _summarise_moves("reported by its guardian", moves)
+        moves = [_lose_host(cluster, lambda: cluster.start_task_executor(slots)) for _ in range(rounds)]
+    return RealTasksFigures(killed, _summarise_moves("reported by its guardian", moves))
 
 
 def _lose_leaders(cluster: FailoverCluster, client: PipelinedClient, signal_number: signal.Signals, rounds: int) -> LeaderLoss:
