@@ -14,7 +14,7 @@ from eventflink.entrypoint.faust_application import FaustApplication
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.events.topics import INBOUND, Topic, topic_name
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.intake import InboundTopic, Intake, TailFailed, TopicReplaced
+from eventflink.leadership.intake import HEARD_BACK_RECORDS, InboundTopic, Intake, TailFailed, TopicReplaced
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import topic_ids
 from eventflink.model.configuration import Configuration
@@ -44,7 +44,7 @@ class Tail:
         self.on_progress: Callable[[], None] = nothing
 
     async def start(self, fold: Fold) -> None:
-        """Begin to read: the log behind the fold, the inputs at its cursors, heartbeats at their end.
+        """Begin to read: the log behind the fold, inputs at its cursors, heartbeats at their end, what masters said a little before.
 
         Raises:
             TopicReplaced: an inbound topic was deleted and created again.
@@ -55,9 +55,12 @@ class Tail:
         ids = await asyncio.to_thread(topic_ids, bootstrap, cluster_id)
         names = {topic: topic_name(cluster_id, topic) for topic in (*INBOUND, Topic.HEARTBEATS, Topic.LEADERSHIP)}
         marks = await asyncio.to_thread(AdminConnection(bootstrap).read_watermarks, [(name, 0) for name in names.values()])
-        offsets = {Topic.LOG: fold.last_offset + 1}
-        for topic in (Topic.HEARTBEATS, Topic.LEADERSHIP):
-            offsets[topic] = marks[names[topic], 0].high
+        said = marks[names[Topic.LEADERSHIP], 0]
+        offsets = {
+            Topic.LOG: fold.last_offset + 1,
+            Topic.HEARTBEATS: marks[names[Topic.HEARTBEATS], 0].high,
+            Topic.LEADERSHIP: max(said.low, said.high - HEARD_BACK_RECORDS),
+        }
         for topic in INBOUND:
             low, cursor = marks[names[topic], 0].low, fold.master.requests.cursors.get(topic)
             replaced = cursor is not None and cursor.topic_id and ids[topic] not in ("", cursor.topic_id)

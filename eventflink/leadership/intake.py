@@ -2,7 +2,7 @@
 
 Every record that a tail reads is handed in here. The log waits in a queue, and inputs in the inbox of their topic, from the first that no
 accepted decision answers; a full inbox pauses its topic, and Kafka keeps the rest (L3). Heartbeats and what masters tell each other go to
-the participant of the present term, or to nobody.
+the participant of the present term; between two terms heartbeats go to nobody, and the last of what masters said waits for the next one.
 
 A record that was decided stays in its inbox until its decision was accepted: a leadership may end before, and then it is decided again
 (P6). So a master that was deposed, or never led, begins to decide from memory. A standby sees here since when an input waits that the
@@ -26,6 +26,9 @@ MAX_BYTES: Final = 32 * 1024 * 1024
 
 MAX_QUEUED_RECORDS: Final = 200_000
 """Records of the log that may wait while the state is rebuilt; beyond, a new tail is opened behind the rebuilt state."""
+
+HEARD_BACK_RECORDS: Final = 64
+"""So many records of `leadership` before its end a tail reads as well: the last leader's resignation or death may be among them (L2a)."""
 
 BEHIND_LEASES: Final = 10
 """A standby to which nothing of the log comes for so long, although the leader has read more of it, ends its term."""
@@ -153,6 +156,8 @@ class Intake:
     is_paused: set[Topic] = field(default_factory=set)
     listener: Listener | None = None
     """The participant of the present term."""
+    said: deque[tuple[int, bytes | None]] = field(default_factory=lambda: deque(maxlen=HEARD_BACK_RECORDS))
+    """The last records of `leadership` that came between two terms: offset, value."""
     _has_overflowed: bool = False
 
     def __post_init__(self) -> None:
@@ -171,12 +176,23 @@ class Intake:
                 self.listener.on_heartbeat(value, now_ms)
             return False
         if topic is Topic.LEADERSHIP:
-            if self.listener is not None and (error := self.listener.on_leadership(value, now_ms)):
-                _logger.warning("LeadershipRecordUnreadable offset=%d error=%s", offset, one_line(error))
+            self.said.append((offset, value))
+            self._hear(now_ms)
             # A resignation, or the own presence, may have made it time to campaign.
             return self.listener is not None and not self.listener.decides
         self.enqueue(InboundRecord(str(topic), offset, timestamp_ms, key, value))
         return self.listener is not None and self.listener.decides  # A standby only holds it.
+
+    def listen(self, listener: Listener, now_ms: int) -> None:
+        """Hand the records that count only when they arrive to the participant of a term that begins, and what masters said before it."""
+        self.listener = listener
+        self._hear(now_ms)
+
+    def _hear(self, now_ms: int) -> None:
+        while self.listener is not None and self.said:
+            offset, value = self.said.popleft()
+            if error := self.listener.on_leadership(value, now_ms):
+                _logger.warning("LeadershipRecordUnreadable offset=%d error=%s", offset, one_line(error))
 
     def enqueue(self, record: InboundRecord) -> None:
         """Take a record of an inbound topic."""

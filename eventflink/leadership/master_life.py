@@ -182,10 +182,10 @@ class MasterLife:
             known_shutdowns=self._known_shutdowns or 0,
             heard_itself_ms=now_ms,
         )
-        intake.listener = self.participant
         self._wires = wires
         self._is_status_logged = False
         self.election.begin(now_ms)
+        intake.listen(self.participant, now_ms)
 
     def turn(self, monotonic: Callable[[], int], wall_ms: int) -> Step | None:
         """Give the participant a turn; `has_more` tells whether another one is due at once. None: the term continues."""

@@ -13,7 +13,7 @@ from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.broker import Broker, BrokerRecord, Link
 from eventflink.lab.simulation.process import Process
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.intake import InboundTopic, Intake
+from eventflink.leadership.intake import HEARD_BACK_RECORDS, InboundTopic, Intake
 
 _LARGEST_BATCH: Final = 64
 
@@ -100,7 +100,7 @@ class SimulatedTail:
     def __init__(
         self, broker: Broker, process: Process, link: Link, rng: Random, inbox_size: int, fold: Fold, on_progress: Callable[[], None]
     ) -> None:
-        """Begin to read: the log behind the fold, the inputs at its cursors, heartbeats at their end."""
+        """Begin to read: the log behind the fold, the inputs at its cursors, heartbeats at their end, `leadership` a little before."""
         self._clock = process.clock
         self._on_progress = on_progress
         topics = {str(topic): InboundTopic(f"id-of-{topic}", broker.partition(topic).low_offset) for topic in INBOUND}
@@ -108,7 +108,9 @@ class SimulatedTail:
         self.intake = Intake(topics, inbox_size, lambda topic: self.consumers[topic].pause(), lambda topic: self.consumers[topic].resume())
         cursors = fold.master.requests.cursors
         positions = {Topic.LOG: fold.last_offset + 1}
-        positions |= {topic: broker.partition(topic).end_offset for topic in (Topic.HEARTBEATS, Topic.LEADERSHIP)}
+        said = broker.partition(Topic.LEADERSHIP)
+        positions[Topic.LEADERSHIP] = max(said.low_offset, said.end_offset - HEARD_BACK_RECORDS)
+        positions[Topic.HEARTBEATS] = broker.partition(Topic.HEARTBEATS).end_offset
         positions |= {topic: cursors[topic].next_offset if topic in cursors else broker.partition(topic).low_offset for topic in INBOUND}
         for topic, position in positions.items():
             on_record = partial(self._on_record, topic)

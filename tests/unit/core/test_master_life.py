@@ -17,7 +17,7 @@ from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import LogElection, Peers
 from eventflink.leadership.fold import Fold, LogBehind, LogDiverged, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.intake import InboundTopic, Intake, TailFailed, TopicReplaced
+from eventflink.leadership.intake import HEARD_BACK_RECORDS, InboundTopic, Intake, TailFailed, TopicReplaced
 from eventflink.leadership.leader import ApplyFailed, Deposed, Leader, LeadershipEnded
 from eventflink.leadership.master_life import (
     FIRST_BACKOFF_MS,
@@ -144,6 +144,43 @@ class Driver:
         assert self.run(3 * LEASE_MS) is None
         assert participant.leader is not None
         return participant
+
+
+class TestTheBeginningOfATerm:
+    """What was said before it."""
+
+    @pytest.mark.parametrize("kind", [LeaderDeath, Resignation])
+    def test_a_master_that_reads_how_the_last_leadership_ended_waits_for_no_lease(self, kind: type[LeaderDeath | Resignation]) -> None:
+        before = Driver()
+        acceptance = before.lead().fold.acceptance
+        end = LEADERSHIP.encode(kind(acceptance.epoch, acceptance.leader_id))
+        driver = Driver(before.log)
+        driver.intake.on_record(Topic.LEADERSHIP, 0, START_MS, None, end, driver.now_ms)
+        participant = driver.begin()
+        assert driver.run(5 * TICK_MS) is None
+        assert participant.leader is not None
+
+    def test_the_end_of_a_leadership_before_the_last_one_is_no_end(self) -> None:
+        log: list[bytes] = []
+        ended = b""
+        for _ in range(2):
+            before = Driver(log)
+            acceptance = before.lead().fold.acceptance
+            ended = ended or LEADERSHIP.encode(Resignation(acceptance.epoch, acceptance.leader_id))
+            log = before.log
+        driver = Driver(log)
+        driver.intake.on_record(Topic.LEADERSHIP, 0, START_MS, None, ended, driver.now_ms)
+        driver.begin()
+        assert driver.run(LEASE_MS - TICK_MS) is None
+        assert len(driver.log) == len(log)
+
+    def test_of_what_is_said_between_two_terms_the_last_is_kept(self) -> None:
+        driver = Driver()
+        for offset in range(2 * HEARD_BACK_RECORDS):
+            driver.intake.on_record(Topic.LEADERSHIP, offset, START_MS, None, b"", driver.now_ms)
+        assert [offset for offset, _ in driver.intake.said] == list(range(HEARD_BACK_RECORDS, 2 * HEARD_BACK_RECORDS))
+        driver.begin()
+        assert not driver.intake.said
 
 
 class TestTheEndOfATerm:
