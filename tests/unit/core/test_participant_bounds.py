@@ -134,9 +134,9 @@ class TestBounds:
         with caplog.at_level("WARNING", "eventflink.leadership.liveness"):
             for number in range(20_000):
                 leader.participant.on_heartbeat(b"garbage %d" % number, world.now_ms)
-            assert len(caplog.messages) == 1
+            assert [record.name for record in caplog.records].count("eventflink.leadership.liveness") == 1
             leader.participant.on_heartbeat(b"garbage", world.now_ms + 60_000)
-        assert caplog.messages[1].startswith("HeartbeatsUnreadable count=20000 error=the record does not start with the marker")
+        assert caplog.messages[-1].startswith("HeartbeatsUnreadable count=20000 error=the record does not start with the marker")
 
 
 class TestLeaving:
