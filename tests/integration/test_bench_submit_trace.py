@@ -55,7 +55,7 @@ def test_every_job_is_followed_from_its_client_to_its_end_beside_the_floor(boots
     assert not any(leg.cpu_ms for leg in figures.concurrent.to_reply)
     assert set(figures.idle_share) == {CLIENT, LEADER, STANDBY, TASK_EXECUTOR, GUARDIAN, FORK_SERVER, TASKS, FLOOR}
     assert figures.records_per_job[Topic.SUBMISSIONS] == figures.records_per_job[Topic.REPLIES] == 1
-    assert figures.records_per_job[Topic.LOG] >= 3  # It is accepted, it ends, and it is cleaned up.
+    assert figures.records_per_job[Topic.LOG] > 2  # It is accepted, it ends, and it is cleaned up with others.
 
     out = StringIO()
     print_trace(Console(file=out, width=200), figures)

@@ -185,9 +185,10 @@ class FailoverCluster:
                 raise ChildDied(f"{running.name} did not end within {STOP_TIMEOUT_S:.0f} s; {running.end_of_log()}") from None
 
     def close(self) -> None:
-        """End every process: TaskExecutors first, so that a master hears that they are gone."""
+        """End every process: TaskExecutors first, so that a master hears of it, and the first leader last, so that nobody takes over."""
         end_children([*self._others, *self.hosts.values()], STOP_TIMEOUT_S)
-        end_children([*self.masters.values()], STOP_TIMEOUT_S)
+        for running in reversed(self.masters.values()):
+            end_children([running], STOP_TIMEOUT_S)
         self._others.clear()
         self.hosts.clear()
         self.masters.clear()
