@@ -152,12 +152,12 @@ class Cluster:
 
         process.after(delay_ms, tell)
 
-    def tell_lie(self) -> None:
+    def forge_death(self) -> None:
         """Have somebody say of a leadership that it has ended: of one that has not, or did long ago, or never was."""
         acceptance = self.observer.fold.acceptance
-        lie = self.guardians.next_lie(acceptance.epoch, acceptance.leader_id)
-        self.transcript.note("somebody", f"says that {lie.leader_id} has died in epoch={lie.epoch}")
-        self.broker.append(Topic.LEADERSHIP, 0, b"leader", _LEADERSHIP.encode(lie))
+        forged = self.guardians.next_forgery(acceptance.epoch, acceptance.leader_id)
+        self.transcript.note("somebody", f"says that {forged.leader_id} has died in epoch={forged.epoch}")
+        self.broker.append(Topic.LEADERSHIP, 0, b"leader", _LEADERSHIP.encode(forged))
 
     def kill(self, seat: Seat, restart_ms: float) -> None:
         """Kill a master's process; it starts again later."""

@@ -148,14 +148,14 @@ def _resume_suspended(cluster: Cluster) -> None:
 
 
 def _let_people_act(cluster: Cluster) -> None:
-    """Have operators and users give orders, and liars speak of deaths, in the runs that have such people."""
+    """Have operators and users give orders, and others forge deaths, in the runs that have such people."""
     names = [host.name for host in cluster.task_executors]
     if cluster.lifecycles.has_orders:
         _order_again(cluster, cluster.lifecycles.next_order_in_ms, lambda: cluster.clients.direct(cluster.lifecycles))
     if cluster.resources.is_mixed:
         _order_again(cluster, cluster.resources.next_order_in_ms, lambda: cluster.clients.operate(names))
     if cluster.guardians.are_forged:
-        _order_again(cluster, cluster.guardians.next_lie_in_ms, cluster.tell_lie)
+        _order_again(cluster, cluster.guardians.next_forgery_in_ms, cluster.forge_death)
     if cluster.schedulers.is_mixed:
         _order_again(cluster, cluster.schedulers.next_rescale_in_ms, cluster.clients.rescale)
 

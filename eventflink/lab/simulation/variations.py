@@ -20,7 +20,7 @@ _RESUMPTIONS_IN_ORDERS: Final = 0.4
 _GUARDIANS_SHARE: Final = 0.75
 _SILENT_GUARDIANS: Final = 0.15
 _LATE_GUARDIANS: Final = 0.2
-_LIARS_SHARE: Final = 0.4
+_FORGERS_SHARE: Final = 0.4
 
 
 class Lifecycles:
@@ -56,15 +56,15 @@ class Lifecycles:
 
 
 class Guardians:
-    """The guardians of masters: right, late, or dead themselves; and whoever says in their name what is not so."""
+    """The guardians of masters: right, late, or dead themselves; and forged deaths in their name."""
 
     def __init__(self, seed: int) -> None:
         self._rng = Random(f"{seed} guardians")  # noqa: S311 - a run has to be repeatable, not secret
         self._are_there = self._rng.random() < _GUARDIANS_SHARE
-        self.are_forged = self._rng.random() < _LIARS_SHARE
+        self.are_forged = self._rng.random() < _FORGERS_SHARE
         """Somebody says of leaders that they have died."""
         self._leaderships: list[LeaderDeath] = []
-        """That were lied about."""
+        """Whose end was forged."""
 
     def tells_in_ms(self) -> float | None:
         """Return how long it takes until a death is told; None: it is not told."""
@@ -72,21 +72,21 @@ class Guardians:
             return None
         return self._rng.random() * (4_000 if self._rng.random() < _LATE_GUARDIANS else 50)
 
-    def next_lie(self, epoch: int, leader_id: str) -> LeaderDeath:
+    def next_forgery(self, epoch: int, leader_id: str) -> LeaderDeath:
         """Return what is said, given the leadership that was accepted last: it is over, or an earlier one is, or one that never was."""
         present = LeaderDeath(epoch, leader_id)
         self._leaderships.append(present)
-        lies = (
+        forgeries = (
             present,
             self._rng.choice(self._leaderships),
             LeaderDeath(epoch, "nobody"),
             LeaderDeath(epoch + 1, leader_id),
             LeaderDeath(epoch + 1_000_000, leader_id),
         )
-        return self._rng.choice(lies)
+        return self._rng.choice(forgeries)
 
-    def next_lie_in_ms(self) -> float:
-        """Return how long the liar waits."""
+    def next_forgery_in_ms(self) -> float:
+        """Return how long the next forgery takes."""
         return 100 + self._rng.random() * 2_500
 
 
