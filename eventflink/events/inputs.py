@@ -235,6 +235,7 @@ class SlotReport(InstanceMessage):
 
     slots: tuple[SlotStatus, ...]
     attempts: tuple[AttemptStatus, ...]
+    number: int = 0
 
 
 @dataclass(slots=True)

@@ -42,6 +42,7 @@ class TaskManagerReportReconciled(LogEvent):
     instance_id: str
     missing: tuple[str, ...]
     unknown: tuple[AttemptStatus, ...]
+    number: int = 0
 
 
 @dataclass(slots=True)

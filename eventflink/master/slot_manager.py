@@ -320,9 +320,13 @@ class SlotManager:
 
     def apply_task_manager_report_reconciled(self, event: TaskManagerReportReconciled) -> None:
         """Mark the allocations whose attempts their TaskManager does not have: they fail."""
+        held = self.task_managers.get(event.task_manager_id)
+        if held is None or held.instance_id != event.instance_id:
+            raise IllegalTransition(f"{event.task_manager_id} has no slots as the instance {event.instance_id}")
         for allocation_id in event.missing:
             if self.held_by(allocation_id, event.instance_id) is None:
                 raise IllegalTransition(f"{allocation_id} is not held by the instance {event.instance_id} of {event.task_manager_id}")
+        held.slot_report_number = max(held.slot_report_number, event.number)
         for allocation_id in event.missing:
             self._orphan(allocation_id, "AttemptMissing: its TaskExecutor does not report it")
 

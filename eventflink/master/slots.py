@@ -33,6 +33,8 @@ class TaskManagerSlots:
     """An index over the Blocklist, for speed: it is asked with every slot that is counted or joined. `SlotManager.validate` compares it."""
     idle_since_ms: int = 0
     """Since when all slots have been free, if they are."""
+    slot_report_number: int = 0
+    """Of the newest slot report that was reconciled; 0: of none, or it was not said."""
 
 
 @dataclass(slots=True)

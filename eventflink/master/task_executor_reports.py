@@ -46,16 +46,19 @@ def decide_slot_report(state: ClusterState, report: SlotReport) -> list[LogEvent
     """Compare what an instance has with what the state expects: what is missing fails, what is unknown is cancelled."""
     if not state.resource_manager.is_current(report.task_manager_id, report.instance_id):
         return state.resource_manager.decide_foreign_report(report)
+    held = state.slot_manager.task_managers[report.task_manager_id]
+    if 0 < report.number <= held.slot_report_number:
+        return [_skipped(f"SlotReport {report.number} of {report.instance_id}: it was reconciled, or is older than one that was")]
     present = {a.attempt_id for a in report.attempts}
     # Only what this instance has acknowledged before can be missing (P16): its slot is ALLOCATED then.
     missing = [
         slot.allocation_id
-        for slot in state.slot_manager.task_managers[report.task_manager_id].slots
+        for slot in held.slots
         if slot.state is SlotState.ALLOCATED and _is_missing(state, slot.allocation_id, report.instance_id, present)
     ]
     # Who shares a slot with one that is missing fails with it, and so is to end there.
     unknown = tuple([a for a in report.attempts if not _expects(state, a, report.instance_id, missing)])
-    return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown)]
+    return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown, report.number)]
 
 
 def _is_missing(state: ClusterState, allocation_id: str, instance_id: str, present: set[AttemptId]) -> bool:

@@ -35,6 +35,7 @@ class Checkout:
         self.temporary.mkdir()
         for name in ("eventflink", "schemas"):
             shutil.copytree(ROOT / name, self.directory / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / ".gitignore", self.directory)
         self._bootstrap = bootstrap
         self.git("init", "--quiet", "--initial-branch=main")
         self.commit("first")

@@ -413,7 +413,7 @@ def unacknowledged_attempts_are_missing(patch: pytest.MonkeyPatch) -> None:
             if s.allocation_id and task_executor_reports._is_missing(master, s.allocation_id, report.instance_id, present)
         ]
         unknown = tuple(a for a in report.attempts if not task_executor_reports._expects(master, a, report.instance_id))
-        return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown)]
+        return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown, report.number)]
 
     patch.setattr(task_executor_reports, "decide_slot_report", decide)
 

@@ -318,7 +318,10 @@ def test_slot_report_holds_every_slot_and_every_attempt_that_is_not_terminal() -
         "i1",
         (SlotStatus(0, f"allocation-{A}"), SlotStatus(1, f"allocation-{B}")),
         (AttemptStatus(*A, ExecutionState.RUNNING), AttemptStatus(*B, ExecutionState.DEPLOYING)),
+        number=1,
     )
+    [*_, next_report] = reports(harness.effect(LeaderChanged("m3", "blob:3"), epoch=3))
+    assert next_report == replace(report, number=2)
 
 
 def test_slot_report_is_preceded_by_terminal_states_that_kafka_has_not_acknowledged() -> None:

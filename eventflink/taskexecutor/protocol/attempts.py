@@ -111,6 +111,7 @@ class AttemptTable:
         self._ended: dict[AttemptId, KnownAttempt] = {}
         self._slots: list[dict[AttemptId, KnownAttempt]] = [{} for _ in range(settings.slot_count)]
         """Who is in each slot: of one allocation, and at most one attempt of each vertex."""
+        self._slot_report_number = 0
         self._ending_all = False
         self._silent = False
 
@@ -236,7 +237,9 @@ class AttemptTable:
                 self._outbox.add_reports(self._all_reports_of(known))
         slots = tuple(SlotStatus(i, next((k.allocation_id for k in s.values()), None)) for i, s in enumerate(self._slots))
         attempts = tuple(AttemptStatus(*k.attempt, k.state) for k in self._live.values())
-        self._outbox.add_reports([SlotReport(self._settings.task_manager_id, self._instance_id, slots, attempts)])
+        self._slot_report_number += 1
+        place = (self._settings.task_manager_id, self._instance_id)
+        self._outbox.add_reports([SlotReport(*place, slots, attempts, self._slot_report_number)])
 
     def resend_reports(self, attempts: Iterable[AttemptId]) -> None:
         """Report again what is known of the attempts."""

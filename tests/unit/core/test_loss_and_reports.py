@@ -108,6 +108,20 @@ def test_an_unacknowledged_deployment_is_not_missing(cluster: ScriptedCluster) -
     assert cluster.job("job").status is JobStatus.FINISHED
 
 
+def test_a_copy_of_a_report_that_comes_behind_an_acknowledgement_is_skipped(cluster: ScriptedCluster) -> None:
+    """P16: a producer that lost its id has sent it twice; the newer one counts, and what does not say its number."""
+    cluster.register()
+    [one] = deployments(cluster.submit(graph(vertex("a"))))
+    first, second = (SlotReport("tm", "tm-1", (SlotStatus(0),), (), number) for number in (1, 2))
+    cluster.say(first)
+    cluster.report(one, RUNNING)
+    cluster.say(first)
+    assert [report.missing for report in cluster.events(TaskManagerReportReconciled)] == [()]
+    assert "SlotReport 1 of tm-1" in cluster.events(InputsSkipped)[-1].reason
+    cluster.say(second)
+    assert [report.missing for report in cluster.events(TaskManagerReportReconciled)] == [(), ("allocation-1",)]
+
+
 def test_an_attempt_reported_twice_as_missing_fails_once(cluster: ScriptedCluster) -> None:
     """Two reports in one record: the second finds the loss decided already."""
     cluster.register()
