@@ -84,7 +84,7 @@ def test_it_dies_with_its_owner_and_its_directory_is_free_again(tmp_path: Path) 
     owner.send_signal(signal.SIGKILL)
     owner.wait(10)
     owner.stdout.close()
-    assert wait_until_gone(java_process_id, 2.0)
+    assert wait_until_gone(java_process_id, 30.0)
     with EmbeddedBroker(tmp_path) as broker:
         assert broker.is_running
 
