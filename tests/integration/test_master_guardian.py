@@ -59,7 +59,8 @@ def test_a_guardian_that_is_killed_is_replaced_and_the_new_one_knows_who_leads(c
     cluster.start_standby("second", **NO_LEASE)
     first = guardian_of(cluster.processes["first"])
     kill_9(first.pid)
-    wait_until(lambda: [g for g in guardians(cluster.processes["first"]) if g.pid != first.pid and is_alive(g.pid)], "another guardian")
+    wait_until(lambda: f"GuardianDied process_id={first.pid}" in cluster.output("first"), "the death of the guardian")
+    wait_until(lambda: "GuardianStarted" in cluster.output("first").partition("GuardianDied")[2], "another guardian that has been told")
     cluster.kill("first")
     cluster.wait_for(second_leads, "second leads")
 
