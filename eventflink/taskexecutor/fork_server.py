@@ -5,6 +5,7 @@ with the thread that called `start` (the kernel's parent-death signal means the 
 process.
 """
 
+import contextlib
 import logging
 import os
 import socket
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -63,6 +65,7 @@ class ForkServer:
         self._children: set[int] = set()
         self._ready = threading.Event()
         self._stopping = False
+        self._gone_by_s = 0.0
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._reader: threading.Thread | None = None
@@ -112,23 +115,31 @@ class ForkServer:
         """Wait until it has loaded what tasks need; tell whether it has."""
         return self._ready.wait(timeout_s)
 
-    def stop(self, *, at_once: bool = False) -> None:
-        """End every task (SIGTERM, then SIGKILL after the kill timeout, or at once) and the fork server; wait until all are gone.
+    def begin_stop(self, *, at_once: bool = False) -> None:
+        """Have every task ended (SIGTERM, then SIGKILL after the kill timeout, or at once), and then the fork server.
 
-        Events of tasks that end meanwhile are told, `ForkServerDied` is not. Not to be called by `on_event`.
+        Events of tasks that end meanwhile are told, `ForkServerDied` is not.
         """
         self._stopping = True
+        process = self._process
+        if process is None:
+            return
+        kill_after_ms = 0 if at_once else self._settings.kill_timeout_ms
+        self._gone_by_s = time.monotonic() + kill_after_ms / 1000 + _STOP_MARGIN_S
+        if not self.is_ready:
+            process.kill()  # It has no children yet, and reads nothing.
+            return
+        with contextlib.suppress(OSError):  # Then it is killed.
+            self.send(StopServer(kill_after_ms))
+
+    def wait_until_gone(self) -> None:
+        """Wait until all are gone after `begin_stop`; a fork server that is not gone in time is killed. Not to be called by `on_event`."""
         process, control = self._process, self._control
         if process is None or control is None:
             return
         try:
-            kill_after_ms = 0 if at_once else self._settings.kill_timeout_ms
-            if self.is_ready:
-                self.send(StopServer(kill_after_ms))
-            else:
-                process.kill()  # It has no children yet, and reads nothing.
-            process.wait(kill_after_ms / 1000 + _STOP_MARGIN_S)
-        except (OSError, subprocess.TimeoutExpired):
+            process.wait(max(0.0, self._gone_by_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
         if self._reader is not None:

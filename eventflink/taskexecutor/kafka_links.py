@@ -53,7 +53,6 @@ class Inbox:
 
     def __init__(self, capacity: int = 10_000) -> None:
         self._queue: queue.Queue[Input] = queue.Queue(capacity)
-        self._results: list[Input] = []
         self._closed = threading.Event()
 
     def put_input(self, item: Input) -> None:
@@ -65,25 +64,16 @@ class Inbox:
                 continue
             return
 
-    def put_result(self, item: Input) -> None:
-        """Hand the main loop the result of an action of its own. It never waits: only the main loop, which calls it, makes room."""
-        self._results.append(item)
-
     def take_inputs(self, timeout_s: float, limit: int) -> list[Input]:
-        """Return what is there, at most `limit` unless there are results; wait for the first at most `timeout_s`.
-
-        A result comes behind all that was put before it: what processes told before their fork server was ended counts before its end.
-        """
-        results, self._results = self._results, []
-        limit = max(limit, len(self)) if results else limit
+        """Return what is there, at most `limit`; wait for the first at most `timeout_s`."""
         items: list[Input] = []
         try:
-            items.append(self._queue.get(timeout=0 if results else timeout_s))
+            items.append(self._queue.get(timeout=timeout_s))
             while len(items) < limit:
                 items.append(self._queue.get_nowait())
         except queue.Empty:
             pass
-        return items + results
+        return items
 
     def try_put_input(self, item: Input) -> bool:
         """Hand the item to the main loop if there is room for it; tell whether there was."""

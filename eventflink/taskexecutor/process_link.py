@@ -1,10 +1,13 @@
 """The TaskExecutor's side of its task processes: the current fork servers, which of them a task is for, and what the guardian has to know.
 
-There are two of them, one of which has loaded Spark's client; to the protocol they are one, and end together. Those that were replaced are
-not listened to any more. Used by the main loop only, except where events enter the inbox.
+There are two of them, one of which has loaded Spark's client; to the protocol they are one, and end together. That takes up to the kill
+timeout, in a thread of its own: the main loop waits for it only at its own end. Those that were replaced are not listened to any more. Used
+by the main loop only, except where events enter the inbox.
 """
 
 import logging
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -79,6 +82,8 @@ class ProcessLink:
         self._guardian = guardian
         self._servers: tuple[ForkServer, ...] = ()
         """Without Spark's client and with it, or none."""
+        self._ending: threading.Thread | None = None
+        """Waits until the processes of fork servers that end are gone."""
         self._spark_use = SparkUse()
         self._launched: dict[AttemptId, tuple[ForkServer, Code | None]] = {}
         """The attempts that have not ended, or left a session behind."""
@@ -91,31 +96,32 @@ class ProcessLink:
         return [process_id for server in self._servers for process_id in server.process_ids()]
 
     def start(self) -> None:
-        """Start fork servers; if one cannot start, that is reported like its death. The calling thread must live as long as the process."""
-        self.close()
+        """Start fork servers where there are none; if one cannot start, that is reported like its death.
+
+        The calling thread must live as long as the process.
+        """
         self._generation += 1
-        for settings in self._settings:
-            server = ForkServer(settings, partial(self._put_event, self._generation))
-            try:
+        servers = tuple(ForkServer(settings, partial(self._put_event, self._generation)) for settings in self._settings)
+        try:
+            for server in servers:
                 server.start()
-            except OSError as error:
-                self.close()
-                self._inbox.put_result(partial(self._on_event, self._generation, ForkServerDied(f"it could not be started: {error}")))
-                return
-            self._servers = (*self._servers, server)
+        except OSError as error:
+            _LOGGER.error("ForkServerDied reason=it could not be started: %s", error)  # noqa: TRY400 - it says all
+            self._begin_end(servers, f"it could not be started: {error}", at_once=True)
+            return
+        self._servers = servers
         for process_id in self.process_ids():
             self._guardian.send_message(ProcessStarted(process_id))
         _LOGGER.info("ForkServersStarted processes=%s", self.process_ids())
 
     def end(self, reason: str) -> None:
-        """End the fork servers with all their processes, and continue as if they had died."""
+        """End the fork servers with all their processes; when these are gone, the protocol is told as if they had died."""
         _LOGGER.error("ForkServerEnded reason=%s", reason)
-        self.close()
-        self._inbox.put_result(partial(self._on_event, self._generation, ForkServerDied(reason)))
+        self._begin_end(self._servers, reason, at_once=False)
 
     def send_order(self, order: ProcessOrder) -> None:
         """Send the order to its fork server; without one it is void, as is whatever the order was about."""
-        if not self._servers:
+        if not self._servers or self._ending is not None:
             _LOGGER.warning("OrderVoid order=%s", type(order).__name__)
             return
         if isinstance(order, LaunchTask):
@@ -125,15 +131,37 @@ class ProcessLink:
         except OSError as error:  # It died; its reader tells so.
             _LOGGER.warning("OrderNotTaken order=%s error=%s", type(order).__name__, error)
 
-    def close(self, *, at_once: bool = False) -> None:
-        """End the current fork servers, if there are any, and wait until their processes are gone; `at_once`: tasks have no time to end."""
-        servers, self._servers = self._servers, ()
+    def close(self) -> None:
+        """End the current fork servers, if there are any, and wait until their processes are gone: what it can tell comes too late."""
+        self._begin_end(self._servers, "the TaskExecutor ends", at_once=False)
+        if self._ending is not None:
+            self._ending.join()  # As long as the kill timeout, at most, and some seconds.
+        self._forget_servers()
+
+    def _begin_end(self, servers: Sequence[ForkServer], reason: str, *, at_once: bool) -> None:
+        """End fork servers, unless they end already; `at_once`: tasks have no time to end."""
+        if self._ending is None:
+            self._ending = threading.Thread(target=self._end_servers, args=(servers, reason, at_once), name="fork-servers-end", daemon=True)
+            self._ending.start()
+
+    def _end_servers(self, servers: Sequence[ForkServer], reason: str, at_once: bool) -> None:  # noqa: FBT001 - the target of a thread
         for server in servers:
-            server.stop(at_once=at_once)
-        if servers:
-            self._guardian.forget_processes()
-            self._process_ids.clear()
-            self._launched.clear()
+            server.begin_stop(at_once=at_once)
+        for server in servers:
+            server.wait_until_gone()
+        self._inbox.put_input(partial(self._on_ended, reason))
+
+    def _on_ended(self, reason: str, now_ms: int) -> list[Action]:
+        """All that ran is gone, and what it had told came before this."""
+        self._forget_servers()
+        return self._protocol.on_process_event(ForkServerDied(reason), now_ms)
+
+    def _forget_servers(self) -> None:
+        self._servers, self._ending = (), None
+        self._generation += 1  # Nothing of these counts any more.
+        self._guardian.forget_processes()
+        self._process_ids.clear()
+        self._launched.clear()
 
     def _choose_server(self, order: ProcessOrder) -> ForkServer:
         """Return the fork server that knows of the attempt, and for a new one that which it is expected to need."""
@@ -154,8 +182,9 @@ class ProcessLink:
         self._tell_guardian(event)
         if isinstance(event, ForkServerDied):
             _LOGGER.error("ForkServerDied reason=%s", event.reason)
-            self.close(at_once=True)  # The tasks of the other one have failed as well, and nothing else is done meanwhile.
-            self._generation += 1  # Nothing of this one counts any more.
+            self._begin_end(self._servers, event.reason, at_once=True)
+            self._generation += 1  # The tasks of the other one fail for this reason, not because they are ended.
+            return []
         return self._protocol.on_process_event(event, now_ms)
 
     def _tell_guardian(self, event: ProcessEvent) -> None:

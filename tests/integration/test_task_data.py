@@ -22,7 +22,8 @@ pytestmark = pytest.mark.slow
 def host(spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     host = Host(tmp_path_factory.mktemp("host with space"), spark)
     yield host
-    host.server.stop()
+    host.server.begin_stop()
+    host.server.wait_until_gone()
     assert host.server.process_ids() == []
     host.lease.release()
 

@@ -42,7 +42,8 @@ from tests.support.task_host import Host, is_running, wait_until
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     host = Host(tmp_path_factory.mktemp("host with space"))
     yield host
-    host.server.stop()
+    host.server.begin_stop()
+    host.server.wait_until_gone()
     assert host.server.process_ids() == []
     host.lease.release()
     wait_until(lambda: not is_server_alive(host.settings.runtime_directory), 60)
@@ -207,7 +208,8 @@ def test_release_spark_interrupts_the_query_of_a_killed_task(host: Host, tmp_pat
 
 def test_a_new_fork_server_releases_what_an_old_one_left(host: Host, tmp_path: Path) -> None:
     attempt, order, spark = begin_query(host, tmp_path)
-    host.server.stop()
+    host.server.begin_stop()
+    host.server.wait_until_gone()
     host.server = host.start()
     host.server.send(ReleaseSpark(attempt, order.spark_session_id))
     host.wait_for(SparkReleased, attempt)
@@ -243,7 +245,8 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
         assert outcome.cause.failure_type == "SparkUnavailable"
         assert "Too small maximum heap" in outcome.cause.message
     finally:
-        server.stop()
+        server.begin_stop()
+        server.wait_until_gone()
 
 
 # The fork server itself
@@ -259,7 +262,8 @@ def test_a_fork_server_that_is_killed_takes_its_tasks_along_and_is_told(host: Ho
     wait_until(lambda: not any(is_running(i) for i in ids), 2)
     with pytest.raises(BrokenPipeError):
         host.server.send(EndTask(attempt, 0))
-    host.server.stop()
+    host.server.begin_stop()
+    host.server.wait_until_gone()
     assert host.server.process_ids() == []
     host.events.clear()
     host.server = host.start()

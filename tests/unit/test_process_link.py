@@ -1,6 +1,9 @@
-"""What the TaskExecutor is told of a fork server that cannot be started, and of one that it ended."""
+"""What the TaskExecutor is told of a fork server that cannot be started, and of one that it ends; real ones, but no Kafka."""
 
-from collections.abc import Iterator
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +32,13 @@ class Executor:
         self.link = ProcessLink(configuration, directory, directory / "run", self.inbox, self.loop.protocol, guardian)
         self.loop.turn(0, 0, [self.loop.protocol.on_positioned])
 
+    def turn_until(self, is_so: Callable[[], bool], now_ms: int) -> None:
+        deadline = time.monotonic() + 60
+        while not is_so():
+            assert time.monotonic() < deadline
+            for on_input in self.inbox.take_inputs(0.05, 16):
+                on_input(now_ms)
+
     def turn(self, now_ms: int) -> list[type]:
         return [type(action) for action in self.loop.turn(now_ms, now_ms, self.inbox.take_inputs(0, 16))]
 
@@ -44,8 +54,7 @@ def test_a_fork_server_that_cannot_be_started_is_started_again_later(executor: E
     (tmp_path / "run").write_text("no directory")
     executor.link.start()
     assert not executor.link.process_ids()
-    executor.turn(10)
-    assert not executor.loop.protocol.has_fork_server
+    executor.turn_until(lambda: not executor.loop.protocol.has_fork_server, 10)
     assert StartForkServer in executor.turn(1_000)
     assert executor.loop.protocol.has_fork_server
 
@@ -53,10 +62,24 @@ def test_a_fork_server_that_cannot_be_started_is_started_again_later(executor: E
 def test_a_fork_server_that_was_ended_is_dead_once(executor: Executor) -> None:
     executor.link.end("it was told to launch a task and did not")
     executor.link.end("it was ended already")
-    executor.turn(10)
-    assert not executor.loop.protocol.has_fork_server
+    executor.turn_until(lambda: not executor.loop.protocol.has_fork_server, 10)
     assert StartForkServer in executor.turn(110)  # After a second death it would take twice as long.
     assert executor.loop.protocol.counters.fork_server_starts == 2
+
+
+def test_while_a_fork_server_is_being_ended_the_loop_continues(executor: Executor) -> None:
+    """One that is stuck is only gone after the kill timeout; as long as it is there, its tasks may be."""
+    executor.link.start()
+    stuck, *_ = executor.link.process_ids()
+    assert executor.link._servers[0].wait_until_ready(60)
+    os.kill(stuck, signal.SIGSTOP)
+    executor.link.end("it was told to launch a task and did not")
+    assert stuck in executor.link.process_ids()
+    assert executor.turn(5) == []
+    assert executor.loop.protocol.has_fork_server
+    os.kill(stuck, signal.SIGCONT)
+    executor.turn_until(lambda: not executor.loop.protocol.has_fork_server, 10)
+    assert not executor.link.process_ids()
 
 
 def test_what_the_processes_had_told_before_their_fork_server_was_ended_counts_before_its_end(executor: Executor) -> None:
@@ -70,6 +93,5 @@ def test_what_the_processes_had_told_before_their_fork_server_was_ended_counts_b
         executor.inbox.put_input(lambda _now_ms: [])
     executor.link._put_event(0, SparkOpened(A, "a session", "sc://nowhere"))
     executor.link.end("it was told to end another task and did not")
-    executor.turn(10)
-    executor.turn(20)
+    executor.turn_until(lambda: not protocol.has_fork_server, 10)
     assert [known.attempt for known in protocol.live_attempts()] == [A]

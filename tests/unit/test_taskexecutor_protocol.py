@@ -862,7 +862,18 @@ def test_a_fork_server_that_does_not_do_what_it_is_told_is_ended(order: str) -> 
     actions = harness.wait(61_000 if order == "launch" else 12_000)
     (end,) = [a for a in actions if isinstance(a, EndForkServer)]
     assert str(A) in end.reason
+    assert not [a for a in harness.wait(13_000) if isinstance(a, EndForkServer | StartForkServer)]
     assert said(harness.event(ForkServerDied(end.reason))) == ["SlotOffer", "CANCELED" if order == "end" else "FAILED"]
+
+
+def test_a_fork_server_that_is_being_ended_is_given_no_task() -> None:
+    harness = registered()
+    harness.effect(deployment())
+    harness.wait(61_000)
+    actions = harness.effect(deployment(B, slot_index=1))
+    assert not [a for a in actions if isinstance(a, LaunchTask)]
+    assert said(actions) == ["SlotOfferRefusal"]
+    assert said(harness.event(ForkServerDied("it did not launch a task"))) == ["SlotOffer", "FAILED"]
 
 
 # ---- reports that Kafka does not take ----

@@ -28,6 +28,7 @@ from eventflink.taskexecutor.protocol import (
     Action,
     DriverAction,
     EndForkServer,
+    Input,
     InstanceStarted,
     MainLoop,
     Phase,
@@ -64,6 +65,8 @@ class SimulatedTaskExecutor:
         self._main_loop = MainLoop(settings, lambda: uuid.uuid4().hex)
         self._protocol = self._main_loop.protocol
         self._inbox = Inbox()
+        self._results: list[Input] = []
+        """Of what the loop did itself: they come in its next turn."""
         self._tasks = SimulatedTasks(journal)
         ids = (bootstrap, cluster_id, settings.task_manager_id)
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
@@ -90,7 +93,8 @@ class SimulatedTaskExecutor:
 
     def _turn(self) -> None:
         """Take what happened, at most for one tick, and do what follows."""
-        inputs = self._inbox.take_inputs(_TICK_S, _BATCH)
+        inputs = self._inbox.take_inputs(0 if self._results else _TICK_S, _BATCH) + self._results
+        self._results = []
         if self._stopping.is_set():
             inputs.insert(0, self._stop)
         now_ms = _now_ms()
@@ -105,14 +109,14 @@ class SimulatedTaskExecutor:
         match action:
             case LaunchTask() | EndTask() | ReleaseSpark():
                 for event in self._tasks.take_order(action, self._protocol.instance_id, now_ms):
-                    self._inbox.put_result(partial(self._protocol.on_process_event, event))
+                    self._results.append(partial(self._protocol.on_process_event, event))
             case SendReports(reports=reports, sent_at_ms=sent_at_ms):
                 self._writer.send_reports(reports, sent_at_ms)
             case SendHeartbeat(heartbeat=heartbeat, sent_at_ms=sent_at_ms):
                 self._writer.send_heartbeat(heartbeat, sent_at_ms)
             case UploadFile(instance_id=instance_id, order=order):
                 error = "a simulated task writes no files"
-                self._inbox.put_result(partial(self._protocol.on_upload_completed, instance_id, order.request_id, None, error))
+                self._results.append(partial(self._protocol.on_upload_completed, instance_id, order.request_id, None, error))
             case InstanceStarted(instance_id=instance_id, replaced_id=replaced_id, reason=reason):
                 if replaced_id:
                     _LOGGER.warning("InstanceEnded instance=%s reason=%s", replaced_id, reason)

@@ -251,7 +251,7 @@ class TaskExecutorHost:
             case StartForkServer():
                 self.processes.start()
             case EndForkServer(reason=reason):
-                self.processes.die(reason)
+                self.processes.end(reason)
             case Stopped():
                 self._stopped(action)
             case UploadFile(instance_id=instance_id, order=order):

@@ -43,6 +43,7 @@ _LONGEST_RUN_MS: Final = 8_000
 _LONG_SHARE: Final = 0.5
 _RELEASE_MS: Final = 70
 _DEATH_MS: Final = 40
+_ENDING_MS: Final = 13_000
 
 
 @dataclass(slots=True, eq=False)
@@ -104,12 +105,21 @@ class TaskProcesses:
                 self._process.after(self._rng.random() * _RELEASE_MS, lambda: self._release(attempt))
 
     def die(self, reason: str) -> None:
-        """End the fork server, and every task process with it."""
+        """Let the fork server die, and every task process with it."""
         if self._is_up:
             self._is_up = False
-            for task in list(self._tasks.values()):
-                self._reap(task)
-            self._tell(ForkServerDied(reason))
+            self._all_gone(reason)
+
+    def end(self, reason: str) -> None:
+        """End the fork server: it takes no orders any more, and its tasks have some time to end."""
+        if self._is_up:
+            self._is_up = False
+            self._process.after(self._rng.random() * _ENDING_MS, lambda: self._all_gone(reason))
+
+    def _all_gone(self, reason: str) -> None:
+        for task in list(self._tasks.values()):
+            self._reap(task)
+        self._tell(ForkServerDied(reason))
 
     def orphaned(self, then: Callable[[], None]) -> None:
         """End everything because the TaskExecutor is gone, as the kernel and the guardian do; call back when nothing is left."""

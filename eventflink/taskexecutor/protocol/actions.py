@@ -71,7 +71,10 @@ class StartForkServer:
 
 @dataclass(slots=True)
 class EndForkServer:
-    """The fork server does not follow its orders: end it with all its processes, and report `ForkServerDied` with this reason."""
+    """The fork server does not follow its orders: end it with all its processes, and then report `ForkServerDied` with this reason.
+
+    That takes up to the kill timeout and some seconds, in which the loop continues.
+    """
 
     reason: str
 

@@ -29,7 +29,7 @@ from eventflink.taskexecutor.process_events import (
     TaskLaunched,
     TaskProcessEnded,
 )
-from eventflink.taskexecutor.protocol.actions import EndForkServer, Outbox, ProtocolSettings
+from eventflink.taskexecutor.protocol.actions import Outbox, ProtocolSettings
 from eventflink.taskexecutor.protocol.counters import Counters
 
 AttemptEvent = TaskLaunched | TaskInitialized | SparkOpened | TaskProcessEnded | SparkReleased
@@ -217,8 +217,8 @@ class AttemptTable:
         """When the next bound is reached; None: nothing is bounded."""
         return min((known.deadline_ms for known in self._live.values() if known.deadline_ms is not None), default=None)
 
-    def tick(self, now_ms: int) -> None:
-        """Hold the bounds: a release that takes too long is not waited for, a fork server that does not answer is ended."""
+    def tick(self, now_ms: int) -> str:
+        """Hold the bounds: a release that takes too long is not waited for. Return why the fork server is to be ended; empty: it is not."""
         for known in list(self._live.values()):
             if known.deadline_ms is None or now_ms < known.deadline_ms:
                 continue
@@ -227,8 +227,8 @@ class AttemptTable:
                 continue
             known.deadline_ms = None
             what = "end" if known.ending else "launch"
-            self._outbox.add_process_action(EndForkServer(f"it was told to {what} {known.attempt} and did not"))
-            return
+            return f"it was told to {what} {known.attempt} and did not"
+        return ""
 
     def report_slots(self) -> None:
         """Report everything; terminal states that Kafka has not acknowledged go before it, lest the attempts seem missing."""

@@ -30,6 +30,7 @@ from eventflink.events.inputs import (
 from eventflink.taskexecutor.process_events import ForkServerDied, ProcessEvent
 from eventflink.taskexecutor.protocol.actions import (
     Action,
+    EndForkServer,
     NewInstanceNeeded,
     Outbox,
     ProtocolSettings,
@@ -191,7 +192,9 @@ class TaskExecutorProtocol:
             self._send_registration(now_ms)
         if self._next_heartbeat_ms is not None and now_ms >= self._next_heartbeat_ms:
             self._send_heartbeat(now_ms)
-        self._table.tick(now_ms)
+        if (reason := self._table.tick(now_ms)) and self._fork_server_up:
+            self._fork_server_up = False  # It ends, which takes a while: what is deployed meanwhile is refused.
+            self._outbox.add_process_action(EndForkServer(reason))
         if now_ms >= self._resend_at_ms:
             self._resends.resend(self._table, self._outbox)
         return self._settle(now_ms)
@@ -243,7 +246,7 @@ class TaskExecutorProtocol:
 
     @property
     def has_fork_server(self) -> bool:
-        """Whether a fork server was started and has not died."""
+        """Whether a fork server was started, has not died and is not to end."""
         return self._fork_server_up
 
     @property
