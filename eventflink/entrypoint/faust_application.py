@@ -16,8 +16,8 @@ from confluent_kafka import Message
 from faust.app.base import BootStrategy
 from mode.supervisors import CrashingSupervisor
 
-from eventflink.events.topics import Topic, topic_name
-from eventflink.log.topic_reader import GATHERED, TopicReader
+from eventflink.events.topics import INBOUND, Topic, topic_name
+from eventflink.log.topic_reader import TopicReader
 
 _logger = logging.getLogger(__name__)
 
@@ -46,11 +46,9 @@ class FaustApplication:
         self._app = _Application(
             cluster_id, datadir=self._directory.name, store="memory://", web_enabled=False, agent_supervisor=CrashingSupervisor
         )
-        self._readers = {
-            topic: TopicReader(bootstrap, topic_name(cluster_id, topic), offset, GATHERED if topic is Topic.HEARTBEATS else {})
-            for topic, offset in offsets.items()
-        }
+        self._readers = {topic: TopicReader(bootstrap, topic_name(cluster_id, topic), offset) for topic, offset in offsets.items()}
         for topic, reader in self._readers.items():
+            reader.be_prompt(is_waited_for=topic is Topic.LEADERSHIP)
             self._declare_agent(topic, reader)
 
     @property
@@ -87,6 +85,11 @@ class FaustApplication:
     def end_offset(self, topic: Topic) -> int | None:
         """Return the topic's end offset in the broker's last answer; None before the first one."""
         return self._readers[topic].end_offset
+
+    def be_prompt(self, *, is_waited_for: bool) -> None:
+        """Say whether somebody waits for the log and the inputs; if not, they come together, and later."""
+        for topic in {Topic.LOG, *INBOUND} & self._readers.keys():
+            self._readers[topic].be_prompt(is_waited_for=is_waited_for)
 
     def pause(self, topic: Topic) -> None:
         """Read no more of a topic: its inbox is full. What was handed out already still comes."""

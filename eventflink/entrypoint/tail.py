@@ -37,6 +37,7 @@ class Tail:
         self._registry = registry
         self._rebound = rebound
         self._application: FaustApplication | None = None
+        self._is_prompt = False
         self._held_back_since: dict[Topic, int] = {}
         self._next_held_back_check_ms = 0
         self._topics: dict[str, InboundTopic] = {}
@@ -104,6 +105,12 @@ class Tail:
     def held_back(self) -> dict[Topic, int]:
         """Return how many records of which topics a client's open transaction holds back now (P11)."""
         return self._application.held_back() if self._application is not None else {}
+
+    def be_prompt(self, *, is_waited_for: bool) -> None:
+        """Say whether this master leads, or is about to: a standby's records may come together."""
+        if self._application is not None and is_waited_for != self._is_prompt:
+            self._is_prompt = is_waited_for
+            self._application.be_prompt(is_waited_for=is_waited_for)
 
     def _pause(self, topic: Topic) -> None:
         if self._application is not None:

@@ -28,7 +28,7 @@ from eventflink.log.producers import EffectProducer, LogAppender
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.inputs import MasterInput
 from eventflink.model.configuration import Configuration
-from eventflink.model.statuses import DrillStepType
+from eventflink.model.statuses import DrillStepType, Role
 from eventflink.processes.trace import stamp
 
 _logger = logging.getLogger(__name__)
@@ -122,6 +122,8 @@ class Term:
         if self._next.done():
             return
         self._obey(self._life.turn(monotonic_ms, wall_ms()))
+        if self._life.participant is not None:
+            self._tail.be_prompt(is_waited_for=self._life.participant.role is not Role.STANDBY)
         if self._life.has_more:
             self._schedule()
         self._await_tick()

@@ -3,9 +3,13 @@
 It begins at the offset that it is told and knows no group: positions come from the state alone (P6), and what is not committed is never
 read (P11). Who takes its batches gives credit: a reader hands out a few, and waits. What is paused is just not asked for: librdkafka
 keeps what it has fetched, within bounds, and fetches no more (its own pause throws that away, and may not come back from it).
+
+Records that come soon after others are gathered: what a broker, a reader and its taker do for a batch costs more than what they do for a
+record. A record that comes alone never waits.
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -26,15 +30,22 @@ _QUEUED_KBYTES: Final = 4_096
 _POLL_S: Final = 0.1
 
 GATHERING_MS: Final = 50
-GATHERED: Final[Mapping[str, int]] = {"queued.min.messages": 1, "fetch.queue.backoff.ms": GATHERING_MS}
-"""Settings for a topic whose records may come often, and can wait: those that come soon after another come together at the broker."""
+"""For how long records are left at the broker after others were handed out, where nobody waits for them."""
+
+BUSY_GATHERING_MS: Final = 4
+"""The same where somebody does, but records come so often that gathering them takes less time than it saves."""
+
+_BUSY_INTERVAL_S: Final = 0.002
+"""Records come often if several come at once, or two batches within this time."""
 
 
 class TopicReader:
     """Reads partition 0 of a topic from an offset on; everything but its thread belongs to who made it."""
 
-    def __init__(self, bootstrap: str, topic: str, offset: int, settings: Mapping[str, Any] = {}) -> None:
-        """Prepare; nothing is read yet."""
+    def __init__(
+        self, bootstrap: str, topic: str, offset: int, settings: Mapping[str, Any] = {}, *, gathering_ms: int = GATHERING_MS
+    ) -> None:
+        """Prepare; nothing is read yet. Records are gathered for `gathering_ms` until `be_prompt` says otherwise."""
         self.failure = ""
         """Why nothing more will come; empty while it may."""
         self.end_offset: int | None = None
@@ -45,7 +56,9 @@ class TopicReader:
         self._settings: dict[str, Any] = consumer_settings(bootstrap) | {
             "queued.max.messages.kbytes": _QUEUED_KBYTES,
             "fetch.message.max.bytes": 1024 * 1024,
-            "fetch.queue.backoff.ms": 50,
+            # Nothing is fetched while what was fetched before is not taken: so a reader that waits has records gathered.
+            "queued.min.messages": 1,
+            "fetch.queue.backoff.ms": 1,
             "fetch.error.backoff.ms": 100,
             "fetch.wait.max.ms": FETCH_WAIT_MS,
             "reconnect.backoff.max.ms": 1_000,
@@ -56,6 +69,9 @@ class TopicReader:
         self._may_read = threading.Event()
         self._may_read.set()
         self._credit = threading.Semaphore(MAX_BATCHES)
+        self._is_prompt = threading.Event()
+        self._gathering_s = gathering_ms / 1000
+        self._handed_out_s = 0.0
         self._is_closing = False
         self._thread: threading.Thread | None = None
 
@@ -82,9 +98,17 @@ class TopicReader:
         """Hand out what comes."""
         self._may_read.set()
 
+    def be_prompt(self, *, is_waited_for: bool) -> None:
+        """Say whether somebody waits for the records; a gathering that is under way ends."""
+        if is_waited_for:
+            self._is_prompt.set()
+        else:
+            self._is_prompt.clear()
+
     def close(self) -> None:
         """Begin to end the thread and its connections."""
         self._is_closing = True
+        self._is_prompt.set()
 
     def join(self, timeout_s: float) -> bool:
         """Wait for the end of the thread; tell whether it has ended."""
@@ -108,10 +132,19 @@ class TopicReader:
                 messages = self._read(consumer)
                 if messages and not self._is_closing:
                     hand_out(messages)
+                    self._gather(len(messages))
                 else:
                     self._credit.release()
         finally:
             consumer.close()
+
+    def _gather(self, count: int) -> None:
+        """Wait after a batch of so many records, unless more of them have come already."""
+        before_s, self._handed_out_s = self._handed_out_s, time.monotonic()
+        if count == BATCH_RECORDS or not self._is_prompt.wait(self._gathering_s):
+            return
+        if count > 1 or self._handed_out_s - before_s < _BUSY_INTERVAL_S:
+            time.sleep(BUSY_GATHERING_MS / 1000)
 
     def _read(self, consumer: Consumer) -> list[Message]:
         """Return what is there, or the first that comes soon with what came with it.

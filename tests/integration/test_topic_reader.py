@@ -18,7 +18,7 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import delete_topics, ensure_topics, trim_log
 from eventflink.log.embedded_broker import EmbeddedBroker
-from eventflink.log.topic_reader import FETCH_WAIT_MS, GATHERED, TopicReader
+from eventflink.log.topic_reader import FETCH_WAIT_MS, GATHERING_MS, TopicReader
 from tests.support.running_cluster import wait_until
 
 TIMEOUT_S = 60
@@ -27,12 +27,13 @@ TIMEOUT_S = 60
 class _Taken:
     """A reader whose batches are taken at once."""
 
-    def __init__(self, bootstrap: str, topic: str, offset: int = 0, **settings: Any) -> None:
+    def __init__(self, bootstrap: str, topic: str, offset: int = 0, *, gathering_ms: int = 0) -> None:
         self.values: list[bytes] = []
         self.fetches = 0
         """Requests to fetch so far, by librdkafka's statistics."""
         told = {"statistics.interval.ms": 100, "stats_cb": self._on_statistics}
-        self.reader = TopicReader(bootstrap, topic, offset, {key.replace("_", "."): value for key, value in settings.items()} | told)
+        self.reader = TopicReader(bootstrap, topic, offset, told, gathering_ms=gathering_ms)
+        self.reader.be_prompt(is_waited_for=not gathering_ms)
 
     def _on_statistics(self, statistics: str) -> None:
         self.fetches = sum(broker["req"].get("Fetch", 0) for broker in json.loads(statistics)["brokers"].values())
@@ -105,7 +106,7 @@ def test_a_silent_topic_is_asked_for_seldom_and_what_comes_then_is_read_at_once(
 def test_gathered_records_are_asked_for_many_at_a_time(bootstrap: str, log: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     count = 1_000
-    with _taking(_Taken(bootstrap, log, **{key.replace(".", "_"): value for key, value in GATHERED.items()})) as taken:
+    with _taking(_Taken(bootstrap, log, gathering_ms=GATHERING_MS)) as taken:
         for _ in range(count):
             producer.produce(log, b"heartbeat", partition=0)
             producer.poll(0)
@@ -113,6 +114,18 @@ def test_gathered_records_are_asked_for_many_at_a_time(bootstrap: str, log: str)
         taken.wait_for(count)
         time.sleep(0.3)  # Until statistics have told of it.
         assert 0 < taken.fetches <= count // 3  # One by one they are asked for about as often as they are produced.
+
+
+def test_what_is_gathered_comes_when_somebody_waits_for_it(bootstrap: str, log: str, produce: Callable[..., None]) -> None:
+    with _taking(_Taken(bootstrap, log, gathering_ms=600_000)) as taken:
+        produce(log, b"0")
+        taken.wait_for(1)  # What comes alone does not wait.
+        for number in range(1, 20):
+            produce(log, b"%d" % number)
+        assert taken.values == [b"0"]
+        taken.reader.be_prompt(is_waited_for=True)
+        taken.wait_for(20)
+    assert taken.values == [b"%d" % number for number in range(20)]
 
 
 def test_large_records_among_small_ones_come_in_order_in_whatever_way_they_are_compressed(
