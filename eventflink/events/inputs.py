@@ -236,6 +236,7 @@ class SlotReport(InstanceMessage):
     slots: tuple[SlotStatus, ...]
     attempts: tuple[AttemptStatus, ...]
     number: int = 0
+    ready: bool = False
 
 
 @dataclass(slots=True)

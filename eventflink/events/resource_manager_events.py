@@ -43,6 +43,7 @@ class TaskManagerReportReconciled(LogEvent):
     missing: tuple[str, ...]
     unknown: tuple[AttemptStatus, ...]
     number: int = 0
+    ready: bool = False
 
 
 @dataclass(slots=True)

@@ -106,7 +106,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return f"instance {event.instance_id} on {event.host}, process {event.process_id}, {slots}"
         case e.TaskManagerReportReconciled():
             report = f"report {event.number} of " if event.number else ""
-            return f"{report}instance {event.instance_id}: {len(event.missing)} missing, {len(event.unknown)} unknown"
+            ready = "ready" if event.ready else "not ready"
+            return f"{report}instance {event.instance_id}: {ready}, {len(event.missing)} missing, {len(event.unknown)} unknown"
         case e.TaskManagerRegistrationRefused() | e.TaskManagerDisconnected() | e.TaskManagerLost() | e.TaskManagerReleased():
             return f"instance {event.instance_id}: {event.reason}"
         case e.TaskManagerBlocked():

@@ -240,6 +240,8 @@ class TaskManagerInfo:
     slots_free: int
     blocked: bool
     """It gets no new tasks (`block_task_manager`)."""
+    ready: bool
+    """It has loaded what tasks need; one that is not ready gets new tasks last."""
     registered_at: datetime
 
 

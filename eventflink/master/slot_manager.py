@@ -32,7 +32,7 @@ from eventflink.master.blocklist import Blocklist
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.deferrals import Deferrals
 from eventflink.master.follow_ups import FollowUps
-from eventflink.master.free_slots import Levels, count_free
+from eventflink.master.free_slots import FreeSlots, Levels
 from eventflink.master.shared_slots import SharedSlots, is_open
 from eventflink.master.slot_requests import Asked, RequestQueues, SlotRequest
 from eventflink.master.slots import Allocation, ProfileTotals, Slot, TaskManagerSlots, Totals, totals_of
@@ -62,10 +62,10 @@ class SlotManager:
     """In the order in which they came."""
     allocations: dict[str, Allocation] = field(default_factory=dict)
     next_allocation: int = 1
-    by_free_count: Levels = field(default_factory=dict)
-    """TaskManagers whose slots have no profile, by how many of them are free; none with zero, none that is blocked."""
-    by_profile: dict[ResourceProfile, Levels] = field(default_factory=dict)
-    """The same for those that have one."""
+    free_ready: FreeSlots = field(default_factory=FreeSlots)
+    """What is given away of TaskManagers that are ready."""
+    free_unready: FreeSlots = field(default_factory=FreeSlots)
+    """The same of those that are not: it is taken last."""
     served_round: int = 0
     """The highest round of a request that got a slot."""
     deferrals: Deferrals = field(default_factory=Deferrals)
@@ -84,8 +84,8 @@ class SlotManager:
 
     def offered(self) -> Iterator[tuple[ResourceProfile | None, Levels]]:
         """Yield the TaskManagers with free slots that are given away, by what the slots have."""
-        yield None, self.by_free_count
-        yield from self.by_profile.items()
+        yield from self.free_ready.offered()
+        yield from self.free_unready.offered()
 
     def overdue_request(self, now_ms: int, timeout_ms: int) -> tuple[str, SlotRequest] | None:
         """Return the oldest pending request if it has waited too long (all wait equally long)."""
@@ -162,7 +162,7 @@ class SlotManager:
 
     def has_free_slot_for(self, profile: Asked) -> bool:
         """Tell whether a slot that fits is free now, and not blocked."""
-        return any(levels and fits(offered, profile) for offered, levels in self.offered())
+        return any(fits(offered, profile) for offered, _ in self.offered())
 
     def available_for(self, profile: Asked) -> int:
         """Return how many free slots that fit are left once all requests that wait for such slots are served."""
@@ -174,7 +174,7 @@ class SlotManager:
         claimed = sum(
             queue.count
             for asked, queue in self.queues.queues.items()
-            if any(levels and fits(offered, profile) and fits(offered, asked) for offered, levels in self.offered())
+            if any(fits(offered, profile) and fits(offered, asked) for offered, _ in self.offered())
         )
         return max(0, free - claimed)
 
@@ -319,7 +319,7 @@ class SlotManager:
     apply_task_manager_unblocked = apply_task_manager_blocked
 
     def apply_task_manager_report_reconciled(self, event: TaskManagerReportReconciled) -> None:
-        """Mark the allocations whose attempts their TaskManager does not have: they fail."""
+        """Note whether the TaskManager is ready, and mark the allocations whose attempts it does not have: they fail."""
         held = self.task_managers.get(event.task_manager_id)
         if held is None or held.instance_id != event.instance_id:
             raise IllegalTransition(f"{event.task_manager_id} has no slots as the instance {event.instance_id}")
@@ -327,6 +327,10 @@ class SlotManager:
             if self.held_by(allocation_id, event.instance_id) is None:
                 raise IllegalTransition(f"{allocation_id} is not held by the instance {event.instance_id} of {event.task_manager_id}")
         held.slot_report_number = max(held.slot_report_number, event.number)
+        if event.ready != held.ready:
+            self._count_free(event.task_manager_id, held, len(held.free), 0)
+            held.ready = event.ready
+            self._count_free(event.task_manager_id, held, 0, len(held.free))
         for allocation_id in event.missing:
             self._orphan(allocation_id, "AttemptMissing: its TaskExecutor does not report it")
 
@@ -486,15 +490,8 @@ class SlotManager:
                 (self.sharing.add_slot if opened else self.sharing.remove_slot)(slot.allocation_id, allocation)
 
     def _count_free(self, task_manager_id: str, held: TaskManagerSlots, before: int, after: int) -> None:
-        if held.blocked:
-            return
-        if held.profile is None:
-            count_free(self.by_free_count, task_manager_id, before, after)
-            return
-        levels = self.by_profile.setdefault(held.profile, {})
-        count_free(levels, task_manager_id, before, after)
-        if not levels:
-            del self.by_profile[held.profile]
+        if not held.blocked:
+            (self.free_ready if held.ready else self.free_unready).count(held.profile, task_manager_id, before, after)
 
     def _reconsider(self) -> None:
         """Look after a change of what there is whether somebody waits for another reason now."""
@@ -502,7 +499,7 @@ class SlotManager:
         self._want_matching()
 
     def _want_matching(self) -> None:
-        has_free = bool(self.by_free_count) or bool(self.by_profile)
+        has_free = bool(self.free_ready) or bool(self.free_unready)
         wanted = (bool(self.pending) and has_free) or bool(self.deferrals.untold) or bool(self.sharing.servable)
         self.follow_ups.want(FollowUpType.MATCH_SLOTS, "", wanted=wanted)
 
@@ -517,12 +514,13 @@ class SlotManager:
                 if slot.allocation_id:
                     require(slot.allocation_id not in occupied, f"{slot.allocation_id} holds two slots")
                     occupied[slot.allocation_id] = (task_manager_id, held.instance_id, index)
-            levels = self.by_free_count if held.profile is None else self.by_profile.get(held.profile, {})
+            free = self.free_ready if held.ready else self.free_unready
+            levels = free.by_free_count if held.profile is None else free.by_profile.get(held.profile, {})
             counted = task_manager_id in levels.get(len(held.free), {})
             require(counted == (bool(held.free) and not held.blocked), f"{task_manager_id} is not counted by its free slots")
         counted_free = sum(len(level) for _, levels in self.offered() for level in levels.values())
         require(counted_free == sum(bool(t.free) and not t.blocked for t in self.task_managers.values()), "free counts are stale")
-        require(all(self.by_profile.values()), "a profile is kept of which nothing is free")
+        require(all(levels for _, levels in self.offered()), "a profile is kept of which nothing is free")
         require(totals_of(self.task_managers) == self.totals, "the totals by profile are stale")
         self.queues.validate(self.pending)
         self.deferrals.validate(self.queues, self.why_waiting)

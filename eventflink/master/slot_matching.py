@@ -22,7 +22,7 @@ MATCH_BATCH: Final = 256
 def decide_matches(slots: SlotManager, *, spread: bool) -> list[LogEvent]:
     """Match a batch of pending requests to free slots, and say of others why they wait."""
     events: list[LogEvent] = []
-    picker = SlotPicker(slots.offered(), slots.task_managers, spread=spread)
+    picker = SlotPicker(slots.free_ready, slots.free_unready, slots.task_managers, spread=spread)
     shares = SharePicker(slots.sharing)
     served: dict[tuple[str, Asked], int] = {}
     count = 0

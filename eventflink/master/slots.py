@@ -35,6 +35,8 @@ class TaskManagerSlots:
     """Since when all slots have been free, if they are."""
     slot_report_number: int = 0
     """Of the newest slot report that was reconciled; 0: of none, or it was not said."""
+    ready: bool = False
+    """Whether that report said that the TaskExecutor has loaded what tasks need."""
 
 
 @dataclass(slots=True)

@@ -23,13 +23,12 @@ from eventflink.taskexecutor.fork_server_wire import (
     LineBuffer,
     ProcessForked,
     ProcessReaped,
-    ServerReady,
     StopServer,
     decode_line,
     encode_line,
 )
 from eventflink.taskexecutor.message_lines import UnreadableLine
-from eventflink.taskexecutor.process_events import ForkServerDied, ProcessEvent, ProcessOrder
+from eventflink.taskexecutor.process_events import ForkServerDied, ForkServerReady, ProcessEvent, ProcessOrder
 
 __all__ = ["ForkServer", "ForkServerSettings"]
 
@@ -193,8 +192,9 @@ class ForkServer:
 
     def _on_message(self, message: Any) -> None:
         match message:
-            case ServerReady():
+            case ForkServerReady():
                 self._ready.set()
+                self._on_event(message)
             case ProcessForked(process_id=process_id):
                 with self._known:
                     self._children.add(process_id)

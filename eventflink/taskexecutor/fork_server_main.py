@@ -26,7 +26,6 @@ from eventflink.taskexecutor.fork_server_wire import (
     LineBuffer,
     ProcessForked,
     ProcessReaped,
-    ServerReady,
     StopServer,
     decode_line,
     encode_line,
@@ -36,6 +35,7 @@ from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,
     Finished,
+    ForkServerReady,
     LaunchTask,
     ReleaseSpark,
     SparkOpened,
@@ -89,7 +89,7 @@ class ForkServerLoop:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(self._wakeup, selectors.EVENT_READ, self._on_child_signal)
         self._selector.register(self._control, selectors.EVENT_READ, self._on_control)
-        self._send(ServerReady())
+        self._send(ForkServerReady())
         for line in orders:
             self._obey(decode_line(line))
         while not (self._stopping and not self._children):

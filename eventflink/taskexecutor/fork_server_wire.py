@@ -36,11 +36,6 @@ class ForkServerSettings:
 
 
 @dataclass(slots=True)
-class ServerReady:
-    """The fork server has loaded what it preloads."""
-
-
-@dataclass(slots=True)
 class ProcessForked:
     """The fork server has one more child."""
 
@@ -63,7 +58,6 @@ class StopServer:
 
 _CODEC: Final = LineCodec(
     ForkServerSettings,
-    ServerReady,
     ProcessForked,
     ProcessReaped,
     StopServer,
@@ -75,6 +69,7 @@ _CODEC: Final = LineCodec(
     process_events.SparkOpened,
     process_events.TaskProcessEnded,
     process_events.SparkReleased,
+    process_events.ForkServerReady,
 )
 encode_line = _CODEC.encode
 decode_line = _CODEC.decode

@@ -111,10 +111,15 @@ class SparkReleased:
 
 
 @dataclass(slots=True)
+class ForkServerReady:
+    """The fork server has loaded what tasks need; what it was ordered to launch has waited for that."""
+
+
+@dataclass(slots=True)
 class ForkServerDied:
     """The fork server ended, and every task process with it; no other event comes after this one."""
 
     reason: str
 
 
-ProcessEvent = TaskLaunched | TaskInitialized | SparkOpened | TaskProcessEnded | SparkReleased | ForkServerDied
+ProcessEvent = TaskLaunched | TaskInitialized | SparkOpened | TaskProcessEnded | SparkReleased | ForkServerReady | ForkServerDied

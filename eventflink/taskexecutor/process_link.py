@@ -25,6 +25,7 @@ from eventflink.taskexecutor.process_events import (
     Failed,
     Finished,
     ForkServerDied,
+    ForkServerReady,
     Killed,
     LaunchTask,
     Outcome,
@@ -179,6 +180,8 @@ class ProcessLink:
     def _on_event(self, generation: int, event: ProcessEvent, now_ms: int) -> list[Action]:
         if generation != self._generation:
             return []
+        if isinstance(event, ForkServerReady) and not all(server.is_ready for server in self._servers):
+            return []  # The last one tells.
         self._tell_guardian(event)
         if isinstance(event, ForkServerDied):
             _LOGGER.error("ForkServerDied reason=%s", event.reason)

@@ -230,6 +230,7 @@ def cluster_view(fold: Fold) -> View:
                 "slots_free": master.slot_manager.get_number_free_slots_of(task_manager_id),
                 "slot_profile": str(task_manager.slot_profile) if task_manager.slot_profile is not None else None,
                 "blocked": task_manager_id in master.blocklist.task_managers,
+                "ready": master.slot_manager.task_managers[task_manager_id].ready,
                 "registered_at": iso_time(task_manager.registered_at_ms),
             }
             for task_manager_id, task_manager in master.resource_manager.task_managers.items()

@@ -129,6 +129,7 @@ def _task_manager_row(fold: Fold, task_manager_id: str) -> View:
         "slots": known.slot_count,
         "slots_free": fold.master.slot_manager.get_number_free_slots_of(task_manager_id),
         "blocked": task_manager_id in fold.master.blocklist.task_managers,
+        "ready": fold.master.slot_manager.task_managers[task_manager_id].ready,
         "registered_at": iso_time(known.registered_at_ms),
         "metrics_address": known.metrics_address,
     }

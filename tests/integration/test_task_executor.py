@@ -270,7 +270,7 @@ def test_a_life_from_registration_to_disconnection(cell: Cell) -> None:
     cell.run(attempt(5), "sleep")
     cell.epoch = 2
     cell.effect(LeaderChanged("m2", cell.blobs.address))
-    report = cell.wait_for_report(SlotReport)
+    report = cell.wait_for_report(SlotReport, lambda r: bool(r.attempts))
     assert [s.allocation_id for s in report.slots] == [f"allocation-{attempt(5)}", None]
     assert [(a.attempt, a.execution_state) for a in report.attempts] == [(5, ExecutionState.RUNNING)]
     cell.effect(InstanceForgotten("by a leader of the past"), epoch=1)
@@ -360,8 +360,9 @@ def test_a_killed_guardian_is_replaced_and_the_new_one_knows_everything(cell: Ce
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_killed_fork_server_fails_all_attempts_and_is_replaced(cell: Cell, which: int) -> None:
-    """Whichever of the two it is: the tasks of the other one end as well."""
+    """Whichever of the two it is: the tasks of the other one end as well, and it is ready again when both have loaded."""
     cell.register()
+    cell.wait_for_report(SlotReport, lambda r: r.ready, 60)
     cell.run(attempt(1), "sleep")
     task = psutil.Process(find_task(cell, attempt(1)))
     cell.fork_servers()[which].kill()
@@ -369,7 +370,7 @@ def test_a_killed_fork_server_fails_all_attempts_and_is_replaced(cell: Cell, whi
     assert cause is not None
     assert cause.failure_type == "ForkServerDied"
     wait_until_gone([task], 30)
-    time.sleep(0.5)
+    cell.wait_for(lambda: [r.ready for r in cell.reports if isinstance(r, SlotReport)] == [True, False, True], 60)
     cell.deploy(attempt(2), "noop")
     cell.wait_for_state(attempt(2), ExecutionState.FINISHED, 60)
 

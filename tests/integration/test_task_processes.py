@@ -22,6 +22,7 @@ from eventflink.taskexecutor.process_events import (
     Failed,
     Finished,
     ForkServerDied,
+    ForkServerReady,
     Killed,
     LaunchTask,
     ProcessEvent,
@@ -234,7 +235,7 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
     server.start()
     try:
         server.send(ReleaseSpark(attempt, str(uuid.uuid4())))
-        assert inbox.get(timeout=30) == SparkReleased(attempt)
+        assert [inbox.get(timeout=30) for _ in range(2)] == [ForkServerReady(), SparkReleased(attempt)]
         with SparkLease(settings.runtime_directory):
             server.send(host.order("two_outputs"))
             outcome = None

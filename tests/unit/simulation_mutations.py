@@ -40,6 +40,7 @@ from eventflink.log.replay import consumer_settings
 from eventflink.master import active_resource_manager, free_slots, slot_manager, task_executor_reports
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
+from eventflink.master.free_slots import Levels, _Pool
 from eventflink.master.inputs import BindInputs, HeartbeatTimeout
 from eventflink.master.job_master import JobMaster
 from eventflink.master.requests import Requests
@@ -413,7 +414,8 @@ def unacknowledged_attempts_are_missing(patch: pytest.MonkeyPatch) -> None:
             if s.allocation_id and task_executor_reports._is_missing(master, s.allocation_id, report.instance_id, present)
         ]
         unknown = tuple(a for a in report.attempts if not task_executor_reports._expects(master, a, report.instance_id))
-        return [e.TaskManagerReportReconciled(report.task_manager_id, report.instance_id, tuple(missing), unknown, report.number)]
+        place = (report.task_manager_id, report.instance_id)
+        return [e.TaskManagerReportReconciled(*place, tuple(missing), unknown, report.number, report.ready)]
 
     patch.setattr(task_executor_reports, "decide_slot_report", decide)
 
@@ -540,6 +542,15 @@ def profiles_are_not_compared(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "fits", lambda _offered, _asked: True)
 
 
+@breaks("slots", "slots are given away whether their TaskManager is ready or not")
+def readiness_is_ignored(patch: pytest.MonkeyPatch) -> None:
+    def init(self: _Pool, levels: Levels, *, is_ready: bool) -> None:  # noqa: ARG001 - ignored
+        make(self, levels, is_ready=True)
+
+    make = _Pool.__init__
+    patch.setattr(_Pool, "__init__", init)
+
+
 @breaks("slots", "an attempt joins a slot in which another one of its vertex is")
 def vertices_are_not_compared(patch: pytest.MonkeyPatch) -> None:
     def share(self: SlotManager, allocation_id: str, attempt: AttemptId, _group: str) -> None:
@@ -588,6 +599,7 @@ FOUND_BY = {
     "snapshots_are_not_whole": 14,
     "stuck_inputs_do_not_matter": 15,
     "profiles_are_not_compared": 0,
+    "readiness_is_ignored": 9,
     "vertices_are_not_compared": 7,
     "orphans_are_left": 3,
     "busy_workers_are_released": 10,

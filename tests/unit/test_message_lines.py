@@ -15,7 +15,6 @@ from eventflink.taskexecutor.fork_server_wire import (
     ForkServerSettings,
     ProcessForked,
     ProcessReaped,
-    ServerReady,
     StopServer,
     decode_line,
     encode_line,
@@ -35,6 +34,7 @@ from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,
     Finished,
+    ForkServerReady,
     Killed,
     LaunchTask,
     ReleaseSpark,
@@ -61,7 +61,7 @@ SETTINGS = ForkServerSettings(
 FAILED = Failed(FailureCause("ValueError", 'ä "\n\\ud800 \U0001f986', None, "r", "m"), (LostInput("left", 3),))
 MESSAGES = [
     SETTINGS,
-    ServerReady(),
+    ForkServerReady(),
     ProcessForked(7),
     ProcessReaped(7),
     StopServer(500),
@@ -114,7 +114,7 @@ def test_a_line_that_a_pipe_would_not_take_whole_is_not_written() -> None:
     [
         *(b"", b" ", b"{}", b"os.system {}", b"EndTask", b"EndTask {}", b"EndTask null", b"EndTask [", b"EndTask \xff", b"OrderlyEnd {}"),
         b"EndTask " + b"[" * 100_000,
-        b'ServerReady {"more":[1]}',
+        b'ForkServerReady {"more":[1]}',
         b'ProcessForked {"process_id":["7"]}',
         b'ProcessForked {"process_id":[true]}',
         b'ProcessForked {"process_id":[7,8]}',

@@ -34,6 +34,7 @@ from eventflink.taskexecutor.process_events import (
     Failed,
     Finished,
     ForkServerDied,
+    ForkServerReady,
     Killed,
     LaunchTask,
     Outcome,
@@ -830,6 +831,56 @@ def test_the_death_of_the_fork_server_fails_its_attempts_and_starts_another() ->
     assert [type(o) for o in orders(actions)] == [ReleaseSpark]  # B's session is released by the new one.
     assert said(harness.event(SparkReleased(B))) == ["FAILED"]
     assert orders(harness.effect(deployment(A._replace(attempt=3))))
+
+
+def said_ready(actions: list[Action]) -> list[bool]:
+    return [r.ready for r in reports(actions) if isinstance(r, SlotReport)]
+
+
+def test_an_instance_says_once_that_it_is_ready_and_says_so_in_each_later_report() -> None:
+    harness = registered()
+    assert said_ready(harness.effect(LeaderChanged("m1", "blob:1"))) == [False]
+    assert said_ready(harness.event(ForkServerReady())) == [True]
+    assert said_ready(harness.event(ForkServerReady())) == []
+    assert said_ready(harness.effect(LeaderChanged("m1", "blob:1"))) == [True]
+
+
+def test_who_is_ready_before_it_is_registered_says_so_when_it_is() -> None:
+    harness = Harness()
+    assert reports(harness.event(ForkServerReady())) == []
+    assert said_ready(harness.effect(RegistrationAccepted("blob:1"))) == [True]
+
+
+def test_a_new_instance_of_a_process_that_is_ready_says_so_again() -> None:
+    harness = registered()
+    harness.event(ForkServerReady())
+    harness.effect(InstanceForgotten("it was silent"))
+    harness.instances += 1
+    harness.actions = harness.machine.start(harness.now_ms, "i2", WALL_CLOCK_MS)
+    harness.actions += harness.wait(1000)
+    assert said_ready(harness.effect(RegistrationAccepted("blob:1"))) == [True]
+
+
+def test_an_instance_is_not_ready_from_the_death_of_its_fork_server_until_the_next_one_has_loaded() -> None:
+    harness = registered().run()
+    harness.event(ForkServerReady())
+    assert said_ready(harness.event(ForkServerDied("out of memory"))) == [False]
+    assert said_ready(harness.wait(200)) == []
+    assert said_ready(harness.event(ForkServerReady())) == [True]
+
+
+def test_an_instance_whose_fork_server_is_being_ended_is_not_ready_whatever_that_says() -> None:
+    harness = registered()
+    harness.event(ForkServerReady())
+    harness.effect(deployment())
+    assert said_ready(harness.wait(61_000)) == [False]
+    assert said_ready(harness.event(ForkServerReady())) == []
+
+
+def test_that_it_is_ready_is_said_again_if_kafka_did_not_take_it() -> None:
+    harness = registered()
+    harness.machine.on_reports_failed(reports(harness.event(ForkServerReady())), harness.now_ms)
+    assert said_ready(harness.wait(600)) == [True]
 
 
 def test_a_fork_server_that_dies_again_and_again_ends_the_task_executor() -> None:

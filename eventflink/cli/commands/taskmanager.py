@@ -66,7 +66,7 @@ def task_manager_table(view: View) -> Table:
             f"{row['slots_free']}/{row['slots']}",
             row["slot_profile"] or "not said",
             row["registered_at"],
-            Text(say_blocked(blocked[name]), style="yellow") if name in blocked else "yes",
+            Text(say_blocked(blocked[name]), style="yellow") if name in blocked else "yes" if row["ready"] else "last: it is loading",
         )
     return table
 

@@ -3,7 +3,8 @@
 Nothing of the master's own bookkeeping is used here, so a state that forgot something, or that did something twice, is found out.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -56,6 +57,7 @@ class Ledger:
     """Which allocation has a slot now."""
     slot_profiles: dict[tuple[str, str], ResourceProfile | None] = field(default_factory=dict)
     """What the slots of an instance have."""
+    slot_counts: dict[tuple[str, str], int] = field(default_factory=dict)
     asked: dict[tuple[str, str], ResourceProfile | None] = field(default_factory=dict)
     """What a slot has to have that is asked for in the name of a vertex of a job."""
     groups: dict[tuple[str, str], str | None] = field(default_factory=dict)
@@ -67,6 +69,8 @@ class Ledger:
     rescaled: set[str] = field(default_factory=set)
     """Jobs of which the parallelism of a vertex was changed."""
     blocked: set[str] = field(default_factory=set)
+    ready: set[tuple[str, str]] = field(default_factory=set)
+    """Instances whose newest report says that they are ready for tasks."""
     slots_of_attempts: dict[AttemptId, str] = field(default_factory=dict)
     cancelled: set[AttemptId] = field(default_factory=set)
     registered: set[tuple[str, str]] = field(default_factory=set)
@@ -273,6 +277,7 @@ class Ledger:
         instance = (event.task_manager_id, event.instance_id)
         self.registered.add(instance)
         self.slot_profiles.setdefault(instance, event.slot_profile)
+        self.slot_counts.setdefault(instance, event.slot_count)
 
     def _slot_allocated(self, event: e.SlotAllocated, offset: int) -> None:
         attempt = self.requested[event.allocation_id]
@@ -286,9 +291,23 @@ class Ledger:
         if place in self.holders or event.allocation_id in self.allocated:
             message = f"log@{offset} gives {place} to {event.allocation_id}; {self.holders.get(place)} has it"
             raise ViolationFound(Invariant.ONE_ALLOCATION, message)
+        better = next(self._ready_instead_of(place[:2]), None)
+        if better is not None:
+            message = f"log@{offset} gives {place} to {event.allocation_id}: it is not ready, and {better} is"
+            raise ViolationFound(Invariant.UNREADY_LAST, message)
         self.allocated[event.allocation_id] = place
         self.holders[place] = event.allocation_id
         self.members[event.allocation_id] = {attempt.vertex_id: attempt}
+
+    def _ready_instead_of(self, instance: tuple[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield the instances that are ready and have a free slot with the same profile, if this one is not."""
+        if instance in self.ready:
+            return
+        taken = Counter(place[:2] for place in self.holders)
+        for other in self.ready:
+            is_free = taken[other] < self.slot_counts[other] and other[0] not in self.blocked
+            if is_free and self.slot_profiles[other] == self.slot_profiles[instance]:
+                yield other
 
     def _slot_shared(self, event: e.SlotShared, offset: int) -> None:
         attempt, place = _attempt_of(event), self.allocated.get(event.allocation_id, ("", "", -1))
@@ -335,11 +354,13 @@ class Ledger:
     def _instance_gone(self, event: e.TaskManagerLost | e.TaskManagerDisconnected | e.TaskManagerReleased, _offset: int) -> None:
         instance = (event.task_manager_id, event.instance_id)
         self.forgotten.add(instance)
+        self.ready.discard(instance)
         self.workers_gone.add(event.task_manager_id)
         for place in [p for p in self.holders if p[:2] == instance]:
             del self.holders[place]
 
     def _report_reconciled(self, event: e.TaskManagerReportReconciled, _offset: int) -> None:
+        (self.ready.add if event.ready else self.ready.discard)((event.task_manager_id, event.instance_id))
         self.cancelled.update(AttemptId(a.job_id, a.vertex_id, a.subtask_index, a.attempt) for a in event.unknown)
 
 

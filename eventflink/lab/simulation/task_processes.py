@@ -19,6 +19,7 @@ from eventflink.taskexecutor.process_events import (
     Failed,
     Finished,
     ForkServerDied,
+    ForkServerReady,
     Killed,
     LaunchTask,
     Outcome,
@@ -42,6 +43,9 @@ _USUAL_RUN_MS: Final = 2_000
 _LONGEST_RUN_MS: Final = 8_000
 _LONG_SHARE: Final = 0.5
 _RELEASE_MS: Final = 70
+_LOAD_MS: Final = 3_000
+"""How long a fork server takes at most until it is ready."""
+
 _DEATH_MS: Final = 40
 _ENDING_MS: Final = 13_000
 
@@ -81,20 +85,35 @@ class TaskProcesses:
         self._tell = tell
         self._tasks: dict[AttemptId, _Task] = {}
         self._is_up = False
+        self._waiting: list[ProcessOrder] | None = []
+        """What was ordered while the fork server loads what tasks need; None: it has."""
         self._process_ids = 1000
 
     @property
     def is_idle(self) -> bool:
         """Tell whether nothing is left of any task."""
-        return not self._tasks
+        return not self._tasks and not self._waiting
 
     def start(self) -> None:
-        """Start the fork server."""
+        """Start the fork server; what it is ordered meanwhile waits until it is ready."""
         self._is_up = True
+        waiting = self._waiting = []
+
+        def loaded() -> None:
+            if self._is_up and self._waiting is waiting:
+                self._waiting = None
+                self._tell(ForkServerReady())
+                for order in waiting:
+                    self.take_order(order)
+
+        self._process.after(self._rng.random() * _LOAD_MS, loaded)
 
     def take_order(self, order: ProcessOrder) -> None:
         """Do what the TaskExecutor orders of its fork server."""
         if not self._is_up:
+            return
+        if self._waiting is not None:
+            self._waiting.append(order)
             return
         match order:
             case LaunchTask(deployment=deployment):
@@ -107,13 +126,13 @@ class TaskProcesses:
     def die(self, reason: str) -> None:
         """Let the fork server die, and every task process with it."""
         if self._is_up:
-            self._is_up = False
+            self._end_fork_server()
             self._all_gone(reason)
 
     def end(self, reason: str) -> None:
         """End the fork server: it takes no orders any more, and its tasks have some time to end."""
         if self._is_up:
-            self._is_up = False
+            self._end_fork_server()
             self._process.after(self._rng.random() * _ENDING_MS, lambda: self._all_gone(reason))
 
     def _all_gone(self, reason: str) -> None:
@@ -123,7 +142,7 @@ class TaskProcesses:
 
     def orphaned(self, then: Callable[[], None]) -> None:
         """End everything because the TaskExecutor is gone, as the kernel and the guardian do; call back when nothing is left."""
-        self._is_up = False
+        self._end_fork_server()
         self._tell = lambda _event: None
         for task in list(self._tasks.values()):
             self._process.after(self._rng.random() * _DEATH_MS, lambda task=task: self._reap(task))  # type: ignore[misc]  # mypy infers no default arguments
@@ -137,10 +156,14 @@ class TaskProcesses:
 
     def vanish(self) -> None:
         """End everything at once: the machine has lost its power."""
-        self._is_up = False
+        self._end_fork_server()
         for task in list(self._tasks.values()):
             task.is_alive = False
             self._forget(task)
+
+    def _end_fork_server(self) -> None:
+        self._is_up = False
+        self._waiting = []
 
     def _launch(self, deployment: TaskDeployment) -> None:
         attempt = AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)

@@ -112,6 +112,8 @@ class AttemptTable:
         self._slots: list[dict[AttemptId, KnownAttempt]] = [{} for _ in range(settings.slot_count)]
         """Who is in each slot: of one allocation, and at most one attempt of each vertex."""
         self._slot_report_number = 0
+        self.reported_ready = False
+        """What the newest slot report said; the master takes an instance that has made none for not ready."""
         self._ending_all = False
         self._silent = False
 
@@ -230,16 +232,20 @@ class AttemptTable:
             return f"it was told to {what} {known.attempt} and did not"
         return ""
 
-    def report_slots(self) -> None:
-        """Report everything; terminal states that Kafka has not acknowledged go before it, lest the attempts seem missing."""
+    def report_slots(self, *, is_ready: bool) -> None:
+        """Report everything, and whether the instance is ready for tasks.
+
+        Terminal states that Kafka has not acknowledged go before it, lest the attempts seem missing.
+        """
         for known in self._ended.values():
             if not known.delivered and known.allocation_id:
                 self._outbox.add_reports(self._all_reports_of(known))
         slots = tuple(SlotStatus(i, next((k.allocation_id for k in s.values()), None)) for i, s in enumerate(self._slots))
         attempts = tuple(AttemptStatus(*k.attempt, k.state) for k in self._live.values())
         self._slot_report_number += 1
+        self.reported_ready = is_ready
         place = (self._settings.task_manager_id, self._instance_id)
-        self._outbox.add_reports([SlotReport(*place, slots, attempts, self._slot_report_number)])
+        self._outbox.add_reports([SlotReport(*place, slots, attempts, self._slot_report_number, is_ready)])
 
     def resend_reports(self, attempts: Iterable[AttemptId]) -> None:
         """Report again what is known of the attempts."""

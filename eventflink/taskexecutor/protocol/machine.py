@@ -27,7 +27,7 @@ from eventflink.events.inputs import (
     TaskManagerRegistration,
     TaskManagerReport,
 )
-from eventflink.taskexecutor.process_events import ForkServerDied, ProcessEvent
+from eventflink.taskexecutor.process_events import ForkServerDied, ForkServerReady, ProcessEvent
 from eventflink.taskexecutor.protocol.actions import (
     Action,
     EndForkServer,
@@ -91,6 +91,7 @@ class TaskExecutorProtocol:
         self._resends = Resends()
         self._resend_at_ms = 0
         self._fork_server_up = False
+        self._fork_server_ready = False
         self._fork_server_start_ms: int | None = 0
         self._fork_server_deaths: list[int] = []
 
@@ -152,6 +153,8 @@ class TaskExecutorProtocol:
         """Take what the fork server tells."""
         if isinstance(event, ForkServerDied):
             self._on_fork_server_died(event.reason, now_ms)
+        elif isinstance(event, ForkServerReady):
+            self._fork_server_ready = self._fork_server_up  # Of one that is to end it comes too late.
         else:
             self._table.handle(event, now_ms)
         return self._settle(now_ms)
@@ -193,10 +196,10 @@ class TaskExecutorProtocol:
         if self._next_heartbeat_ms is not None and now_ms >= self._next_heartbeat_ms:
             self._send_heartbeat(now_ms)
         if (reason := self._table.tick(now_ms)) and self._fork_server_up:
-            self._fork_server_up = False  # It ends, which takes a while: what is deployed meanwhile is refused.
+            self._fork_server_up = self._fork_server_ready = False  # It ends, which takes a while: what is deployed meanwhile is refused.
             self._outbox.add_process_action(EndForkServer(reason))
         if now_ms >= self._resend_at_ms:
-            self._resends.resend(self._table, self._outbox)
+            self._resends.resend(self._table, self._outbox, is_ready=self._fork_server_ready)
         return self._settle(now_ms)
 
     def on_heartbeat_acknowledged(self, sent_at_ms: int, now_ms: int) -> list[Action]:
@@ -298,7 +301,7 @@ class TaskExecutorProtocol:
             case _:
                 pass
         if isinstance(payload, LeaderChanged) or (envelope.epoch > self._reported_epoch and not newly):
-            self._table.report_slots()
+            self._table.report_slots(is_ready=self._fork_server_ready)
         self._reported_epoch = envelope.epoch
 
     def _answered_ms(self, timestamp_ms: int, now_ms: int) -> int:
@@ -353,7 +356,9 @@ class TaskExecutorProtocol:
         self._table.end_all(now_ms, silent=fencing)
 
     def _settle(self, now_ms: int) -> list[Action]:
-        """End the instance once it is to end and nothing of it is left; return what is to be done."""
+        """Report a change of readiness; end the instance once it is to end and nothing of it is left. Return what is to be done."""
+        if self.phase is Phase.REGISTERED and self._fork_server_ready != self._table.reported_ready:
+            self._table.report_slots(is_ready=self._fork_server_ready)
         if self.phase is Phase.FENCING and self._table.is_empty:
             self.phase = Phase.NEW
             self._outbox.add_action(NewInstanceNeeded(self._end_reason))
@@ -403,7 +408,7 @@ class TaskExecutorProtocol:
     def _on_fork_server_died(self, reason: str, now_ms: int) -> None:
         """All its attempts have failed; start another one, after a growing delay, unless it dies again and again."""
         settings = self._settings
-        self._fork_server_up = False
+        self._fork_server_up = self._fork_server_ready = False
         self._table.processes_lost(reason, now_ms)
         recent = [t for t in self._fork_server_deaths if now_ms - t < settings.fork_server_restart_window_ms]
         self._fork_server_deaths = [*recent, now_ms]

@@ -46,11 +46,11 @@ class Resends:
         if allocations:
             self.attempts.update(dict.fromkeys(table.find_allocations(allocations)))
 
-    def resend(self, table: AttemptTable, outbox: Outbox) -> None:
+    def resend(self, table: AttemptTable, outbox: Outbox, *, is_ready: bool) -> None:
         """Report how they stand now, and forget them."""
         table.resend_reports(self.attempts)
         if self.slots:
-            table.report_slots()
+            table.report_slots(is_ready=is_ready)
         outbox.add_reports(self.uploads.values())
         self.clear()
 

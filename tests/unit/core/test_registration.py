@@ -106,7 +106,7 @@ def test_an_instance_that_leaves_in_order_leaves_nothing_behind(cluster: Scripte
     cluster.say(Disconnection("tm", "tm-1", "stopped"))
     assert cluster.events(TaskManagerDisconnected) == [TaskManagerDisconnected("tm", "tm-1", "stopped")]
     assert cluster.master.slot_manager.get_number_registered_slots() == 0
-    assert not cluster.master.slot_manager.by_free_count
+    assert not cluster.master.slot_manager.free_unready
 
 
 def test_the_departure_of_an_instance_that_is_not_registered_is_skipped(cluster: ScriptedCluster) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from eventflink.events.inputs import SlotReport
 from eventflink.events.log_events import (
     FollowUpDecided,
     SlotAllocated,
@@ -47,6 +48,11 @@ def _places(cluster: ScriptedCluster, job_id: str) -> Counter[str]:
     """Return how many tasks of a job each TaskManager has got."""
     ids = {e.allocation_id for e in cluster.events(SlotRequested) if e.job_id == job_id}
     return Counter(e.task_manager_id for e in cluster.events(SlotAllocated) if e.allocation_id in ids)
+
+
+def _say_ready(cluster: ScriptedCluster, name: str, *, number: int = 1, ready: bool = True) -> None:
+    """Report as the first instance of a TaskManager without attempts whether it is ready."""
+    cluster.say(SlotReport(name, f"{name}-1", (), (), number, ready))
 
 
 class TestProfiles:
@@ -119,6 +125,59 @@ class TestSpreadAndPacking:
         assert (_places(cluster, "one"), _places(cluster, "two")) == ({"small": 1}, {"plain": 1})
 
     @pytest.mark.parametrize("spread", [True, False])
+    def test_slots_of_one_that_is_not_ready_are_taken_last(self, *, spread: bool) -> None:
+        cluster = _raised(evenly_spread_out_slots=spread)
+        cluster.register("cold", 2 if spread else 1)
+        cluster.register("warm", 2)
+        _say_ready(cluster, "warm")
+        cluster.submit(graph(vertex("a", 2)), job_id="first")
+        assert _places(cluster, "first") == {"warm": 2}
+        cluster.submit(graph(vertex("a")), job_id="second")
+        assert _places(cluster, "second") == {"cold": 1}
+        cluster.check()
+
+    @pytest.mark.parametrize("spread", [True, False])
+    def test_who_becomes_ready_is_taken_like_the_others_and_who_is_no_longer_ready_comes_last_again(self, *, spread: bool) -> None:
+        cluster = _raised(evenly_spread_out_slots=spread)
+        for name in ("first", "second"):
+            cluster.register(name, 3)
+            _say_ready(cluster, name)
+        cluster.submit(graph(vertex("a", 2)), job_id="both")
+        assert _places(cluster, "both") == ({"first": 1, "second": 1} if spread else {"first": 2})
+        _say_ready(cluster, "first", number=2, ready=False)
+        cluster.submit(graph(vertex("a")), job_id="one")
+        assert _places(cluster, "one") == {"second": 1}
+        cluster.check()
+
+    def test_spread_goes_to_one_that_is_ready_however_few_slots_it_has_and_whatever_they_have(self, cluster: ScriptedCluster) -> None:
+        cluster.register("cold", 4, profile=SMALL)
+        cluster.register("warm", 1, profile=LARGE)
+        _say_ready(cluster, "warm")
+        cluster.submit(graph(vertex("a", cpu_cores=0.5)))
+        assert _places(cluster, "job") == {"warm": 1}
+
+    def test_packing_leaves_a_large_slot_that_is_ready_to_those_who_need_it(self) -> None:
+        cluster = _raised(evenly_spread_out_slots=False)
+        cluster.register("large", 1, profile=LARGE)
+        cluster.register("small", 1, profile=SMALL)
+        _say_ready(cluster, "large")
+        cluster.submit(graph(vertex("a", cpu_cores=0.5)))
+        assert _places(cluster, "job") == {"small": 1}
+        cluster.check()
+
+    def test_one_that_is_ready_and_blocked_gets_nothing(self, cluster: ScriptedCluster) -> None:
+        cluster.register("warm")
+        cluster.register("cold")
+        cluster.block("warm")
+        _say_ready(cluster, "warm")
+        cluster.submit(graph(vertex("a", 2)), job_id="first")
+        assert _places(cluster, "first") == {"cold": 2}
+        cluster.register("spare")
+        cluster.unblock("warm")
+        cluster.submit(graph(vertex("a")), job_id="second")
+        assert _places(cluster, "second") == {"warm": 1}
+
+    @pytest.mark.parametrize("spread", [True, False])
     def test_a_batch_places_as_one_decision_for_each_would(self, monkeypatch: pytest.MonkeyPatch, *, spread: bool) -> None:
         """What a decision lays over the state is what the state becomes."""
 
@@ -126,6 +185,8 @@ class TestSpreadAndPacking:
             cluster = _raised(evenly_spread_out_slots=spread)
             for number in range(9):
                 cluster.register(f"tm{number}", 2 + number % 4, profile=(None, SMALL, LARGE)[number % 3])
+                if number % 2:
+                    _say_ready(cluster, f"tm{number}")
             asked: tuple[dict[str, Any], ...] = ({}, {"cpu_cores": 0.5}, {"task_heap_memory": "1g"}, {"cpu_cores": 1})
             for number, resources in enumerate(asked):
                 cluster.submit(graph(vertex("a", 6), vertex("b", 3 - number // 2, **resources)), job_id=f"job-{number}")

@@ -2,6 +2,7 @@
 
 import json
 
+from eventflink.events.inputs import SlotReport
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
 from eventflink.views.jobs_and_cluster import cluster_view, job_view
@@ -26,14 +27,16 @@ def test_a_job_shows_for_what_it_waits_and_why() -> None:
     assert json.loads(json.dumps(view)) == view
 
 
-def test_the_cluster_shows_profiles_and_who_is_blocked() -> None:
+def test_the_cluster_shows_profiles_and_who_is_blocked_and_ready() -> None:
     cluster = ScriptedCluster()
     cluster.register("one", 2, profile=ResourceProfile(500, 512 << 20))
+    cluster.say(SlotReport("one", "one-1", (), (), 1, ready=True))
     cluster.register("two", 1)
     cluster.block("two", "its disk is full", duration_ms=60_000)
     view = cluster_view(cluster.fold)
-    rows = {row["task_manager_id"]: (row["slot_profile"], row["blocked"], row["slots_free"]) for row in view["task_managers"]}
-    assert rows == {"one": ("cpu 0.5, task heap 512m", False, 2), "two": (None, True, 1)}
+    columns = ("slot_profile", "blocked", "ready", "slots_free")
+    rows = {row["task_manager_id"]: tuple(row[name] for name in columns) for row in view["task_managers"]}
+    assert rows == {"one": ("cpu 0.5, task heap 512m", False, True, 2), "two": (None, True, False, 1)}
     [blocked] = view["blocked"]
     assert (blocked["task_manager_id"], blocked["reason"], blocked["actor"]) == ("two", "its disk is full", "test")
     assert blocked["until"] == "2027-01-15T08:01:00.000+00:00"
