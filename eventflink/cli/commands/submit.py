@@ -1,22 +1,27 @@
-"""`eventflink submit`: a JobGraph document, and the code that it needs, to the cluster."""
+"""`eventflink submit`: a JobGraph document, and the code that it needs, to the cluster.
+
+What only waiting for the end needs is imported when that begins: `--detach` waits for none of it.
+"""
+# ruff: noqa: PLC0415
 
 import dataclasses
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.job_progress import JobProgress
-from eventflink.cli.job_waiting import exit_code_of, wait_for_end_after
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.request_channel import Accepted
 from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
+
+if TYPE_CHECKING:
+    from eventflink.cli.job_progress import JobProgress
 
 _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 
@@ -47,6 +52,8 @@ def submit(
         return ExitCode.OK
     if not as_json:
         session.err.print(f"{accepted.job_id} is accepted (log offset {accepted.log_offset})", markup=False)
+    from eventflink.cli.job_waiting import exit_code_of, wait_for_end_after
+
     try:
         progress = wait_for_end_after(session, accepted, timeout_s=timeout_s, quiet=as_json)
     except KeyboardInterrupt:
@@ -85,7 +92,7 @@ def _submit(session: Session, graph: JobGraph, archive: bytes | None, job_id: st
         return gateway.submit_job(graph, job_id, actor=actor_name())
 
 
-def _report_end(session: Session, progress: JobProgress, report: dict[str, Any], *, as_json: bool) -> None:
+def _report_end(session: Session, progress: "JobProgress", report: dict[str, Any], *, as_json: bool) -> None:
     if not as_json:
         click.echo(progress.describe_result())
         return

@@ -15,4 +15,5 @@ MemorySize = Annotated[int, BeforeValidator(parse_memory_size)]
 class Keys(BaseModel):
     """A group of keys of eventflink.yaml."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    # A group alone is never validated: only the whole configuration builds a validator, when it is read.
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
