@@ -1,8 +1,8 @@
-"""The guardian of one master: a process of its own that says on `leadership` that its master has died, as the master's last will has it.
+"""The guardian of one master: a process of its own that says on `leadership` that its master's leadership is over, as its last will has it.
 
 Started by `guardian_link.py` in a session of its own, it reads wills from standard input, each a line, and knows nothing of what they say.
-When the input ends, the last one is produced, unless it is empty: a master that leaves in order has made it void. Then the guardian ends,
-and after a lease in any case: by then its word is of no use to anybody.
+When the input ends, the last one is produced, unless it is empty: a master that has resigned, or that another one has followed, has made
+it void. Then the guardian ends, and after a lease in any case: by then its word is of no use to anybody.
 """
 
 import argparse

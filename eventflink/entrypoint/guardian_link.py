@@ -24,7 +24,7 @@ class GuardianLink:
         self._will = b""
 
     def leave_will(self, value: bytes) -> None:
-        """Have it produce this record of `leadership` if the master dies; empty: none."""
+        """Have it produce this record of `leadership` when the master ends; empty: none."""
         self._will = value
         self._guardian.write(line_of(value))
 
@@ -41,6 +41,11 @@ class GuardianLink:
             await asyncio.sleep(RESTART_INTERVAL_S)
 
     def close(self) -> None:
-        """Make the will void, and see the guardian end."""
-        self.leave_will(b"")
-        self._guardian.close()
+        """Let the guardian do what the will says, though the process still lives: it is not a leader any more, nor a candidate.
+
+        A guardian that has something to say takes the time for it that it needs; one that has not is seen to end.
+        """
+        if self._will:
+            self._guardian.let_go()
+        else:
+            self._guardian.close()

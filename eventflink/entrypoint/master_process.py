@@ -184,8 +184,10 @@ class MasterProcess:
                     step = self._life.failed(error, monotonic_ms())
         finally:
             await self._drop_tail()
-            await asyncio.to_thread(self._effects.close, EFFECTS_CLOSE_TIMEOUT_S)
+            is_delivered = await asyncio.to_thread(self._effects.close, EFFECTS_CLOSE_TIMEOUT_S)
             await _end(guarding)
+            if self._life.has_resigned and is_delivered:
+                self._guardian.leave_will(b"")
             await asyncio.to_thread(self._guardian.close)
         if step.is_failure:
             raise MasterFailed(str(step.cause)) from step.cause

@@ -100,6 +100,8 @@ class MasterLife:
     has_more: bool = False
     """Whether the last turn left something for the next one."""
     is_stopping: bool = False
+    has_resigned: bool = False
+    """Whether this master led until it left in order: when Kafka has its resignation, there is nothing that a will could add."""
     _wires: Wires | None = None
     _poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
     """Inputs (topic, offset) that ended a leadership of this process, with how: they are refused (P10)."""
@@ -274,6 +276,7 @@ class MasterLife:
     def _exit(self, participant: Participant) -> Step:
         epoch = participant.fold.acceptance.epoch
         if participant.resign():
+            self.has_resigned = True
             self.observer.ended("Resigned")
             _logger.info("Resigned epoch=%d", epoch)
         self.end_term(None)

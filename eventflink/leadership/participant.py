@@ -21,7 +21,7 @@ from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election, Pe
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import Intake, Stalls
-from eventflink.leadership.leader import Leader, LeadershipEnded, LogClock, Released, grant_of
+from eventflink.leadership.leader import Deposed, Leader, LeadershipEnded, LogClock, Released, grant_of
 from eventflink.leadership.liveness import Liveness
 from eventflink.leadership.ports import Observer, ParticipantSettings, Wires
 from eventflink.leadership.reads import Reads
@@ -129,8 +129,6 @@ class Participant:
     def _become(self, role: Role) -> None:
         check_transition(ROLE_TRANSITIONS, self.settings.master_id, self.role, role)
         self.role = role
-        if role not in (Role.CANDIDATE, Role.LEADER):
-            self.wires.leave_will(b"")
         epoch = self.fold.acceptance.epoch
         self.observer.became(role, epoch)
         if role is Role.LEADER:
@@ -219,6 +217,7 @@ class Participant:
                     self._hear_grant(now_ms)
                     self._begin_to_lead(released, now_ms)
                 case Followed(decision) if is_grant(decision):
+                    self.wires.leave_will(b"")
                     self._hear_grant(now_ms)
                 case _:
                     pass
@@ -238,9 +237,11 @@ class Participant:
         if self.leader is not None:
             try:
                 return self.leader.read_back(offset, timestamp_ms, value)
-            except LeadershipEnded:
+            except LeadershipEnded as error:
                 self.leader = None
                 self._become(Role.DEPOSED)
+                if isinstance(error, Deposed):
+                    self.wires.leave_will(b"")
                 raise
         is_own_grant = self.role is Role.CANDIDATE and value == self._grant
         decided_at_ms, before_ms, predecessor = fold.last_decided_at_ms, fold.last_timestamp_ms, fold.acceptance.leader_id
@@ -353,7 +354,10 @@ class Participant:
         return self.leader is None or not self.leader.unconfirmed
 
     def resign(self) -> bool:
-        """Leave in order; tell whether this master led. Decisions that were not read back yet are decided again by the next one."""
+        """Leave in order; tell whether this master led: then its will is void as soon as Kafka has the resignation.
+
+        Decisions that were not read back yet are decided again by the next one.
+        """
         acceptance, leads = self.fold.acceptance, self.role is Role.LEADER
         if leads:
             self.leader = None
@@ -363,7 +367,11 @@ class Participant:
         return leads
 
     def step_down(self, reason: str) -> None:
-        """Give up the leadership or the candidacy, and everything that waits for this term: its state is doubtful."""
+        """Give up the leadership or the candidacy, and everything that waits for this term: its state is doubtful.
+
+        The will stands, for the others wait for the lease until another one is granted to: it is true from now on, and told at the latest
+        when this process ends.
+        """
         self.leader = None
         if self.role is Role.LEADER:
             self._become(Role.DEPOSED)

@@ -47,7 +47,7 @@ class Wires(Protocol):
         """Produce a record of an outbound topic: at least once, in order."""
 
     def leave_will(self, value: bytes) -> None:
-        """Have the guardian produce this record of `leadership` if the process dies, and none before; empty: produce none."""
+        """Have the guardian produce this record of `leadership` when the process ends, and none before it; empty: produce none."""
 
     def clean_up(self, order: CleanUp) -> None:
         """Remove the intermediate data of an ended job; the outcome comes back as an input."""

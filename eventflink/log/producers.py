@@ -135,6 +135,7 @@ class EffectProducer:
         """Serve delivery reports."""
         self._producer.poll(0)
 
-    def close(self, timeout_s: float) -> None:
-        """Wait for what is queued, at most `timeout_s`."""
-        self._producer.flush(timeout_s)
+    def close(self, timeout_s: float) -> bool:
+        """Wait for what is queued, at most `timeout_s`; tell whether Kafka has all of it."""
+        failed_before = self.failed_count
+        return not self._producer.flush(timeout_s) and self.failed_count == failed_before

@@ -90,6 +90,11 @@ class GuardianProcess:
             self._process.wait(_GOODBYE_TIMEOUT_S)
         self._process = None
 
+    def let_go(self) -> None:
+        """Close the pipe, and leave the guardian to what it does when its owner has died."""
+        self._close_pipe()
+        self._process = None
+
     def _start(self) -> None:
         with contextlib.ExitStack() as stack:
             self._process = subprocess.Popen(

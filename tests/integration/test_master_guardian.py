@@ -11,6 +11,7 @@ import pytest
 
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics
+from tests.support.quitting_driver import order_of
 from tests.support.running_cluster import RunningCluster, descendants, is_alive, kill_9, wait_until
 
 pytestmark = pytest.mark.slow
@@ -53,6 +54,23 @@ def test_kill_9_of_the_leader_is_told_by_its_guardian_and_no_standby_waits_for_t
     assert "told=True" in next(line for line in cluster.output("first").splitlines() if "LeaderDeathReported" in line)
     assert "LeaderDied epoch=1" in cluster.output("second")
     assert cluster.state().acceptance.epoch == 2
+
+
+def test_a_leader_that_ends_by_an_error_has_its_guardian_say_so(bootstrap: str, cluster_id: str, tmp_path: Path) -> None:
+    """Nobody resigns for it, so the standby would wait for the lease."""
+    driver = {"resourcemanager.driver": "tests.support.quitting_driver:QuittingDriver"}
+    cluster = RunningCluster(bootstrap, cluster_id, tmp_path, **driver)
+    process = cluster.start_master("first")
+    cluster.start_standby("second", **NO_LEASE)
+    guardian = guardian_of(process)
+    order_of(tmp_path / "data").touch()
+    cluster.wait_for(second_leads, "second leads")
+    assert cluster.processes.pop("first").wait(60) == 1
+    assert "the driver was told to quit" in cluster.output("first")
+    assert "LeaderDied epoch=1" in cluster.output("second")
+    wait_until(lambda: not is_alive(guardian.pid), "the guardian has ended")
+    assert cluster.state().acceptance.epoch == 2
+    cluster.close()
 
 
 def test_a_guardian_that_is_killed_is_replaced_and_the_new_one_knows_who_leads(cluster: RunningCluster) -> None:

@@ -119,7 +119,7 @@ class MasterHost:
         self.on_cluster_end: Callable[[], None] = lambda: None
         self._will = b""
         self.on_death: Callable[[bytes], None] = lambda _will: None
-        """Called with the will of a process that was killed."""
+        """Called with the will of a process that has ended."""
         reports = SimulatedProducer(broker, self.process, link, rng, _EFFECTS_TIMEOUT_MS)
         self._snapshotter = Snapshotter(self.name, master_id, broker, reports, rng, master_settings, transcript)
         transcript.note(self.name, "starts")
@@ -145,6 +145,11 @@ class MasterHost:
         self._transcript.note(self.name, "is killed")
         self._exit()
         self.on_death(self._will)
+
+    def _end(self) -> None:
+        self._exit()
+        if not self._life.has_resigned:
+            self.on_death(self._will)
 
     def _exit(self) -> None:
         self.process.kill()
@@ -182,7 +187,7 @@ class MasterHost:
                 self._carry_out(self._life.leave(self.clock.monotonic_ms()))
             case Exit():
                 self._has_exited = True
-                self.process.after(_EXIT_MS, self._exit)
+                self.process.after(_EXIT_MS, self._end)
                 if step.status is not None and not self._life.is_stopping:
                     self._transcript.note(self.name, "ends with its cluster")
                     self.on_cluster_end()

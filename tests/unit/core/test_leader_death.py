@@ -4,7 +4,6 @@ import pytest
 
 from eventflink.events.effects import LeaderDeath, Resignation
 from eventflink.events.log_events import RequestRejected
-from eventflink.leadership.participant import Participant
 from eventflink.model.statuses import Role
 from tests.support.cluster import CODEC
 from tests.support.participants import LEADERSHIP, LEASE_MS, Node, World
@@ -141,12 +140,17 @@ class TestWill:
         assert world.run_until(lambda: world.nodes["c"].role is Role.LEADER) < LEASE_MS // 2
         assert world.accepted().acceptance.epoch == 3
 
-    @pytest.mark.parametrize("end", [Participant.resign, lambda participant: participant.step_down("the test says so")])
-    def test_it_is_void_when_the_leadership_ends_otherwise(self, world: World, end: object) -> None:
-        leader = _started(world, "a")
-        assert callable(end)
-        end(leader.participant)
-        assert _will(leader) is None
+    def test_it_stands_when_the_leadership_ends_by_an_error_and_is_true_when_the_process_ends_later(self, world: World) -> None:
+        leader = _started(world, "a", "b")
+        world.command("decided and still on its way")
+        leader.act()
+        leader.participant.step_down("the test says so")
+        assert _will(leader) == LeaderDeath(1, "leader-1")
+        world.kill(leader, is_guarded=True)
+        assert world.run_until(lambda: world.nodes["b"].role is Role.LEADER) < LEASE_MS // 2
+        world.run(LEASE_MS)
+        assert world.accepted().acceptance.epoch == 2
+        assert [event.request_id for event in world.events(RequestRejected)] == ["decided and still on its way"]
 
     def test_it_is_void_when_another_one_was_granted_to(self, world: World) -> None:
         leader = _started(world, "a", "b")

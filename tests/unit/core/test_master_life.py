@@ -329,6 +329,7 @@ class TestTheExit:
         assert driver.turn() == Exit()
         assert participant.role is Role.STANDBY
         assert len(driver.wires.leadership) == 1  # The resignation.
+        assert driver.life.has_resigned
 
     def test_it_waits_for_at_most_a_lease(self) -> None:
         driver = Driver()
