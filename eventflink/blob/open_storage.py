@@ -19,8 +19,6 @@ def open_storage(location: str, key: str = "blob.storage.directory") -> Storage:
         BlobStorageUnusable: fsspec has nothing for this URL, or what it has is no storage that masters can share.
 
     """
-    from eventflink.blob.fsspec_storage import FsspecStorage, check_url  # noqa: PLC0415 - fsspec only where it is needed
-
     scheme, separator, rest = location.partition("://")
     if not separator:
         return LocalStorage(Path(location))
@@ -30,5 +28,7 @@ def open_storage(location: str, key: str = "blob.storage.directory") -> Storage:
         return LocalStorage(Path(unquote(rest)))
     if scheme == "memory":
         raise BlobStorageUnusable(f"{key}: '{location}' is the memory of one process: no other master could read it after a failover")
+    from eventflink.blob.fsspec_storage import FsspecStorage, check_url  # noqa: PLC0415 - fsspec only where it is needed
+
     check_url(location, key)
     return FsspecStorage(location)

@@ -26,7 +26,6 @@ from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.factories import create_driver, create_election, listens
 from eventflink.entrypoint.guardian_link import GuardianLink
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
-from eventflink.entrypoint.master_metrics import MasterView, master_registry
 from eventflink.entrypoint.query_server import QueryServer
 from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
@@ -51,7 +50,6 @@ from eventflink.master.settings import (
     MasterSettings,
     WorkerSettings,
 )
-from eventflink.metrics.service import serve_metrics
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
 from eventflink.model.statuses import ApplicationStatus, JobStoreType, SchedulerType
@@ -61,6 +59,7 @@ from eventflink.snapshots.loading import load_fold
 
 if TYPE_CHECKING:
     from eventflink.entrypoint.application_main import Application
+    from eventflink.entrypoint.master_metrics import MasterView
 
 _logger = logging.getLogger(__name__)
 
@@ -233,8 +232,10 @@ class MasterProcess:
         leads = participant.leader is not None
         return ClusterView(fold.last_offset, fold.master.upkeep, leads, participant.rank(monotonic_ms()))
 
-    def measure(self) -> MasterView:
+    def measure(self) -> "MasterView":
         """Return what metrics are read from; to be called in the event loop."""
+        from eventflink.entrypoint.master_metrics import MasterView  # noqa: PLC0415 - no master without metrics loads them
+
         tail = self._tail
         end_offset, held_back = (tail.log_end_offset(), tail.held_back()) if tail is not None else (None, {})
         return MasterView(self.participant, end_offset, held_back, self._effects.failed_count, monotonic_ms(), wall_ms())
@@ -365,6 +366,9 @@ async def _run(
         life.settings = replace(life.settings, query_address=query_address)
         metrics = None
         if work is not None and configuration.metrics_ports:
+            from eventflink.entrypoint.master_metrics import master_registry  # noqa: PLC0415 - no master without metrics loads them
+            from eventflink.metrics.service import serve_metrics  # noqa: PLC0415 - see above
+
             metrics = await asyncio.to_thread(serve_metrics, master_registry(configuration, work, loop, process.measure), configuration)
             if metrics is not None:
                 query_server.metrics_address = f"{configuration.rpc_address}:{metrics.port}"

@@ -3,6 +3,8 @@
 import hashlib
 import io
 import os
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -314,3 +316,14 @@ def test_a_storage_that_cannot_rename_over_a_file_still_takes_a_blob_again(tmp_p
     assert put(store) == key
     assert store.get(key) == DATA
     assert len(names(store)) == 1
+
+
+def test_a_master_loads_no_library_for_storages_and_metrics_that_it_does_not_have(
+    tmp_path: Path,
+) -> None:
+    script = (
+        "import sys\nimport eventflink.entrypoint.master_process\nfrom eventflink.blob.open_storage import open_storage\n"
+        "open_storage(sys.argv[1])\nprint(*sorted({'fsspec', 'prometheus_client'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == []
