@@ -51,7 +51,7 @@ def check_members(key: str, origin: str, made: object, members: Sequence[str]) -
 
 _KEY: Final = "high-availability.type"
 SERVICE_MEMBERS: Final = ("election", "start", "close")
-ELECTION_MEMBERS: Final = ("heard", "granted", "said", "begin", "end", "advise", "may_lead")
+ELECTION_MEMBERS: Final = ("heard", "granted", "never_granted", "said", "begin", "end", "advise", "may_lead")
 
 
 class ElectionService(Protocol):

@@ -110,6 +110,10 @@ class Election(Protocol):
         """Take part from here on: the leader has a whole lease to be heard."""
         return
 
+    def never_granted(self, now_ms: int) -> None:  # noqa: ARG002 - inherited where it is not needed
+        """Take note, behind `begin`, that the log has no grant: there is no leader to be heard, and none that could be deposed (L2)."""
+        return
+
     def end(self) -> None:
         """Take part no longer, until the next `begin`: give back what is held, so that others get their turn."""
         return
@@ -140,7 +144,7 @@ class LogElection(Election):
     _heard_ms: int = 0
     _epoch: int = 0
     _ended_ms: int | None = None
-    """When it was said that the leader has resigned, or died."""
+    """When it was said that the leader has resigned, or died; or since when it is known that there never was one."""
     _proven_ms: int = -1
     """When the newest own presence that was read back had been sent."""
     _probed_ms: int = -1
@@ -177,6 +181,10 @@ class LogElection(Election):
         """Wait a whole lease from here, and believe nothing that was proven before."""
         self._heard_ms, self._ended_ms, self._proven_ms, self._probed_ms = now_ms, None, -1, -1
         self._outstanding.clear()
+
+    def never_granted(self, now_ms: int) -> None:
+        """Wait for nobody: a grant of the first epoch is only accepted where it is the first, however much was missed."""
+        self._ended_ms = now_ms
 
     def advise(self, stuck_since_ms: int | None, now_ms: int) -> Advice:
         """Campaign a ranked delay after the leader resigned, died, fell silent, or stopped deciding."""

@@ -169,7 +169,7 @@ class MasterLife:
     # -- a term ----------------------------------------------------------------------------------------------------
 
     def follow(self, fold: Fold, wires: Wires, intake: Intake, now_ms: int) -> None:
-        """Begin a term: from here on the leader has a whole lease to be heard (L2)."""
+        """Begin a term: from here on the leader has a whole lease to be heard, if there ever was one (L2)."""
         self.participant = Participant(
             settings=self.settings,
             fold=fold,
@@ -187,6 +187,8 @@ class MasterLife:
         self._wires = wires
         self._is_status_logged = False
         self.election.begin(now_ms)
+        if not fold.acceptance.epoch:
+            self.election.never_granted(now_ms)
         intake.listen(self.participant, now_ms)
 
     def turn(self, monotonic: Callable[[], int], wall_ms: int) -> Step | None:

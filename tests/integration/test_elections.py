@@ -231,7 +231,7 @@ class Refusing:
     def start(self):
         raise ConnectionRefusedError("nobody there")
     def close(self): ...
-    heard = granted = said = begin = end = advise = may_lead = close
+    heard = granted = never_granted = said = begin = end = advise = may_lead = close
 """
 
 

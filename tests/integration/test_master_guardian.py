@@ -56,6 +56,15 @@ def test_kill_9_of_the_leader_is_told_by_its_guardian_and_no_standby_waits_for_t
     assert cluster.state().acceptance.epoch == 2
 
 
+def test_the_first_master_of_a_cluster_waits_for_no_lease(bootstrap: str, cluster_id: str, tmp_path: Path) -> None:
+    """Nobody has led, so nobody can hold one; a second master at the same time is a standby."""
+    cluster = RunningCluster(bootstrap, cluster_id, tmp_path, **NO_LEASE)
+    cluster.start_master("first")
+    cluster.start_standby("second")
+    assert cluster.state().acceptance.epoch == 1
+    cluster.close()
+
+
 def test_a_leader_that_ends_by_an_error_has_its_guardian_say_so(bootstrap: str, cluster_id: str, tmp_path: Path) -> None:
     """Nobody resigns for it, so the standby would wait for the lease."""
     driver = {"resourcemanager.driver": "tests.support.quitting_driver:QuittingDriver"}

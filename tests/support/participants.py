@@ -177,6 +177,8 @@ class Node:
             observer=self.observer,
         )
         self.election.begin(self.world.now_ms)
+        if not self.participant.fold.acceptance.epoch:
+            self.election.never_granted(self.world.now_ms)
 
     @property
     def role(self) -> Role:

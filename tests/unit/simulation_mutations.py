@@ -579,7 +579,7 @@ def busy_workers_are_released(patch: pytest.MonkeyPatch) -> None:
 
 FOUND_BY = {
     "sequence_is_not_compared": 2,
-    "epoch_is_used_again": 1100,
+    "epoch_is_used_again": 1153,
     "holes_are_not_noticed": 52,
     "effects_leave_early": 49,
     "cursors_are_not_replayed": 0,
@@ -591,7 +591,7 @@ FOUND_BY = {
     "instances_are_not_compared": 50,
     "canaries_are_not_waited_for": 14,
     "promotion_gives_no_grace": 14,
-    "nobody_fences_itself": 2,
+    "nobody_fences_itself": 210,
     "instances_do_not_wait_for_tasks": 1124,
     "spark_is_not_waited_for": 0,
     "restarts_do_not_wait": 17,

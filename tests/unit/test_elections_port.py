@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.entrypoint.factories import create_election
+from eventflink.entrypoint.factories import ELECTION_MEMBERS, create_election
 from eventflink.leadership.election import Advice, Peers
 from eventflink.model.configuration import ConfigurationError
 from tests.support.election_laws import STEP_MS, ElectionLaws, SmallCluster, StuckLaws, configuration_of
@@ -106,7 +106,10 @@ class Failing:
         ("users_election:Missing", "cannot be imported: AttributeError"),
         ("users_broken_election:Nothing", "cannot be imported: ZeroDivisionError"),
         ("users_election:Nothing", "returned has no election, start, close"),
-        ("users_election:WithoutPort", "as its 'election' returned has no heard, granted, said, begin, end, advise, may_lead"),
+        (
+            "users_election:WithoutPort",
+            "as its 'election' returned has no " + ", ".join(ELECTION_MEMBERS),
+        ),
         ("users_election:Failing", r"made no election: LookupError\('no such place'\)"),
     ],
 )

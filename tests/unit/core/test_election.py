@@ -146,6 +146,35 @@ class TestLease:
         assert election.advise(None, 10_000) is Advice.CAMPAIGN
 
 
+class TestNobodyWasEverGrantedTo:
+    def test_who_stands_at_the_end_of_such_a_log_campaigns_at_once(self) -> None:
+        election = LogElection("a", "a-process", Peers(LEASE_MS))
+        election.begin(0)
+        election.never_granted(0)
+        assert election.advise(None, 0) is Advice.CAMPAIGN
+
+    def test_it_goes_by_rank_among_those_that_were_heard(self) -> None:
+        election = LogElection("b", "b-process", Peers(LEASE_MS))
+        election.begin(0)
+        _hear(election, _presence("a"), 0)
+        election.never_granted(0)
+        assert election.advise(None, STEP_MS - 1) is Advice.WAIT
+        assert election.advise(None, 2 * STEP_MS) is Advice.CAMPAIGN
+
+    @pytest.mark.parametrize("is_heard", [True, False])
+    def test_a_leader_that_is_heard_or_granted_to_has_its_lease(self, *, is_heard: bool) -> None:
+        """Its grant was on its way when the log was read."""
+        election = LogElection("a", "a-process", Peers(LEASE_MS))
+        election.begin(0)
+        election.never_granted(0)
+        if is_heard:
+            election.heard(_heartbeat(1), 0)
+        else:
+            election.granted(1, 0)
+        assert election.advise(None, LEASE_MS - 1) is Advice.WAIT
+        assert election.advise(None, LEASE_MS) is Advice.PROBE
+
+
 class TestRank:
     def test_the_first_in_the_order_of_ids_goes_at_once_and_the_others_one_step_after_the_other(self) -> None:
         campaigns = {}

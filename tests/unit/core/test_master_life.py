@@ -160,6 +160,16 @@ class TestTheBeginningOfATerm:
         assert driver.run(5 * TICK_MS) is None
         assert participant.leader is not None
 
+    def test_a_master_that_finds_no_grant_in_the_log_waits_for_no_lease_and_one_that_finds_one_does(self) -> None:
+        first = Driver()
+        participant = first.begin()
+        assert first.run(5 * TICK_MS) is None
+        assert participant.leader is not None
+        second = Driver(first.log)
+        participant = second.begin()
+        assert second.run(LEASE_MS - TICK_MS) is None
+        assert participant.leader is None
+
     def test_the_end_of_a_leadership_before_the_last_one_is_no_end(self) -> None:
         log: list[bytes] = []
         ended = b""

@@ -12,7 +12,7 @@ from eventflink.leadership.release import EFFECTS_PER_TURN
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupsCompleted
 from eventflink.model.statuses import Role
-from tests.support.cluster import CODEC, REPORTS, graph, vertex
+from tests.support.cluster import CODEC, REPORTS, graph, new_fold, vertex
 from tests.support.participants import HEARTBEATS, LEASE_MS, Produced, World
 
 
@@ -33,6 +33,30 @@ class TestElectionOfTwo:
         assert leader is first
         assert len(world.events(LeadershipGranted)) == 1
         assert second.participant.fold.last_offset == len(world.log) - 1
+
+    def test_on_a_log_without_a_grant_nobody_waits_for_a_lease(self, world: World) -> None:
+        first, second = world.start("a"), world.start("b")
+        assert world.run_until(lambda: Role.LEADER in (first.role, second.role)) <= 50
+        world.run(3 * LEASE_MS)
+        assert sorted([first.role, second.role]) == [Role.LEADER, Role.STANDBY]
+        assert world.accepted().acceptance.epoch == 1
+        assert first.ends == second.ends == []
+
+    def test_a_master_that_believes_the_log_to_be_empty_deposes_nobody(self, world: World) -> None:
+        """What it appends is a grant of the first epoch, which counts nowhere but at the beginning."""
+        leader = world.start("a")
+        world.leader()
+        late = world.start("b")
+        late.is_blind = late.is_deaf = True
+        late.begin(new_fold())
+        grants = len(world.log)
+        world.run_until(lambda: late.role is Role.CANDIDATE, LEASE_MS // 2)
+        assert len(world.log) > grants
+        late.is_blind = late.is_deaf = False
+        world.run(3 * LEASE_MS)
+        assert (leader.role, late.role) == (Role.LEADER, Role.STANDBY)
+        assert leader.ends == []
+        assert world.accepted().acceptance.epoch == 1
 
     def test_the_other_one_leads_about_a_lease_after_the_leader_vanished(self, world: World) -> None:
         world.start("a")
