@@ -58,7 +58,7 @@ class ExecutionVertex:
     """One vertex: its subtasks, and how many of its inputs are not complete yet."""
 
     vertex: JobVertex
-    subtasks: list[Subtask]
+    subtasks: tuple[Subtask, ...]
     """As many as the vertex has parallelism now; what the graph says is `vertex.parallelism`."""
     unfinished_inputs: int
     unfinished_subtasks: int
@@ -140,7 +140,7 @@ class ExecutionGraph:
         edges_to = edges_by_target(graph)
         vertices = {
             v.vertex_id: ExecutionVertex(
-                v, [Subtask(v.vertex_id, i) for i in range(v.parallelism)], len(edges_to.get(v.vertex_id, ())), v.parallelism
+                v, tuple([Subtask(v.vertex_id, i) for i in range(v.parallelism)]), len(edges_to.get(v.vertex_id, ())), v.parallelism
             )
             for v in graph.vertices
         }
@@ -323,7 +323,7 @@ class ExecutionGraph:
             if subtask.places:
                 vertex.retired_places[subtask.subtask_index] = subtask.places
         before = vertex.subtasks
-        vertex.subtasks = [Subtask(vertex_id, index, attempt) for index in range(parallelism)]
+        vertex.subtasks = tuple([Subtask(vertex_id, index, attempt) for index in range(parallelism)])
         vertex.unfinished_subtasks = parallelism
         self.live_attempts += parallelism
         for index, subtask in enumerate(vertex.subtasks):
