@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaException, Message
 
 from eventflink.entrypoint.clocks import monotonic_ms
 from eventflink.entrypoint.faust_application import FaustApplication
@@ -16,7 +16,7 @@ from eventflink.events.topics import INBOUND, Topic, topic_name
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import HEARD_BACK_RECORDS, InboundTopic, Intake, TailFailed, TopicReplaced
 from eventflink.log.admin_connection import AdminConnection
-from eventflink.log.administration import topic_ids
+from eventflink.log.administration import AdministrationError, topic_ids
 from eventflink.model.configuration import Configuration
 from eventflink.processes.trace import stamp
 
@@ -25,6 +25,9 @@ _logger = logging.getLogger(__name__)
 HELD_BACK_CHECK_MS = 2_000
 HELD_BACK_ALARM_MS = 10_000
 """A transaction that holds a topic back for so long is logged, again and again."""
+
+TOPIC_CHECK_S = 10.0
+"""How often a master looks whether the inbound topics are still the same."""
 
 
 class Tail:
@@ -41,6 +44,9 @@ class Tail:
         self._held_back_since: dict[Topic, int] = {}
         self._next_held_back_check_ms = 0
         self._topics: dict[str, InboundTopic] = {}
+        self._watch: asyncio.Task[None] | None = None
+        self._replaced = ""
+        """Which inbound topic was deleted and created again since the start; empty: none, as far as is known."""
         self.intake = Intake(self._topics, configuration.inbox_size, self._pause, self._resume)
         self.on_progress: Callable[[], None] = nothing
 
@@ -75,11 +81,25 @@ class Tail:
             offsets[topic] = low if cursor is None or replaced else max(low, cursor.next_offset)
         self._application = FaustApplication(bootstrap, cluster_id, offsets, self._on_record)
         await self._application.start()
+        self._watch = asyncio.create_task(self._watch_topics())
+
+    async def _watch_topics(self) -> None:
+        """See an inbound topic replaced while it is read: where the new one has records, reading on fails for nobody (P9)."""
+        while not self._replaced:
+            await asyncio.sleep(TOPIC_CHECK_S)
+            try:
+                ids = await asyncio.to_thread(topic_ids, self._bootstrap, self._configuration.cluster_id)
+            except (AdministrationError, KafkaException, TimeoutError):
+                continue  # Whether it can be read is for the readers to say.
+            changed = [topic for topic in INBOUND if (known := self._topics[topic].topic_id) and ids[topic] not in ("", known)]
+            self._replaced = ", ".join(changed)
 
     def check(self) -> None:
-        """Raise `TailFailed` if nothing more is to be expected."""
+        """Raise `TailFailed` if nothing more is to be expected, or what comes is not what the cursors mean: a new start says more."""
         if self._application is not None and (failure := self._application.failure):
             raise TailFailed(failure)
+        if self._replaced:
+            raise TailFailed(f"topics deleted and created again: {self._replaced}")
         now = monotonic_ms()
         if now >= self._next_held_back_check_ms:
             self._next_held_back_check_ms = now + HELD_BACK_CHECK_MS
@@ -122,6 +142,8 @@ class Tail:
 
     async def stop(self) -> None:
         """Close every connection."""
+        if self._watch is not None:
+            self._watch.cancel()
         if self._application is not None:
             await self._application.stop()
 

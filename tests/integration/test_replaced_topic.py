@@ -29,3 +29,21 @@ def test_a_master_does_not_read_a_topic_that_is_not_the_one_its_cursor_was_bound
     assert before in said
     assert "deleted and created again" in said
     delete_topics(bootstrap, name)
+
+
+def test_a_running_master_ends_when_an_inbound_topic_is_created_again(bootstrap: str, tmp_path: Path) -> None:
+    """However many records there are in the new one: none of them is where the cursor says."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    cluster = RunningCluster(bootstrap, name, tmp_path)
+    before = topic_ids(bootstrap, name)[Topic.COMMANDS]
+    if not before:
+        pytest.skip("this broker has no topic ids")
+    process = cluster.start_master()
+    cluster.wait_for(lambda fold: len(fold.master.requests.cursors) == 3, "cursors are bound")
+    AdminConnection(bootstrap, 30).delete_topics([topic_name(name, Topic.COMMANDS)])
+    wait_until(lambda: ensure_topics(bootstrap, name) == [Topic.COMMANDS], "the topic is gone and made again")
+    assert process.wait(90) == 4
+    said = cluster.output("master").splitlines()[-1]
+    assert before in said
+    assert "deleted and created again" in said
+    delete_topics(bootstrap, name)
