@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ from eventflink.taskexecutor.process_events import (
     Failed,
     Finished,
     ForkServerReady,
+    Killed,
     LaunchTask,
     ReleaseSpark,
     SparkOpened,
@@ -90,8 +92,7 @@ class ForkServerLoop:
         self._selector.register(self._wakeup, selectors.EVENT_READ, self._on_child_signal)
         self._selector.register(self._control, selectors.EVENT_READ, self._on_control)
         self._send(ForkServerReady())
-        for line in orders:
-            self._obey(decode_line(line))
+        self._obey_what_waited([decode_line(line) for line in [*orders, *self._read_what_waits()]])
         while not (self._stopping and not self._children):
             for key, _ in self._selector.select(self._timeout_s()):
                 key.data()
@@ -105,6 +106,22 @@ class ForkServerLoop:
             raise ConnectionError("the TaskExecutor is gone")
         for line in self._lines.feed(data):
             self._obey(decode_line(line))
+
+    def _read_what_waits(self) -> list[bytes]:
+        lines: list[bytes] = []
+        with contextlib.suppress(BlockingIOError):
+            while data := self._control.recv(_READ_BYTES, socket.MSG_DONTWAIT):
+                lines += self._lines.feed(data)
+        return lines
+
+    def _obey_what_waited(self, orders: Sequence[Any]) -> None:
+        """Obey what came while this process loaded. What was told to end meanwhile does not begin: its TaskExecutor may be lost (P14)."""
+        ended = {order.attempt for order in orders if isinstance(order, EndTask)}
+        for order in orders:
+            if isinstance(order, LaunchTask) and order.attempt in ended:
+                self._send(TaskProcessEnded(order.attempt, Killed(signal.SIGTERM)))
+            else:
+                self._obey(order)
 
     def kill_all(self) -> None:
         """Kill every child with its group; without a fork server no task may live on."""

@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -269,6 +270,21 @@ def test_a_fork_server_that_is_killed_takes_its_tasks_along_and_is_told(host: Ho
     host.events.clear()
     host.server = host.start()
     assert host.finish("noop") == ()
+
+
+def test_a_task_that_is_told_to_end_while_the_fork_server_loads_never_begins(host: Host, tmp_path: Path) -> None:
+    """Its TaskExecutor may have fenced itself, and be declared lost before anything is loaded (P14)."""
+    inbox: queue.Queue[object] = queue.Queue()
+    order = host.order("noop")
+    server = ForkServer(replace(host.settings, log_directory=tmp_path), inbox.put)
+    server.start()
+    try:
+        server.send(order)
+        server.send(EndTask(order.attempt, 500))
+        assert [inbox.get(timeout=60) for _ in range(2)] == [ForkServerReady(), TaskProcessEnded(order.attempt, Killed(signal.SIGTERM))]
+    finally:
+        server.begin_stop()
+        server.wait_until_gone()
 
 
 def test_a_waiting_process_that_dies_is_replaced(host: Host) -> None:

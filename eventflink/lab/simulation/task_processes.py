@@ -34,6 +34,7 @@ from eventflink.taskexecutor.process_events import (
 )
 
 _SIGKILL: Final = 9
+_SIGTERM: Final = 15
 _FAILURE_SHARE: Final = 0.12
 _LOSS_SHARE: Final = 0.08
 _SPARK_SHARE: Final = 0.4
@@ -97,14 +98,19 @@ class TaskProcesses:
     def start(self) -> None:
         """Start the fork server; what it is ordered meanwhile waits until it is ready."""
         self._is_up = True
-        waiting = self._waiting = []
+        waiting: list[ProcessOrder] = []
+        self._waiting = waiting
 
         def loaded() -> None:
             if self._is_up and self._waiting is waiting:
                 self._waiting = None
                 self._tell(ForkServerReady())
+                ended = {order.attempt for order in waiting if isinstance(order, EndTask)}
                 for order in waiting:
-                    self.take_order(order)
+                    if isinstance(order, LaunchTask) and order.attempt in ended:
+                        self._tell(TaskProcessEnded(order.attempt, Killed(_SIGTERM)))
+                    else:
+                        self.take_order(order)
 
         self._process.after(self._rng.random() * _LOAD_MS, loaded)
 
