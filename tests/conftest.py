@@ -13,7 +13,7 @@ import pytest
 
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.log.embedded_broker import EmbeddedBroker
-from eventflink.taskexecutor.spark_server import SparkLease, ensure_server
+from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 """Brokers and Spark servers of tests live for seconds or minutes: to optimize them for days takes more processor time than all they do."""
@@ -41,7 +41,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Spark Connect server, for the tests that are not about how one is started, shared and ended."""
     directory = tmp_path_factory.mktemp("spark")
     with SparkLease(directory):
-        yield ensure_server(directory, "local[2]", "1g")
+        yield ensure_server(directory, SparkServerSettings("local[2]", "1g"))
 
 
 @pytest.fixture

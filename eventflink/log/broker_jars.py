@@ -25,7 +25,8 @@ _SLF4J_VERSION: Final = "1.7.36"
 _JARS_EXPECTED: Final = 46
 _FETCH_TIMEOUT_S: Final = 900.0
 _TELL_EVERY_S: Final = 2.0
-_IVY_SETTINGS_VARIABLE: Final = "EVENTFLINK_IVY_SETTINGS"
+IVY_SETTINGS_VARIABLE: Final = "EVENTFLINK_IVY_SETTINGS"
+"""Names an Ivy settings file: where jars are fetched from instead of Maven Central."""
 
 _SETTINGS: Final = """\
 <ivysettings>
@@ -96,7 +97,7 @@ def _fetch(java: Path, cache: Path, jars: Path, progress: Progress) -> None:
     settings, dependencies = partial / "ivysettings.xml", partial / "ivy.xml"
     settings.write_text(_SETTINGS, encoding="utf-8")
     dependencies.write_text(_DEPENDENCIES, encoding="utf-8")
-    chosen_settings = os.environ.get(_IVY_SETTINGS_VARIABLE) or str(settings)
+    chosen_settings = os.environ.get(IVY_SETTINGS_VARIABLE) or str(settings)
     progress(f"resolving Apache Kafka {KAFKA_VERSION} (once; about 43 MB)")
     command = [str(java), "-jar", str(_find_ivy_jar()), "-settings", chosen_settings, "-ivy", str(dependencies), "-confs", "broker"]
     command += ["-cache", str(ivy_cache), "-retrieve", str(partial / "jars" / "[artifact]-[revision].[ext]"), "-types", "jar", "bundle"]
@@ -107,7 +108,7 @@ def _fetch(java: Path, cache: Path, jars: Path, progress: Progress) -> None:
         raise BrokerUnavailable(
             f"Apache Kafka {KAFKA_VERSION} is not in the cache ({jars}) and could not be fetched; is there a network? Either connect this "
             f"machine once, or name a running cluster in bootstrap.servers, or name a repository that this machine reaches in an Ivy "
-            f"settings file and that file in {_IVY_SETTINGS_VARIABLE}. Ivy ended with exit code {exit_code} and said:\n{last_lines}"
+            f"settings file and that file in {IVY_SETTINGS_VARIABLE}. Ivy ended with exit code {exit_code} and said:\n{last_lines}"
         )
     (partial / "jars").rename(jars)
     shutil.rmtree(partial, ignore_errors=True)

@@ -11,6 +11,7 @@ from typing import Final
 from eventflink.blob.tls import TlsFiles
 from eventflink.taskexecutor import process_events
 from eventflink.taskexecutor.message_lines import LineCodec, UnreadableLine
+from eventflink.taskexecutor.spark_server import SparkServerSettings
 
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """A deployment comes out of a decision of at most 512 KiB; JSON and the events of a task stay far below this."""
@@ -24,8 +25,8 @@ class ForkServerSettings:
     log_directory: Path
     runtime_directory: Path
     spark_remote: str
-    spark_master: str
-    spark_memory: str
+    spark_server: SparkServerSettings
+    """Of the local server, where `spark_remote` names none."""
     kill_timeout_ms: int
     with_spark: bool
     """Whether Spark's client is loaded before tasks are forked."""

@@ -37,6 +37,7 @@ from eventflink.taskexecutor.process_events import (
     TaskProcessEnded,
 )
 from eventflink.taskexecutor.protocol import Action, TaskExecutorProtocol
+from eventflink.taskexecutor.spark_server import SparkServerSettings
 from eventflink.taskexecutor.spark_use import Code, SparkUse, code_of
 
 _LOGGER = logging.getLogger(__name__)
@@ -69,8 +70,7 @@ class ProcessLink:
             log_directory=log_directory,
             runtime_directory=runtime_directory,
             spark_remote=configuration.spark_remote,
-            spark_master=configuration.spark_master,
-            spark_memory=configuration.spark_memory,
+            spark_server=SparkServerSettings(configuration.spark_master, configuration.spark_memory, configuration.spark_packages),
             kill_timeout_ms=configuration.kill_timeout_ms,
             with_spark=False,
             warm_processes=configuration.slots,

@@ -9,8 +9,7 @@ Here is what its users do: hold a lease, find the address, start the server. Wha
     spark.address  where the server answers; written whole, and removed before it ends
     spark.log      what the supervisor and Spark say
 
-A lock goes with its process, however that ends, so nothing here is ever stale. The first to start the server decides its memory and
-master.
+A lock goes with its process, however that ends, so nothing here is ever stale. The first to start the server decides its settings.
 """
 
 import fcntl
@@ -19,12 +18,16 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
 
 START_TIMEOUT_S: Final = 120.0
+PACKAGES_TIMEOUT_S: Final = 900.0
+"""How long a start may take that has packages to fetch first."""
+
 LEASE_FILE: Final = "spark.lease"
 SERVER_FILE: Final = "spark.server"
 ADDRESS_FILE: Final = "spark.address"
@@ -35,6 +38,23 @@ _POLL_S: Final = 0.02
 _CONNECT_TIMEOUT_S: Final = 1.0
 _LOG_TAIL_BYTES: Final = 16_384
 _LOG_TAIL_LINES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class SparkServerSettings:
+    """How a server is started."""
+
+    master: str
+    """Spark's master, such as `local[*]`."""
+    memory: str
+    """The heap, such as `1g`."""
+    packages: str = ""
+    """Maven coordinates of what is on the class path besides, separated by commas."""
+
+    @property
+    def start_timeout_s(self) -> float:
+        """How long whoever waits for the start waits at most."""
+        return PACKAGES_TIMEOUT_S if self.packages else START_TIMEOUT_S
 
 
 class SparkUnavailable(Exception):
@@ -74,40 +94,41 @@ def is_server_alive(runtime_directory: Path) -> bool:
         os.close(descriptor)
 
 
-def ensure_server(runtime_directory: Path, master: str, memory: str) -> str:
+def ensure_server(runtime_directory: Path, settings: SparkServerSettings) -> str:
     """Return the address of the server, which is started if there is none.
 
     Args:
         runtime_directory: where the locks, the address and the log are.
-        master: Spark's master, such as `local[*]`.
-        memory: the heap, such as `1g`.
+        settings: of the server that is started; one that runs already keeps its own.
 
     Raises:
-        SparkUnavailable: it did not start within two minutes.
+        SparkUnavailable: it did not start in time, or its packages could not be fetched.
 
     """
     remote = find_server(runtime_directory)
     if remote is not None:
         return remote
-    deadline = time.monotonic() + START_TIMEOUT_S
-    busy = SparkUnavailable(f"Spark is being started by another process, but did not start within {START_TIMEOUT_S:g} s")
-    with locked(runtime_directory / _START_FILE, START_TIMEOUT_S, busy):
+    timeout_s = settings.start_timeout_s
+    deadline = time.monotonic() + timeout_s
+    busy = SparkUnavailable(f"Spark is being started by another process, but did not start within {timeout_s:g} s")
+    with locked(runtime_directory / _START_FILE, timeout_s, busy):
         starter: subprocess.Popen[bytes] | None = None
         while time.monotonic() < deadline:
             remote = find_server(runtime_directory)
             if remote is not None:
                 return remote
             if starter is None and not is_server_alive(runtime_directory):
-                starter = _spawn(runtime_directory, master, memory)
+                starter = _spawn(runtime_directory, settings)
             if starter is not None and starter.poll() is not None:
                 raise SparkUnavailable(f"Spark did not start:\n{_log_tail(runtime_directory)}")
             time.sleep(_POLL_S)
-    raise SparkUnavailable(f"Spark did not start within {START_TIMEOUT_S:g} s:\n{_log_tail(runtime_directory)}")
+    raise SparkUnavailable(f"Spark did not start within {timeout_s:g} s:\n{_log_tail(runtime_directory)}")
 
 
-def _spawn(runtime_directory: Path, master: str, memory: str) -> subprocess.Popen[bytes]:
+def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes]:
     """Start the supervisor in a session of its own: neither the death of this task nor a signal to its group is to end it."""
-    command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor", str(runtime_directory), master, memory]
+    command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor"]
+    command += [str(runtime_directory), settings.master, settings.memory, settings.packages]
     with (runtime_directory / LOG_FILE).open("wb") as log:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=runtime_directory)
 

@@ -1,7 +1,7 @@
 """The process that runs a host's Spark Connect server: starts Spark, says where it answers, ends it when no TaskExecutor holds the lease.
 
-Started by `spark_server.ensure_server` as `python -m eventflink.taskexecutor.spark_supervisor RUNTIME_DIRECTORY MASTER MEMORY`, in a
-session of its own. The rule it keeps: Spark never outlives it (parent-death signal), and it outlives the last lease by less than two
+Started by `spark_server.ensure_server` as `python -m eventflink.taskexecutor.spark_supervisor RUNTIME_DIRECTORY MASTER MEMORY PACKAGES`,
+in a session of its own. The rule it keeps: Spark never outlives it (parent-death signal), and it outlives the last lease by less than two
 seconds, the first of which leaves a TaskExecutor that is started again its warm Spark.
 """
 
@@ -18,9 +18,17 @@ import time
 from pathlib import Path
 from typing import Final, NoReturn
 
+from eventflink.log.broker_jars import IVY_SETTINGS_VARIABLE, default_cache_directory
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
-from eventflink.taskexecutor.spark_server import ADDRESS_FILE, LEASE_FILE, LOG_FILE, SERVER_FILE
+from eventflink.taskexecutor.spark_server import (
+    ADDRESS_FILE,
+    LEASE_FILE,
+    LOG_FILE,
+    PACKAGES_TIMEOUT_S,
+    SERVER_FILE,
+    SparkServerSettings,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +80,7 @@ _SPARK_CONFIGURATION: Final = {
 def main() -> int:
     """Supervise one server until it ends or is needed no more; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    runtime_directory, master, memory = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    runtime_directory, settings = Path(sys.argv[1]), SparkServerSettings(*sys.argv[2:])
     server_lock = FileLock(runtime_directory / SERVER_FILE, _LOCK_TIMEOUT_S)
     try:  # Not at once: a TaskExecutor that checks whether a server lives holds this lock for a moment.
         server_lock.acquire()
@@ -86,9 +94,16 @@ def main() -> int:
     if problem is not None:
         logger.error("SparkServerImpossible %s", problem)
         return 1
-    server = _start_spark(runtime_directory, master, memory)
+    fetching = FileLock(default_cache_directory() / "spark-packages.lock", PACKAGES_TIMEOUT_S)
     try:
-        return _supervise(server, runtime_directory, address)
+        if settings.packages:  # Ivy's cache is for one process at a time.
+            fetching.acquire(lambda: logger.info("SparkPackagesAwaited reason='another process may be fetching some'"))
+    except (LockBusy, OSError) as error:
+        logger.error("SparkServerImpossible %s", error)  # noqa: TRY400 - the trace says nothing more
+        return 1
+    server = _start_spark(runtime_directory, settings)
+    try:
+        return _supervise(server, runtime_directory, address, fetching)
     finally:
         address.unlink(missing_ok=True)
         _end(server)
@@ -111,7 +126,7 @@ def _missing_java() -> str | None:
     return None
 
 
-def _start_spark(runtime_directory: Path, master: str, memory: str) -> subprocess.Popen[bytes]:
+def _start_spark(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes]:
     """Start Spark; its Python workers use this interpreter, and what it writes goes into the runtime directory or to the log."""
     package = importlib.util.find_spec("pyspark")
     if package is None or not package.submodule_search_locations:
@@ -126,9 +141,13 @@ def _start_spark(runtime_directory: Path, master: str, memory: str) -> subproces
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.local.dir": str(directory / "local"),
         "spark.driver.extraJavaOptions": " ".join(f'"-D{key}={value}"' for key, value in properties.items()),
-        "spark.driver.memory": memory,
+        "spark.driver.memory": settings.memory,
     }
-    command = [str(home / "bin" / "spark-submit"), "--master", master, "--name", "eventflink", "--class", _SERVER_CLASS]
+    if settings.packages:
+        configuration |= {"spark.jars.packages": settings.packages, "spark.jars.ivy": str(default_cache_directory() / "spark-packages")}
+        if repositories := os.environ.get(IVY_SETTINGS_VARIABLE):
+            configuration["spark.jars.ivySettings"] = repositories
+    command = [str(home / "bin" / "spark-submit"), "--master", settings.master, "--name", "eventflink", "--class", _SERVER_CLASS]
     for key, value in configuration.items():
         command += ["--conf", f"{key}={value}"]
     environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
@@ -143,14 +162,16 @@ def _start_spark(runtime_directory: Path, master: str, memory: str) -> subproces
     )
 
 
-def _supervise(server: subprocess.Popen[bytes], runtime_directory: Path, address: Path) -> int:
-    """Publish the address once there is one; return when Spark ended or the lease was free for `_GRACE_S`."""
+def _supervise(server: subprocess.Popen[bytes], runtime_directory: Path, address: Path, fetching: FileLock) -> int:
+    """Publish the address once there is one, and all packages are fetched; return when Spark ended or the lease was free for `_GRACE_S`."""
     lease = open_lock(runtime_directory / LEASE_FILE)
     needed_at = time.monotonic()
     published = False
     while server.poll() is None:
         if not published:
             published = _publish(runtime_directory / LOG_FILE, address)
+            if published:
+                fetching.release()
         if try_lock(lease, fcntl.LOCK_EX):
             fcntl.flock(lease, fcntl.LOCK_UN)
         else:

@@ -62,7 +62,7 @@ class TaskSpark:
         from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
         settings = self._settings
-        remote = settings.spark_remote or ensure_server(settings.runtime_directory, settings.spark_master, settings.spark_memory)
+        remote = settings.spark_remote or ensure_server(settings.runtime_directory, settings.spark_server)
         self._remote = remote
         self._tell(SparkOpened(self._attempt, self._session_id, remote))
         session = SparkSession.builder.remote(session_address(remote, self._session_id)).create()

@@ -226,8 +226,7 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
         log_directory=tmp_path,
         runtime_directory=tmp_path / "run",
         spark_remote="",
-        spark_master=host.settings.spark_master,
-        spark_memory="1m",
+        spark_server=replace(host.settings.spark_server, memory="1m"),
         kill_timeout_ms=100,
         with_spark=True,
         warm_processes=1,
@@ -302,9 +301,10 @@ import sys, time
 from pathlib import Path
 from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
 from eventflink.taskexecutor.fork_server_wire import decode_line
+from eventflink.taskexecutor.spark_server import SparkServerSettings
 d = Path(sys.argv[1])
-settings = ForkServerSettings(working_path=d, log_directory=d, runtime_directory=d, spark_remote="", spark_master="local",
-    spark_memory="1g", kill_timeout_ms=500, with_spark=True, warm_processes=2)
+settings = ForkServerSettings(working_path=d, log_directory=d, runtime_directory=d, spark_remote="",
+    spark_server=SparkServerSettings("local", "1g"), kill_timeout_ms=500, with_spark=True, warm_processes=2)
 server = ForkServer(settings, lambda event: None)
 server.start()
 assert server.wait_until_ready(60)

@@ -28,7 +28,7 @@ from eventflink.taskexecutor.process_events import (
     ProcessEvent,
     TaskProcessEnded,
 )
-from eventflink.taskexecutor.spark_server import SparkLease
+from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings
 
 E = TypeVar("E", bound=ProcessEvent)
 
@@ -150,8 +150,7 @@ class Host:
             log_directory=directory / "logs",
             runtime_directory=directory / "run",
             spark_remote=spark_remote,
-            spark_master="local[2]",
-            spark_memory="1g",
+            spark_server=SparkServerSettings("local[2]", "1g"),
             kill_timeout_ms=500,
             with_spark=True,
             warm_processes=2,

@@ -48,6 +48,18 @@ def endless_query(context: Any) -> None:
     context.spark.sql("SELECT sum(sin(a.id) * cos(b.id)) FROM range(1000000000) a CROSS JOIN range(1000) b").collect()
 
 
+def copy_topic(context: Any) -> Any:
+    """Copy what a Kafka topic holds to another one, as a stream, and publish what both hold then."""
+    kafka = {"kafka.bootstrap.servers": context.parameters["bootstrap"], "startingOffsets": "earliest"}
+    source, target, checkpoints = (context.parameters[name] for name in ("source", "target", "checkpoints"))
+    stream = context.spark.readStream.format("kafka").options(**kafka, subscribe=source).load().select("key", "value")
+    writer = stream.writeStream.format("kafka").options(**kafka, topic=target, checkpointLocation=checkpoints)
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(60), "the stream did not end"
+    both = context.spark.read.format("kafka").options(**kafka, subscribe=f"{source},{target}").load()
+    return both.selectExpr("topic", "CAST(value AS STRING) AS value")
+
+
 def print_words(context: Any) -> None:
     """Write to all three files of a task."""
     print("said on stdout")

@@ -14,6 +14,7 @@ from eventflink.model.statuses import ExecutionState
 from eventflink.taskexecutor.failure_causes import OutputUnusable, UnknownFunction
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import LaunchTask
+from eventflink.taskexecutor.spark_server import SparkServerSettings
 from eventflink.taskexecutor.task_code import fetch_archive, resolve_function
 from eventflink.taskexecutor.task_files import UnusableName
 from eventflink.taskexecutor.task_run import MAX_OUTPUT_NAMES_BYTES, find_places
@@ -41,8 +42,7 @@ def test_an_archive_whose_name_is_no_digest_is_neither_asked_for_nor_stored(dige
         log_directory=tmp_path / "logs",
         runtime_directory=tmp_path / "runtime",
         spark_remote="",
-        spark_master="local",
-        spark_memory="1g",
+        spark_server=SparkServerSettings("local", "1g"),
         kill_timeout_ms=1_000,
         with_spark=False,
         warm_processes=0,

@@ -44,6 +44,7 @@ from eventflink.taskexecutor.process_events import (
     TaskLaunched,
     TaskProcessEnded,
 )
+from eventflink.taskexecutor.spark_server import SparkServerSettings
 from tests.unit.test_taskexecutor_protocol import A, deployment
 
 SETTINGS = ForkServerSettings(
@@ -51,8 +52,7 @@ SETTINGS = ForkServerSettings(
     log_directory=Path("logs"),
     runtime_directory=Path("run"),
     spark_remote="",
-    spark_master="local",
-    spark_memory="1g",
+    spark_server=SparkServerSettings("local", "1g"),
     kill_timeout_ms=1_000,
     with_spark=True,
     warm_processes=0,

@@ -1,11 +1,13 @@
 """Keys of TaskExecutors: heartbeats, slots and what they have, Spark."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, field_validator
 
 from eventflink.model.configuration_keys.keys import Keys, MemorySize
 from eventflink.model.resources import parse_cpu_cores, parse_extended_resources
+
+_COORDINATE: Final = r"[\w.-]+:[\w.-]+:[\w.-]+"
 
 
 class TaskManagerKeys(Keys):
@@ -49,6 +51,13 @@ class TaskManagerKeys(Keys):
     )
     spark_master: str = Field("local[*]", alias="spark.local.master", description="The master of the local server.")
     spark_memory: str = Field("1g", alias="spark.local.memory", pattern=r"^[1-9]\d*[mg]$", description="The heap of the local server.")
+    spark_packages: str = Field(
+        "",
+        alias="spark.jars.packages",
+        pattern=rf"^({_COORDINATE}(,{_COORDINATE})*)?$",
+        description="Maven coordinates, group:artifact:version, separated by commas: what the local server has besides Spark, as Kafka's "
+        "connector. Fetched once, when it starts.",
+    )
 
     @field_validator("external_resources")
     @classmethod
