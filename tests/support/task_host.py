@@ -129,7 +129,7 @@ class Archives:
         stream = io.BytesIO()
         with zipfile.ZipFile(stream, "w") as archive:
             for name, code in modules.items():
-                archive.writestr(f"{name}.py", code)
+                archive.writestr(zipfile.ZipInfo(f"{name}.py"), code)  # Without the time of day: equal code has one key.
         return self.add_bytes(stream.getvalue())
 
     def add_bytes(self, data: bytes) -> str:
