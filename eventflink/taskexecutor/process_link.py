@@ -165,14 +165,17 @@ class ProcessLink:
         self._launched.clear()
 
     def _choose_server(self, order: ProcessOrder) -> ForkServer:
-        """Return the fork server that knows of the attempt, and for a new one that which it is expected to need."""
+        """Return the fork server that knows of the attempt, and for a new one that which it is expected to need.
+
+        What dead fork servers left is released by the one that is ready at once: no release waits until Spark's client is loaded (P15).
+        """
         plain, with_spark = self._servers
         if isinstance(order, LaunchTask) and order.attempt not in self._launched:
             # What is not known to need Spark's client does not wait until that is loaded.
             code = code_of(order.deployment)
             is_expected = self._spark_use.is_expected(code, by_default=with_spark.is_ready)
             self._launched[order.attempt] = (with_spark if is_expected else plain, code)
-        return self._launched[order.attempt][0] if order.attempt in self._launched else with_spark
+        return self._launched[order.attempt][0] if order.attempt in self._launched else plain
 
     def _put_event(self, generation: int, event: ProcessEvent) -> None:
         self._inbox.put_input(partial(self._on_event, generation, event))

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,9 @@ from eventflink.model.configuration import build_configuration
 from eventflink.processes.file_lock import FileLock
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.kafka_links import Inbox
-from eventflink.taskexecutor.process_events import SparkOpened
+from eventflink.taskexecutor.process_events import ProcessEvent, ReleaseSpark, SparkOpened, SparkReleased
 from eventflink.taskexecutor.process_link import ProcessLink
-from eventflink.taskexecutor.protocol import MainLoop, StartForkServer
+from eventflink.taskexecutor.protocol import Action, MainLoop, StartForkServer
 from tests.support.hand import NOWHERE
 from tests.unit.test_taskexecutor_protocol import SETTINGS, A, deployment
 
@@ -80,6 +81,26 @@ def test_while_a_fork_server_is_being_ended_the_loop_continues(executor: Executo
     os.kill(stuck, signal.SIGCONT)
     executor.turn_until(lambda: not executor.loop.protocol.has_fork_server, 10)
     assert not executor.link.process_ids()
+
+
+def test_what_dead_fork_servers_left_is_released_while_the_client_of_spark_is_still_loaded(
+    executor: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[ProcessEvent] = []
+
+    def take(event: ProcessEvent, _now_ms: int) -> list[Action]:
+        told.append(event)
+        return []
+
+    monkeypatch.setattr(executor.loop.protocol, "on_process_event", take)
+    executor.link.start()
+    loading = executor.link._servers[1].process_ids()[0]
+    os.kill(loading, signal.SIGSTOP)
+    try:
+        executor.link.send_order(ReleaseSpark(A, str(uuid.uuid4())))
+        executor.turn_until(lambda: SparkReleased(A) in told, 10)
+    finally:
+        os.kill(loading, signal.SIGCONT)
 
 
 def test_what_the_processes_had_told_before_their_fork_server_was_ended_counts_before_its_end(executor: Executor) -> None:

@@ -118,7 +118,7 @@ class TaskProcesses:
         """Do what the TaskExecutor orders of its fork server."""
         if not self._is_up:
             return
-        if self._waiting is not None:
+        if self._waiting is not None and not isinstance(order, ReleaseSpark):  # One of the two fork servers is ready at once, and releases.
             self._waiting.append(order)
             return
         match order:
