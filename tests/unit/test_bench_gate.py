@@ -49,8 +49,17 @@ def test_the_order_of_the_rounds_does_not_matter() -> None:
 
 
 def test_a_large_part_of_next_to_nothing_is_no_difference() -> None:
-    assert compared([0.02, 0.01, 0.02], [0.2, 0.25, 0.22]).verdict is Verdict.SAME
+    assert compared([0.02, 0.01, 0.02], [0.05, 0.06, 0.05]).verdict is Verdict.SAME
     assert compared([2, 2.1, 2], [20, 25, 22]).verdict is Verdict.WORSE
+
+
+def test_what_the_ticks_of_the_clock_blur_is_no_difference() -> None:
+    """Of few jobs a tick is a large part."""
+    for jobs, verdict in ((40, Verdict.SAME), (1_000, Verdict.WORSE)):
+        measured = [{**SUBMIT, "concurrent": mode(16, jobs, standby_ms=cost_ms)} for cost_ms in (0.26, 0.51)]
+        base, candidate = ([figures_of(each, {})] * 3 for each in measured)
+        found = {each.figure: each.verdict for each in compare(base, candidate, TOLERANCES)}
+        assert found[Figure(Kind.JOB, "16 in flight: standby")] is verdict
 
 
 def test_costs_below_nothing_are_compared_without_a_ratio() -> None:
@@ -77,9 +86,14 @@ def test_each_kind_of_figure_has_a_tolerance_of_its_own() -> None:
     assert verdicts == {LEADER: Verdict.SAME, idle: Verdict.WORSE}
 
 
-def mode(in_flight: int) -> dict[str, Any]:
-    cost = {"gross_ms": 100.0, "net_ms": 4.0}
-    return {"in_flight": in_flight, "cpu": {"client": cost, "leader": cost, "broker": cost}, "accepted_median_ratio": {"median": 3.0}}
+def mode(in_flight: int, jobs: int = 100, **costs_ms: float) -> dict[str, Any]:
+    costs = {"client": 4.0, "leader": 4.0, "broker": 4.0} | {name.removesuffix("_ms"): cost_ms for name, cost_ms in costs_ms.items()}
+    return {
+        "in_flight": in_flight,
+        "cpu": {name: {"gross_ms": 100.0, "net_ms": cost_ms} for name, cost_ms in costs.items()},
+        "accepted_ms": {"count": jobs},
+        "accepted_median_ratio": {"median": 3.0},
+    }
 
 
 SUBMIT: dict[str, Any] = {

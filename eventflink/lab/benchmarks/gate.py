@@ -7,7 +7,7 @@ other. Where the commits come from and how they are run is `gate_runs.py`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import median
 from typing import Any, Final
@@ -30,8 +30,11 @@ class Kind(StrEnum):
     REPLAY = "µs of CPU an event"
 
 
-LEAST_DIFFERENCE: Final[Mapping[Kind, float]] = {Kind.JOB: 0.3, Kind.IDLE: 0.3, Kind.FLOOR: 0.2, Kind.REPLAY: 1.0}
-"""What never matters, however large a part it is of a small figure: about what the kernel's clock of 10 ms blurs."""
+LEAST_DIFFERENCE: Final[Mapping[Kind, float]] = {Kind.JOB: 0.05, Kind.IDLE: 0.3, Kind.FLOOR: 0.2, Kind.REPLAY: 1.0}
+"""What never matters, however large a part it is of a small figure."""
+
+_BLUR_MS: Final = 20.0
+"""Two ticks of the kernel's clock: so far apart may two readings of the same processor time be."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,6 +43,8 @@ class Figure:
 
     kind: Kind
     name: str
+    blur: float = field(default=0.0, compare=False)
+    """By how much two measurements of the same may differ, because processor time is counted in ticks."""
 
 
 class Verdict(StrEnum):
@@ -81,8 +86,9 @@ def figures_of(submit: Mapping[str, Any], replay: Mapping[str, Any]) -> dict[Fig
     for mode in (submit["one_at_a_time"], submit["concurrent"]):
         in_flight = "one at a time" if mode["in_flight"] == 1 else f"{mode['in_flight']} in flight"
         costs = {name: cost["net_ms"] for name, cost in mode["cpu"].items() if name not in _OF_THE_BENCHMARK}
+        blur = _BLUR_MS / mode["accepted_ms"]["count"]
         for name, cost_ms in (costs | {ALL_SERVERS: sum(costs.values())}).items():
-            figures[Figure(Kind.JOB, f"{in_flight}: {name}")] = cost_ms
+            figures[Figure(Kind.JOB, f"{in_flight}: {name}", blur)] = cost_ms
         figures[Figure(Kind.FLOOR, f"{in_flight}: accepted, median")] = mode["accepted_median_ratio"]["median"]
     if (cpu_us := replay.get("replay_cpu_us_per_event")) is not None:  # Commits are compared that did not measure it yet.
         figures[Figure(Kind.REPLAY, "replay")] = cpu_us["median"]
@@ -110,7 +116,7 @@ def _compare(figure: Figure, base: list[float], candidate: list[float], toleranc
         )
     difference = median(candidate) - median(base)
     verdict = Verdict.SAME
-    if abs(difference) > max(LEAST_DIFFERENCE[figure.kind], tolerance * abs(median(base))):
+    if abs(difference) > max(LEAST_DIFFERENCE[figure.kind], figure.blur, tolerance * abs(median(base))):
         verdict = Verdict.UNCLEAR
         if min(candidate) > max(base):
             verdict = Verdict.WORSE
