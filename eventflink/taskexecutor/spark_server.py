@@ -53,7 +53,7 @@ class SparkServerSettings:
 
     @property
     def start_timeout_s(self) -> float:
-        """How long whoever waits for the start waits at most."""
+        """How long a start may take before it counts as failed, in seconds."""
         return PACKAGES_TIMEOUT_S if self.packages else START_TIMEOUT_S
 
 
