@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.model.attempts import AttemptRecord, HasAttemptId
+from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.statuses import Role, ShipStrategy, TaskFile, TaskManagerFile, TaskType
 
 
@@ -57,6 +58,7 @@ class TaskDeployment(AttemptRecord):
     inputs: tuple[TaskInput, ...]
     outputs: tuple[str, ...]
     code_archives: tuple[str, ...]
+    stream: StreamDefinition | None = None
 
 
 @dataclass(slots=True)

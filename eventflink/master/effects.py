@@ -236,6 +236,7 @@ def _deployment(graph: ExecutionGraph, subtask: Subtask, attempt: AttemptId, slo
         inputs=tuple([TaskInput(edge.input_name, edge.ship, edge.keys, graph.input_locations(edge)) for edge in edges]),
         outputs=tuple(dict.fromkeys(edge.output for edge in graph.edges_from.get(attempt.vertex_id, ()))),
         code_archives=graph.graph.code_archives,
+        stream=vertex.stream,
     )
 
 

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.statuses import RestartStrategyType, SchedulerType, ShipStrategy, TaskType
+from eventflink.model.statuses import (
+    CheckpointRetention,
+    RestartStrategyType,
+    SchedulerType,
+    ShipStrategy,
+    StreamConnector,
+    StreamFormat,
+    StreamOutputMode,
+    StreamTrigger,
+    TaskType,
+)
 
 
 @dataclass(slots=True)
@@ -37,6 +47,64 @@ MAX_FAILURE_RATE: Final = 10_000
 """A job remembers as many failures as its rate allows."""
 
 
+@dataclass(slots=True, kw_only=True)
+class CheckpointSettings:
+    """When the checkpoints of a job are taken, and how long they are kept; times in milliseconds."""
+
+    interval_ms: int
+    """Between the triggers of two; 0: none are taken."""
+    timeout_ms: int
+    """A checkpoint that is not complete by then is aborted."""
+    min_pause_ms: int
+    """Between the end of one and the trigger of the next."""
+    tolerable_failed_checkpoints: int
+    """How many may fail in a row before the job fails; -1: any number."""
+    max_retained: int
+    """How many completed ones are remembered."""
+    retention: CheckpointRetention
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamSource:
+    """Where a stream reads."""
+
+    name: str
+    """Of the input that the task sees."""
+    connector: StreamConnector
+    location: str
+    """The topic, the directory, the rows per second, or `module:function`."""
+    stream_format: StreamFormat = StreamFormat.NONE
+    row_schema: str = ""
+    """The columns as Spark's DDL, such as `id BIGINT, at TIMESTAMP`; empty: the format has columns of its own."""
+    options_json: str = "{}"
+    """A JSON object of what else its connector was told."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamSink:
+    """Where a stream writes."""
+
+    connector: StreamConnector
+    location: str
+    """The topic, the directory, or `module:function`."""
+    stream_format: StreamFormat = StreamFormat.NONE
+    options_json: str = "{}"
+    """A JSON object of what else its connector was told."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamDefinition:
+    """What makes the task of a vertex a stream: its sources and its sink, and when its batches begin."""
+
+    sources: tuple[StreamSource, ...]
+    sink: StreamSink
+    trigger: StreamTrigger
+    trigger_interval_ms: int = 0
+    output_mode: StreamOutputMode = StreamOutputMode.APPEND
+    settings_json: str = "{}"
+    """A JSON object of Spark's settings for the query."""
+
+
 @dataclass(slots=True)
 class JobVertex:
     """One vertex of a JobGraph: a PySpark task and how many subtasks share it out."""
@@ -51,6 +119,8 @@ class JobVertex:
     """What each subtask asks of its slot; None: any slot will do."""
     slot_sharing_group: str | None = None
     """Subtasks of the vertices of one group may run in one slot, at most one of each vertex; None: each has a slot of its own."""
+    stream: StreamDefinition | None = None
+    """What its task streams; None: it is a batch task."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,3 +145,5 @@ class JobGraph:
     restart_strategy: RestartStrategy
     code_archives: tuple[str, ...] = ()
     scheduler: SchedulerType = SchedulerType.CLUSTER_DEFAULT
+    checkpointing: CheckpointSettings | None = None
+    """Of its streams; None: the cluster's."""

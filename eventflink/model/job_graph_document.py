@@ -13,7 +13,6 @@ of a graph is taken over its canonical JSON, so that two spellings of the same g
 """
 
 import dataclasses
-import difflib
 import functools
 import hashlib
 import json
@@ -25,10 +24,12 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from eventflink.model.configuration import ID_PATTERN
+from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
 from eventflink.model.job_graph import (
     MAX_FAILURE_RATE,
     MAX_RESTART_DELAY_MS,
     MAX_RESTART_INTERVAL_MS,
+    CheckpointSettings,
     JobEdge,
     JobGraph,
     JobVertex,
@@ -36,7 +37,8 @@ from eventflink.model.job_graph import (
 )
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
-from eventflink.model.statuses import RestartStrategyType, SchedulerType, ShipStrategy, TaskType
+from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, SchedulerType, ShipStrategy, TaskType
+from eventflink.model.stream_document import StreamDocument, stream_document
 
 MAX_VERTICES: Final = 1_000
 MAX_PARALLELISM: Final = 4_096
@@ -44,20 +46,13 @@ MAX_SUBTASKS: Final = 10_000
 MAX_NESTING: Final = 100
 MAX_PROFILES: Final = 16
 """How many different resources the vertices of one job may ask for: matching costs by how many different ones wait."""
-CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
-_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 _SHOWN: Final = 40
 """How much of a number that is out of bounds is repeated."""
-_COMPARED: Final = 128
-"""How much of a wrong name is compared with the right ones."""
 _CALLABLE = re.compile(CALLABLE_PATTERN)
 
 
 class InvalidJobGraph(Exception):
     """A graph that cannot run; the message says what is wrong and where."""
-
-
-Name = Annotated[str, Field(pattern=_NAME)]
 
 
 MemorySize = Annotated[int, BeforeValidator(parse_memory_size)]
@@ -104,6 +99,7 @@ class VertexDocument(BaseModel):
     parameters: dict[str, Any] = Field(default_factory=dict)
     resources: ResourcesDocument | None = None
     slot_sharing_group: Name | None = None
+    stream: StreamDocument | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -128,6 +124,7 @@ class VertexDocument(BaseModel):
             parameters_json=canonical_json(self.parameters),
             resources=self.resources.to_record() if self.resources is not None else None,
             slot_sharing_group=self.slot_sharing_group,
+            stream=self.stream.to_record() if self.stream is not None else None,
         )
 
 
@@ -205,6 +202,28 @@ class RestartStrategyDocument(BaseModel):
         return RestartStrategy(strategy_type, **{key: getattr(self, key) for key in RESTART_KEYS[self.type]})
 
 
+MAX_CHECKPOINT_TIME_MS: Final = 86_400_000
+MAX_RETAINED_CHECKPOINTS: Final = 64
+
+
+class CheckpointingDocument(BaseModel):
+    """When the checkpoints of the job's streams are taken; the names are Flink's, with their unit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    interval_ms: int = Field(10_000, ge=0, le=MAX_CHECKPOINT_TIME_MS)
+    timeout_ms: int = Field(600_000, ge=10, le=MAX_CHECKPOINT_TIME_MS)
+    min_pause_ms: int = Field(0, ge=0, le=MAX_CHECKPOINT_TIME_MS)
+    tolerable_failed_checkpoints: int = Field(0, ge=-1, le=1_000_000)
+    max_retained: int = Field(1, ge=1, le=MAX_RETAINED_CHECKPOINTS)
+    retention: Literal["delete-on-cancellation", "retain-on-cancellation"] = "delete-on-cancellation"
+
+    def to_record(self) -> CheckpointSettings:
+        """Return the core's record."""
+        retention = CheckpointRetention(self.retention.upper().replace("-", "_"))
+        return CheckpointSettings(**{key: getattr(self, key) for key in type(self).model_fields if key != "retention"}, retention=retention)
+
+
 class JobGraphDocument(BaseModel):
     """The whole document."""
 
@@ -216,6 +235,7 @@ class JobGraphDocument(BaseModel):
     restart_strategy: RestartStrategyDocument | None = None
     code_archives: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=list, max_length=64)
     scheduler: Literal["cluster-default", "default", "adaptive"] = "cluster-default"
+    checkpointing: CheckpointingDocument | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -241,8 +261,25 @@ def _check_graph(graph: JobGraphDocument) -> None:
         seen.add((edge.target, name))
         if edge.ship == "forward" and vertices[edge.source].parallelism != vertices[edge.target].parallelism:
             raise ValueError(f"edges[{number}]: ship: forward needs equal parallelism of '{edge.source}' and '{edge.target}'")
+    _check_streams(graph, vertices)
     if cycle := _find_cycle(graph):
         raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
+
+
+def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocument]) -> None:
+    streams = {vertex_id for vertex_id, vertex in vertices.items() if vertex.stream is not None}
+    for number, edge in enumerate(graph.edges):
+        if edge.source in streams:
+            raise ValueError(f"edges[{number}]: '{edge.source}' is a stream, whose rows go to its sink: no other vertex can read them")
+        stream, name = vertices[edge.target].stream, edge.name or edge.source
+        if stream is not None and name in stream.sources:
+            raise ValueError(f"edges[{number}]: the stream '{edge.target}' has a source of that name already: give the edge another 'name'")
+    if streams and graph.scheduler == "adaptive":
+        raise ValueError(
+            f"scheduler: adaptive changes the parallelism of vertices, and a stream such as '{min(streams)}' keeps state by subtask"
+        )
+    if graph.checkpointing is not None and not streams:
+        raise ValueError("'checkpointing' is for streams, and no vertex is one")
 
 
 def _check_bounds(graph: JobGraphDocument) -> None:
@@ -277,13 +314,6 @@ def _find_cycle(graph: JobGraphDocument) -> list[str]:
     while path.count(path[-1]) == 1:
         path.append(sources[path[-1]])
     return path[path.index(path[-1]) :][::-1]
-
-
-def canonical_json(value: object) -> str:
-    """Return the one spelling of a JSON value that digests are taken over."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    text.encode()  # Half of a surrogate pair is a ValueError here; later nobody could write it.
-    return text
 
 
 def graph_digest(graph: JobGraph) -> str:
@@ -325,12 +355,6 @@ def describe_errors(error: ValidationError, known: Iterable[str] = ()) -> str:
         lines.append((place + ": " if place else "") + message)
     more = error.error_count() - len(lines)
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
-
-
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return the nearest of the known names, as a question behind what is said of a wrong one; empty if none is near."""
-    near = difflib.get_close_matches(name[:_COMPARED], known, 1) if isinstance(name, str) else []
-    return f" (did you mean '{near[0]}'?)" if near else ""
 
 
 def _load_yaml(text: str) -> Any:
@@ -383,6 +407,7 @@ def check_job_graph(document: object) -> JobGraph:
             restart_strategy=(parsed.restart_strategy or RestartStrategyDocument.model_validate({"type": "cluster-default"})).to_record(),
             code_archives=tuple(parsed.code_archives),
             scheduler=SchedulerType(parsed.scheduler.upper().replace("-", "_")),
+            checkpointing=parsed.checkpointing.to_record() if parsed.checkpointing is not None else None,
         )
     except ValidationError as error:
         raise InvalidJobGraph(describe_errors(error)) from error
@@ -417,6 +442,11 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
             written["resources"] = resources_document(vertex.resources, f"vertex '{vertex.vertex_id}'")
         if vertex.slot_sharing_group is not None:
             written["slot_sharing_group"] = vertex.slot_sharing_group
+        if vertex.stream is not None:
+            try:
+                written["stream"] = stream_document(vertex.stream)
+            except ValueError as error:
+                raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': stream: {error}") from error
         vertices.append(written)
     strategy = graph.restart_strategy
     strategy_type = strategy.strategy_type.lower().replace("_", "-")
@@ -431,6 +461,8 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         "code_archives": list(graph.code_archives),
         "scheduler": graph.scheduler.lower().replace("_", "-"),
     }
+    if (checkpointing := graph.checkpointing) is not None:
+        document["checkpointing"] = dataclasses.asdict(checkpointing) | {"retention": checkpointing.retention.lower().replace("_", "-")}
     return document
 
 

@@ -96,6 +96,48 @@ class TaskType(UpperStrEnum):
     SQL = auto()
 
 
+class StreamConnector(UpperStrEnum):
+    """What a stream reads from, or writes to."""
+
+    KAFKA = auto()
+    FILES = auto()
+    RATE = auto()
+    PYTHON = auto()
+
+
+class StreamFormat(UpperStrEnum):
+    """How the rows of a source or sink are written; NONE: what is read or written has rows already."""
+
+    NONE = auto()
+    JSON = auto()
+    TEXT = auto()
+    BYTES = auto()
+    CSV = auto()
+    PARQUET = auto()
+
+
+class StreamTrigger(UpperStrEnum):
+    """When a stream begins its next batch."""
+
+    PROCESSING_TIME = auto()
+    AVAILABLE_NOW = auto()
+
+
+class StreamOutputMode(UpperStrEnum):
+    """Which rows of its result each batch of a stream writes."""
+
+    APPEND = auto()
+    UPDATE = auto()
+    COMPLETE = auto()
+
+
+class CheckpointRetention(UpperStrEnum):
+    """What becomes of a job's checkpoints when it is cancelled; those of a failed job stay, those of a finished one go."""
+
+    DELETE_ON_CANCELLATION = auto()
+    RETAIN_ON_CANCELLATION = auto()
+
+
 class ShipStrategy(UpperStrEnum):
     """How the rows of an edge are shared out among the subtasks that read it."""
 

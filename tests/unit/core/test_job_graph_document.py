@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from eventflink.model.document_fields import canonical_json
 from eventflink.model.job_graph import JobEdge, JobVertex, RestartStrategy
-from eventflink.model.job_graph_document import InvalidJobGraph, canonical_json, graph_digest, is_valid_job_id, parse_job_graph, to_document
+from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest, is_valid_job_id, parse_job_graph, to_document
 from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
 
 

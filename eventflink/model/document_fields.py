@@ -1,0 +1,28 @@
+"""What the documents that people write have in common: names, callables, one spelling of JSON, the nearest name to a wrong one."""
+
+import difflib
+import json
+from collections.abc import Iterable
+from typing import Annotated, Final
+
+from pydantic import Field
+
+CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
+_NAME: Final = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+_COMPARED: Final = 128
+"""How much of a wrong name is compared with the right ones."""
+
+Name = Annotated[str, Field(pattern=_NAME)]
+
+
+def canonical_json(value: object) -> str:
+    """Return the one spelling of a JSON value that digests are taken over."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text.encode()  # Half of a surrogate pair is a ValueError here; later nobody could write it.
+    return text
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return the nearest of the known names, as a question behind what is said of a wrong one; empty if none is near."""
+    near = difflib.get_close_matches(name[:_COMPARED], known, 1) if isinstance(name, str) else []
+    return f" (did you mean '{near[0]}'?)" if near else ""

@@ -1,0 +1,299 @@
+"""The part of a JobGraph document that makes a vertex a stream: sources, sink, trigger, and every check of them.
+
+What comes out are the plain records of `job_graph.py`; what a connector is told besides its place stands there as one JSON object, which
+`source_options` and `sink_options` read again where the stream runs. The rule it keeps: what can be known to be wrong before a job runs is
+refused here, with its place.
+
+    stream:
+      sources:
+        orders: {kafka: {topic: orders}, format: json, schema: "customer STRING, amount BIGINT, at TIMESTAMP"}
+      sink: {kafka: {topic: totals, key: [customer]}, format: json}
+      trigger: {processing_time_ms: 500}
+"""
+
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
+from eventflink.model.job_graph import StreamDefinition, StreamSink, StreamSource
+from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger
+
+MAX_SOURCES: Final = 16
+MAX_TRIGGER_INTERVAL_MS: Final = 86_400_000
+MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
+_Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}$")]
+_Text = Annotated[str, Field(min_length=1, max_length=4_096)]
+_Column = Annotated[str, Field(min_length=1, max_length=256)]
+_Callable = Annotated[str, Field(pattern=CALLABLE_PATTERN, max_length=512)]
+
+OWN_SETTINGS: Final = {
+    "spark.sql.streaming.checkpointLocation": "a stream's checkpoints are where execution.checkpointing.dir says",
+    "spark.sql.streaming.stopActiveRunOnRestart": "a newer attempt has to stop an older one",
+}
+"""Spark's settings that a stream cannot have otherwise, and why."""
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class KafkaSourceDocument(_Document):
+    """A topic that is read; each subtask reads its share of the partitions."""
+
+    topic: _Topic
+    bootstrap_servers: _Text | None = None
+    """Default: the Kafka of the cluster."""
+    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    max_offsets_per_trigger: int | None = Field(None, ge=1)
+    fail_on_data_loss: bool = True
+
+
+class FilesSourceDocument(_Document):
+    """A directory whose files are read once each."""
+
+    path: _Text
+    max_files_per_trigger: int | None = Field(None, ge=1)
+
+
+class RateSourceDocument(_Document):
+    """Made-up rows (`timestamp`, `value`), for trials."""
+
+    rows_per_second: int = Field(ge=1, le=10_000_000)
+
+
+class KafkaSinkDocument(_Document):
+    """A topic that is written, exactly once: each batch is one transaction."""
+
+    topic: _Topic
+    bootstrap_servers: _Text | None = None
+    """Default: the Kafka of the cluster."""
+    key: list[_Column] = Field(default_factory=list, max_length=32)
+    """The columns of the record's key: one as it is, several as a JSON object."""
+    transaction_timeout_ms: int = Field(60_000, ge=1_000, le=MAX_TRANSACTION_TIMEOUT_MS)
+
+
+class FilesSinkDocument(_Document):
+    """A directory that is written, exactly once for who reads it with Spark."""
+
+    path: _Text
+    partition_by: list[_Column] = Field(default_factory=list, max_length=32)
+
+
+class StreamSourceDocument(_Document):
+    """One source: exactly one of `kafka`, `files`, `rate` and `python`."""
+
+    FORMATS: ClassVar = {
+        StreamConnector.KAFKA: ("json", "text", "bytes"),
+        StreamConnector.FILES: ("json", "csv", "parquet", "text"),
+        StreamConnector.RATE: (),
+        StreamConnector.PYTHON: (),
+    }
+
+    kafka: KafkaSourceDocument | None = None
+    files: FilesSourceDocument | None = None
+    rate: RateSourceDocument | None = None
+    python: _Callable | None = None
+    format: str | None = None
+    schema_: Annotated[str | None, Field(alias="schema", min_length=1, max_length=65_536)] = None
+    event_time: _Column | None = None
+    watermark_delay_ms: Annotated[int | None, Field(ge=0, le=365 * 86_400_000)] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        connector = _connector_of(self, "a source")
+        _check_format(self.format, self.FORMATS[connector], connector)
+        has_columns = connector in (StreamConnector.KAFKA, StreamConnector.FILES) and self.format not in ("text", "bytes")
+        if has_columns and self.schema_ is None:
+            raise ValueError(f"format {self.format} needs a 'schema', the columns as Spark's DDL such as 'id BIGINT, at TIMESTAMP'")
+        if not has_columns and self.schema_ is not None:
+            raise ValueError(
+                f"a {connector.lower()} source{f' of format {self.format}' if self.format else ''} has columns of its own, no 'schema'"
+            )
+        if (self.event_time is None) != (self.watermark_delay_ms is None):
+            raise ValueError("'event_time' and 'watermark_delay_ms' go together: a column, and how late its rows may be")
+        return self
+
+    def to_record(self, name: str) -> StreamSource:
+        """Return the core's record."""
+        connector = _connector_of(self, "a source")
+        inner = getattr(self, connector.lower())
+        more = {} if self.event_time is None else {"event_time": self.event_time, "watermark_delay_ms": self.watermark_delay_ms}
+        return StreamSource(
+            name=name,
+            connector=connector,
+            location=_location_of(inner),
+            stream_format=StreamFormat((self.format or "none").upper()),
+            row_schema=self.schema_ or "",
+            options_json=canonical_json(_options_of(inner) | more),
+        )
+
+
+class StreamSinkDocument(_Document):
+    """The sink: exactly one of `kafka`, `files` and `python`."""
+
+    FORMATS: ClassVar = {
+        StreamConnector.KAFKA: ("json", "text", "bytes"),
+        StreamConnector.FILES: ("parquet", "json", "csv"),
+        StreamConnector.PYTHON: (),
+    }
+
+    kafka: KafkaSinkDocument | None = None
+    files: FilesSinkDocument | None = None
+    python: _Callable | None = None
+    format: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        connector = _connector_of(self, "a sink")
+        _check_format(self.format, self.FORMATS[connector], connector)
+        return self
+
+    def to_record(self) -> StreamSink:
+        """Return the core's record."""
+        connector = _connector_of(self, "a sink")
+        inner = getattr(self, connector.lower())
+        return StreamSink(
+            connector=connector,
+            location=_location_of(inner),
+            stream_format=StreamFormat((self.format or "none").upper()),
+            options_json=canonical_json(_options_of(inner)),
+        )
+
+
+class StreamTriggerDocument(_Document):
+    """When the next batch begins: `processing_time_ms`, or once for everything that is there now."""
+
+    processing_time_ms: int | None = Field(None, ge=0, le=MAX_TRIGGER_INTERVAL_MS)
+    available_now: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.processing_time_ms is None) == (self.available_now is None):
+            raise ValueError("exactly one of 'processing_time_ms' and 'available_now: true' says when a batch begins")
+        return self
+
+
+class StreamDocument(_Document):
+    """What makes a vertex a stream."""
+
+    sources: dict[Name, StreamSourceDocument] = Field(min_length=1, max_length=MAX_SOURCES)
+    sink: StreamSinkDocument
+    trigger: StreamTriggerDocument = Field(default_factory=lambda: StreamTriggerDocument(processing_time_ms=0))
+    output_mode: Literal["append", "update", "complete"] = "append"
+    settings: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=128)
+    """Spark's settings of the query's session, such as `spark.sql.shuffle.partitions`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for key in self.settings:
+            if not key.startswith("spark."):
+                raise ValueError(f"settings: '{key}' is no setting of Spark: they begin with 'spark.'")
+            if key in OWN_SETTINGS:
+                raise ValueError(f"settings: '{key}' cannot be set: {OWN_SETTINGS[key]}")
+        if self.sink.files is not None and self.output_mode != "append":
+            raise ValueError(f"a files sink can only append, not {self.output_mode}")
+        return self
+
+    def to_record(self) -> StreamDefinition:
+        """Return the core's record."""
+        interval_ms = self.trigger.processing_time_ms
+        return StreamDefinition(
+            sources=tuple([source.to_record(name) for name, source in self.sources.items()]),
+            sink=self.sink.to_record(),
+            trigger=StreamTrigger.AVAILABLE_NOW if interval_ms is None else StreamTrigger.PROCESSING_TIME,
+            trigger_interval_ms=interval_ms or 0,
+            output_mode=StreamOutputMode(self.output_mode.upper()),
+            settings_json=canonical_json(self.settings),
+        )
+
+
+def _connector_of(document: StreamSourceDocument | StreamSinkDocument, what: str) -> StreamConnector:
+    connectors = [connector for connector in document.FORMATS if getattr(document, connector.lower()) is not None]
+    if len(connectors) != 1:
+        *all_but_last, last = [f"'{connector.lower()}'" for connector in document.FORMATS]
+        raise ValueError(f"exactly one of {', '.join(all_but_last)} and {last} says what {what} is")
+    return connectors[0]
+
+
+def _check_format(written: str | None, known: tuple[str, ...], connector: StreamConnector) -> None:
+    if not known and written is not None:
+        raise ValueError(f"{connector.lower()} has no 'format'")
+    if known and written not in known:
+        missing = (
+            f"needs a 'format': {', '.join(known)}" if written is None else f"has no format '{written[:40]}'; it has {', '.join(known)}"
+        )
+        raise ValueError(f"{connector.lower()} {missing}{did_you_mean(written, known)}")
+
+
+_LOCATIONS: Final = ("topic", "path", "rows_per_second")
+
+
+def _location_of(inner: _Document | str) -> str:
+    if isinstance(inner, str):
+        return inner
+    return str(next(getattr(inner, key) for key in _LOCATIONS if key in type(inner).model_fields))
+
+
+def _options_of(inner: _Document | str) -> dict[str, Any]:
+    return {} if isinstance(inner, str) else inner.model_dump(exclude_defaults=True, exclude=set(_LOCATIONS))
+
+
+def stream_document(stream: StreamDefinition) -> dict[str, Any]:
+    """Return the document that becomes this definition: what came as an Avro record meets the same checks.
+
+    Raises:
+        ValueError: options or settings are not a JSON object.
+
+    """
+    is_now = stream.trigger is StreamTrigger.AVAILABLE_NOW
+    return {
+        "sources": {source.name: _end_document(source) for source in stream.sources},
+        "sink": _end_document(stream.sink),
+        "trigger": {"available_now": True} if is_now else {"processing_time_ms": stream.trigger_interval_ms},
+        "output_mode": stream.output_mode.lower(),
+        "settings": _object_of(stream.settings_json, "settings_json"),
+    }
+
+
+_SHARED: Final[tuple[str, ...]] = ("event_time", "watermark_delay_ms")
+
+
+def _end_document(end: StreamSource | StreamSink) -> dict[str, Any]:
+    """Return the document of a source or a sink."""
+    options = _object_of(end.options_json, "options_json")
+    shared = {key: options.pop(key) for key in _SHARED if key in options}
+    location: Any = end.location
+    match end.connector:
+        case StreamConnector.KAFKA:
+            location = {"topic": location, **options}
+        case StreamConnector.FILES:
+            location = {"path": location, **options}
+        case StreamConnector.RATE:
+            location = {"rows_per_second": location, **options}
+    document: dict[str, Any] = {end.connector.lower(): location, **shared}
+    if end.stream_format is not StreamFormat.NONE:
+        document["format"] = end.stream_format.lower()
+    if isinstance(end, StreamSource) and end.row_schema:
+        document["schema"] = end.row_schema
+    return document
+
+
+_OBJECT: Final = TypeAdapter(dict[str, Any])
+
+
+def _object_of(text: str, what: str) -> dict[str, Any]:
+    try:
+        return _OBJECT.validate_json(text)
+    except ValidationError as error:
+        raise ValueError(f"{what} is no JSON object: {error.errors()[0]['msg']}") from error
+
+
+def source_document(source: StreamSource) -> StreamSourceDocument:
+    """Return what a source was told, with its defaults."""
+    return StreamSourceDocument.model_validate(_end_document(source))
+
+
+def sink_document(sink: StreamSink) -> StreamSinkDocument:
+    """Return what a sink was told, with its defaults."""
+    return StreamSinkDocument.model_validate(_end_document(sink))
