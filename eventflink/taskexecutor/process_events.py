@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from eventflink.events.effects import TaskDeployment
 from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
+from eventflink.model.stream_progress import StreamProgress
 
 
 @dataclass(slots=True)
@@ -41,7 +42,15 @@ class ReleaseSpark:
     spark_session_id: str
 
 
-ProcessOrder = LaunchTask | EndTask | ReleaseSpark
+@dataclass(slots=True)
+class TakeCheckpoint:
+    """Ask the attempt's stream where it stands; an attempt that is no stream, or does not run, declines."""
+
+    attempt: AttemptId
+    checkpoint_id: int
+
+
+ProcessOrder = LaunchTask | EndTask | ReleaseSpark | TakeCheckpoint
 
 
 @dataclass(slots=True)
@@ -66,6 +75,39 @@ class SparkOpened:
     attempt: AttemptId
     spark_session_id: str
     remote: str
+
+
+@dataclass(slots=True)
+class StreamStarted:
+    """The attempt's query runs: what it is on its Spark server, and from where it goes on."""
+
+    attempt: AttemptId
+    query_id: str
+    """Spark's id of the query, the same for all attempts with this checkpoint directory."""
+    run_id: str
+    """Spark's id of this run of it."""
+    location: str
+    """The directory of the subtask's checkpoints."""
+    restored_batch_id: int
+    """The last batch that an earlier attempt committed; -1: the stream begins."""
+
+
+@dataclass(slots=True)
+class CheckpointTaken:
+    """Where the attempt's stream stands, for a checkpoint."""
+
+    attempt: AttemptId
+    checkpoint_id: int
+    progress: StreamProgress
+
+
+@dataclass(slots=True)
+class CheckpointDeclined:
+    """The attempt takes no part in a checkpoint."""
+
+    attempt: AttemptId
+    checkpoint_id: int
+    reason: str
 
 
 @dataclass(slots=True)
@@ -122,4 +164,8 @@ class ForkServerDied:
     reason: str
 
 
-ProcessEvent = TaskLaunched | TaskInitialized | SparkOpened | TaskProcessEnded | SparkReleased | ForkServerReady | ForkServerDied
+StreamEvent = StreamStarted | CheckpointTaken | CheckpointDeclined
+
+ProcessEvent = (
+    TaskLaunched | TaskInitialized | SparkOpened | StreamEvent | TaskProcessEnded | SparkReleased | ForkServerReady | ForkServerDied
+)
