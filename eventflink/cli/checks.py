@@ -17,7 +17,7 @@ from eventflink.cli import broker_address
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
 from eventflink.log.administration import AdministrationError, KafkaUnreachable, check_durability, describe_topics
-from eventflink.log.broker_jars import KAFKA_VERSION, default_cache_directory
+from eventflink.log.jars import KAFKA_BROKER, default_cache_directory
 from eventflink.log.java import JavaMissing, find_java
 from eventflink.model.configuration import Configuration
 
@@ -93,7 +93,7 @@ def _spark_remote(remote: str, version: str) -> Finding:
 
 
 def _broker_jars(configuration: Configuration) -> Finding:
-    jars = default_cache_directory() / f"kafka-{KAFKA_VERSION}"
+    jars = KAFKA_BROKER.path(default_cache_directory())
     if jars.is_dir():
         return Finding("kafka jars", Verdict.OK, str(jars))
     if configuration.bootstrap_servers:

@@ -1,6 +1,6 @@
 """A real Apache Kafka broker (KRaft, one node) that this process owns, for a machine that has no cluster.
 
-Where the jars come from is `broker_jars`, what the broker is told is `broker_properties`. The rule: the broker answers when
+Where the jars come from is `jars`, what the broker is told is `broker_properties`. The rule: the broker answers when
 `start` returns, one process at a time uses a data directory, and the broker never outlives the process that started it.
 """
 
@@ -19,13 +19,11 @@ from typing import Final, Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from eventflink.log.broker_jars import BrokerUnavailable, Progress, ensure_broker_jars, ignore_progress
 from eventflink.log.broker_properties import LOOPBACK, render_server_properties
+from eventflink.log.jars import KAFKA_BROKER, JarsUnavailable, Progress, ensure_jars, ignore_progress
 from eventflink.log.java import find_java
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import locked
-
-__all__ = ["BrokerUnavailable", "EmbeddedBroker"]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -50,6 +48,10 @@ _JAVA_OPTIONS: Final = (
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaConfig=warn",
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config.AbstractConfig=warn",
 )
+
+
+class BrokerUnavailable(Exception):
+    """The embedded broker cannot be had or does not start; the message says why and what to do."""
 
 
 class EmbeddedBroker:
@@ -117,7 +119,10 @@ class EmbeddedBroker:
         if self.is_running:
             return self.bootstrap_servers
         java = find_java()
-        jars = ensure_broker_jars(java, self._cache_directory, self._progress)
+        try:
+            jars = ensure_jars(KAFKA_BROKER, java, self._cache_directory, self._progress)
+        except JarsUnavailable as error:
+            raise BrokerUnavailable(f"{error}\nWithout them, name a running cluster in bootstrap.servers.") from error
         base_command = [str(java), *_JAVA_OPTIONS, "-cp", str(jars / "*")]
         try:
             self._directory.mkdir(parents=True, exist_ok=True)

@@ -13,9 +13,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from eventflink.log import broker_jars
-from eventflink.log.broker_jars import BrokerUnavailable, ensure_broker_jars
-from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.log.embedded_broker import BrokerUnavailable, EmbeddedBroker
+from eventflink.log.jars import KAFKA_BROKER, JarsUnavailable, ensure_jars
 from eventflink.log.java import find_java
 
 pytestmark = pytest.mark.slow
@@ -117,10 +116,11 @@ def test_without_network_and_without_cache_the_error_says_what_to_do(tmp_path: P
     )
     monkeypatch.setenv("EVENTFLINK_IVY_SETTINGS", str(settings))
     cache = tmp_path / "cache"
-    with pytest.raises(BrokerUnavailable, match=r"(?s)is there a network.*bootstrap\.servers.*not found"):
-        ensure_broker_jars(find_java(), cache)
-    assert not (cache / f"kafka-{broker_jars.KAFKA_VERSION}").exists()
-    assert not (cache / f"kafka-{broker_jars.KAFKA_VERSION}.partial").exists()
+    with pytest.raises(JarsUnavailable, match=r"(?s)is there a network.*not found"):
+        ensure_jars(KAFKA_BROKER, find_java(), cache)
+    with pytest.raises(BrokerUnavailable, match=r"(?s)is there a network.*not found.*bootstrap\.servers"):
+        EmbeddedBroker(tmp_path / "data", cache_directory=cache).start()
+    assert not [entry for entry in cache.iterdir() if entry.suffix not in (".lock", ".ivy")]
 
 
 LOCK_HOLDER = """
@@ -135,10 +135,10 @@ pathlib.Path(sys.argv[1]).mkdir()
 
 def test_a_second_process_waits_for_the_one_that_fetches(tmp_path: Path) -> None:
     """The lock is held by somebody who then puts the jars there: they are found, not fetched again."""
-    jars = tmp_path / f"kafka-{broker_jars.KAFKA_VERSION}"
+    jars = KAFKA_BROKER.path(tmp_path)
     with subprocess.Popen([sys.executable, "-c", LOCK_HOLDER, str(jars)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         lines: list[str] = []
-        assert ensure_broker_jars(find_java(), tmp_path, lines.append) == jars
-    assert lines == ["waiting for another process that fetches the Kafka jars"]
+        assert ensure_jars(KAFKA_BROKER, find_java(), tmp_path, lines.append) == jars
+    assert lines == ["waiting for another process that fetches Apache Kafka"]
