@@ -47,6 +47,11 @@ class KafkaSourceDocument(_Document):
     starting_offsets: Literal["earliest", "latest"] = "earliest"
     max_offsets_per_trigger: int | None = Field(None, ge=1)
     fail_on_data_loss: bool = True
+    """Whether the stream fails when records that it has not read are gone."""
+    bad_records: Literal["fail", "skip", "column"] = "fail"
+    """What becomes of a record that the schema does not fit: it fails the stream, is left out, or stands as text in `_bad_record`."""
+    metadata: bool = False
+    """Whether the rows have `key`, `topic`, `partition`, `offset` and `timestamp` of their records as well."""
 
 
 class FilesSourceDocument(_Document):

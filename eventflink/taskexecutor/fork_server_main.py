@@ -33,6 +33,7 @@ from eventflink.taskexecutor.fork_server_wire import (
 )
 from eventflink.taskexecutor.message_lines import UnreadableLine
 from eventflink.taskexecutor.process_events import (
+    CheckpointDeclined,
     EndTask,
     Failed,
     Finished,
@@ -42,7 +43,8 @@ from eventflink.taskexecutor.process_events import (
     ReleaseSpark,
     SparkOpened,
     SparkReleased,
-    TaskInitialized,
+    TakeCheckpoint,
+    TaskEvent,
     TaskLaunched,
     TaskProcessEnded,
 )
@@ -136,6 +138,10 @@ class ForkServerLoop:
                 child = self._by_attempt.get(attempt)
                 if child is not None:
                     self._end(child, kill_after_ms / 1000)
+            case TakeCheckpoint(attempt=attempt, checkpoint_id=checkpoint_id):
+                child = self._by_attempt.get(attempt)
+                if child is None or _hand_over(child, encode_line(order)) is None:
+                    self._send(CheckpointDeclined(attempt, checkpoint_id, "its task process has ended, or takes no orders"))
             case ReleaseSpark():
                 self._releases.append(order)
             case StopServer(kill_after_ms=kill_after_ms):
@@ -244,7 +250,7 @@ class ForkServerLoop:
 
     def _hear(self, child: Child, line: bytes) -> None:
         event = decode_line(line)
-        if not isinstance(event, TaskInitialized | SparkOpened | TaskProcessEnded) or event.attempt != child.attempt:
+        if not isinstance(event, TaskEvent | TaskProcessEnded) or event.attempt != child.attempt:
             raise UnreadableLine(f"{type(event).__name__} of another")
         if isinstance(event, TaskProcessEnded):  # Told when the process is gone.
             child.verdict = event.outcome

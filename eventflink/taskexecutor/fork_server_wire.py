@@ -21,6 +21,9 @@ MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 class ForkServerSettings:
     """What task processes need to know of their TaskExecutor; times in milliseconds."""
 
+    cluster_id: str
+    bootstrap_servers: str
+    """Of the Kafka of the cluster, which streams read and write where they name no other."""
     working_path: Path
     log_directory: Path
     runtime_directory: Path
@@ -65,9 +68,13 @@ _CODEC: Final = LineCodec(
     process_events.LaunchTask,
     process_events.EndTask,
     process_events.ReleaseSpark,
+    process_events.TakeCheckpoint,
     process_events.TaskLaunched,
     process_events.TaskInitialized,
     process_events.SparkOpened,
+    process_events.StreamStarted,
+    process_events.CheckpointTaken,
+    process_events.CheckpointDeclined,
     process_events.TaskProcessEnded,
     process_events.SparkReleased,
     process_events.ForkServerReady,

@@ -166,6 +166,7 @@ class ForkServerDied:
 
 StreamEvent = StreamStarted | CheckpointTaken | CheckpointDeclined
 
-ProcessEvent = (
-    TaskLaunched | TaskInitialized | SparkOpened | StreamEvent | TaskProcessEnded | SparkReleased | ForkServerReady | ForkServerDied
-)
+TaskEvent = TaskInitialized | SparkOpened | StreamEvent
+"""What a task says of itself while it runs."""
+
+ProcessEvent = TaskLaunched | TaskEvent | TaskProcessEnded | SparkReleased | ForkServerReady | ForkServerDied

@@ -66,6 +66,8 @@ class ProcessLink:
         guardian: GuardianLink,
     ) -> None:
         settings = ForkServerSettings(
+            cluster_id=configuration.cluster_id,
+            bootstrap_servers=configuration.bootstrap_servers,
             working_path=configuration.working_path,
             log_directory=log_directory,
             runtime_directory=runtime_directory,

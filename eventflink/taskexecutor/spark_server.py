@@ -23,10 +23,14 @@ from pathlib import Path
 from typing import Final
 
 from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
+from eventflink.taskexecutor.spark_jars import has_kafka_connector
 
 START_TIMEOUT_S: Final = 120.0
 PACKAGES_TIMEOUT_S: Final = 900.0
-"""How long a start may take that has packages to fetch first."""
+"""How long a start may take that has jars to fetch first."""
+
+SESSION_TIMEOUT_S: Final = 30
+"""After this long without a word from its client, the server closes a session and stops what runs in it."""
 
 LEASE_FILE: Final = "spark.lease"
 SERVER_FILE: Final = "spark.server"
@@ -54,7 +58,7 @@ class SparkServerSettings:
     @property
     def start_timeout_s(self) -> float:
         """How long a start may take before it counts as failed, in seconds."""
-        return PACKAGES_TIMEOUT_S if self.packages else START_TIMEOUT_S
+        return PACKAGES_TIMEOUT_S if self.packages or not has_kafka_connector() else START_TIMEOUT_S
 
 
 class SparkUnavailable(Exception):

@@ -18,15 +18,17 @@ import time
 from pathlib import Path
 from typing import Final, NoReturn
 
-from eventflink.log.broker_jars import IVY_SETTINGS_VARIABLE, default_cache_directory
+from eventflink.log.jars import IVY_SETTINGS_VARIABLE, default_cache_directory
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
+from eventflink.taskexecutor.spark_jars import connector_settings
 from eventflink.taskexecutor.spark_server import (
     ADDRESS_FILE,
     LEASE_FILE,
     LOG_FILE,
     PACKAGES_TIMEOUT_S,
     SERVER_FILE,
+    SESSION_TIMEOUT_S,
     SparkServerSettings,
 )
 
@@ -73,7 +75,10 @@ _SPARK_CONFIGURATION: Final = {
     "spark.connect.execute.reattachable.senderMaxStreamDuration": "30s",
     "spark.connect.execute.manager.detachedTimeout": "120s",
     "spark.connect.execute.manager.maintenanceInterval": "5s",
-    "spark.connect.session.manager.maintenanceInterval": "30s",
+    # A session whose client is gone, and that nobody released, ends by itself, and its streams with it (S1); who lives renews it in time
+    # (`task_spark.py`).
+    "spark.connect.session.manager.defaultSessionTimeout": f"{SESSION_TIMEOUT_S}s",
+    "spark.connect.session.manager.maintenanceInterval": "5s",
 }
 
 
@@ -137,12 +142,16 @@ def _start_spark(runtime_directory: Path, settings: SparkServerSettings) -> subp
     logging_file = directory / "log4j2.properties"
     logging_file.write_text(_LOGGING, encoding="utf-8")
     properties = {"log4j2.configurationFile": logging_file.as_uri(), "derby.system.home": directory, "java.io.tmpdir": directory}
-    configuration = _SPARK_CONFIGURATION | {
-        "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.local.dir": str(directory / "local"),
-        "spark.driver.extraJavaOptions": " ".join(f'"-D{key}={value}"' for key, value in properties.items()),
-        "spark.driver.memory": settings.memory,
-    }
+    configuration = (
+        _SPARK_CONFIGURATION
+        | {
+            "spark.sql.warehouse.dir": str(directory / "warehouse"),
+            "spark.local.dir": str(directory / "local"),
+            "spark.driver.extraJavaOptions": " ".join(f'"-D{key}={value}"' for key, value in properties.items()),
+            "spark.driver.memory": settings.memory,
+        }
+        | connector_settings()
+    )
     if settings.packages:
         configuration |= {"spark.jars.packages": settings.packages, "spark.jars.ivy": str(default_cache_directory() / "spark-packages")}
         if repositories := os.environ.get(IVY_SETTINGS_VARIABLE):

@@ -48,3 +48,14 @@ def output_path(working_path: Path, attempt: AttemptId, output: str) -> Path:
     """
     job, vertex = _checked("job id", attempt.job_id), _checked("vertex id", attempt.vertex_id)
     return working_path / job / vertex / _checked("output name", output) / str(attempt.subtask_index) / f"attempt-{attempt.attempt}"
+
+
+def checkpoint_path(working_path: Path, attempt: AttemptId) -> Path:
+    """Return the directory of the checkpoints of the attempt's subtask: all its attempts have the same.
+
+    Raises:
+        UnusableName: an id cannot be part of a path.
+
+    """
+    job, vertex = _checked("job id", attempt.job_id), _checked("vertex id", attempt.vertex_id)
+    return working_path / job / vertex / f"checkpoint.{attempt.subtask_index}"  # No output has a dot in its name.

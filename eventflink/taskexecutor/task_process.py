@@ -9,6 +9,8 @@ import os
 import signal
 import socket
 import sys
+import threading
+from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from eventflink.model.attempts import AttemptId
@@ -16,7 +18,7 @@ from eventflink.model.statuses import TaskFile
 from eventflink.processes import set_parent_death_signal
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings, LineBuffer, decode_line, encode_line
 from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
-from eventflink.taskexecutor.process_events import Failed, LaunchTask, Outcome, SparkOpened, TaskInitialized, TaskProcessEnded
+from eventflink.taskexecutor.process_events import Failed, LaunchTask, Outcome, TaskEvent, TaskProcessEnded
 from eventflink.taskexecutor.task_files import task_file_path
 from eventflink.taskexecutor.task_run import run_task
 
@@ -41,9 +43,12 @@ def become_child(parent_process_id: int) -> None:
 
 def serve_one_task(channel: socket.socket, settings: ForkServerSettings) -> NoReturn:
     """Wait for the order of one task, run it, say how it ended on the channel, and end the process."""
-    order = _wait_for_order(channel)
+    lines = _read_lines(channel)
+    order = decode_line(next(lines, b""))
+    if not isinstance(order, LaunchTask):
+        raise TypeError(f"a task process was sent {type(order).__name__}")
     attempt = order.attempt
-    outcome = _run(order, attempt, settings, channel)
+    outcome = _run(order, attempt, settings, channel, lines)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -54,24 +59,19 @@ def serve_one_task(channel: socket.socket, settings: ForkServerSettings) -> NoRe
     os._exit(0)
 
 
-def _wait_for_order(channel: socket.socket) -> LaunchTask:
+def _read_lines(channel: socket.socket) -> Iterator[bytes]:
+    """Yield what the fork server sends; it closes the channel of a process that it does not need, or dies, and this process with it."""
     lines = LineBuffer()
-    while True:
-        data = channel.recv(_READ_BYTES)
-        if not data:
-            os._exit(0)  # The fork server does not need this process.
-        for line in lines.feed(data):
-            order = decode_line(line)
-            if not isinstance(order, LaunchTask):
-                raise TypeError(f"a task process was sent {type(order).__name__}")
-            return order
+    while data := channel.recv(_READ_BYTES):
+        yield from lines.feed(data)
+    os._exit(0)
 
 
-def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, channel: socket.socket) -> Outcome:
+def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, channel: socket.socket, lines: Iterator[bytes]) -> Outcome:
     opened = OpenedInputs()
     try:
         _open_files(settings, attempt)
-        return run_task(order, settings, lambda event: _tell(channel, event), opened)
+        return run_task(order, settings, lambda event: _tell(channel, event), opened, map(decode_line, lines))
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         cause, lost_inputs = failure_of(error, attempt.vertex_id, opened)
         trace = f"\n{cause.stack_trace}" if cause.stack_trace else ""
@@ -95,5 +95,9 @@ def _open_files(settings: ForkServerSettings, attempt: AttemptId) -> None:
     root.setLevel(logging.INFO)
 
 
-def _tell(channel: socket.socket, event: TaskInitialized | SparkOpened | TaskProcessEnded) -> None:
-    channel.sendall(encode_line(event))
+_telling: Final = threading.Lock()
+
+
+def _tell(channel: socket.socket, event: TaskEvent | TaskProcessEnded) -> None:
+    with _telling:
+        channel.sendall(encode_line(event))

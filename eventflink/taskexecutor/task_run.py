@@ -20,10 +20,11 @@ from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
-from eventflink.taskexecutor.process_events import Finished, LaunchTask, SparkOpened, TaskInitialized
+from eventflink.taskexecutor.process_events import Finished, LaunchTask, TakeCheckpoint, TaskEvent, TaskInitialized
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
 from eventflink.taskexecutor.task_files import output_path
 from eventflink.taskexecutor.task_spark import TaskSpark
+from eventflink.taskexecutor.task_stream import StreamTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,10 +35,12 @@ DEFAULT_OUTPUT: Final = "default"
 MAX_OUTPUT_NAMES_BYTES: Final = 128 * 1024
 """What a report says of its outputs: with all the rest it has to be half of what a master reads of one record at most."""
 
-Tell = Callable[[TaskInitialized | SparkOpened], None]
+Tell = Callable[[TaskEvent], None]
 
 
-def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened: OpenedInputs) -> Finished:
+def run_task(
+    order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened: OpenedInputs, later_orders: Iterable[TakeCheckpoint]
+) -> Finished:
     """Run the task and return what it published; whatever it raises passes through.
 
     Args:
@@ -45,13 +48,15 @@ def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened
         settings: where the TaskExecutor keeps things.
         tell: takes what the TaskExecutor has to hear meanwhile.
         opened: called with each input that the task opens.
+        later_orders: what the TaskExecutor asks a stream while it runs; waits for the next one.
 
     """
     deployment = order.deployment
     attempt = order.attempt
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
-    context = _make_context(deployment, attempt, spark, opened)
+    stream = StreamTask(deployment, deployment.stream, attempt, settings, tell) if deployment.stream is not None else None
+    context = _make_context(deployment, attempt, spark, opened, stream)
     if deployment.task_type is TaskType.SQL:
         tell(TaskInitialized(attempt))
         returned = _run_sql(deployment, context)
@@ -59,12 +64,18 @@ def run_task(order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened
         function = resolve_function(deployment.task)
         tell(TaskInitialized(attempt))
         returned = function(context)
-    outputs = _publish(_outputs_of(returned, deployment), attempt, settings)
+    if stream is not None:
+        stream.run(returned, context, later_orders)
+        outputs: tuple[OutputLocation, ...] = ()
+    else:
+        outputs = _publish(_outputs_of(returned, deployment), attempt, settings)
     spark.close()
     return Finished(outputs, spark.is_used)
 
 
-def _make_context(deployment: TaskDeployment, attempt: AttemptId, spark: TaskSpark, opened: OpenedInputs) -> TaskContext:
+def _make_context(
+    deployment: TaskDeployment, attempt: AttemptId, spark: TaskSpark, opened: OpenedInputs, stream: StreamTask | None
+) -> TaskContext:
     share = Share(subtask_index=deployment.subtask_index, parallelism=deployment.parallelism, max_parallelism=deployment.max_parallelism)
 
     def read(task_input: TaskInput) -> "DataFrame":
@@ -74,12 +85,15 @@ def _make_context(deployment: TaskDeployment, attempt: AttemptId, spark: TaskSpa
         opened.open(OpenedInput(name, read_by_it))
         return read_share(context.spark, name, ship, keys, locations, share)
 
+    readers: dict[str, Callable[[], DataFrame]] = {each.input_name: partial(read, each) for each in deployment.inputs}
+    if stream is not None:
+        readers |= {source.name: partial(lambda each: stream.read(each, context.spark), source) for source in stream.sources}
     context = TaskContext(
         attempt,
         parallelism=deployment.parallelism,
         max_parallelism=deployment.max_parallelism,
         parameters=_parse_parameters(deployment.parameters_json),
-        readers={task_input.input_name: partial(read, task_input) for task_input in deployment.inputs},
+        readers=readers,
         open_spark=spark.open,
     )
     return context

@@ -5,6 +5,8 @@ can be ended after the death of this process. The session's id is the TaskExecut
 """
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,13 +16,15 @@ from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import SparkOpened
 from eventflink.taskexecutor.spark_client import is_client_loaded
 from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session
-from eventflink.taskexecutor.spark_server import ensure_server
+from eventflink.taskexecutor.spark_server import SESSION_TIMEOUT_S, ensure_server, is_server_alive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import RetryPolicy
 
 logger = logging.getLogger(__name__)
 
+_KEEP_ALIVE_S: Final = SESSION_TIMEOUT_S / 6
 _RETRIES: Final = 8
 _MAX_BACKOFF_MS: Final = 5_000
 """A call on a server that is gone gives up after about 20 s (Spark's own default is ten minutes)."""
@@ -59,16 +63,16 @@ class TaskSpark:
 
         """
         from pyspark.sql import SparkSession  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
-        from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
         settings = self._settings
         remote = settings.spark_remote or ensure_server(settings.runtime_directory, settings.spark_server)
         self._remote = remote
         self._tell(SparkOpened(self._attempt, self._session_id, remote))
         session = SparkSession.builder.remote(session_address(remote, self._session_id)).create()
-        session.client.set_retry_policies([DefaultPolicy(max_retries=_RETRIES, max_backoff=_MAX_BACKOFF_MS)])
+        session.client.set_retry_policies([_retry_policy(None if settings.spark_remote else settings.runtime_directory)])
         if self._archives:
             session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
+        threading.Thread(target=_keep_alive, args=(session,), name="spark-session", daemon=True).start()
         logger.info("SparkOpened remote=%s session=%s", remote, self._session_id)
         return session
 
@@ -80,6 +84,29 @@ class TaskSpark:
             release_session(self._remote, self._session_id, quiet_s=0.0)
         except ReleaseFailed as error:
             logger.warning("SparkNotReleased %s", error)
+
+
+def _retry_policy(runtime_directory: Path | None) -> "RetryPolicy":
+    """Return when a call is repeated; on the host's own server, in a runtime directory, only while that lives."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    class WhileItLives(DefaultPolicy):  # type: ignore[misc]  # pyspark says nothing of its types
+        def can_retry(self, exception: BaseException) -> bool:
+            return super().can_retry(exception) and (runtime_directory is None or is_server_alive(runtime_directory))
+
+    return WhileItLives(max_retries=_RETRIES, max_backoff=_MAX_BACKOFF_MS)
+
+
+def _keep_alive(session: "SparkSession") -> None:
+    """Let the server hear of the session while its task computes without Spark; it closes one that is silent (S1)."""
+    while True:
+        time.sleep(_KEEP_ALIVE_S)
+        try:
+            session.conf.get("spark.app.name", "")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the task meets it as well
+            logger.warning("SparkSessionSilent error=%s", error)
+            if session.is_stopped:
+                return
 
 
 def session_address(remote: str, session_id: str) -> str:

@@ -146,6 +146,8 @@ class Host:
         self.archives = Archives()
         self.code = self.archives.add(tasks=CODE, helper=HELPER)
         self.settings = ForkServerSettings(
+            cluster_id="test",
+            bootstrap_servers="127.0.0.1:9",
             working_path=directory / "jobs",
             log_directory=directory / "logs",
             runtime_directory=directory / "run",

@@ -38,6 +38,8 @@ def test_a_callable_that_is_none_is_named_and_nothing_is_called(task: str) -> No
 @pytest.mark.parametrize("digest", ["", "..", "../../etc/passwd", "/etc/passwd", "0" * 63, "0" * 65, "A" * 64, "0" * 64 + "\n", "t-x-1"])
 def test_an_archive_whose_name_is_no_digest_is_neither_asked_for_nor_stored(digest: str, tmp_path: Path) -> None:
     settings = ForkServerSettings(
+        cluster_id="test",
+        bootstrap_servers="127.0.0.1:9",
         working_path=tmp_path / "work",
         log_directory=tmp_path / "logs",
         runtime_directory=tmp_path / "runtime",

@@ -1,0 +1,183 @@
+"""The exactly-once sink for Kafka: each batch of a stream is one transaction, which holds the number of the next batch as well.
+
+It runs where Spark calls `foreachBatch`: in a process beside the Spark server, one for each query, as long as that runs. Spark repeats the
+batch that it had not noted as done when it was ended. What makes the repetition harmless:
+
+- In the transaction the sink commits, as the offset of a consumer group named as the subtask, the number of the next batch. A batch below
+  it was written, and is only computed again, for the state that Spark has to have of it.
+- The transactional id is the subtask's. A newer attempt's first word to Kafka ends what an older one has begun, and lets it never commit
+  again (KIP-98); an attempt that finds the mark of a newer one ends.
+
+So a record counts once for whoever reads committed records, whatever was killed, and whether or not a repeated batch has its rows in the
+same order and partitions.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from eventflink.streams.failures import SinkFenced, SinkUnavailable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+logger = logging.getLogger(__name__)
+
+KEY: Final = "key"
+VALUE: Final = "value"
+_CALL_TIMEOUT_S: Final = 30.0
+_QUEUE_POLL_S: Final = 0.1
+_RETRY_S: Final = 0.1
+_FENCED: Final = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001 - its public name
+_PASSING: Final = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+)
+"""What a broker says that has just started, or still ends the transaction of another; librdkafka does not call all of it retriable."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSinkSettings:
+    """Where batches go, and whose they are."""
+
+    bootstrap: str
+    topic: str
+    writer_id: str
+    """Of the subtask, the same for all its attempts: the transactional id, and the group of its mark."""
+    attempt: int
+    transaction_timeout_ms: int
+
+
+class KafkaSink:
+    """What Spark calls with each batch, of the columns `value` and, where there are keys, `key`, in this order and as bytes."""
+
+    def __init__(self, settings: KafkaSinkSettings) -> None:
+        """Connect to nothing: the object is pickled, and works in another process."""
+        self._settings = settings
+        self._producer: Producer | None = None
+        self._group: Any = None
+        self._next_batch_id = 0
+
+    def __call__(self, batch: "DataFrame", batch_id: int) -> None:
+        """Write a batch in one transaction, or only compute it if it was written before.
+
+        Raises:
+            SinkFenced: a newer attempt writes.
+            SinkUnavailable: Kafka did not take it; nothing of it counts.
+
+        """
+        try:
+            self._write(batch, batch_id)
+        except KafkaException as error:
+            raise self._explain(error.args[0], batch_id) from error
+
+    def _write(self, batch: "DataFrame", batch_id: int) -> None:
+        producer = self._producer
+        if producer is None:
+            producer = self._producer = self._open()
+        if batch_id < self._next_batch_id:
+            logger.info("BatchRepeated writer=%s batch=%d", self._settings.writer_id, batch_id)
+            batch.write.format("noop").mode("overwrite").save()
+            return
+        producer.begin_transaction()
+        try:
+            self._produce(producer, batch)
+            mark = TopicPartition(self._settings.topic, 0, batch_id + 1, str(self._settings.attempt))
+            producer.send_offsets_to_transaction([mark], self._group, _CALL_TIMEOUT_S)
+            _retry(lambda: producer.commit_transaction(_CALL_TIMEOUT_S))
+        except BaseException:
+            with contextlib.suppress(KafkaException):  # What cannot be aborted is aborted by Kafka.
+                producer.abort_transaction(_CALL_TIMEOUT_S)
+            raise
+        self._next_batch_id = batch_id + 1
+
+    def _produce(self, producer: Producer, batch: "DataFrame") -> None:
+        topic = self._settings.topic
+        for record in _records(batch):
+            while True:
+                try:
+                    producer.produce(topic, *record)
+                    break
+                except BufferError:
+                    producer.poll(_QUEUE_POLL_S)
+        producer.poll(0)
+
+    def _open(self) -> Producer:
+        """Fence older attempts, and learn which batches they have written."""
+        settings = self._settings
+        common = {"bootstrap.servers": settings.bootstrap, "client.id": settings.writer_id}
+        # The group has no members: it is the place of a number.
+        consumer = Consumer(common | {"group.id": settings.writer_id, "isolation.level": "read_committed", "enable.auto.commit": False})
+        try:
+            self._read_mark(consumer)  # Before an older attempt that is only late would fence a newer one.
+            producer = Producer(
+                common
+                | {
+                    "transactional.id": settings.writer_id,
+                    "transaction.timeout.ms": settings.transaction_timeout_ms,
+                    "linger.ms": 5,
+                    "compression.type": "lz4",
+                    "partitioner": "murmur2_random",  # As Kafka's own clients have it.
+                }
+            )
+            _retry(lambda: producer.init_transactions(_CALL_TIMEOUT_S))
+            self._read_mark(consumer)
+            self._group = consumer.consumer_group_metadata()
+        finally:
+            consumer.close()
+        return producer
+
+    def _read_mark(self, consumer: Consumer) -> None:
+        settings = self._settings
+        mark = _retry(lambda: consumer.committed([TopicPartition(settings.topic, 0)], timeout=_CALL_TIMEOUT_S)[0])
+        if mark.error is not None:
+            raise KafkaException(mark.error)
+        if mark.offset < 0:
+            return
+        attempt = int(mark.metadata or 0)
+        if attempt > settings.attempt:
+            raise SinkFenced(
+                f"attempt {attempt} of {settings.writer_id} has written to '{settings.topic}': this is attempt {settings.attempt}"
+            )
+        self._next_batch_id = mark.offset
+
+    def _explain(self, error: KafkaError, batch_id: int) -> Exception:
+        settings = self._settings
+        if error.code() in _FENCED:
+            return SinkFenced(f"a newer attempt of {settings.writer_id} writes to '{settings.topic}': batch {batch_id} was not written")
+        return SinkUnavailable(f"Kafka at {settings.bootstrap} did not take batch {batch_id} for topic '{settings.topic}': {error.str()}")
+
+
+def _records(batch: "DataFrame") -> Iterator[tuple[bytes | None, ...]]:
+    """Yield the rows of the batch as they come, without a `Row` for each as `toLocalIterator` makes: that costs half of the throughput."""
+    from pyspark.sql.connect.dataframe import DataFrame as RemoteDataFrame  # noqa: PLC0415 - where Spark calls, it is loaded
+
+    assert isinstance(batch, RemoteDataFrame)  # noqa: S101 - in a server of Spark Connect there are no others
+    plan, client = batch._plan, batch._session.client  # noqa: SLF001 - pyspark is pinned, and offers nothing else that is bounded
+    for part in client.to_table_as_iterator(plan.to_proto(client), plan.observations):
+        if isinstance(part, pa.Table):
+            yield from zip(*[column.to_pylist() for column in part.columns], strict=True)
+
+
+_T = TypeVar("_T")
+
+
+def _retry(call: Callable[[], _T]) -> _T:
+    """Repeat what Kafka asks to be repeated, for as long as one call may take."""
+    deadline_s = time.monotonic() + _CALL_TIMEOUT_S
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            problem = error.args[0]
+            if not (problem.retriable() or problem.code() in _PASSING) or time.monotonic() >= deadline_s:
+                raise
+            time.sleep(_RETRY_S)

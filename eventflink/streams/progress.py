@@ -1,0 +1,80 @@
+"""From Spark's report of a batch to `StreamProgress`, and from a checkpoint directory to its last committed batch."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from eventflink.model.stream_progress import NO_BATCH, NO_WATERMARK, StreamProgress, StreamSourceProgress
+
+MAX_OFFSET_LENGTH: Final = 16_384
+_TRIGGER: Final = "triggerExecution"
+
+
+def progress_of(reported: Any, source_names: list[str], last_batch_id: int) -> StreamProgress:
+    """Return where a query stands.
+
+    Args:
+        reported: a `StreamingQueryProgress`, or None before the first batch of this run has ended.
+        source_names: of the graph, in the order in which the query has them; a source that the query reads twice is named by Spark.
+        last_batch_id: the last committed batch of its checkpoint directory.
+
+    """
+    if reported is None:
+        return StreamProgress(batch_id=last_batch_id)
+    phases = {name: ms for name, ms in reported.durationMs.items() if name != _TRIGGER}
+    slowest = max(phases, key=lambda name: phases[name], default="")
+    states = reported.stateOperators
+    return StreamProgress(
+        batch_id=last_batch_id,
+        sources=tuple([_source_progress(each, _name_of(source_names, i, each)) for i, each in enumerate(reported.sources)]),
+        input_rows=reported.numInputRows,
+        input_rows_per_second=_finite(reported.inputRowsPerSecond),
+        processed_rows_per_second=_finite(reported.processedRowsPerSecond),
+        batch_duration_ms=reported.batchDuration,
+        slowest_phase=slowest,
+        slowest_phase_ms=phases.get(slowest, 0),
+        state_rows=sum(state.numRowsTotal for state in states),
+        state_bytes=sum(state.memoryUsedBytes for state in states),
+        late_rows_dropped=sum(state.numRowsDroppedByWatermark for state in states),
+        watermark_ms=_watermark_ms(reported.eventTime.get("watermark", "")),
+    )
+
+
+def _source_progress(source: Any, name: str) -> StreamSourceProgress:
+    offset = source.endOffset or ""
+    behind = (source.metrics or {}).get("maxOffsetsBehindLatest")
+    return StreamSourceProgress(
+        name=name,
+        end_offset=offset if len(offset) <= MAX_OFFSET_LENGTH else "",
+        records_behind=_whole(behind) if behind is not None else -1,
+    )
+
+
+def _name_of(names: list[str], index: int, source: Any) -> str:
+    return names[index] if index < len(names) else source.description[:256]
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(float(text))
+    except ValueError:
+        return -1
+
+
+def _finite(rate: float) -> float:
+    return rate if rate == rate and abs(rate) != float("inf") else 0.0  # noqa: PLR0124 - NaN, which Spark reports of empty batches
+
+
+def _watermark_ms(text: str) -> int:
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        return NO_WATERMARK
+
+
+def last_committed_batch(location: Path) -> int:
+    """Return the newest batch that a checkpoint directory notes as done; -1: there is none."""
+    commits = location / "commits"
+    if not commits.is_dir():
+        return NO_BATCH
+    return max((int(entry.name) for entry in commits.iterdir() if entry.name.isdigit()), default=NO_BATCH)

@@ -1,0 +1,86 @@
+"""One query of a subtask: started on its checkpoint directory, watched until it ends, asked where it stands.
+
+What runs is Spark's; here is how it is told so, and what its end means. The rule it keeps: the session hears from this process every
+`_POLL_S`, for a session that hears nothing is closed by the server, and its query stopped (S1).
+"""
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from eventflink.model.job_graph import StreamDefinition
+from eventflink.model.statuses import StreamTrigger
+from eventflink.model.stream_progress import StreamProgress
+from eventflink.streams.progress import last_committed_batch, progress_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+logger = logging.getLogger(__name__)
+
+_POLL_S: Final = 3
+
+
+def apply_settings(spark: "SparkSession", stream: StreamDefinition) -> None:
+    """Give the session of the query Spark's settings of the graph."""
+    for key, value in json.loads(stream.settings_json).items():
+        spark.conf.set(key, str(value).lower() if isinstance(value, bool) else str(value))
+
+
+class RunningQuery:
+    """A query that was started."""
+
+    def __init__(self, query: "StreamingQuery", location: Path, source_names: Sequence[str], restored_batch_id: int) -> None:
+        self._query = query
+        self._location = location
+        self._source_names = list(source_names)
+        self.restored_batch_id = restored_batch_id
+        """The last batch that an earlier attempt committed."""
+
+    @property
+    def query_id(self) -> str:
+        """Spark's id of the query, which its checkpoint directory keeps."""
+        return str(self._query.id)
+
+    @property
+    def run_id(self) -> str:
+        """Spark's id of this run of it."""
+        return str(self._query.runId)
+
+    def await_end(self) -> None:
+        """Wait until the query ends by itself, which a bounded one does.
+
+        Raises:
+            StreamingQueryException: it failed.
+
+        """
+        while not self._query.awaitTermination(_POLL_S):
+            pass
+
+    def progress(self) -> StreamProgress:
+        """Return where the query stands now."""
+        # The batch is read first: what is said of it may be newer, never older.
+        return progress_of(self._query.lastProgress, self._source_names, last_committed_batch(self._location))
+
+
+def start_query(writer: "DataStreamWriter", stream: StreamDefinition, location: Path, name: str) -> RunningQuery:
+    """Start the query, and go on where the last attempt with this checkpoint directory was.
+
+    Args:
+        writer: with its sink.
+        stream: what the graph declares.
+        location: the checkpoint directory, which only the attempts of this subtask use.
+        name: for people, in Spark's pages and logs.
+
+    """
+    restored_batch_id = last_committed_batch(location)
+    trigger: dict[str, Any] = {"processingTime": f"{stream.trigger_interval_ms} milliseconds"}
+    if stream.trigger is StreamTrigger.AVAILABLE_NOW:
+        trigger = {"availableNow": True}
+    writer = writer.outputMode(stream.output_mode.lower()).queryName(name).option("checkpointLocation", str(location))
+    query = writer.trigger(**trigger).start()
+    logger.info("StreamStarted query=%s run=%s location=%s restored_batch=%d", query.id, query.runId, location, restored_batch_id)
+    return RunningQuery(query, location, [source.name for source in stream.sources], restored_batch_id)

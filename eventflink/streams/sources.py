@@ -1,0 +1,149 @@
+"""The sources of a stream as streaming DataFrames: Kafka topics, directories, made-up rows, or what a function of the user returns.
+
+Only reading is here. The rule it keeps: a record that is not what its source declares ends the stream with its place, unless the source
+says otherwise; it never becomes a row of nulls.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from eventflink.model.job_graph import StreamSource
+from eventflink.model.statuses import StreamFormat
+from eventflink.model.stream_document import KafkaSourceDocument, source_document
+from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.kafka_topics import partition_count
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+BAD_RECORD: Final = "_bad_record"
+_VALUE: Final = "value"
+_PARSED: Final = "_parsed"
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskShare:
+    """Which subtask of how many reads."""
+
+    subtask_index: int
+    parallelism: int
+
+
+def read_source(
+    spark: "SparkSession", source: StreamSource, share: SubtaskShare, bootstrap: str, resolve: Callable[[str], Callable[..., Any]]
+) -> "DataFrame":
+    """Return this subtask's share of a source, as a streaming DataFrame.
+
+    Args:
+        spark: the session of the task.
+        source: what the graph declares.
+        share: of Kafka's partitions; any other source is read whole, and by one subtask only.
+        bootstrap: the Kafka of the cluster, for a source that names none.
+        resolve: finds a function of the user's code by `module:function`.
+
+    Raises:
+        StreamUnusable: the topic is not there, has fewer partitions than the vertex has subtasks, or the function returns no stream.
+
+    """
+    document = source_document(source)
+    if document.kafka is not None:
+        rows = _read_kafka(spark, source, document.kafka, share, bootstrap)
+    elif share.parallelism > 1:
+        raise StreamUnusable(
+            f"source '{source.name}': a {source.connector.lower()} source is read by one subtask, not by {share.parallelism}"
+        )
+    elif document.files is not None:
+        rows = _read_files(spark, source, document.files.max_files_per_trigger)
+    elif document.rate is not None:
+        rows = spark.readStream.format("rate").option("rowsPerSecond", source.location).load()
+    else:
+        rows = _call(spark, source, resolve)
+    if document.event_time is not None:
+        _require_column(rows, document.event_time, source)
+        rows = rows.withWatermark(document.event_time, f"{document.watermark_delay_ms} milliseconds")
+    return rows
+
+
+def _call(spark: "SparkSession", source: StreamSource, resolve: Callable[[str], Callable[..., Any]]) -> "DataFrame":
+    from pyspark.sql import DataFrame  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    rows = resolve(source.location)(spark)
+    if not isinstance(rows, DataFrame) or not rows.isStreaming:
+        kind = "a DataFrame that is no stream" if isinstance(rows, DataFrame) else type(rows).__name__
+        raise StreamUnusable(f"source '{source.name}': {source.location} returned {kind}; a streaming DataFrame is expected")
+    return rows
+
+
+def _require_column(rows: "DataFrame", column: str, source: StreamSource) -> None:
+    if column not in rows.columns:
+        raise StreamUnusable(f"source '{source.name}': event_time names '{column}', which it does not have: {', '.join(rows.columns)}")
+
+
+def _read_files(spark: "SparkSession", source: StreamSource, max_files: int | None) -> "DataFrame":
+    reader = spark.readStream.format(source.stream_format.lower()).option("mode", "FAILFAST")
+    if source.row_schema:
+        reader = reader.schema(source.row_schema)
+    if max_files is not None:
+        reader = reader.option("maxFilesPerTrigger", max_files)
+    return reader.load(source.location)
+
+
+# -- Kafka ------------------------------------------------------------------------------------------------------------
+
+
+def _read_kafka(
+    spark: "SparkSession", source: StreamSource, kafka: KafkaSourceDocument, share: SubtaskShare, bootstrap: str
+) -> "DataFrame":
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    bootstrap = kafka.bootstrap_servers or bootstrap
+    records = spark.readStream.format("kafka").options(**_kafka_options(source, kafka, share, bootstrap)).load()
+    more = [f.col(name) for name in ("key", "topic", "partition", "offset", "timestamp")] if kafka.metadata else []
+    match source.stream_format:
+        case StreamFormat.BYTES:
+            return records
+        case StreamFormat.TEXT:
+            return records.select(f.col(_VALUE).cast("string").alias(_VALUE), *more)
+        case _:
+            return _parse_json(records, source, kafka, more)
+
+
+def _kafka_options(source: StreamSource, kafka: KafkaSourceDocument, share: SubtaskShare, bootstrap: str) -> dict[str, str]:
+    count = partition_count(bootstrap, kafka.topic, f"source '{source.name}'")
+    if count < share.parallelism:
+        raise StreamUnusable(f"source '{source.name}': topic '{kafka.topic}' has {count} partitions for {share.parallelism} subtasks")
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "kafka.isolation.level": "read_committed",
+        "startingOffsets": kafka.starting_offsets,
+        "failOnDataLoss": str(kafka.fail_on_data_loss).lower(),
+    }
+    if share.parallelism == 1:  # Partitions that are added later are read as well.
+        options["subscribe"] = kafka.topic
+    else:
+        options["assign"] = json.dumps({kafka.topic: list(range(share.subtask_index, count, share.parallelism))})
+    if kafka.max_offsets_per_trigger is not None:
+        options["maxOffsetsPerTrigger"] = str(kafka.max_offsets_per_trigger)
+    return options
+
+
+def _parse_json(records: "DataFrame", source: StreamSource, kafka: KafkaSourceDocument, more: list["Column"]) -> "DataFrame":
+    """Return the columns of the schema; a record that has no value (a tombstone) has no row."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    text = f.col(_VALUE).cast("string")
+    schema = f"{source.row_schema}, {BAD_RECORD} STRING"
+    parsed = f.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD_RECORD})
+    rows = records.where(f.col(_VALUE).isNotNull()).withColumn(_PARSED, parsed)
+    bad = f.col(_PARSED).isNull() | f.col(_PARSED)[BAD_RECORD].isNotNull()
+    if kafka.bad_records == "fail":
+        place = f.concat(f.lit(f"source '{source.name}': the record at {kafka.topic}-"), f.col("partition"), f.lit("@"), f.col("offset"))
+        message = f.concat(place, f.lit(" is not what its schema says: "), f.substring(text, 1, 200))
+        rows = rows.where(f.when(bad, f.raise_error(message).cast("boolean")).otherwise(f.lit(True)))  # noqa: FBT003 - a literal of SQL
+    elif kafka.bad_records == "skip":
+        rows = rows.where(~bad)
+    kept = [f.when(bad, text).alias(BAD_RECORD)] if kafka.bad_records == "column" else []
+    names = [field for field in rows.select(f.col(_PARSED + ".*")).columns if field != BAD_RECORD]
+    return rows.select(*[f.col(_PARSED)[name].alias(name) for name in names], *kept, *more)

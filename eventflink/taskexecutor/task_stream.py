@@ -1,0 +1,125 @@
+"""Runs the task of a stream: opens its sources, starts its query, and answers checkpoints until the query ends.
+
+What a query is and how it writes is the room `streams`. The rule it keeps: the main thread waits for the query, one other thread answers
+orders; both may speak to the TaskExecutor, one line at a time.
+"""
+
+import contextlib
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from eventflink.events.effects import TaskDeployment
+from eventflink.jobs.context import TaskContext
+from eventflink.model.attempts import AttemptId
+from eventflink.model.job_graph import StreamDefinition, StreamSource
+from eventflink.model.statuses import StreamConnector
+from eventflink.streams.query import RunningQuery, apply_settings, start_query
+from eventflink.streams.sinks import write_to_sink
+from eventflink.streams.sources import SubtaskShare, read_source
+from eventflink.taskexecutor.failure_causes import OutputUnusable, bounded, text_of
+from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
+from eventflink.taskexecutor.process_events import CheckpointDeclined, CheckpointTaken, StreamEvent, StreamStarted, TakeCheckpoint
+from eventflink.taskexecutor.task_code import resolve_function
+from eventflink.taskexecutor.task_files import checkpoint_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+_REASON_LIMIT = 500
+
+
+class StreamTask:
+    """One attempt of a subtask of a stream."""
+
+    def __init__(
+        self,
+        deployment: TaskDeployment,
+        stream: StreamDefinition,
+        attempt: AttemptId,
+        settings: ForkServerSettings,
+        tell: Callable[[StreamEvent], None],
+    ) -> None:
+        """Take what to run, where its TaskExecutor keeps things, and what takes what is to be told of it."""
+        self._deployment = deployment
+        self._stream = stream
+        self._attempt = attempt
+        self._settings = settings
+        self._tell = tell
+        self.sources = stream.sources
+        self._location = checkpoint_path(settings.working_path, attempt)
+        self._query: RunningQuery | None = None
+
+    def read(self, source: StreamSource, spark: "SparkSession") -> "DataFrame":
+        """Return this subtask's share of a source."""
+        share = SubtaskShare(self._deployment.subtask_index, self._deployment.parallelism)
+        return read_source(spark, source, share, self._settings.bootstrap_servers, resolve_function)
+
+    def run(self, rows: object, context: TaskContext, orders: Iterable[TakeCheckpoint]) -> None:
+        """Run the query until it ends, which a bounded one does.
+
+        Args:
+            rows: what the task's function returned.
+            context: of the task.
+            orders: what the TaskExecutor asks for meanwhile; waits for the next one, and ends with the connection.
+
+        Raises:
+            OutputUnusable: the rows are no streaming DataFrame.
+            StreamUnusable: the sink cannot be used as it is declared.
+            StreamingQueryException: the query failed.
+
+        """
+        query = self._start(_check_rows(rows), context)
+        self._query = query
+        self._tell(StreamStarted(self._attempt, query.query_id, query.run_id, str(self._location), query.restored_batch_id))
+        threading.Thread(target=self._answer, args=(orders,), name="stream-orders", daemon=True).start()
+        query.await_end()
+
+    def _start(self, rows: "DataFrame", context: TaskContext) -> RunningQuery:
+        attempt, sink, settings = self._attempt, self._stream.sink, self._settings
+        apply_settings(context.spark, self._stream)
+        if sink.connector is StreamConnector.PYTHON:
+            _ship_by_value(sink.location)
+        writer_id = f"{settings.cluster_id}.{attempt.job_id}.{attempt.vertex_id}.{attempt.subtask_index}"
+        writer = write_to_sink(rows, sink, writer_id, attempt.attempt, settings.bootstrap_servers, resolve_function)
+        self._location.parent.mkdir(parents=True, exist_ok=True)
+        return start_query(writer, self._stream, self._location, str(attempt))
+
+    def _answer(self, orders: Iterable[TakeCheckpoint]) -> None:
+        for order in orders:
+            self._tell(self._take_checkpoint(order.checkpoint_id))
+
+    def _take_checkpoint(self, checkpoint_id: int) -> CheckpointTaken | CheckpointDeclined:
+        assert self._query is not None  # noqa: S101 - orders are answered from its start on
+        try:
+            return CheckpointTaken(self._attempt, checkpoint_id, self._query.progress())
+        except Exception as error:  # noqa: BLE001 - Spark raises what it likes, and the query may go on
+            logger.warning("CheckpointDeclined checkpoint=%d error=%s", checkpoint_id, error)
+            return CheckpointDeclined(self._attempt, checkpoint_id, bounded(f"{type(error).__name__}: {text_of(error)}", _REASON_LIMIT))
+
+
+def _check_rows(rows: object) -> "DataFrame":
+    from pyspark.sql import DataFrame  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    if not isinstance(rows, DataFrame):
+        kind = f"{type(rows).__module__}.{type(rows).__qualname__}".removeprefix("builtins.")
+        raise OutputUnusable(f"it returned {kind}: a stream returns one streaming DataFrame, which goes to its sink")
+    if not rows.isStreaming:
+        raise OutputUnusable("it returned a DataFrame that reads no stream: a stream returns what it made of its sources")
+    return rows
+
+
+def _ship_by_value(location: str) -> None:
+    """Have the module of a user's sink travel with the function: where Spark calls it, the job's archives are not."""
+    from pyspark import cloudpickle  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    module: Any = sys.modules.get(location.partition(":")[0])
+    if module is None:
+        resolve_function(location)
+        module = sys.modules[location.partition(":")[0]]
+    with contextlib.suppress(ValueError):  # It was registered before.
+        cloudpickle.register_pickle_by_value(module)

@@ -1,0 +1,171 @@
+"""Streams on a real cluster: they run, survive what is killed, and what they commit counts each record once."""
+
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.log.administration import delete_topics
+from eventflink.model.statuses import JobStatus
+from tests.support import stream_tasks
+from tests.support.running_cluster import RunningCluster, descendants
+from tests.support.topics import CommittedReader, create_topic, feed
+
+pytestmark = pytest.mark.slow
+
+CODE = Path(stream_tasks.__file__)
+SPARK_TIMEOUT_S = 180
+
+
+@pytest.fixture(scope="module")
+def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("streams"))
+    running.start_master("master-1")
+    running.start_standby("master-2")
+    running.start_task_executor()
+    yield running
+    running.close()
+    delete_topics(bootstrap, name)
+
+
+def stream_of(source: str, sink: dict[str, Any], *, schema: str = "key STRING, number BIGINT", **more: Any) -> dict[str, Any]:
+    return {"sources": {"source": {"kafka": {"topic": source}, "format": "json", "schema": schema}}, "sink": sink, **more}
+
+
+def submit(cluster: RunningCluster, function: str, stream: dict[str, Any], *, restarts: int = 0, parallelism: int = 1) -> str:
+    vertex = {"id": "stream", "python": f"stream_tasks:{function}", "parallelism": parallelism, "stream": stream}
+    strategy = {"type": "fixed-delay", "attempts": restarts, "delay_ms": 100} if restarts else {"type": "none"}
+    graph = cluster.graph(vertex, restart_strategy=strategy, code_archives=[cluster.user_code(CODE)])
+    return cluster.submit(graph)
+
+
+def records(first: int, last: int) -> list[dict[str, Any]]:
+    return [{"key": f"k{number % 7}", "number": number} for number in range(first, last)]
+
+
+def test_a_bounded_stream_copies_a_topic_and_finishes(cluster: RunningCluster) -> None:
+    source, target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
+    feed(cluster.bootstrap, source, records(0, 1_000))
+    sink = {"kafka": {"topic": target, "key": ["key"]}, "format": "json"}
+    job_id = submit(cluster, "copy", stream_of(source, sink, trigger={"available_now": True}))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, SPARK_TIMEOUT_S)
+    reader = CommittedReader(cluster.bootstrap, target)
+    rows = reader.read_until(lambda rows: len(rows) >= 1_000)
+    assert sorted(row["number"] for row in rows) == list(range(1_000))
+    reader.close()
+
+
+@pytest.fixture
+def running_copy(cluster: RunningCluster) -> Iterator["RunningCopy"]:
+    copy = RunningCopy(cluster)
+    yield copy
+    copy.end()
+
+
+class RunningCopy:
+    """A stream that copies a topic, fed and read by the test."""
+
+    def __init__(self, cluster: RunningCluster) -> None:
+        self.cluster = cluster
+        self.source, self.target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
+        self.reader = CommittedReader(cluster.bootstrap, self.target)
+        self.fed = 0
+        self.feed()
+        sink = {"kafka": {"topic": self.target, "key": ["key"]}, "format": "json"}
+        self.job_id = submit(cluster, "copy", stream_of(self.source, sink), restarts=20)
+        self.wait_until_copied()
+
+    def feed(self) -> None:
+        feed(self.cluster.bootstrap, self.source, records(self.fed, self.fed + 300))
+        self.fed += 300
+
+    def wait_until_copied(self) -> None:
+        self.reader.read_until(lambda rows: len({row["number"] for row in rows}) >= self.fed, SPARK_TIMEOUT_S)
+
+    def check(self) -> None:
+        """Everything that was fed is committed once, also after what may come late."""
+        self.wait_until_copied()
+        self.reader.read(1.0)
+        assert sorted(row["number"] for row in self.reader.rows) == list(range(self.fed))
+
+    def attempt(self) -> int:
+        [subtask] = self.cluster.job(self.job_id).execution_graph.subtasks()
+        return subtask.attempt
+
+    def task_process(self) -> psutil.Process:
+        """Return the process of the task, which has the log of its attempt open."""
+        log = f"{self.job_id}/stream-0-{self.attempt()}.log"
+        for process in descendants(self.cluster.processes["tm"]):
+            if any(file.path.endswith(log) for file in process.open_files()):
+                return process
+        raise AssertionError(f"no process writes {log}")
+
+    def end(self) -> None:
+        cancel(self.cluster, self.job_id)
+        self.reader.close()
+
+
+def cancel(cluster: RunningCluster, job_id: str) -> None:
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        gateway.cancel_job(job_id)
+    cluster.wait_for_status(job_id, JobStatus.CANCELED)
+
+
+def spark_processes() -> list[psutil.Process]:
+    return [p for p in psutil.process_iter(["cmdline"]) if "SparkConnectServer" in " ".join(p.info["cmdline"] or ())]
+
+
+def test_a_task_that_is_killed_in_the_middle_is_followed_and_nothing_is_lost_or_repeated(running_copy: RunningCopy) -> None:
+    for _ in range(3):
+        attempt = running_copy.attempt()
+        running_copy.feed()
+        time.sleep(0.2)
+        running_copy.task_process().send_signal(signal.SIGKILL)
+        running_copy.feed()
+        running_copy.wait_until_copied()
+        assert running_copy.attempt() == attempt + 1
+    running_copy.check()
+
+
+def test_the_process_that_writes_the_sink_is_killed(running_copy: RunningCopy) -> None:
+    running_copy.feed()
+    time.sleep(0.1)
+    [sink] = [p for p in psutil.process_iter(["cmdline"]) if "foreach_batch_worker" in " ".join(p.info["cmdline"] or ())]
+    sink.kill()
+    running_copy.feed()
+    running_copy.check()
+
+
+def test_spark_is_killed(running_copy: RunningCopy) -> None:
+    running_copy.feed()
+    for process in spark_processes():
+        process.kill()
+    running_copy.feed()
+    running_copy.check()
+
+
+def test_the_leader_is_killed_and_no_query_notices(running_copy: RunningCopy, cluster: RunningCluster) -> None:
+    attempt = running_copy.attempt()
+    cluster.kill("master-1")
+    for _ in range(5):
+        running_copy.feed()
+        time.sleep(0.3)
+    running_copy.check()
+    assert running_copy.attempt() == attempt
+    cluster.start_standby("master-1")
+    running_copy.check()
+
+
+def test_the_task_executor_is_killed(running_copy: RunningCopy, cluster: RunningCluster) -> None:
+    running_copy.feed()
+    cluster.kill("tm")
+    running_copy.feed()
+    cluster.start_task_executor()
+    running_copy.check()

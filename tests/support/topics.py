@@ -1,0 +1,59 @@
+"""Topics of tests: made, fed with records, and read as whoever reads committed records sees them."""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+TIMEOUT_S = 60.0
+
+
+def create_topic(bootstrap: str, partitions: int = 2) -> str:
+    """Create a topic of a new name and return that."""
+    name = f"topic-{uuid.uuid4().hex[:12]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([NewTopic(name, partitions, 1)]).values():
+        made.result(TIMEOUT_S)
+    return name
+
+
+def feed(bootstrap: str, topic: str, records: Iterable[dict[str, Any] | bytes]) -> None:
+    """Append records: a dict as JSON."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for record in records:
+        producer.produce(topic, record if isinstance(record, bytes) else json.dumps(record).encode())
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+class CommittedReader:
+    """Reads what is committed of a topic, from its first record on."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int = 2) -> None:
+        settings = {"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "isolation.level": "read_committed"}
+        self._consumer = Consumer(settings)
+        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+        self.rows: list[dict[str, Any]] = []
+        """Everything that was read, as JSON."""
+
+    def read_until(self, condition: Callable[[list[dict[str, Any]]], object], timeout_s: float = TIMEOUT_S) -> list[dict[str, Any]]:
+        """Read until the condition holds of all rows."""
+        deadline = time.monotonic() + timeout_s
+        while not condition(self.rows):
+            assert time.monotonic() < deadline, f"not within {timeout_s} s; {len(self.rows)} rows, the last {self.rows[-3:]}"
+            self.read(0.5)
+        return self.rows
+
+    def read(self, timeout_s: float) -> None:
+        """Read what comes within a time."""
+        for message in self._consumer.consume(10_000, timeout_s):
+            if message.error() is not None:
+                raise KafkaException(message.error())
+            self.rows.append(json.loads(message.value()))
+
+    def close(self) -> None:
+        """Leave Kafka."""
+        self._consumer.close()
