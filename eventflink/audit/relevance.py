@@ -11,8 +11,14 @@ from eventflink.audit.filters import attempt_of, ends_attempt
 from eventflink.audit.subjects import Subject, SubjectType
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import (
+    CheckpointAcknowledged,
+    CheckpointCompleted,
+    CheckpointSubsumed,
+    CheckpointTriggered,
     FileUploadRequested,
+    GlobalFailureOccurred,
     JobCancellationRequested,
+    JobRestartScheduled,
     JobStatusChanged,
     JobSubmitted,
     LogEvent,
@@ -52,6 +58,9 @@ _ENABLING: Final = (TaskFinished, SlotFreed, SlotOfferRejected, TaskManagerRegis
 
 _SETBACKS: Final = (TaskFailed, RestartScheduled, RegionRestarted)
 
+_ROUTINE: Final = (CheckpointTriggered, CheckpointAcknowledged, CheckpointCompleted, CheckpointSubsumed)
+"""What a stream says all its life, and nothing follows from; a checkpoint that failed is not of these."""
+
 
 def relevance_of(subject: Subject) -> Relevance:
     """Return the rule for a subject."""
@@ -83,7 +92,7 @@ class _OfJob:
         return [event for event in decision.events if id(event) in own or id(event) in of_root]
 
     def _is_own(self, event: LogEvent) -> bool:
-        if getattr(event, "job_id", None) != self._job_id:
+        if getattr(event, "job_id", None) != self._job_id or isinstance(event, _ROUTINE):
             return False
         return isinstance(event, _SETBACKS) or not hasattr(event, "vertex_id")
 
@@ -181,7 +190,7 @@ class _OfSubtask:
         return self._over
 
     def _is_of_attempt(self, event: LogEvent) -> bool:
-        if isinstance(event, FileUploadRequested):
+        if isinstance(event, FileUploadRequested | CheckpointAcknowledged):
             return False
         attempt = getattr(event, "attempt", self._current)
         if isinstance(event, RegionRestarted):
@@ -203,6 +212,8 @@ class _OfSubtask:
     def _is_of_job(event: LogEvent) -> bool:
         if isinstance(event, JobStatusChanged):
             return event.to_status in (JobStatus.FAILING, JobStatus.CANCELLING)
+        if isinstance(event, GlobalFailureOccurred | JobRestartScheduled):
+            return True
         if isinstance(event, RestartScheduled):  # Of another subtask, with which this one may have to start again.
             return event.task_count > 1
         return isinstance(event, JobSubmitted | JobCancellationRequested)

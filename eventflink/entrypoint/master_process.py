@@ -101,6 +101,8 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         restart_strategy=configuration.default_restart_strategy,
         failover_strategy=configuration.failover_strategy,
         exception_history_size=configuration.exception_history_size,
+        checkpointing=configuration.default_checkpointing,
+        checkpoint_history_size=configuration.checkpoint_history_size,
         shutdown_timeout_ms=configuration.shutdown_timeout_ms,
         workers=_worker_settings(configuration),
         adaptive=adaptive_settings(configuration),

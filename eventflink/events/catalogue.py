@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from eventflink.events import (
+    checkpoint_events,
     dispatcher_events,
     job_master_events,
     master_events,
@@ -55,6 +56,7 @@ COMPONENTS: Final = {
     "ResourceManager": resource_manager_events,
     "SlotManager": slot_manager_events,
     "JobMaster": job_master_events,
+    "CheckpointCoordinator": checkpoint_events,
 }
 """The component that decides an event, by the module of its class."""
 

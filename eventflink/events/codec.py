@@ -21,7 +21,7 @@ from eventflink.events.decision import Cause, Decision
 from eventflink.events.log_events import LogEvent
 from eventflink.events.oldest_release import PAYLOAD, writing_of
 from eventflink.events.schemas import MARKER, NAMESPACE, Schema, SchemaRegistry, branches_of, fingerprint_of, part_of, registry_of
-from eventflink.model import attempts, job_graph, resources, statuses
+from eventflink.model import attempts, job_graph, resources, statuses, stream_progress
 from eventflink.model.features import FEATURE_LEVEL
 
 HEADER_LENGTH: Final = len(MARKER) + 8
@@ -121,7 +121,7 @@ def _register(cls: type[Any]) -> None:
 
 def record_classes() -> list[type[Any]]:
     """Return every class that mirrors a schema; the base classes of several of them do not."""
-    modules = (attempts, job_graph, resources, log_events, decision, inputs, effects, snapshot_records)
+    modules = (attempts, job_graph, resources, stream_progress, log_events, decision, inputs, effects, snapshot_records)
     found = {value for module in modules for value in vars(module).values() if isinstance(value, type) and dataclasses.is_dataclass(value)}
     return sorted((cls for cls in found if not cls.__subclasses__()), key=lambda cls: cls.__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eventflink.events.decision import LogEvent
 from eventflink.model.attempts import FailureCause, HasAttemptId
-from eventflink.model.job_graph import JobGraph, RestartStrategy
+from eventflink.model.job_graph import CheckpointSettings, JobGraph, RestartStrategy
 from eventflink.model.statuses import FailoverStrategy, JobStatus, SchedulerType, TaskFile
 
 
@@ -32,6 +32,8 @@ class JobMasterStarted(LogEvent):
     exception_history_size: int = 16
     scheduler: SchedulerType = SchedulerType.DEFAULT
     reactive: bool = False
+    checkpointing: CheckpointSettings | None = None
+    checkpoint_history_size: int = 10
 
 
 @dataclass(slots=True)

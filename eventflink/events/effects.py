@@ -69,6 +69,13 @@ class TaskCancellation(AttemptRecord):
 
 
 @dataclass(slots=True)
+class CheckpointOrder(AttemptRecord):
+    """Say where the attempt's stream stands."""
+
+    checkpoint_id: int
+
+
+@dataclass(slots=True)
 class FileUploadOrder(HasAttemptId):
     """Upload this file."""
 
@@ -160,6 +167,7 @@ DeploymentPayload = (
     | FileUploadOrder
     | TaskManagerFileUploadOrder
     | StopTaskManager
+    | CheckpointOrder
 )
 
 

@@ -16,6 +16,7 @@ from eventflink.model.attempts import AttemptStatus, FailureCause, HasAttemptId,
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, TaskFile, TaskManagerFile
+from eventflink.model.stream_progress import StreamProgress
 
 NO_REPLY: Final = -1
 """The reply partition of a request that wants no answer."""
@@ -295,6 +296,45 @@ class TaskManagerDeath(InstanceMessage):
 
 
 @dataclass(slots=True)
+class StreamStartReport(InstanceMessage, HasAttemptId):
+    """The query of a stream's attempt runs."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    query_id: str
+    run_id: str
+    spark_session_id: str
+    location: str
+    restored_batch_id: int
+
+
+@dataclass(slots=True)
+class CheckpointAcknowledgement(InstanceMessage, HasAttemptId):
+    """Where an attempt's stream stands, for a checkpoint."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    checkpoint_id: int
+    progress: StreamProgress
+
+
+@dataclass(slots=True)
+class CheckpointDecline(InstanceMessage, HasAttemptId):
+    """An attempt takes no part in a checkpoint."""
+
+    job_id: str
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    checkpoint_id: int
+    reason: str
+
+
+@dataclass(slots=True)
 class Heartbeat(InstanceMessage):
     """An instance is alive."""
 
@@ -328,4 +368,7 @@ TaskManagerReport = (
     | FileUploadCompleted
     | Disconnection
     | TaskManagerDeath
+    | StreamStartReport
+    | CheckpointAcknowledgement
+    | CheckpointDecline
 )

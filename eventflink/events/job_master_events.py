@@ -92,6 +92,27 @@ class RestartScheduled(LogEvent):
 
 
 @dataclass(slots=True)
+class GlobalFailureOccurred(LogEvent):
+    """A job failed as a whole, and not by one of its attempts."""
+
+    job_id: str
+    cause: FailureCause
+
+
+@dataclass(slots=True)
+class JobRestartScheduled(LogEvent):
+    """After a failure of the job as a whole its streams will start again, or all of it."""
+
+    job_id: str
+    restart_at_ms: int
+    restarts: int
+    backoff_ms: int
+    delay_ms: int
+    failover_strategy: FailoverStrategy
+    task_count: int
+
+
+@dataclass(slots=True)
 class RegionRestarted(AttemptEvent):
     """The subtask has a new attempt: CREATED."""
 

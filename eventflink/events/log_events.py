@@ -7,6 +7,7 @@ replay). These classes mirror the schemas of the same names; a test holds the tw
 from collections.abc import Mapping
 from typing import Final
 
+from eventflink.events.checkpoint_events import *
 from eventflink.events.decision import LogEvent as LogEvent
 from eventflink.events.dispatcher_events import *
 from eventflink.events.job_master_events import *

@@ -80,7 +80,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             reactive = "reactive" if event.reactive else ""
             restarts = f"restart strategy {_lower(event.restart_strategy.strategy_type).replace(' ', '-')}"
             failover = f"failover strategy {_lower(event.failover_strategy)}"
-            return _joined(event.job_master_id, restarts, failover, f"scheduler {_lower(event.scheduler)}", reactive)
+            interval = f"checkpoints every {event.checkpointing.interval_ms} ms" if event.checkpointing is not None else ""
+            return _joined(event.job_master_id, restarts, failover, f"scheduler {_lower(event.scheduler)}", reactive, interval)
         case e.JobCancellationRequested() | e.JobResumptionRequested():
             return _by(event.actor)
         case e.JobSuspensionRequested():
@@ -140,8 +141,11 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return event.reason
         case e.TaskFinished():
             return " ".join(f"{output.output}={output.location}" for output in event.outputs)
-        case e.TaskFailed():
+        case e.TaskFailed() | e.GlobalFailureOccurred():
             return _cause(event.cause)
+        case e.JobRestartScheduled():
+            tasks = _count(event.task_count, "task")
+            return f"restart {event.restarts} after {event.delay_ms} ms: {tasks} ({_lower(event.failover_strategy)})"
         case e.RestartScheduled():
             tasks = f": {event.task_count} tasks ({_lower(event.failover_strategy)})" if event.task_count > 1 else ""
             lost = ", ".join(f"{output.vertex_id}[{output.subtask_index}]" for output in event.lost_outputs)
@@ -153,6 +157,24 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.RescaleScheduled() | e.JobRescaled():
             attempts = f", next attempts #{event.attempt}" if isinstance(event, e.JobRescaled) else ""
             return f"parallelism {event.from_parallelism} → {event.to_parallelism}: {_lower(event.reason)}{attempts}"
+        # -- checkpoints
+        case e.StreamStarted():
+            begin = f"after batch {event.restored_batch_id}" if event.restored_batch_id >= 0 else "from its beginning"
+            place = f"query {event.query_id}, run {event.run_id}, session {event.spark_session_id}"
+            return f"{begin} at {event.location}, {place}"
+        case e.CheckpointTriggered():
+            return _joined(f"checkpoint {event.checkpoint_id}", _count(event.awaited, "subtask"), _by(event.actor))
+        case e.CheckpointAcknowledged():
+            progress = event.progress
+            rows = _count(progress.input_rows, "row")
+            return f"checkpoint {event.checkpoint_id}, batch {progress.batch_id}, {rows} in {progress.batch_duration_ms} ms"
+        case e.CheckpointCompleted():
+            state = f"state of {_count(event.state_rows, 'row')}, {event.state_bytes} bytes" if event.state_rows else ""
+            return _joined(f"checkpoint {event.checkpoint_id}", f"after {event.duration_ms} ms", state)
+        case e.CheckpointAborted():
+            return f"checkpoint {event.checkpoint_id}, {_lower(event.reason)}: {event.message}"
+        case e.CheckpointSubsumed():
+            return f"checkpoint {event.checkpoint_id}"
         # -- the cluster
         case e.FeatureLevelRaised():
             return f"{event.from_level} → {event.to_level}"

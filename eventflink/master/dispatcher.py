@@ -121,6 +121,8 @@ class Dispatcher:
     """Those with subtasks that wait to start again."""
     adaptive_jobs: dict[str, None] = field(default_factory=dict)
     """Those that run, or restart."""
+    streaming_jobs: dict[str, None] = field(default_factory=dict)
+    """Those with streams that run: of which checkpoints are taken."""
     examples: WeakValueDictionary[str, JobMaster] = field(default_factory=WeakValueDictionary, metadata=DERIVED)
     """By the digest of its graph, the job with that graph that ended last and is in memory: the next one shares with it what is equal."""
 
@@ -142,7 +144,10 @@ class Dispatcher:
         strategy = graph.restart_strategy
         if strategy.strategy_type is RestartStrategyType.CLUSTER_DEFAULT:
             strategy = settings.restart_strategy
-        scheduler = adaptive.scheduler if graph.scheduler is SchedulerType.CLUSTER_DEFAULT else graph.scheduler
+        has_stream = any(vertex.stream is not None for vertex in graph.vertices)
+        scheduler = graph.scheduler
+        if scheduler is SchedulerType.CLUSTER_DEFAULT:  # The state of a stream is kept by subtask: its parallelism stays.
+            scheduler = SchedulerType.DEFAULT if has_stream else adaptive.scheduler
         return [
             accepted(submission),
             JobSubmitted(job_id, digest, submission.actor, graph),
@@ -154,6 +159,8 @@ class Dispatcher:
                 settings.exception_history_size,
                 scheduler,
                 reactive=adaptive.reactive and scheduler is SchedulerType.ADAPTIVE,
+                checkpointing=(graph.checkpointing or settings.checkpointing) if has_stream else None,
+                checkpoint_history_size=settings.checkpoint_history_size,
             ),
             JobStatusChanged(job_id, JobStatus.CREATED, JobStatus.RUNNING),
         ]
@@ -231,14 +238,19 @@ class Dispatcher:
         )
 
     def apply_job_status_changed(self, event: JobStatusChanged) -> None:
-        """Keep the lists of those that restart, and of adaptive ones that run: what is due is found without a look at every job."""
+        """Keep the lists of those that restart, and of adaptive and streaming ones that run: what is due is found without a look at all."""
         if event.to_status is JobStatus.RESTARTING:
             self.restarting_jobs[event.job_id] = None
         else:
             self.restarting_jobs.pop(event.job_id, None)
+        job = self.jobs[event.job_id]
+        if event.to_status is JobStatus.RUNNING and job.checkpoints is not None:
+            self.streaming_jobs[event.job_id] = None
+        else:
+            self.streaming_jobs.pop(event.job_id, None)
         if event.to_status not in RUNNING_JOB_STATUSES:
             self.adaptive_jobs.pop(event.job_id, None)
-        elif self.jobs[event.job_id].scheduler is SchedulerType.ADAPTIVE:
+        elif job.scheduler is SchedulerType.ADAPTIVE:
             self.adaptive_jobs[event.job_id] = None
 
     def check_job_cancellation_requested(self, event: JobCancellationRequested) -> None:
@@ -304,6 +316,8 @@ class Dispatcher:
         require(restarting == set(self.restarting_jobs), "the list of restarting jobs is stale")
         adaptive = {j for j, job in self.jobs.items() if job.scheduler is SchedulerType.ADAPTIVE and job.status in RUNNING_JOB_STATUSES}
         require(adaptive == set(self.adaptive_jobs), "the list of adaptive jobs is stale")
+        streaming = {j for j, job in self.jobs.items() if job.checkpoints is not None and job.status is JobStatus.RUNNING}
+        require(streaming == set(self.streaming_jobs), "the list of streaming jobs is stale")
         require(set(self.ended) <= set(self.jobs), "an ended job is not in memory")
         require(set(self.dirty) <= set(self.ended), "a dirty job has not ended")
         require(not set(self.forgotten) & set(self.jobs), "a forgotten job is in memory")

@@ -7,9 +7,11 @@ Receivers are idempotent. Nothing here sends anything.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from eventflink.events import log_events as e
 from eventflink.events.effects import (
+    CheckpointOrder,
     DeploymentPayload,
     FileUploadOrder,
     InstanceForgotten,
@@ -25,13 +27,14 @@ from eventflink.events.inputs import NO_REPLY
 from eventflink.events.log_events import LogEvent, RequestAccepted, RequestRejected
 from eventflink.master.cluster_shutdown import REASON
 from eventflink.master.execution_graph import ExecutionGraph, Subtask
+from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.state import ClusterState
 from eventflink.master.uploads import PendingUpload
 from eventflink.master.workers import PendingWorker
 from eventflink.model.attempts import AttemptId
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.statuses import DrillStepType, ExecutionState
+from eventflink.model.statuses import CheckpointRetention, DrillStepType, ExecutionState, JobStatus
 
 
 @dataclass(slots=True)
@@ -142,6 +145,8 @@ def _effects_of(state: ClusterState, event: LogEvent) -> Iterator[Effect]:  # no
             yield from _of_worker(state, event.task_manager_id)
         case e.WorkerRequested() | e.WorkerRequestFailed():
             yield from _of_worker(state, event.worker_id)
+        case e.CheckpointTriggered():
+            yield from _of_checkpoint(state, event.job_id)
         case e.FileUploadRequested() | e.TaskManagerFileUploadRequested():
             yield _of_upload(state, event.request_id)
         case e.JobResultStored():
@@ -159,6 +164,7 @@ def unacknowledged(state: Master) -> Iterator[Effect]:
     for allocation in state.slot_manager.allocations.values():
         for attempt in allocation.attempts:
             yield from _of_attempt(state, attempt)
+    yield from chain.from_iterable(_of_checkpoint(state, job_id) for job_id in state.dispatcher.streaming_jobs)
     for request_id in state.uploads.pending:
         yield _of_upload(state, request_id)
     for job_id, dirty in state.dispatcher.dirty.items():
@@ -220,6 +226,19 @@ def _of_attempt(state: ClusterState, attempt: AttemptId) -> Iterator[Deployment]
     yield Deployment(allocation.task_manager_id, allocation.instance_id, payload)
 
 
+def _of_checkpoint(state: ClusterState, job_id: str) -> Iterator[Deployment]:
+    """Yield the question to each subtask that a pending checkpoint waits for."""
+    job = state.dispatcher.jobs[job_id]
+    pending = job.checkpoints.pending if job.checkpoints is not None else None
+    for (vertex_id, index), number in pending.awaited.items() if pending is not None and not job.aborts_checkpoint else ():
+        attempt = AttemptId(job_id, vertex_id, index, number)
+        subtask = state.live_subtask(attempt)
+        allocation = state.slot_manager.allocations.get(subtask.allocation_id) if subtask is not None else None
+        if pending is not None and allocation is not None and not allocation.orphaned:
+            order = CheckpointOrder(*attempt, checkpoint_id=pending.checkpoint.checkpoint_id)
+            yield Deployment(allocation.task_manager_id, allocation.instance_id, order)
+
+
 def _deployment(graph: ExecutionGraph, subtask: Subtask, attempt: AttemptId, slot_index: int) -> TaskDeployment:
     vertex = graph.vertices[attempt.vertex_id].vertex
     edges = graph.edges_to.get(attempt.vertex_id, ())
@@ -263,11 +282,21 @@ def _request_worker(worker_id: str, worker: PendingWorker) -> RequestWorker:
 
 
 def _clean_up(state: ClusterState, job_id: str) -> CleanUp:
-    """Return what to remove of an ended job: all but its results, the outputs that no edge reads."""
-    graph = state.dispatcher.jobs[job_id].execution_graph
+    """Return what to remove of an ended job: all but its results, the outputs that no edge reads, and checkpoints that are to stay."""
+    job = state.dispatcher.jobs[job_id]
+    graph = job.execution_graph
     read = {(edge.source, edge.output) for edge in graph.graph.edges}
     kept = [o.location for s in graph.subtasks() for o in s.outputs if (s.vertex_id, o.output) not in read]
-    return CleanUp(job_id, tuple(kept))
+    return CleanUp(job_id, (*kept, *_kept_checkpoints(job)))
+
+
+def _kept_checkpoints(job: JobMaster) -> list[str]:
+    """Return the directories of checkpoints that outlive their job: of one that failed, or was cancelled and is to retain them."""
+    if (checkpoints := job.checkpoints) is None:
+        return []
+    retains = checkpoints.settings.retention is CheckpointRetention.RETAIN_ON_CANCELLATION
+    stay = job.status is JobStatus.FAILED or (job.status is JobStatus.CANCELED and retains)
+    return [start.location for start in checkpoints.starts.values() if start.location] if stay else []
 
 
 def _stops(state: ClusterState) -> Iterator[Deployment]:

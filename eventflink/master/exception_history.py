@@ -27,10 +27,11 @@ TaskKey = tuple[str, int]
 
 @dataclass(slots=True)
 class TaskFailure:
-    """The failure of one attempt."""
+    """The failure of one attempt, or of the job as a whole."""
 
     at_ms: int
     vertex_id: str
+    """Empty: no attempt failed, but the job."""
     subtask_index: int
     attempt: int
     task_manager_id: str

@@ -2,6 +2,7 @@
 
 from eventflink.events.log_events import FollowUpDecided, LogEvent
 from eventflink.master import adaptive_scheduler, default_scheduler
+from eventflink.master.checkpoint_coordinator import decide_broken_checkpoint
 from eventflink.master.failover import decide_restarts
 from eventflink.master.inputs import FollowUp
 from eventflink.master.settings import Context
@@ -30,4 +31,6 @@ def decide_follow_up(state: ClusterState, follow_up: FollowUp, context: Context)
             events = decide_fail_allocation(state, subject, now_ms)
         case FollowUpType.RESTART_TASKS:
             events = decide_restarts(jobs[subject], now_ms)
+        case FollowUpType.ABORT_CHECKPOINT:
+            events = decide_broken_checkpoint(jobs[subject])
     return [FollowUpDecided(follow_up.follow_up_type, subject), *events]

@@ -3,7 +3,7 @@
 A component puts one in when it applies an event (`want`); what each leads to is decided in `follow_up_rules.py`.
 
 Each entry stands at most once; an entry that has lost its reason is taken out again. The queue is bounded by what the state
-holds: one entry for the slots, at most three for a job, one for an allocation.
+holds: one entry for the slots, at most four for a job, one for an allocation.
 """
 
 from dataclasses import dataclass, field

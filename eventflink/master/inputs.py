@@ -126,6 +126,13 @@ class RestartsDue(InternalInput):
 
 
 @dataclass(slots=True)
+class CheckpointDue(InternalInput):
+    """A checkpoint of a job is to be triggered, or has taken too long."""
+
+    job_id: str
+
+
+@dataclass(slots=True)
 class AdaptJob(InternalInput):
     """Slots or time allow something to be scheduled or rescaled of an adaptive job, or a vertex of it has waited too long."""
 

@@ -1,8 +1,9 @@
 """The JobMaster of one job: its status, its ExecutionGraph, and how events change them.
 
-It composes what a job has besides its graph: `Restarts`, `Rescales`, `Suspension`, the `ExceptionHistory`. What a failure leads to is
-decided in `failover.py`, what is scheduled in `default_scheduler.py` and `adaptive_scheduler.py`, what is rescaled in `rescaling.py`:
-rules that read a JobMaster and change nothing. An event of a job is replayed by the method of its name.
+It composes what a job has besides its graph: `Restarts`, `Rescales`, `Suspension`, the `ExceptionHistory`, `Checkpoints`. What a failure
+leads to is decided in `failover.py`, what is scheduled in `default_scheduler.py` and `adaptive_scheduler.py`, what is rescaled in
+`rescaling.py`, what becomes of checkpoints in `checkpoint_coordinator.py`: rules that read a JobMaster and change nothing. An event of a
+job is replayed by the method of its name.
 """
 
 from dataclasses import dataclass, field
@@ -10,11 +11,19 @@ from itertools import islice
 from typing import Final
 
 from eventflink.events.log_events import (
+    CheckpointAborted,
+    CheckpointAcknowledged,
+    CheckpointCompleted,
+    CheckpointEvent,
+    CheckpointSubsumed,
+    CheckpointTriggered,
+    GlobalFailureOccurred,
     JobCancellationRequested,
     JobMasterStarted,
     JobMasterStopped,
     JobRescaled,
     JobRescaleRequested,
+    JobRestartScheduled,
     JobResultStored,
     JobResumptionRequested,
     JobStatusChanged,
@@ -27,6 +36,7 @@ from eventflink.events.log_events import (
     SlotRequestCancelled,
     SlotRequested,
     SlotShared,
+    StreamStarted,
     TaskCancellationRequested,
     TaskDeployed,
     TaskFailed,
@@ -35,15 +45,16 @@ from eventflink.events.log_events import (
     TaskStateChanged,
 )
 from eventflink.master.canonical import DERIVED, require
+from eventflink.master.checkpoints import Checkpoints
 from eventflink.master.exception_history import MAX_NAMED_TASKS, ExceptionHistory, TaskFailure
 from eventflink.master.execution_graph import ExecutionGraph, ExecutionVertex, Subtask, SubtaskKey, shared
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.rescales import Rescales
-from eventflink.master.restarts import Restarts, subtasks_to_restart
+from eventflink.master.restarts import Restarts, subtasks_to_restart, subtasks_to_restart_globally
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.suspension import Suspension
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.job_graph import CheckpointSettings, RestartStrategy
 from eventflink.model.statuses import (
     ENDING_JOB_STATUSES,
     JOB_TRANSITIONS,
@@ -98,6 +109,8 @@ class JobMaster:
     rescales: Rescales = field(default_factory=Rescales)
     suspension: Suspension = field(default_factory=Suspension)
     exceptions: ExceptionHistory = field(default_factory=ExceptionHistory)
+    checkpoints: Checkpoints | None = None
+    """None: no vertex is a stream."""
 
     # -- queries --------------------------------------------------------------------------------------------------
 
@@ -112,6 +125,12 @@ class JobMaster:
         if (pending := self.rescales.pending.get(vertex_id)) is not None:
             return f"its vertex is rescaled to {pending.to_parallelism} subtasks"
         return f"it starts again with restart {self.restarts.count} of its job"
+
+    @property
+    def aborts_checkpoint(self) -> bool:
+        """Whether a checkpoint is pending that cannot complete, and is about to be aborted."""
+        pending = self.checkpoints.pending if self.checkpoints is not None else None
+        return pending is not None and (bool(pending.broken) or self.status is not JobStatus.RUNNING)
 
     def without_result(self) -> list[Subtask]:
         """Return the subtasks that run again when a suspended job is resumed, in the order of the graph."""
@@ -173,10 +192,13 @@ class JobMaster:
             token = f"{self.job_id}-{self.suspension.job_masters + 1}"
             strategy = self.restarts.strategy or RestartStrategy(RestartStrategyType.NONE)
             settings = (strategy, self.restarts.failover_strategy, self.exceptions.size, self.scheduler)
-            events.append(JobMasterStarted(self.job_id, token, *settings, reactive=self.reactive))
+            events.append(JobMasterStarted(self.job_id, token, *settings, self.reactive, *self._checkpoint_settings()))
             if not self.without_result():
                 events.append(JobStatusChanged(self.job_id, JobStatus.RECONCILING, JobStatus.RUNNING))
         return events
+
+    def _checkpoint_settings(self) -> tuple[CheckpointSettings, int] | tuple[()]:
+        return (self.checkpoints.settings, self.checkpoints.history_size) if self.checkpoints is not None else ()
 
     # -- apply: the job -------------------------------------------------------------------------------------------
 
@@ -195,6 +217,8 @@ class JobMaster:
         self.scheduler, self.reactive = event.scheduler, event.reactive
         self.restarts.begin(event)
         self.exceptions.begin(event)
+        if event.checkpointing is not None and self.checkpoints is None:
+            self.checkpoints = Checkpoints(event.checkpointing, event.checkpoint_history_size)
         self._want()
 
     def apply_job_status_changed(self, event: JobStatusChanged, at_ms: int) -> None:
@@ -248,7 +272,7 @@ class JobMaster:
         self.execution_graph.share(like.execution_graph)
         self.to_cancel, self.rescales = shared(self.to_cancel, like.to_cancel), shared(self.rescales, like.rescales)
         self.restarts, self.suspension = shared(self.restarts, like.restarts), shared(self.suspension, like.suspension)
-        self.exceptions = shared(self.exceptions, like.exceptions)
+        self.exceptions, self.checkpoints = shared(self.exceptions, like.exceptions), shared(self.checkpoints, like.checkpoints)
 
     # -- apply: attempts and their slots --------------------------------------------------------------------------
 
@@ -308,6 +332,7 @@ class JobMaster:
             subtask.refusals = 0
         if event.to_state in TERMINAL_EXECUTION_STATES:
             self.to_cancel.pop((event.vertex_id, event.subtask_index), None)
+            self._note_ended(subtask)
         self._want()
 
     def apply_task_cancellation_requested(self, event: TaskCancellationRequested) -> None:
@@ -328,6 +353,7 @@ class JobMaster:
         if self.scheduler is SchedulerType.ADAPTIVE:
             self.rescales.note_finished(event.vertex_id)
         self.to_cancel.pop(key, None)
+        self._note_ended(subtask)
         self._want()
 
     def apply_task_failed(self, event: TaskFailed, at_ms: int) -> None:
@@ -337,12 +363,57 @@ class JobMaster:
         graph.transition(subtask, ExecutionState.FAILED)
         subtask.last_failure = event.cause
         self.to_cancel.pop(key, None)
+        self._note_ended(subtask)
         is_concurrent = self.status in ENDING_JOB_STATUSES or key in self.restarts.due
         if not is_concurrent:
             self.cause = event.cause
         place = subtask.places.get(event.attempt, ("", ""))
         self.exceptions.note_failure(TaskFailure(at_ms, *key, event.attempt, *place, event.cause), is_concurrent=is_concurrent)
         self._want()
+
+    def _note_ended(self, subtask: Subtask) -> None:
+        if self.checkpoints is not None:
+            self.checkpoints.note_ended(subtask.key, f"{self.attempt_of(subtask)} is {subtask.state}")
+
+    # -- apply: checkpoints ---------------------------------------------------------------------------------------
+
+    def apply_stream_started(self, event: StreamStarted, at_ms: int) -> None:
+        """Remember how the query of an attempt began."""
+        checkpoints, graph = self._require_checkpoints(event), self.execution_graph
+        subtask = graph.require_current(event)
+        if subtask.state not in STARTING_STATES or graph.vertices[event.vertex_id].vertex.stream is None:
+            raise IllegalTransition(f"{event} does not fit: the attempt is {subtask.state}, or no stream")
+        checkpoints.note_start(event, at_ms)
+
+    def apply_checkpoint_triggered(self, event: CheckpointTriggered, at_ms: int) -> None:
+        """Wait for every stream to say where it stands."""
+        checkpoints = self._require_checkpoints(event)
+        if self.status is not JobStatus.RUNNING:
+            raise IllegalTransition(f"{event}: the job is {self.status}")
+        checkpoints.trigger(event, self.execution_graph, at_ms)
+
+    def apply_checkpoint_acknowledged(self, event: CheckpointAcknowledged, at_ms: int) -> None:
+        """Take a stream's answer."""
+        self._require_checkpoints(event).acknowledge(event, at_ms)
+
+    def apply_checkpoint_completed(self, event: CheckpointCompleted, at_ms: int) -> None:
+        """Retain the pending checkpoint."""
+        self._require_checkpoints(event).complete(event, at_ms)
+        self._want()
+
+    def apply_checkpoint_aborted(self, event: CheckpointAborted, at_ms: int) -> None:
+        """Give the pending checkpoint up."""
+        self._require_checkpoints(event).abort(event, at_ms)
+        self._want()
+
+    def apply_checkpoint_subsumed(self, event: CheckpointSubsumed) -> None:
+        """Retain the oldest checkpoint no longer."""
+        self._require_checkpoints(event).subsume(event)
+
+    def _require_checkpoints(self, event: CheckpointEvent | CheckpointAcknowledged | StreamStarted) -> Checkpoints:
+        if self.checkpoints is None:
+            raise IllegalTransition(f"{event} is of a job without streams")
+        return self.checkpoints
 
     # -- apply: restarts and rescales -----------------------------------------------------------------------------
 
@@ -361,6 +432,30 @@ class JobMaster:
         self.rescales.drop_waiting_without_inputs(graph)
         named = [subtask.key for subtask in subtasks[:MAX_NAMED_TASKS]]
         self.exceptions.note_restart(event.restarts, event.restart_at_ms - at_ms, event.failover_strategy, named, len(subtasks))
+        self._want()
+
+    def apply_global_failure_occurred(self, event: GlobalFailureOccurred, at_ms: int) -> None:
+        """Take note of a failure of the job as a whole."""
+        if self.status is not JobStatus.RUNNING:
+            raise IllegalTransition(f"{event}: the job is {self.status}")
+        self.cause = event.cause
+        self.exceptions.note_failure(TaskFailure(at_ms, "", 0, 0, "", "", event.cause), is_concurrent=False)
+        if self.checkpoints is not None:
+            self.checkpoints.note_global_failure()
+
+    def apply_job_restart_scheduled(self, event: JobRestartScheduled, at_ms: int) -> None:
+        """Wait for the delay after a failure of the job as a whole; what is to start again ends first, and has no result any more."""
+        graph = self.execution_graph
+        subtasks = subtasks_to_restart_globally(graph, event.failover_strategy)
+        if self.status is not JobStatus.RUNNING or not subtasks:
+            raise IllegalTransition(f"{event}: the job is {self.status}, or nothing of it runs")
+        self.restarts.schedule(event, at_ms)
+        self.cause = None
+        for subtask in subtasks:
+            self._let_restart(subtask, event.restart_at_ms)
+        self.rescales.drop_waiting_without_inputs(graph)
+        named = [subtask.key for subtask in subtasks[:MAX_NAMED_TASKS]]
+        self.exceptions.note_restart(event.restarts, event.delay_ms, event.failover_strategy, named, len(subtasks))
         self._want()
 
     def _let_restart(self, subtask: Subtask, at_ms: int) -> None:
@@ -461,7 +556,10 @@ class JobMaster:
         if self.status is JobStatus.SUSPENDED:
             ends = ends and (bool(self.job_master_id) or self.suspension.resumption_requested)
         ends = ends or (self.status is JobStatus.RUNNING and not graph.unfinished_vertices)
-        if schedules or restarts or cancels or ends or follow_ups.entries:  # Mostly none: a replay comes here for every event of a task.
+        aborts = self.checkpoints is not None and self.aborts_checkpoint
+        # Mostly none: a replay comes here for every event of a task.
+        if schedules or restarts or cancels or ends or aborts or follow_ups.entries:
+            follow_ups.want(FollowUpType.ABORT_CHECKPOINT, job_id, wanted=aborts)  # The first: no job ends with a checkpoint pending.
             follow_ups.want(FollowUpType.SCHEDULE_TASKS, job_id, wanted=schedules)
             follow_ups.want(FollowUpType.RESTART_TASKS, job_id, wanted=restarts)
             follow_ups.want(FollowUpType.CANCEL_TASKS, job_id, wanted=cancels)
@@ -473,6 +571,10 @@ class JobMaster:
         self.restarts.validate(self.job_id, self.status, self.execution_graph, self.to_cancel)
         self.rescales.validate(self.job_id, self.execution_graph, self.restarts.due)
         self.suspension.validate(self.job_id, self.status, self.job_master_id)
+        if self.checkpoints is not None:
+            self.checkpoints.validate(self.job_id, self.execution_graph, is_running=self.status is JobStatus.RUNNING)
+            aborts = (FollowUpType.ABORT_CHECKPOINT, self.job_id) in self.follow_ups.entries
+            require(aborts == self.aborts_checkpoint, f"{self.job_id}: a checkpoint that cannot complete is pending, and stays so")
         waits = bool(self.rescales.waiting or self.rescales.unsettled or self.reactive)
         require(self.scheduler is SchedulerType.ADAPTIVE or not waits, f"{self.job_id} is not adaptive, yet its vertices wait")
         waits = bool(self.rescales.waiting or self.rescales.pending)

@@ -27,6 +27,7 @@ from eventflink.events.log_events import LogEvent
 from eventflink.master import (
     active_resource_manager,
     adaptive_scheduler,
+    checkpoint_coordinator,
     failover,
     follow_up_rules,
     request_guards,
@@ -45,6 +46,7 @@ from eventflink.master.state import ClusterState
 RULES: Final = (
     active_resource_manager,
     adaptive_scheduler,
+    checkpoint_coordinator,
     failover,
     follow_up_rules,
     rescaling,

@@ -95,6 +95,8 @@ def _find_fault(job: JobMaster, command: RescaleJob) -> tuple[str, str] | None:
     vertex = job.execution_graph.vertices.get(command.vertex_id)
     if vertex is None:
         return "UnknownVertex", f"job '{job.job_id}' has no vertex '{command.vertex_id[:MAX_ID_LENGTH]}'"
+    if vertex.vertex.stream is not None:
+        return "StreamVertex", f"vertex '{command.vertex_id}' is a stream, whose state is kept by subtask: its parallelism stays"
     return _find_fault_of_vertex(job, vertex, command.parallelism)
 
 

@@ -6,7 +6,7 @@ What follows from a failure is decided in `failover.py`; here are the data, and 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from eventflink.events.log_events import JobMasterStarted, RestartScheduled
+from eventflink.events.log_events import JobMasterStarted, JobRestartScheduled, RestartScheduled
 from eventflink.master.canonical import require
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.restart_strategies import RestartHistory
@@ -33,7 +33,7 @@ class Restarts:
         """Go by the strategies of the JobMaster that starts."""
         self.strategy, self.failover_strategy = event.restart_strategy, event.failover_strategy
 
-    def schedule(self, event: RestartScheduled, at_ms: int) -> None:
+    def schedule(self, event: RestartScheduled | JobRestartScheduled, at_ms: int) -> None:
         """Count a restart; which subtasks it restarts is said one by one (`add`)."""
         self.history.note(self.strategy, event.backoff_ms, at_ms)
         self.count = event.restarts
@@ -105,3 +105,14 @@ def subtasks_to_restart(
     return [
         s for s in graph.subtasks() if s is failed or s.key in lost or (s.vertex_id in downstream and s.state is not ExecutionState.CREATED)
     ]
+
+
+def subtasks_to_restart_globally(graph: ExecutionGraph, failover_strategy: FailoverStrategy) -> list[Subtask]:
+    """Return the subtasks that start again after a failure of the job as a whole, in the order of the graph.
+
+    All that have begun under *full*; else what runs of its streams: each goes on after its last committed batch.
+    """
+    begun = [s for s in graph.subtasks() if s.state is not ExecutionState.CREATED]
+    if failover_strategy is FailoverStrategy.FULL:
+        return begun
+    return [s for s in begun if graph.vertices[s.vertex_id].vertex.stream is not None and s.state is not ExecutionState.FINISHED]

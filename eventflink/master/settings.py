@@ -6,10 +6,11 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from eventflink.master.checkpoints import DEFAULT_CHECKPOINT_HISTORY
 from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
-from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.job_graph import CheckpointSettings, RestartStrategy
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.statuses import FailoverStrategy, RestartStrategyType, SchedulerType
+from eventflink.model.statuses import CheckpointRetention, FailoverStrategy, RestartStrategyType, SchedulerType
 
 DEFAULT_WAIT_TIMEOUT_MS: Final = 300_000
 DEFAULT_STABILIZATION_TIMEOUT_MS: Final = 10_000
@@ -42,6 +43,18 @@ class WorkerSettings:
     retry_interval_ms: int = 3_000
 
 
+def default_checkpointing() -> CheckpointSettings:
+    """Return Flink's defaults, and checkpoints every ten seconds: they hold nothing up."""
+    return CheckpointSettings(
+        interval_ms=10_000,
+        timeout_ms=600_000,
+        min_pause_ms=0,
+        tolerable_failed_checkpoints=0,
+        max_retained=1,
+        retention=CheckpointRetention.DELETE_ON_CANCELLATION,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class MasterSettings:
     """What the configuration says to the master."""
@@ -65,6 +78,9 @@ class MasterSettings:
     restart_strategy: RestartStrategy = field(default_factory=lambda: RestartStrategy(strategy_type=RestartStrategyType.NONE))
     failover_strategy: FailoverStrategy = FailoverStrategy.REGION
     exception_history_size: int = DEFAULT_HISTORY_SIZE
+    checkpointing: CheckpointSettings = field(default_factory=default_checkpointing)
+    """Of jobs with streams whose graph says nothing about it."""
+    checkpoint_history_size: int = DEFAULT_CHECKPOINT_HISTORY
     workers: WorkerSettings | None = None
     """None: no resource driver starts TaskManagers."""
     shutdown_timeout_ms: int = 30_000

@@ -33,7 +33,8 @@ def due(
 ) -> Iterator[MasterInput]:
     """Yield the internal inputs that are due: by the state, the settings, the time, and since when this master leads."""
     is_starting_up = context.now_ms - leading_since_ms < context.settings.start_up_time_ms
-    values: list[MasterInput] = [*_OF_THE_CLUSTER, *map(i.RestartsDue, state.dispatcher.restarting_jobs)]
+    jobs = state.dispatcher
+    values: list[MasterInput] = [*_OF_THE_CLUSTER, *map(i.RestartsDue, jobs.restarting_jobs), *map(i.CheckpointDue, jobs.streaming_jobs)]
     for value in values:
         if not (is_starting_up and isinstance(value, i.FailUnfulfillableRequests)) and decide(value):
             yield value

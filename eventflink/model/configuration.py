@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from eventflink.model.configuration_keys.blob_keys import BlobKeys
+from eventflink.model.configuration_keys.checkpoint_keys import CheckpointKeys
 from eventflink.model.configuration_keys.cluster_keys import ClusterKeys
 from eventflink.model.configuration_keys.job_keys import JobKeys
 from eventflink.model.configuration_keys.master_keys import MasterKeys
@@ -41,7 +42,7 @@ class ConfigurationError(Exception):
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-class Configuration(MetricsKeys, BlobKeys, TaskManagerKeys, SlotKeys, JobKeys, MasterKeys, ClusterKeys):
+class Configuration(MetricsKeys, BlobKeys, TaskManagerKeys, SlotKeys, CheckpointKeys, JobKeys, MasterKeys, ClusterKeys):
     """Every key of eventflink.yaml: the groups, the first one last as pydantic wants it, and what concerns several of them."""
 
     @model_validator(mode="after")

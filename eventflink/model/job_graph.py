@@ -46,6 +46,9 @@ MAX_RESTART_INTERVAL_MS: Final = 31_536_000_000
 MAX_FAILURE_RATE: Final = 10_000
 """A job remembers as many failures as its rate allows."""
 
+MAX_CHECKPOINT_TIME_MS: Final = 86_400_000
+MAX_RETAINED_CHECKPOINTS: Final = 64
+
 
 @dataclass(slots=True, kw_only=True)
 class CheckpointSettings:

@@ -26,9 +26,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
 from eventflink.model.job_graph import (
+    MAX_CHECKPOINT_TIME_MS,
     MAX_FAILURE_RATE,
     MAX_RESTART_DELAY_MS,
     MAX_RESTART_INTERVAL_MS,
+    MAX_RETAINED_CHECKPOINTS,
     CheckpointSettings,
     JobEdge,
     JobGraph,
@@ -200,10 +202,6 @@ class RestartStrategyDocument(BaseModel):
         """Return the core's record."""
         strategy_type = RestartStrategyType(self.type.upper().replace("-", "_"))
         return RestartStrategy(strategy_type, **{key: getattr(self, key) for key in RESTART_KEYS[self.type]})
-
-
-MAX_CHECKPOINT_TIME_MS: Final = 86_400_000
-MAX_RETAINED_CHECKPOINTS: Final = 64
 
 
 class CheckpointingDocument(BaseModel):

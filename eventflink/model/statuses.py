@@ -138,6 +138,23 @@ class CheckpointRetention(UpperStrEnum):
     RETAIN_ON_CANCELLATION = auto()
 
 
+class CheckpointStatus(UpperStrEnum):
+    """Where a checkpoint stands."""
+
+    IN_PROGRESS = auto()
+    COMPLETED = auto()
+    FAILED = auto()
+
+
+class CheckpointFailureReason(UpperStrEnum):
+    """Why a checkpoint was aborted; only the first two count as failures of checkpoints."""
+
+    EXPIRED = auto()
+    DECLINED = auto()
+    TASK_ENDED = auto()
+    JOB_NOT_RUNNING = auto()
+
+
 class ShipStrategy(UpperStrEnum):
     """How the rows of an edge are shared out among the subtasks that read it."""
 
@@ -230,6 +247,7 @@ class FollowUpType(UpperStrEnum):
     COMPLETE_JOB = auto()
     FAIL_ALLOCATION = auto()
     RESTART_TASKS = auto()
+    ABORT_CHECKPOINT = auto()
 
 
 class SlotRequestDeferralReason(UpperStrEnum):

@@ -4,6 +4,7 @@ These classes mirror the schemas of the same names; a test holds the two togethe
 of the query.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,14 @@ NO_BATCH: Final = -1
 """The batch of a stream that has not committed any."""
 
 NO_WATERMARK: Final = -1
+
+MAX_SOURCES: Final = 16
+MAX_NAME_LENGTH: Final = 128
+MAX_OFFSET_LENGTH: Final = 16_384
+MAX_NUMBER: Final = 2**48
+"""The sum of ten thousand of them is still a long."""
+MAX_OFFSETS_LENGTH: Final = 49_152
+"""Of all sources together."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,3 +54,36 @@ class StreamProgress:
     """Of the last batch: rows that came behind the watermark."""
     watermark_ms: int = NO_WATERMARK
     """Event time before which nothing more is expected; -1: the query has no watermark."""
+
+
+def bounded_progress(progress: StreamProgress) -> StreamProgress:
+    """Return a progress that a decision can hold: without sources and offsets that are too many or too long, all numbers within bounds."""
+    room = MAX_OFFSETS_LENGTH
+    sources = []
+    for source in progress.sources[:MAX_SOURCES]:
+        offset = source.end_offset if len(source.end_offset) <= min(room, MAX_OFFSET_LENGTH) else ""
+        room -= len(offset)
+        name, behind = source.name[:MAX_NAME_LENGTH], _bounded(source.records_behind, -1)
+        sources.append(StreamSourceProgress(name=name, end_offset=offset, records_behind=behind))
+    return StreamProgress(
+        batch_id=_bounded(progress.batch_id, NO_BATCH),
+        sources=tuple(sources),
+        input_rows=_bounded(progress.input_rows),
+        input_rows_per_second=_finite(progress.input_rows_per_second),
+        processed_rows_per_second=_finite(progress.processed_rows_per_second),
+        batch_duration_ms=_bounded(progress.batch_duration_ms),
+        slowest_phase=progress.slowest_phase[:MAX_NAME_LENGTH],
+        slowest_phase_ms=_bounded(progress.slowest_phase_ms),
+        state_rows=_bounded(progress.state_rows),
+        state_bytes=_bounded(progress.state_bytes),
+        late_rows_dropped=_bounded(progress.late_rows_dropped),
+        watermark_ms=_bounded(progress.watermark_ms, NO_WATERMARK),
+    )
+
+
+def _bounded(number: int, least: int = 0) -> int:
+    return min(max(number, least), MAX_NUMBER)
+
+
+def _finite(number: float) -> float:
+    return number if math.isfinite(number) else 0.0

@@ -49,7 +49,7 @@ def exception_view(root: RootFailure) -> View:
 def _failure_view(failure: TaskFailure) -> View:
     return {
         "at": iso_time(failure.at_ms),
-        "task": f"{failure.vertex_id}[{failure.subtask_index}]#{failure.attempt}",
+        "task": f"{failure.vertex_id}[{failure.subtask_index}]#{failure.attempt}" if failure.vertex_id else "(the job)",
         "vertex_id": failure.vertex_id,
         "subtask_index": failure.subtask_index,
         "attempt": failure.attempt,

@@ -11,8 +11,18 @@ from typing import Any, TypeVar
 
 from eventflink.events.codec import DecisionCodec, PayloadCodec, ReportsCodec
 from eventflink.events.decision import Decision
-from eventflink.events.effects import TaskCancellation, TaskDeployment
-from eventflink.events.inputs import Request, SlotOffer, SlotOfferRefusal, TaskManagerRegistration, TaskManagerReport, TaskStateReport
+from eventflink.events.effects import CheckpointOrder, TaskCancellation, TaskDeployment
+from eventflink.events.inputs import (
+    CheckpointAcknowledgement,
+    CheckpointDecline,
+    Request,
+    SlotOffer,
+    SlotOfferRefusal,
+    StreamStartReport,
+    TaskManagerRegistration,
+    TaskManagerReport,
+    TaskStateReport,
+)
 from eventflink.events.log_events import LogEvent
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.election import Peers, SingleMaster
@@ -37,6 +47,7 @@ from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause, OutputLocation
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
+from eventflink.model.stream_progress import StreamProgress
 from tests.support.wires import SilentWires, new_intake
 
 CODEC = DecisionCodec()
@@ -332,6 +343,46 @@ class ScriptedCluster:
             return [state_report(effect, ExecutionState.CANCELED)]
         return []
 
+    # -- streams ---------------------------------------------------------------------------------------------------
+
+    def start_stream(self, deployment: Deployment, restored_batch_id: int = -1) -> list[Effect]:
+        """Have an attempt of a stream run, and its query."""
+        return self.say(*reports_of(deployment, ExecutionState.RUNNING), stream_start(deployment, restored_batch_id))
+
+    def acknowledge(self, *orders: Deployment, batch_id: int = 0, **progress: Any) -> list[Effect]:
+        """Have the streams that are asked by these orders answer, all in one record."""
+        return self.say(*[acknowledgement(order, batch_id, **progress) for order in orders])
+
+
+def stream_start(deployment: Deployment, restored_batch_id: int = -1) -> StreamStartReport:
+    """Return what an instance says when the query of a stream's attempt runs."""
+    payload = deployment.payload
+    assert isinstance(payload, TaskDeployment)
+    name = f"{payload.vertex_id}-{payload.subtask_index}"
+    location = f"/outputs/{payload.job_id}/checkpoints/{name}"
+    told = (f"query-of-{name}", f"run-{payload.attempt}-of-{name}", f"session-{payload.attempt}-of-{name}", location)
+    return StreamStartReport(deployment.task_manager_id, deployment.instance_id, *payload.attempt_id, *told, restored_batch_id)
+
+
+def acknowledgement(order: Deployment, batch_id: int = 0, **progress: Any) -> CheckpointAcknowledgement:
+    """Return the answer to a checkpoint's question."""
+    payload = order.payload
+    assert isinstance(payload, CheckpointOrder)
+    made = StreamProgress(batch_id=batch_id, **progress)
+    return CheckpointAcknowledgement(order.task_manager_id, order.instance_id, *payload.attempt_id, payload.checkpoint_id, made)
+
+
+def decline(order: Deployment, reason: str = "the query has stopped") -> CheckpointDecline:
+    """Return the refusal to answer a checkpoint's question."""
+    payload = order.payload
+    assert isinstance(payload, CheckpointOrder)
+    return CheckpointDecline(order.task_manager_id, order.instance_id, *payload.attempt_id, payload.checkpoint_id, reason)
+
+
+def orders(effects: Iterable[Effect]) -> list[Deployment]:
+    """Return what checkpoints ask of streams among effects."""
+    return [e for e in effects if isinstance(e, Deployment) and isinstance(e.payload, CheckpointOrder)]
+
 
 def state_report(effect: Deployment, state: ExecutionState, cause: FailureCause | None = None) -> TaskStateReport:
     """Return what the instance says of the attempt that the effect is about."""
@@ -407,6 +458,12 @@ def vertex(name: str, parallelism: int = 1, **resources: Any) -> dict[str, Any]:
 def sharing(name: str, parallelism: int = 1, group: str = "shared", **resources: Any) -> dict[str, Any]:
     """Return a vertex of a document that is in a slot sharing group."""
     return vertex(name, parallelism, **resources) | {"slot_sharing_group": group}
+
+
+def stream(name: str, parallelism: int = 1) -> dict[str, Any]:
+    """Return a vertex of a document that is a stream."""
+    sources = {"numbers": {"rate": {"rows_per_second": 10}}}
+    return vertex(name, parallelism) | {"stream": {"sources": sources, "sink": {"python": "jobs:write"}}}
 
 
 def graph(*vertices: dict[str, Any], edges: Iterable[tuple[str, str, str]] = (), **more: Any) -> dict[str, Any]:

@@ -19,7 +19,20 @@ from eventflink.master.settings import MasterSettings, WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.statuses import DrillStepType, ExecutionState, FailoverStrategy
-from tests.support.cluster import ScriptedCluster, archives_written, deployments, fixed_delay, graph, reports_of, sharing, vertex
+from tests.support.cluster import (
+    START_MS,
+    ScriptedCluster,
+    archives_written,
+    decline,
+    deployments,
+    fixed_delay,
+    graph,
+    orders,
+    reports_of,
+    sharing,
+    stream,
+    vertex,
+)
 
 
 def snapshot(number: int, log_offset: int) -> ReportSnapshot:
@@ -138,6 +151,7 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.pass_time(1)
     _use_workers(cluster)
     _rescale(cluster)
+    _take_checkpoints(cluster)
     return cluster
 
 
@@ -210,6 +224,21 @@ def _rescale(cluster: ScriptedCluster) -> None:
     cluster.report(moved, ExecutionState.RUNNING)
     cluster.run(cluster.rescale("a", 3, job_id="rescaled", request_id="rescale"))
     cluster.pass_time(1)
+
+
+def _take_checkpoints(cluster: ScriptedCluster) -> None:
+    """Have checkpoints of a job complete, and one too many fail: its streams start again."""
+    cluster.register("tm5", slots=2)
+    document = graph(stream("s", 2), restart_strategy=fixed_delay(3), checkpointing={"interval_ms": 100})
+    for deployment in deployments(cluster.submit(document, job_id="streaming")):
+        cluster.start_stream(deployment)
+    for batch_id in (3, 7):
+        cluster.acknowledge(*orders(cluster.pass_time(100)), batch_id=batch_id, state_rows=5, watermark_ms=START_MS)
+    [order, _] = orders(cluster.pass_time(100))
+    cluster.run(cluster.say(decline(order)))
+    for deployment in deployments(cluster.pass_time(1_000)):
+        cluster.start_stream(deployment, restored_batch_id=8)
+    cluster.acknowledge(orders(cluster.pass_time(100))[0], batch_id=9)
 
 
 def _fall_at_an_input(cluster: ScriptedCluster) -> None:

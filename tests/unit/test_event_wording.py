@@ -18,7 +18,10 @@ UNTOLD = {
     "reply_partition",
     "dead_letter",
     "FileUploaded.error",  # It is told where there is no key.
+    "JobMasterStarted.checkpoint_history_size",
     "JobMasterStarted.exception_history_size",
+    "JobRestartScheduled.backoff_ms",
+    "JobRestartScheduled.restart_at_ms",
     "JobSubmitted.graph_digest",
     "RestartScheduled.backoff_ms",
     "RestartScheduled.failed_attempt",

@@ -17,6 +17,7 @@ from eventflink.events.effects import TaskDeployment
 from eventflink.lab.benchmarks.tasks import InvalidRunTime, read_run_time_ms
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.taskexecutor.process_events import (
+    CheckpointDeclined,
     EndTask,
     Failed,
     Finished,
@@ -27,6 +28,7 @@ from eventflink.taskexecutor.process_events import (
     ProcessOrder,
     ReleaseSpark,
     SparkReleased,
+    TakeCheckpoint,
     TaskInitialized,
     TaskLaunched,
     TaskProcessEnded,
@@ -80,6 +82,8 @@ class SimulatedTasks:
                 return self._end(attempt, Killed(signal.SIGTERM))
             case ReleaseSpark(attempt=attempt):
                 return [SparkReleased(attempt)]
+            case TakeCheckpoint(attempt=attempt, checkpoint_id=checkpoint_id):
+                return [CheckpointDeclined(attempt, checkpoint_id, "a simulated task is no stream")]
 
     def finished(self, now_ms: int) -> list[ProcessEvent]:
         """Return the ends of the tasks whose run time is over."""

@@ -5,6 +5,7 @@ It looks at the bytes that a master hands to its producer, so nothing that Kafka
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import (
+    CheckpointOrder,
     DeploymentPayload,
     FileUploadOrder,
     InstanceForgotten,
@@ -94,12 +95,13 @@ class EffectsCheck:
                 )
             case TaskCancellation():
                 return _attempt_of(payload) in ledger.cancelled
-            case InstanceForgotten():
-                return receiver in ledger.forgotten
+            case CheckpointOrder():
+                place = ledger.allocated.get(ledger.slots_of_attempts.get(_attempt_of(payload), ""), ("", "", -1))
+                return 0 < payload.checkpoint_id <= ledger.triggered.get(payload.job_id, 0) and place[:2] == receiver
             case FileUploadOrder() | TaskManagerFileUploadOrder():
                 return payload.request_id in ledger.uploads
-            case RegistrationAccepted() | LeaderChanged():
-                return receiver in ledger.registered
+            case InstanceForgotten() | RegistrationAccepted() | LeaderChanged():
+                return receiver in (ledger.forgotten if isinstance(payload, InstanceForgotten) else ledger.registered)
             case StopTaskManager():
                 return ledger.stops > 0 or (ledger.shutdowns > 0 and receiver in ledger.forgotten)
 
@@ -119,11 +121,11 @@ class EffectsCheck:
             raise ViolationFound(Invariant.EFFECT_OF_ACCEPTED, message)
 
 
-def _attempt_of(payload: TaskDeployment | TaskCancellation) -> AttemptId:
+def _attempt_of(payload: TaskDeployment | TaskCancellation | CheckpointOrder) -> AttemptId:
     return AttemptId(payload.job_id, payload.vertex_id, payload.subtask_index, payload.attempt)
 
 
 def _name(payload: DeploymentPayload) -> str:
-    if isinstance(payload, TaskDeployment | TaskCancellation):
+    if isinstance(payload, TaskDeployment | TaskCancellation | CheckpointOrder):
         return f"{type(payload).__name__} {_attempt_of(payload)}"
     return type(payload).__name__

@@ -73,6 +73,8 @@ class Ledger:
     """Instances whose newest report says that they are ready for tasks."""
     slots_of_attempts: dict[AttemptId, str] = field(default_factory=dict)
     cancelled: set[AttemptId] = field(default_factory=set)
+    triggered: dict[str, int] = field(default_factory=dict)
+    """The newest checkpoint of each job."""
     registered: set[tuple[str, str]] = field(default_factory=set)
     forgotten: set[tuple[str, str]] = field(default_factory=set)
     results: dict[SubtaskId, int] = field(default_factory=dict)
@@ -129,6 +131,7 @@ class Ledger:
             e.RegionRestarted: self._region_restarted,
             e.JobRescaled: self._job_rescaled,
             e.FileUploadRequested: lambda event, _: self.uploads.add(event.request_id),
+            e.CheckpointTriggered: lambda event, _: self.triggered.update({event.job_id: event.checkpoint_id}),
             e.TaskManagerFileUploadRequested: lambda event, _: self.uploads.add(event.request_id),
         }
 

@@ -39,7 +39,9 @@ CLASSES = record_classes()
 ENUMERATIONS = [statuses.JobStatus, statuses.ExecutionState, statuses.TaskType, statuses.ShipStrategy, statuses.FailoverStrategy]
 ENUMERATIONS += [statuses.RestartStrategyType, statuses.TaskFile, statuses.FollowUpType, statuses.DrillStepType, statuses.Role]
 ENUMERATIONS += [statuses.ApplicationStatus, statuses.SlotRequestDeferralReason]
-ENUMERATIONS += [statuses.TaskManagerFile, statuses.SchedulerType, statuses.RescaleReason]
+ENUMERATIONS += [statuses.TaskManagerFile, statuses.SchedulerType, statuses.RescaleReason, statuses.CheckpointFailureReason]
+ENUMERATIONS += [statuses.StreamConnector, statuses.StreamFormat, statuses.StreamTrigger, statuses.StreamOutputMode]
+ENUMERATIONS += [statuses.CheckpointRetention]
 
 ENVELOPE_FIELDS: dict[str, dict[str, Any]] = {
     "SubmissionEnvelope": {"sent_at_ms": 5},

@@ -17,6 +17,7 @@ from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, FollowUpType, TaskFile, TaskManagerFile
+from eventflink.model.stream_progress import StreamProgress
 from tests.support.cluster import graph, replay, vertex
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 from tests.support.values import ValueMaker
@@ -57,6 +58,10 @@ def _fitting() -> list[MasterInput]:
         c.FileUploadCompleted("tm1", "tm1-1", "upload", "key"),
         c.Disconnection("tm1", "tm1-1", "stopped"),
         c.TaskManagerDeath("tm2", "tm2-1", "killed"),
+        c.StreamStartReport("tm5", "tm5-1", "streaming", "s", 0, 2, "query", "run", "session", "/checkpoints", 4),
+        c.CheckpointAcknowledgement("tm5", "tm5-1", "streaming", "s", 1, 2, 4, StreamProgress(batch_id=10)),
+        c.CheckpointDecline("tm5", "tm5-1", "streaming", "s", 1, 2, 4, "reason"),
+        i.CheckpointDue("streaming"),
         i.UnreadableInput("code", "message", "subject"),
         i.InputTooOld("r", 0, "job", 5),
         c.ReportSnapshot(

@@ -32,6 +32,7 @@ from eventflink.model.statuses import (
     TaskManagerFile,
     TaskType,
 )
+from eventflink.model.stream_progress import StreamProgress
 from tests.support.cluster import REPORTS, ScriptedCluster, deployments, fixed_delay, graph, reports_of, vertex
 from tests.support.liars import ODD_TEXTS, Liar
 
@@ -240,6 +241,7 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.Request], str, str]] = [
 ]
 
 ATTEMPT = ("running", "a", 0, 1)
+NO_STREAM = "not a live attempt of a stream of that instance"
 NOT_LIVE = "not a live attempt of that instance"
 
 SKIPPED: list[tuple[Callable[[ScriptedCluster], c.TaskManagerReport], str]] = [
@@ -270,6 +272,13 @@ SKIPPED: list[tuple[Callable[[ScriptedCluster], c.TaskManagerReport], str]] = [
         if s in ("CREATED", "SCHEDULED", "DEPLOYING", "CANCELING", "RECONCILING")
     ),
     *((lambda _, t=t: c.FileUploadCompleted("tm1", "tm1-1", t, "k"), "nobody waits for it from that instance") for t in ODD_TEXTS),
+    *((lambda _, t=t: c.StreamStartReport("tm1", "tm1-1", t, "a", 0, 1, t, t, t, t, 0), NO_STREAM) for t in ODD_TEXTS),
+    *((lambda _, n=n: c.StreamStartReport("tm1", "tm1-1", *ATTEMPT, "q", "r", "s", "l", n), NO_STREAM) for n in (-1, LONG_MIN)),
+    *(
+        (lambda _, n=n: c.CheckpointAcknowledgement("tm1", "tm1-1", *ATTEMPT, n, StreamProgress(batch_id=n)), NO_STREAM)
+        for n in (-1, 0, 1, LONG_MAX, LONG_MIN)
+    ),
+    *((lambda _, t=t: c.CheckpointDecline("tm1", "tm1-1", "running", t, 0, 1, 1, t), NO_STREAM) for t in ODD_TEXTS),
     (lambda _: c.Disconnection("none", "none-1", "bye"), "that instance is not registered"),
     (lambda _: c.Disconnection("tm1", "gone-1", "bye"), "that instance is not registered"),
     (lambda _: c.Disconnection("tm2", "tm1-1", "bye"), "that instance is not registered"),

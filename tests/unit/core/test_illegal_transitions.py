@@ -17,7 +17,9 @@ from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import (
     ApplicationStatus,
+    CheckpointFailureReason,
     ExecutionState,
+    FailoverStrategy,
     FollowUpType,
     IllegalTransition,
     JobStatus,
@@ -27,6 +29,7 @@ from eventflink.model.statuses import (
     TaskFile,
     TaskManagerFile,
 )
+from eventflink.model.stream_progress import StreamProgress
 from tests.support.cluster import new_fold, replay
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 from tests.support.values import ValueMaker
@@ -180,6 +183,19 @@ MISFITS: list[LogEvent] = [
     e.TaskFailed("none", "a", 0, 1, _CAUSE),
     e.TaskFailed("restarting", "a", 0, 1, _CAUSE),
     e.TaskFailed("running", "a", 5, 1, _CAUSE),
+    e.GlobalFailureOccurred("none", _CAUSE),
+    e.GlobalFailureOccurred("restarting", _CAUSE),
+    e.JobRestartScheduled("none", 1, 1, 0, 0, FailoverStrategy.REGION, 1),
+    e.JobRestartScheduled("running", 1, 1, 0, 0, FailoverStrategy.REGION, 1),
+    e.JobRestartScheduled("restarting", 1, 1, 0, 0, FailoverStrategy.FULL, 1),
+    e.StreamStarted("none", "a", 0, 1, "query", "run", "session", "/checkpoints", -1),
+    e.StreamStarted("running", "a", 0, 1, "query", "run", "session", "/checkpoints", -1),
+    e.CheckpointTriggered("none", 1, 1),
+    e.CheckpointTriggered("running", 1, 1),
+    e.CheckpointAcknowledged("running", "a", 0, 1, 1, StreamProgress(batch_id=1)),
+    e.CheckpointCompleted("running", 1, 0, 0, 0),
+    e.CheckpointAborted("running", 1, CheckpointFailureReason.EXPIRED, "reason"),
+    e.CheckpointSubsumed("running", 1),
     e.RestartScheduled("none", "a", 0, 1, 1),
     e.RestartScheduled("running", "none", 0, 1, 1),
     e.RestartScheduled("running", "a", 0, 1, 1),

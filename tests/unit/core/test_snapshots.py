@@ -351,7 +351,7 @@ def _drop(document: Any, names: set[str]) -> set[str]:
 def test_a_job_of_an_older_version_restarts_by_region_and_has_no_history() -> None:
     fold = replay(_log("busy"))
     document = document_of(fold)
-    newer = {"history", "failover_strategy", "begun", "exceptions", "revoked"}
+    newer = {"history", "failover_strategy", "begun", "exceptions", "revoked", "checkpointing", "checkpoints"}
     newer |= {"max_delay_ms", "multiplier", "reset_threshold_ms", "jitter_factor", "interval_ms"}
     assert _drop(document, newer) == newer
     restored = _restored_from(document)

@@ -1,0 +1,245 @@
+"""The checkpoints of one job with streams: the one that is pending, those that completed, and how the streams began.
+
+A subtask of a stream is a query that commits its batches itself, and every exchange between queries is durable. So the last committed
+batches of all subtasks, taken together, are a place from which the job can go on, whenever each of them was read: a checkpoint asks for
+them, and holds nothing up. At most one is pending. When one is due, and what an answer leads to, is decided in
+`checkpoint_coordinator.py`; here are the data, and how events change them. Everything is bounded: progress is kept of the pending one and
+of the latest completed one, of older ones only sums.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from eventflink.events.log_events import (
+    CheckpointAborted,
+    CheckpointAcknowledged,
+    CheckpointCompleted,
+    CheckpointEvent,
+    CheckpointSubsumed,
+    CheckpointTriggered,
+    StreamStarted,
+)
+from eventflink.master.canonical import require
+from eventflink.master.execution_graph import ExecutionGraph, ExecutionVertex, SubtaskKey
+from eventflink.model.job_graph import CheckpointSettings
+from eventflink.model.statuses import (
+    CheckpointFailureReason,
+    CheckpointStatus,
+    ExecutionState,
+    IllegalTransition,
+)
+from eventflink.model.stream_progress import StreamProgress
+
+DEFAULT_CHECKPOINT_HISTORY: Final = 10
+
+COUNTED_FAILURES: Final = (CheckpointFailureReason.EXPIRED, CheckpointFailureReason.DECLINED)
+"""What counts against `tolerable_failed_checkpoints`: what fails because its job does is no failure of checkpoints."""
+
+
+@dataclass(slots=True)
+class StreamStart:
+    """How the query of a subtask's newest attempt began."""
+
+    attempt: int
+    at_ms: int
+    query_id: str
+    run_id: str
+    spark_session_id: str
+    location: str
+    restored_batch_id: int
+    """The batch after which it goes on; -1: the stream began."""
+
+
+@dataclass(slots=True)
+class Acknowledgement:
+    """Where a subtask stood when it was asked."""
+
+    attempt: int
+    at_ms: int
+    progress: StreamProgress
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """One checkpoint as the history has it."""
+
+    checkpoint_id: int
+    triggered_at_ms: int
+    actor: str
+    """Who asked for it; empty: it was due."""
+    subtasks: int
+    """How many were asked."""
+    status: CheckpointStatus = CheckpointStatus.IN_PROGRESS
+    acknowledged: int = 0
+    duration_ms: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    reason: CheckpointFailureReason | None = None
+    message: str = ""
+
+
+@dataclass(slots=True)
+class PendingCheckpoint:
+    """The checkpoint that is under way."""
+
+    checkpoint: Checkpoint
+    awaited: dict[SubtaskKey, int]
+    """The attempts that have not answered yet."""
+    acknowledged: dict[SubtaskKey, Acknowledgement] = field(default_factory=dict)
+    broken: str = ""
+    """How an attempt ended that had not answered; empty: all of them live."""
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """What a JobMaster knows of the checkpoints of its job."""
+
+    settings: CheckpointSettings
+    history_size: int = DEFAULT_CHECKPOINT_HISTORY
+    next_id: int = 1
+    pending: PendingCheckpoint | None = None
+    completed: list[Checkpoint] = field(default_factory=list)
+    """Those that are retained, the oldest first."""
+    progress: dict[SubtaskKey, Acknowledgement] = field(default_factory=dict)
+    """Of the latest completed one; of a subtask that had finished by then, what it said last."""
+    history: list[Checkpoint] = field(default_factory=list)
+    """The newest that have ended, the oldest first."""
+    latest_failed: Checkpoint | None = None
+    starts: dict[SubtaskKey, StreamStart] = field(default_factory=dict)
+    completed_count: int = 0
+    failed_count: int = 0
+    restored_count: int = 0
+    """How often a query went on after a batch of an earlier attempt."""
+    consecutive_failures: int = 0
+    triggered_at_ms: int = 0
+    ended_at_ms: int = 0
+
+    # -- queries --------------------------------------------------------------------------------------------------
+
+    @property
+    def triggered_count(self) -> int:
+        """How many were triggered."""
+        return self.next_id - 1
+
+    @property
+    def latest(self) -> Checkpoint | None:
+        """The newest that completed."""
+        return self.completed[-1] if self.completed else None
+
+    def attempts_to_ask(self, graph: ExecutionGraph) -> dict[SubtaskKey, int]:
+        """Return the attempts that a checkpoint would ask, all of streams that have not finished; none unless the query of each runs."""
+        attempts: dict[SubtaskKey, int] = {}
+        for vertex in streams_of(graph):
+            for subtask in vertex.subtasks:
+                if subtask.state is ExecutionState.FINISHED and not subtask.revoked:
+                    continue
+                start = self.starts.get(subtask.key)
+                if subtask.state is not ExecutionState.RUNNING or start is None or start.attempt != subtask.attempt:
+                    return {}
+                attempts[subtask.key] = subtask.attempt
+        return attempts
+
+    # -- apply ----------------------------------------------------------------------------------------------------
+
+    def note_start(self, event: StreamStarted, at_ms: int) -> None:
+        """Remember how the query of a subtask's newest attempt began."""
+        key = (event.vertex_id, event.subtask_index)
+        told = (event.query_id, event.run_id, event.spark_session_id, event.location, event.restored_batch_id)
+        self.starts[key] = StreamStart(event.attempt, at_ms, *told)
+        self.restored_count += event.restored_batch_id >= 0
+
+    def trigger(self, event: CheckpointTriggered, graph: ExecutionGraph, at_ms: int) -> None:
+        """Wait for every stream to say where it stands."""
+        attempts = self.attempts_to_ask(graph)
+        if self.pending is not None or event.checkpoint_id != self.next_id or not attempts or event.awaited != len(attempts):
+            raise IllegalTransition(f"{event} does not fit: the next one is {self.next_id}, and asks {len(attempts)} subtasks")
+        self.pending = PendingCheckpoint(Checkpoint(event.checkpoint_id, at_ms, event.actor, len(attempts)), attempts)
+        self.next_id += 1
+        self.triggered_at_ms = at_ms
+
+    def acknowledge(self, event: CheckpointAcknowledged, at_ms: int) -> None:
+        """Take an answer."""
+        pending, key = self._require_pending(event), (event.vertex_id, event.subtask_index)
+        if pending.awaited.get(key) != event.attempt:
+            raise IllegalTransition(f"checkpoint {event.checkpoint_id} does not wait for {event.attempt_id}")
+        del pending.awaited[key]
+        pending.acknowledged[key] = Acknowledgement(event.attempt, at_ms, event.progress)
+        pending.checkpoint.acknowledged += 1
+
+    def complete(self, event: CheckpointCompleted, at_ms: int) -> None:
+        """Retain the pending one: everybody has answered."""
+        pending = self._require_pending(event)
+        if pending.awaited:
+            raise IllegalTransition(f"checkpoint {event.checkpoint_id} waits for {len(pending.awaited)} subtasks")
+        checkpoint = pending.checkpoint
+        checkpoint.state_rows, checkpoint.state_bytes = event.state_rows, event.state_bytes
+        self.progress = self.progress | pending.acknowledged
+        self.completed.append(checkpoint)
+        self.completed_count += 1
+        self.consecutive_failures = 0
+        self._end(checkpoint, CheckpointStatus.COMPLETED, event.duration_ms, at_ms)
+
+    def abort(self, event: CheckpointAborted, at_ms: int) -> None:
+        """Give the pending one up."""
+        checkpoint = self._require_pending(event).checkpoint
+        checkpoint.reason, checkpoint.message = event.reason, event.message
+        self.latest_failed = checkpoint
+        self.failed_count += 1
+        self.consecutive_failures += event.reason in COUNTED_FAILURES
+        self._end(checkpoint, CheckpointStatus.FAILED, at_ms - checkpoint.triggered_at_ms, at_ms)
+
+    def subsume(self, event: CheckpointSubsumed) -> None:
+        """Retain the oldest one no longer."""
+        if len(self.completed) <= self.settings.max_retained or self.completed[0].checkpoint_id != event.checkpoint_id:
+            raise IllegalTransition(f"{event}: it is not the oldest of more than {self.settings.max_retained}")
+        del self.completed[0]
+
+    def note_global_failure(self) -> None:
+        """Count anew: what failed too often has failed the job."""
+        self.consecutive_failures = 0
+
+    def note_ended(self, key: SubtaskKey, how: str) -> None:
+        """Take note that an attempt has ended: a checkpoint that waits for it cannot complete."""
+        if self.pending is not None and key in self.pending.awaited and not self.pending.broken:
+            self.pending.broken = how
+
+    def _require_pending(self, event: CheckpointEvent | CheckpointAcknowledged) -> PendingCheckpoint:
+        pending = self.pending
+        if pending is None or pending.checkpoint.checkpoint_id != event.checkpoint_id:
+            raise IllegalTransition(f"checkpoint {event.checkpoint_id} of {event.job_id} is not pending")
+        return pending
+
+    def _end(self, checkpoint: Checkpoint, status: CheckpointStatus, duration_ms: int, at_ms: int) -> None:
+        checkpoint.status, checkpoint.duration_ms = status, duration_ms
+        self.pending = None
+        self.ended_at_ms = at_ms
+        self.history.append(checkpoint)
+        del self.history[: max(0, len(self.history) - self.history_size)]
+
+    def validate(self, job_id: str, graph: ExecutionGraph, *, is_running: bool) -> None:
+        """Check what is pending against the graph, and the bounds."""
+        require(len(self.history) <= self.history_size, f"{job_id} remembers {len(self.history)} checkpoints")
+        # Between its completion and the event that the oldest is retained no longer there is one more; no decision ends there.
+        require(len(self.completed) <= self.settings.max_retained, f"{job_id} retains {len(self.completed)} checkpoints")
+        ids = [checkpoint.checkpoint_id for checkpoint in self.completed]
+        require(ids == sorted(ids) and max(ids, default=0) < self.next_id, f"{job_id} retains the checkpoints {ids}")
+        counted = self.completed_count + self.failed_count + (self.pending is not None)
+        require(counted == self.triggered_count, f"{job_id}: checkpoints are miscounted")
+        for vertex_id, index in self.starts:
+            vertex = graph.vertices[vertex_id]
+            require(vertex.vertex.stream is not None and index < vertex.parallelism, f"{job_id}/{vertex_id}[{index}] is no stream")
+        if (pending := self.pending) is None:
+            return
+        require(bool(pending.awaited), f"{job_id}: checkpoint {pending.checkpoint.checkpoint_id} is complete, and pending")
+        require(not set(pending.awaited) & set(pending.acknowledged), f"{job_id}: an attempt is awaited that has answered")
+        for (vertex_id, index), attempt in pending.awaited.items():
+            subtask = graph.vertices[vertex_id].subtasks[index]
+            asked = subtask.attempt == attempt and subtask.state is ExecutionState.RUNNING
+            ends = bool(pending.broken) or not is_running
+            require(asked or ends, f"{job_id}: checkpoint {pending.checkpoint.checkpoint_id} waits for {vertex_id}[{index}]#{attempt}")
+
+
+def streams_of(graph: ExecutionGraph) -> Iterable[ExecutionVertex]:
+    """Return the vertices that are streams."""
+    return (vertex for vertex in graph.vertices.values() if vertex.vertex.stream is not None)
