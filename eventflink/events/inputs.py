@@ -332,6 +332,7 @@ class CheckpointDecline(InstanceMessage, HasAttemptId):
     attempt: int
     checkpoint_id: int
     reason: str
+    task_ended: bool = False
 
 
 @dataclass(slots=True)

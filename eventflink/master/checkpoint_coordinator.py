@@ -2,9 +2,9 @@
 
 One is triggered when it is due and the query of every stream runs that has not finished; it completes with the last answer, in the same
 decision. It is aborted when it takes too long, when a stream declines, when one ends that has not answered, and when the job stops
-running. As in Flink only the first two count: more than `tolerable_failed_checkpoints` of them in a row are a failure of the job as a
-whole, for which the restart strategy is asked. An answer that is late, stale or of somebody else is skipped by name. Nothing here changes
-anything; the data are in `checkpoints.py`.
+running. As in Flink only the first two count, and a stream that declines because its task ends does not: more than
+`tolerable_failed_checkpoints` of them in a row are a failure of the job as a whole, for which the restart strategy is asked. An answer
+that is late, stale or of somebody else is skipped by name. Nothing here changes anything; the data are in `checkpoints.py`.
 """
 
 from typing import Final
@@ -101,7 +101,8 @@ def decide_checkpoint_decline(state: ClusterState, report: CheckpointDecline, co
     if job is None or job.checkpoints is None or pending is None:
         return [_skipped(f"CheckpointDecline {report.checkpoint_id} of {report.attempt_id}: {fault}")]
     message = f"{report.vertex_id}[{report.subtask_index}]#{report.attempt} declined: {report.reason[:MAX_REASON_LENGTH]}"
-    return _decide_abort(job, job.checkpoints, pending, CheckpointFailureReason.DECLINED, message, context.now_ms)
+    reason = CheckpointFailureReason.TASK_ENDED if report.task_ended else CheckpointFailureReason.DECLINED
+    return _decide_abort(job, job.checkpoints, pending, reason, message, context.now_ms)
 
 
 def decide_broken_checkpoint(job: JobMaster) -> list[LogEvent]:
@@ -121,8 +122,8 @@ def _decide_abort(
     """Abort the pending checkpoint of a running job; one failure too many in a row fails the job."""
     aborted = e.CheckpointAborted(job.job_id, pending.checkpoint.checkpoint_id, reason, message)
     tolerable = checkpoints.settings.tolerable_failed_checkpoints
-    failures = checkpoints.consecutive_failures + (reason in COUNTED_FAILURES)
-    if tolerable < 0 or failures <= tolerable:
+    failures = checkpoints.consecutive_failures + 1
+    if reason not in COUNTED_FAILURES or tolerable < 0 or failures <= tolerable:
         return [aborted]
     last = f"the last one, {aborted.checkpoint_id}, was {reason.lower()}: {message}"
     what = f"Exceeded checkpoint tolerable failure threshold: {failures} in a row failed, {tolerable} may; {last}"

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from eventflink.events.effects import (
+    CheckpointOrder,
     DeploymentEnvelope,
     DeploymentPayload,
     FileUploadOrder,
@@ -18,18 +19,24 @@ from eventflink.events.effects import (
     TaskDeployment,
 )
 from eventflink.events.inputs import (
+    CheckpointAcknowledgement,
+    CheckpointDecline,
     Disconnection,
     FileUploadCompleted,
     SlotOffer,
     SlotOfferRefusal,
     SlotReport,
+    StreamStartReport,
     TaskManagerRegistration,
     TaskManagerReport,
     TaskStateReport,
 )
 from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, TaskFile, TaskType
+from eventflink.model.stream_progress import StreamProgress
 from eventflink.taskexecutor.process_events import (
+    CheckpointDeclined,
+    CheckpointTaken,
     EndTask,
     Failed,
     Finished,
@@ -43,6 +50,8 @@ from eventflink.taskexecutor.process_events import (
     ReleaseSpark,
     SparkOpened,
     SparkReleased,
+    StreamStarted,
+    TakeCheckpoint,
     TaskInitialized,
     TaskLaunched,
     TaskProcessEnded,
@@ -1074,3 +1083,107 @@ def test_random_lives_keep_the_invariants(seed: int) -> None:
     for _ in range(150):
         life.step()
     assert life.launched
+
+
+# ---- streams and their checkpoints ----
+
+STARTED = StreamStarted(A, "query", "run", "/checkpoints", 4)
+PROGRESS = StreamProgress(batch_id=7)
+
+
+def order(checkpoint_id: int = 1, attempt: AttemptId = A) -> CheckpointOrder:
+    return CheckpointOrder(*attempt, checkpoint_id)
+
+
+def streaming() -> Harness:
+    harness = registered().run()
+    harness.event(STARTED)
+    return harness
+
+
+def test_the_start_of_a_query_is_reported_with_its_session() -> None:
+    harness = registered().run()
+    [session_id] = [known.spark_session_id for known in harness.machine.live_attempts()]
+    [report] = reports(harness.event(STARTED))
+    assert report == StreamStartReport("tm", "i1", *A, "query", "run", session_id, "/checkpoints", 4)
+
+
+def test_the_start_of_a_query_is_told_again_with_the_states_of_its_attempt_and_to_a_new_leader() -> None:
+    harness = streaming()
+    assert said(harness.effect(deployment())) == ["SlotOffer", "INITIALIZING", "RUNNING", "StreamStartReport"]
+    assert said(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)) == ["SlotReport", "StreamStartReport"]
+    harness.end(Finished(()))
+    assert said(harness.effect(deployment(), epoch=2)) == ["SlotOffer", "INITIALIZING", "RUNNING", "StreamStartReport", "FINISHED"]
+
+
+def test_the_start_of_a_query_that_kafka_did_not_take_is_told_again() -> None:
+    harness = registered().run()
+    harness.machine.on_reports_failed(reports(harness.event(STARTED)), harness.now_ms)
+    assert said(harness.wait(1_000)) == ["SlotOffer", "INITIALIZING", "RUNNING", "StreamStartReport"]
+
+
+def test_a_stream_is_asked_for_a_checkpoint_and_its_answer_reported() -> None:
+    harness = streaming()
+    actions = harness.effect(order())
+    assert (orders(actions), reports(actions)) == ([TakeCheckpoint(A, 1)], [])
+    [report] = reports(harness.event(CheckpointTaken(A, 1, PROGRESS)))
+    assert report == CheckpointAcknowledgement("tm", "i1", *A, 1, PROGRESS)
+
+
+def test_what_a_stream_declines_is_reported_with_its_reason_in_short() -> None:
+    harness = streaming()
+    harness.effect(order())
+    [report] = reports(harness.event(CheckpointDeclined(A, 1, "x" * 100_000)))
+    assert isinstance(report, CheckpointDecline)
+    assert len(report.reason) < 1_100
+
+
+def test_a_question_that_is_repeated_is_answered_again_and_asked_once() -> None:
+    harness = streaming()
+    harness.effect(order())
+    assert harness.effect(order()) == []
+    answered = reports(harness.event(CheckpointTaken(A, 1, PROGRESS)))
+    actions = harness.effect(order())
+    assert (orders(actions), reports(actions)) == ([], answered)
+
+
+def test_an_older_question_is_asked_no_more_and_its_answer_comes_too_late() -> None:
+    harness = streaming()
+    harness.effect(order(2))
+    assert harness.effect(order(1)) == []
+    assert harness.event(CheckpointTaken(A, 1, PROGRESS)) == []
+    assert said(harness.event(CheckpointTaken(A, 2, PROGRESS))) == ["CheckpointAcknowledgement"]
+    assert harness.event(CheckpointTaken(A, 2, PROGRESS)) == []
+
+
+def test_an_attempt_that_does_not_run_declines() -> None:
+    harness = registered()
+    harness.effect(deployment())
+    [deploying] = reports(harness.effect(order()))
+    harness.effect(cancellation())
+    [cancelling] = reports(harness.effect(order()))
+    [unknown] = reports(harness.effect(order(1, B)))
+    harness.event(TaskLaunched(A, 4711))
+    harness.end(Killed(9))
+    [ended] = reports(harness.effect(order()))
+    declined = [report.reason for report in (deploying, cancelling, unknown, ended) if isinstance(report, CheckpointDecline)]
+    here = "the TaskExecutor does not know the attempt"
+    assert all(report.task_ended for report in (deploying, cancelling, unknown, ended) if isinstance(report, CheckpointDecline))
+    assert declined == ["the attempt is DEPLOYING", "the attempt is CANCELING", here, "the attempt is CANCELED"]
+
+
+def test_an_attempt_whose_process_has_ended_says_nothing_but_how_it_ended() -> None:
+    harness = streaming()
+    harness.event(SparkOpened(A, "session", "sc://localhost"))
+    harness.end(Failed(CAUSE))
+    assert harness.effect(order()) == []
+    assert said(harness.event(SparkReleased(A))) == ["FAILED"]
+
+
+def test_nothing_is_asked_or_said_of_a_checkpoint_while_the_instance_ends() -> None:
+    harness = streaming()
+    harness.effect(order())
+    harness.wait(10_000, heartbeats_arrive=False)
+    assert is_in(harness, Phase.FENCING)
+    assert said(harness.event(CheckpointTaken(A, 1, PROGRESS))) == []
+    assert harness.effect(order(2)) == []

@@ -11,11 +11,23 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from eventflink.events.effects import TaskCancellation, TaskDeployment
-from eventflink.events.inputs import SlotOffer, SlotOfferRefusal, SlotReport, TaskManagerReport, TaskStateReport
-from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
+from eventflink.events.effects import CheckpointOrder, TaskCancellation, TaskDeployment
+from eventflink.events.inputs import (
+    CheckpointAcknowledgement,
+    CheckpointDecline,
+    SlotOffer,
+    SlotOfferRefusal,
+    SlotReport,
+    StreamStartReport,
+    TaskManagerReport,
+    TaskStateReport,
+)
+from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, HasAttemptId, LostInput, OutputLocation, SlotStatus
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState
+from eventflink.model.stream_progress import bounded_progress
 from eventflink.taskexecutor.process_events import (
+    CheckpointDeclined,
+    CheckpointTaken,
     EndTask,
     Failed,
     Finished,
@@ -25,6 +37,9 @@ from eventflink.taskexecutor.process_events import (
     ReleaseSpark,
     SparkOpened,
     SparkReleased,
+    StreamEvent,
+    StreamStarted,
+    TakeCheckpoint,
     TaskInitialized,
     TaskLaunched,
     TaskProcessEnded,
@@ -32,11 +47,12 @@ from eventflink.taskexecutor.process_events import (
 from eventflink.taskexecutor.protocol.actions import Outbox, ProtocolSettings
 from eventflink.taskexecutor.protocol.counters import Counters
 
-AttemptEvent = TaskLaunched | TaskInitialized | SparkOpened | TaskProcessEnded | SparkReleased
+AttemptEvent = TaskLaunched | TaskInitialized | SparkOpened | StreamEvent | TaskProcessEnded | SparkReleased
 
 # A record of `taskmanagers` is at most 256 KiB; user code can raise an exception of any length.
 _MESSAGE_LIMIT = 4096
 _STACK_TRACE_LIMIT = 16_384
+_REASON_LIMIT = 1_024
 
 
 @dataclass(slots=True)
@@ -66,6 +82,12 @@ class KnownAttempt:
     delivered: bool = False
     job_name: str = ""
     deployed_at_ms: int = 0
+    stream_start: StreamStartReport | None = None
+    """How its query began; None: it has not, or is no stream."""
+    checkpoint_id: int = 0
+    """The newest checkpoint that it was asked for; 0: none."""
+    checkpoint_answer: CheckpointAcknowledgement | CheckpointDecline | None = None
+    """What it said to that; None: nothing yet."""
 
     @property
     def state(self) -> ExecutionState:
@@ -171,6 +193,21 @@ class AttemptTable:
             self._remember(ended)
         self._outbox.add_reports(self._all_reports_of(ended))
 
+    def take_checkpoint(self, order: CheckpointOrder) -> None:
+        """Ask the attempt's stream where it stands, or decline for it; a question that is repeated gets the same answer."""
+        attempt = order.attempt_id
+        known = self._live.get(attempt) or self._ended.get(attempt)
+        if known is None or known.state is not ExecutionState.RUNNING:
+            reason = f"the attempt is {known.state}" if known is not None else "the TaskExecutor does not know the attempt"
+            self._outbox.add_reports([CheckpointDecline(*self._subject(attempt), order.checkpoint_id, reason, task_ended=True)])
+        elif known.outcome is not None:
+            return  # How it ended is reported when its Spark session is released, and says more.
+        elif order.checkpoint_id > known.checkpoint_id:
+            known.checkpoint_id, known.checkpoint_answer = order.checkpoint_id, None
+            self._outbox.add_process_action(TakeCheckpoint(attempt, order.checkpoint_id))
+        elif order.checkpoint_id == known.checkpoint_id and known.checkpoint_answer is not None:
+            self._outbox.add_reports([known.checkpoint_answer])
+
     def end_all(self, now_ms: int, *, silent: bool) -> None:
         """End every attempt because the instance ends; when silent, nothing more is reported of any."""
         self._ending_all = True
@@ -194,6 +231,8 @@ class AttemptTable:
                 self._advance(known, ExecutionState.INITIALIZING, ExecutionState.RUNNING)
             case SparkOpened():
                 known.spark_opened = True
+            case StreamStarted() | CheckpointTaken() | CheckpointDeclined():
+                self._handle_stream(known, event)
             case TaskProcessEnded(outcome=outcome):
                 self._process_ended(known, outcome, now_ms, can_release=True)
             case SparkReleased():
@@ -246,6 +285,8 @@ class AttemptTable:
         self.reported_ready = is_ready
         place = (self._settings.task_manager_id, self._instance_id)
         self._outbox.add_reports([SlotReport(*place, slots, attempts, self._slot_report_number, is_ready)])
+        # A start that no master has read, because retention was faster, is told again; every other one is skipped by name.
+        self._outbox.add_reports(k.stream_start for k in self._live.values() if k.stream_start is not None and not k.ending)
 
     def resend_reports(self, attempts: Iterable[AttemptId]) -> None:
         """Report again what is known of the attempts."""
@@ -288,6 +329,25 @@ class AttemptTable:
             known.ending = True
             known.deadline_ms = now_ms + self._settings.kill_timeout_ms + self._settings.end_timeout_ms
         self._outbox.add_process_action(EndTask(known.attempt, self._settings.kill_timeout_ms))
+
+    def _handle_stream(self, known: KnownAttempt, event: StreamEvent) -> None:
+        """Report how a query began, and what it answers: to the newest question alone, and once."""
+        subject = self._subject(known.attempt)
+        report: TaskManagerReport
+        if isinstance(event, StreamStarted):
+            session_id, restored = known.spark_session_id, event.restored_batch_id
+            report = known.stream_start = StreamStartReport(*subject, event.query_id, event.run_id, session_id, event.location, restored)
+        elif event.checkpoint_id != known.checkpoint_id or known.checkpoint_answer is not None:
+            return
+        elif isinstance(event, CheckpointTaken):
+            report = known.checkpoint_answer = CheckpointAcknowledgement(*subject, event.checkpoint_id, bounded_progress(event.progress))
+        else:
+            report = known.checkpoint_answer = CheckpointDecline(*subject, event.checkpoint_id, _clip(event.reason, _REASON_LIMIT))
+        if not known.ending:  # So it is where the instance ends as well.
+            self._outbox.add_reports([report])
+
+    def _subject(self, attempt: AttemptId) -> tuple[str, str, str, str, int, int]:
+        return self._settings.task_manager_id, self._instance_id, attempt.job_id, attempt.vertex_id, attempt.subtask_index, attempt.attempt
 
     def _advance(self, known: KnownAttempt, *states: ExecutionState) -> None:
         """Report the states that are new; what is being ended has nothing more to say until it has ended."""
@@ -356,7 +416,10 @@ class AttemptTable:
             return [SlotOfferRefusal(*place, known.refusal, *known.attempt[1:])]
         if known.reported_count == 0:
             return []
-        return self._reports_of(known, known.path[: known.reported_count], with_offer=bool(known.allocation_id))
+        reports = self._reports_of(known, known.path[: known.reported_count], with_offer=bool(known.allocation_id))
+        if known.stream_start is not None:  # Before the end, if that was reported: of an attempt that has ended a master takes nothing.
+            reports.insert(len(reports) - (known.state in TERMINAL_EXECUTION_STATES), known.stream_start)
+        return reports
 
     def _reports_of(self, known: KnownAttempt, states: Iterable[ExecutionState], *, with_offer: bool) -> list[TaskManagerReport]:
         task_manager_id, instance_id = self._settings.task_manager_id, self._instance_id
@@ -370,6 +433,6 @@ class AttemptTable:
         return reports
 
 
-def attempt_of(report: TaskStateReport) -> AttemptId:
+def attempt_of(report: HasAttemptId) -> AttemptId:
     """Return the attempt that the report is about."""
-    return AttemptId(report.job_id, report.vertex_id, report.subtask_index, report.attempt)
+    return report.attempt_id

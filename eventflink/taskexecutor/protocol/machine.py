@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from enum import Enum, auto
 
 from eventflink.events.effects import (
+    CheckpointOrder,
     DeploymentEnvelope,
     FileUploadOrder,
     InstanceForgotten,
@@ -291,11 +292,8 @@ class TaskExecutorProtocol:
             return  # Nothing can be run before the first leader is known; the master resends what is not acknowledged.
         newly = self._become_registered(heard_ms, now_ms)
         match payload:
-            case TaskDeployment():
-                refusal = "" if self._fork_server_up else "the fork server is being started again"
-                self._table.deploy(payload, self._blob_address, refusal, now_ms)
-            case TaskCancellation():
-                self._table.cancel(payload, now_ms)
+            case TaskDeployment() | TaskCancellation() | CheckpointOrder():
+                self._obey(payload, now_ms)
             case FileUploadOrder() | TaskManagerFileUploadOrder():
                 self._upload(payload)
             case _:
@@ -303,6 +301,16 @@ class TaskExecutorProtocol:
         if isinstance(payload, LeaderChanged) or (envelope.epoch > self._reported_epoch and not newly):
             self._table.report_slots(is_ready=self._fork_server_ready)
         self._reported_epoch = envelope.epoch
+
+    def _obey(self, order: TaskDeployment | TaskCancellation | CheckpointOrder, now_ms: int) -> None:
+        match order:
+            case TaskDeployment():
+                refusal = "" if self._fork_server_up else "the fork server is being started again"
+                self._table.deploy(order, self._blob_address, refusal, now_ms)
+            case TaskCancellation():
+                self._table.cancel(order, now_ms)
+            case CheckpointOrder():
+                self._table.take_checkpoint(order)
 
     def _answered_ms(self, timestamp_ms: int, now_ms: int) -> int:
         """Return the earliest time, by this host's clock, at which an effect can have been written; `timestamp_ms` is Kafka's time of it.

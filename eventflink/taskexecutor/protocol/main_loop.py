@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from eventflink.events.inputs import SlotOffer, TaskManagerReport, TaskStateReport
+from eventflink.events.inputs import CheckpointAcknowledgement, SlotOffer, StreamStartReport, TaskManagerReport, TaskStateReport
 from eventflink.model.statuses import ExecutionState
 from eventflink.taskexecutor.protocol.actions import (
     Action,
@@ -102,7 +102,7 @@ def _without_implied(reports: Sequence[TaskManagerReport]) -> tuple[TaskManagerR
 
 
 def _can_wait(report: TaskManagerReport) -> bool:
-    """Tell whether nothing follows from a report that anybody waits for: an attempt was taken, and gets on."""
+    """Tell whether nothing follows from a report that anybody waits for: an attempt was taken, and gets on, or a stream answers."""
     if isinstance(report, TaskStateReport):
         return report.execution_state in _STARTED
-    return isinstance(report, SlotOffer)
+    return isinstance(report, SlotOffer | StreamStartReport | CheckpointAcknowledgement)

@@ -8,6 +8,7 @@ from eventflink.events.inputs import (
     SlotOffer,
     SlotOfferRefusal,
     SlotReport,
+    StreamStartReport,
     TaskManagerReport,
     TaskStateReport,
 )
@@ -33,7 +34,7 @@ class Resends:
         allocations: set[str] = set()
         for report in reports:
             match report:
-                case TaskStateReport():
+                case TaskStateReport() | StreamStartReport():
                     self.attempts[attempt_of(report)] = None
                 case SlotOffer(allocation_id=allocation_id) | SlotOfferRefusal(allocation_id=allocation_id):
                     allocations.add(allocation_id)

@@ -261,6 +261,15 @@ def test_one_that_is_declined_is_aborted(cluster: ScriptedCluster) -> None:
     assert reasons(cluster) == ["CheckpointDecline 1 of job/s[0]#1: that checkpoint is not pending"]
 
 
+def test_a_stream_that_declines_because_its_task_ends_is_no_failure_of_the_checkpoint(cluster: ScriptedCluster) -> None:
+    run_streams(cluster)
+    said = decline(trigger(cluster)[0], "the attempt is CANCELED")
+    said.task_ended = True
+    cluster.say(said)
+    assert [event.reason for event in cluster.events(e.CheckpointAborted)] == [CheckpointFailureReason.TASK_ENDED]
+    assert (cluster.job("job").status, checkpoints_of(cluster).consecutive_failures) == (JobStatus.RUNNING, 0)
+
+
 def test_an_answer_behind_an_earlier_checkpoint_is_never_part_of_one(cluster: ScriptedCluster) -> None:
     run_streams(cluster, checkpointing={"tolerable_failed_checkpoints": 1})
     cluster.acknowledge(*trigger(cluster), batch_id=9)
