@@ -1,7 +1,7 @@
 """What tests of every kind share: a real Kafka broker, and a cluster id of their own.
 
-EVENTFLINK_TEST_BOOTSTRAP=host:port names a running cluster to test against; without it each process of the run starts one broker,
-when its first test asks for it.
+The broker is the one of our own pytest plugin: EVENTFLINK_TEST_BOOTSTRAP=host:port names a running cluster to test against; without it
+each process of the run starts one, when its first test asks for it.
 """
 
 import contextlib
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import pytest
 
 from eventflink.log.administration import AdministrationError, delete_topics
-from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
@@ -26,14 +25,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def bootstrap(eventflink_broker: str) -> str:
     """Bootstrap servers of a real Kafka cluster."""
-    configured = os.environ.get("EVENTFLINK_TEST_BOOTSTRAP", "")
-    if configured:
-        yield configured
-        return
-    with EmbeddedBroker(tmp_path_factory.mktemp("broker"), progress=print) as broker:
-        yield broker.bootstrap_servers
+    return eventflink_broker
 
 
 @pytest.fixture(scope="session")

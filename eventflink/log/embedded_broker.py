@@ -149,6 +149,13 @@ class EmbeddedBroker:
             process.kill()
             process.wait()
 
+    def kill(self) -> None:
+        """End the broker as SIGKILL does, for who tests what becomes of its clients; `start` brings it back on the same port."""
+        if self._process is not None:
+            self._wanted_port = self._port
+            self._process.kill()
+            self._process.wait()
+
     def __enter__(self) -> Self:
         self.start()
         return self

@@ -62,17 +62,13 @@ class TaskSpark:
             SparkUnavailable: the host's own server did not start.
 
         """
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
-
         settings = self._settings
         remote = settings.spark_remote or ensure_server(settings.runtime_directory, settings.spark_server)
         self._remote = remote
         self._tell(SparkOpened(self._attempt, self._session_id, remote))
-        session = SparkSession.builder.remote(session_address(remote, self._session_id)).create()
-        session.client.set_retry_policies([_retry_policy(None if settings.spark_remote else settings.runtime_directory)])
+        session = open_session(session_address(remote, self._session_id), None if settings.spark_remote else settings.runtime_directory)
         if self._archives:
             session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
-        threading.Thread(target=_keep_alive, args=(session,), name="spark-session", daemon=True).start()
         logger.info("SparkOpened remote=%s session=%s", remote, self._session_id)
         return session
 
@@ -84,6 +80,16 @@ class TaskSpark:
             release_session(self._remote, self._session_id, quiet_s=0.0)
         except ReleaseFailed as error:
             logger.warning("SparkNotReleased %s", error)
+
+
+def open_session(address: str, runtime_directory: Path | None) -> "SparkSession":
+    """Open a session that lives as long as it is not stopped; `runtime_directory` is that of the host's own server, where it is one."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    session = SparkSession.builder.remote(address).create()
+    session.client.set_retry_policies([_retry_policy(runtime_directory)])
+    threading.Thread(target=_keep_alive, args=(session,), name="spark-session", daemon=True).start()
+    return session
 
 
 def _retry_policy(runtime_directory: Path | None) -> "RetryPolicy":
@@ -101,12 +107,12 @@ def _keep_alive(session: "SparkSession") -> None:
     """Let the server hear of the session while its task computes without Spark; it closes one that is silent (S1)."""
     while True:
         time.sleep(_KEEP_ALIVE_S)
+        if session.is_stopped:
+            return
         try:
             session.conf.get("spark.app.name", "")
         except Exception as error:  # noqa: BLE001 - whatever it is, the task meets it as well
             logger.warning("SparkSessionSilent error=%s", error)
-            if session.is_stopped:
-                return
 
 
 def session_address(remote: str, session_id: str) -> str:

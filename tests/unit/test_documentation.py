@@ -38,6 +38,8 @@ _COMMAND = re.compile(
 )
 _PLACE = re.compile(r"`([\w/]+\.py):(\w+)(?:\.(\w+))?`")
 _TEST = re.compile(r"`(test_\w+)`")
+_PLUGIN = ROOT / "eventflink" / "testing" / "plugin.py"
+FIXTURES = set(re.findall(r"^@pytest\.fixture.*\ndef (\w+)", _PLUGIN.read_text(encoding="utf-8"), re.MULTILINE))
 _METRIC = re.compile(r"`(eventflink_\w+)`")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
@@ -111,8 +113,8 @@ def test_every_test_that_is_named_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_metric_that_is_named_exists(page: Path) -> None:
-    names = {metric.name for metric in METRICS}
+def test_every_metric_fixture_and_option_of_pytest_that_is_named_exists(page: Path) -> None:
+    names = {metric.name for metric in METRICS} | set(_METRIC.findall(_PLUGIN.read_text(encoding="utf-8").replace('"', "`"))) | FIXTURES
     assert not {name for name in _METRIC.findall(page.read_text(encoding="utf-8")) if name not in names}
 
 
@@ -121,6 +123,10 @@ def test_no_line_of_prose_is_longer_than_120_columns(page: Path) -> None:
     """Tables, code and pages that a program writes are as wide as they are."""
     prose = _FENCE.sub("", page.read_text(encoding="utf-8")).splitlines()
     assert [line for line in prose if len(line) > MOST_COLUMNS and not line.startswith(("|", "    "))] == []
+
+
+def test_every_fixture_of_the_pytest_plugin_is_documented() -> None:
+    assert {row[0].strip("`") for row in _table("testing.md", "Fixtures")[: len(FIXTURES)]} == FIXTURES
 
 
 def test_every_event_class_is_in_the_catalogue_with_its_fields() -> None:

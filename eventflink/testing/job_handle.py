@@ -1,0 +1,188 @@
+"""A job that a test submitted: where it stands, what it left, how it failed.
+
+Asked of the masters each time, nothing is kept; a change of leader in between shows only as time.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from eventflink.gateways.errors import ClusterUnreachable, RequestRefused, RequestTimedOut
+from eventflink.gateways.reads import NoMasterAnswered, ask_masters, exceptions_path
+from eventflink.gateways.results import ExecutionGraphInfo, SubtaskInfo
+from eventflink.jobs.result import read_result
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
+from eventflink.testing.failures import Unexpected
+
+if TYPE_CHECKING:
+    from eventflink.testing.mini_cluster import MiniCluster
+
+DEFAULT_TIMEOUT_S: Final = 180.0
+"""The first job of a cluster waits for Spark as well, which takes a minute on a busy machine."""
+
+_POLL_S: Final = 0.05
+_SHOWN_EXCEPTIONS: Final = 3
+_SHOWN_TRACE_LINES: Final = 12
+_NO_ANSWER: Final = (NoMasterAnswered, ClusterUnreachable, RequestTimedOut)
+"""What a crashed leader or broker looks like from here, until somebody leads again."""
+
+
+class JobHandle:
+    """One job. As a context manager it cancels the job at the end of the block, if it has not ended by then: a stream never does."""
+
+    def __init__(self, cluster: "MiniCluster", job_id: str) -> None:
+        self._cluster = cluster
+        self.job_id = job_id
+
+    def __repr__(self) -> str:
+        return f"JobHandle({self.job_id!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if not self.has_ended:
+            self.cancel()
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> JobStatus:
+        """Where the job stands now."""
+        return self._cluster.gateway.request_job_status(self.job_id)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job has finished, failed or been cancelled."""
+        return self.status in TERMINAL_JOB_STATUSES
+
+    def details(self) -> ExecutionGraphInfo:
+        """Return the whole job: vertices, subtasks, attempts, restarts, as the Python gateway gives it."""
+        return self._cluster.gateway.request_job(self.job_id)
+
+    def exceptions(self) -> list[dict[str, Any]]:
+        """Return the failures, the newest first, with what each led to, as `eventflink exceptions --json` shows them."""
+        answer = ask_masters(self._cluster.bootstrap, self._cluster.cluster_id, exceptions_path(self.job_id), {"linearizable": "true"})
+        failures: list[dict[str, Any]] = answer["exceptions"]
+        return failures
+
+    def result(
+        self, vertex: str | None = None, *, output: str = "default", limit: int = 100_000, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> list[dict[str, Any]]:
+        """Wait for the job to finish and return the rows that a vertex left, in the order of its subtasks.
+
+        Args:
+            vertex: whose; None: of the one whose output no other vertex reads.
+            output: which of its outputs.
+            limit: with more rows than that the result is refused: it is not one to look at row by row.
+            timeout_s: how long the job may take.
+
+        """
+        self.wait(timeout_s=timeout_s)
+        job = self.details()
+        vertices = {info.vertex_id: info for info in job.vertices}
+        vertex = vertex or _only_sink(job)
+        if vertex not in vertices:
+            raise ValueError(f"job {self.job_id} has no vertex '{vertex}'; it has {', '.join(vertices)}")
+        left = [pair for subtask in vertices[vertex].subtasks for pair in subtask.outputs.items()]
+        locations = [location.removeprefix("file://") for name, location in left if name == output]
+        if not locations:
+            raise ValueError(f"vertex '{vertex}' left no output '{output}' (it left: {', '.join(sorted({n for n, _ in left})) or 'none'})")
+        rows: list[dict[str, Any]] = read_result(locations, limit + 1).to_pylist()
+        if len(rows) > limit:
+            raise ValueError(f"vertex '{vertex}' left more than {limit} rows; give a higher limit, or look at them with Spark")
+        return rows
+
+    # -- acting and waiting ----------------------------------------------------------------------------------------
+
+    def cancel(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        """Cancel the job and wait until it is; what has ended already stays as it is."""
+        try:
+            self._cluster.gateway.cancel_job(self.job_id, actor="eventflink.testing")
+        except RequestRefused:
+            if not self.has_ended:
+                raise
+        self._wait_for(lambda: self.has_ended, JobStatus.CANCELED, timeout_s)
+
+    def wait(self, status: JobStatus | str = JobStatus.FINISHED, timeout_s: float = DEFAULT_TIMEOUT_S) -> Self:
+        """Wait until the job has this status; raises `Unexpected` when it ends with another one, or when the time is over."""
+        wanted = JobStatus(status)
+
+        def reached() -> bool:
+            now = self.status
+            if now is not wanted and now in TERMINAL_JOB_STATUSES:
+                raise Unexpected(f"job {self.job_id} is {now}, and was to be {wanted}\n{self.describe()}")
+            return now is wanted
+
+        self._wait_for(reached, wanted, timeout_s)
+        return self
+
+    def wait_until_running(self, vertex: str | None = None, *, attempt: int = 1, timeout_s: float = DEFAULT_TIMEOUT_S) -> Self:
+        """Wait until all subtasks of a vertex, or of the job, run in this attempt or a later one."""
+
+        def running() -> bool:
+            return all(s.state is ExecutionState.RUNNING and s.attempt >= attempt for _, s in self._live_subtasks(vertex, None))
+
+        self._wait_for(running, f"running in {vertex or 'all vertices'}", timeout_s)
+        return self
+
+    def running_subtask(self, vertex: str | None, subtask: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> tuple[str, SubtaskInfo]:
+        """Wait until a subtask of this index runs, of this vertex or of any; return its vertex and it."""
+
+        def running() -> list[tuple[str, SubtaskInfo]]:
+            return [(v, s) for v, s in self._live_subtasks(vertex, subtask) if s.state is ExecutionState.RUNNING]
+
+        found: list[tuple[str, SubtaskInfo]] = self._wait_for(running, f"running in {vertex or 'any vertex'}[{subtask}]", timeout_s)
+        return found[0]
+
+    def _live_subtasks(self, vertex: str | None, subtask: int | None) -> list[tuple[str, SubtaskInfo]]:
+        """Return the subtasks that are meant, of which there is at least one, of a job that has not ended."""
+        job = self.details()
+        meant = [(v, s) for v in job.vertices if vertex in (None, v.vertex_id) for s in v.subtasks if subtask in (None, s.subtask_index)]
+        if not meant:
+            has = ", ".join(f"{v.vertex_id} ({v.parallelism} subtasks)" for v in job.vertices)
+            raise ValueError(f"job {self.job_id} has no {vertex or 'vertex with'}[{subtask}]; it has {has}")
+        if job.is_archived:
+            raise Unexpected(f"job {self.job_id} is {job.status}, and was to run\n{self.describe()}")
+        return [(v.vertex_id, s) for v, s in meant]
+
+    def _wait_for(self, condition: Callable[[], Any], wanted: str, timeout_s: float) -> Any:
+        deadline = time.monotonic() + timeout_s
+        silence = ""
+        while True:
+            try:
+                if value := condition():
+                    return value
+                silence = ""
+            except _NO_ANSWER as error:
+                silence = f"\n{error}"
+            if time.monotonic() > deadline:
+                raise Unexpected(f"job {self.job_id} was not {wanted} within {timeout_s:g} s\n{self.describe()}{silence}")
+            time.sleep(_POLL_S)
+
+    # -- telling ---------------------------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """Say where the job stands, its tasks, its last failures, and how the cluster is: what the errors of the waits end with."""
+        try:
+            job = self.details()
+            failures = self.exceptions()[:_SHOWN_EXCEPTIONS]
+        except _NO_ANSWER as error:
+            return f"nobody answers for it: {error}\n{self._cluster.describe()}"
+        tasks = [f"{v.vertex_id}[{s.subtask_index}]#{s.attempt} {s.state}" for v in job.vertices for s in v.subtasks]
+        lines = [f"it is {job.status} after {job.restarts} restarts; tasks: {', '.join(tasks[:50])}"]
+        if job.cause is not None:
+            lines.append(f"cause: {job.cause.failure_type}: {job.cause.message}")
+        for failure in failures:
+            cause = failure["cause"]
+            lines.append(f"{failure['task']} failed at {failure['at']}: {cause['failure_type']}: {cause['message']}")
+            lines += [f"    {line}" for line in (cause["stack_trace"] or "").strip().splitlines()[-_SHOWN_TRACE_LINES:]]
+        return "\n".join([*lines, self._cluster.describe()])
+
+
+def _only_sink(job: ExecutionGraphInfo) -> str:
+    sources = {edge.source for edge in job.edges}
+    sinks = [vertex.vertex_id for vertex in job.vertices if vertex.vertex_id not in sources]
+    if len(sinks) > 1:
+        raise ValueError(f"job {job.job_id} has several results; name the vertex: {', '.join(sinks)}")
+    return sinks[0]

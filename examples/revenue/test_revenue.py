@@ -1,0 +1,45 @@
+"""The job's own tests: `pytest examples/revenue` with eventflink installed. The fixture comes from its pytest plugin (docs/testing.md)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from eventflink.testing.job_handle import JobHandle
+from eventflink.testing.mini_cluster import MiniCluster
+
+HERE = Path(__file__).parent
+ORDERS = "ada,10\nada,32\ngrace,7\n"
+REVENUE = [{"customer": "ada", "orders": 2, "revenue": 42}, {"customer": "grace", "orders": 1, "revenue": 7}]
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    """Return a directory with orders that is not complete yet."""
+    (tmp_path / "orders.csv").write_text(ORDERS)
+    return tmp_path
+
+
+def submit(cluster: MiniCluster, orders: Path) -> JobHandle:
+    graph = yaml.safe_load((HERE / "revenue.yaml").read_text())
+    graph["vertices"][0]["parameters"]["directory"] = str(orders)
+    return cluster.submit(graph, code=[HERE / "revenue.py"])
+
+
+def revenue_of(job: JobHandle) -> list[dict[str, Any]]:
+    return sorted(job.result("revenue"), key=lambda row: str(row["customer"]))
+
+
+def test_the_revenue_of_each_customer_is_summed_up(eventflink_cluster: MiniCluster, orders: Path) -> None:
+    (orders / "_SUCCESS").touch()
+    assert revenue_of(submit(eventflink_cluster, orders)) == REVENUE
+
+
+def test_nothing_is_lost_or_counted_twice_when_processes_die(eventflink_cluster: MiniCluster, orders: Path) -> None:
+    job = submit(eventflink_cluster, orders).wait_until_running("orders")
+    eventflink_cluster.crash("leader")
+    eventflink_cluster.crash("task", job=job, subtask=1)
+    (orders / "_SUCCESS").touch()
+    assert revenue_of(job) == REVENUE
+    assert job.details().restarts == 1

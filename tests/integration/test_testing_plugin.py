@@ -1,0 +1,272 @@
+"""The pytest plugin as its users see it: jobs run, records go in and come out, real processes are crashed and the test goes on."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.model.statuses import JobStatus
+from eventflink.testing.failures import CannotCrash, Unexpected
+from eventflink.testing.mini_cluster import Crashable, MiniCluster
+from eventflink.testing.records import Record
+from eventflink.testing.settings import MiniClusterSettings
+from tests.support import kafka_tasks, user_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+COUNT = 100
+
+
+@pytest.fixture(scope="session")
+def eventflink_settings() -> MiniClusterSettings:
+    return MiniClusterSettings(masters=2, slots=2)
+
+
+class Waiting:
+    """A job of two subtasks that publishes the numbers up to COUNT when it is let."""
+
+    def __init__(self, cluster: MiniCluster, gate: Path) -> None:
+        task = {"id": "task", "python": "user_tasks:numbers_when_let", "parallelism": 2, "parameters": {"path": str(gate), "count": COUNT}}
+        strategy = {"type": "fixed-delay", "attempts": 4, "delay_ms": 100}
+        self._gate = gate
+        self.job = cluster.submit({"name": "waiting", "vertices": [task], "restart_strategy": strategy}, code=[user_tasks])
+
+    def finish(self) -> list[int]:
+        """Let it, and return the attempt in which each subtask finished, when the result was seen to be whole."""
+        self._gate.with_name("gate.go").touch()
+        assert sorted(row["id"] for row in self.job.result()) == list(range(COUNT))
+        return [subtask.attempt for vertex in self.job.details().vertices for subtask in vertex.subtasks]
+
+
+@pytest.fixture
+def waiting(eventflink_cluster: MiniCluster, tmp_path: Path) -> Iterator[Waiting]:
+    running = Waiting(eventflink_cluster, tmp_path / "gate")
+    with running.job:
+        running.job.wait_until_running()
+        yield running
+
+
+# -- jobs and records ----------------------------------------------------------------------------------------------
+
+
+def test_the_result_of_a_job_is_rows_and_is_there_for_spark(eventflink_cluster: MiniCluster, eventflink_spark: "SparkSession") -> None:
+    vertices = [{"id": "one", "sql": "SELECT 6 AS a, 7 AS b"}, {"id": "product", "sql": "SELECT a * b AS answer FROM one"}]
+    job = eventflink_cluster.submit({"name": "answer", "vertices": vertices, "edges": [{"from": "one", "to": "product"}]}, job_id="answer")
+    assert job.result() == [{"answer": 42}]
+    assert job.result("one") == [{"a": 6, "b": 7}]
+    assert (job.job_id, job.status, job.exceptions()) == ("answer", JobStatus.FINISHED, [])
+    [subtask] = job.details().vertices[1].subtasks
+    assert [row.answer for row in eventflink_spark.read.parquet(subtask.outputs["default"]).collect()] == [42]
+    with pytest.raises(ValueError, match=r"no vertex 'two'; it has one, product"):
+        job.result("two")
+
+
+def test_a_failed_job_says_why_with_the_lines_of_its_code(eventflink_cluster: MiniCluster) -> None:
+    graph = {"name": "fails", "vertices": [{"id": "task", "python": "user_tasks:fail"}], "restart_strategy": {"type": "none"}}
+    job = eventflink_cluster.submit(graph, code=[user_tasks])
+    with pytest.raises(Unexpected, match=r"(?s)is FAILED, and was to be FINISHED.*task\[0\]#1 failed.*LookupError.*raise LookupError"):
+        job.wait()
+    assert [failure["cause"]["failure_type"] for failure in job.exceptions()] == ["LookupError"]
+
+
+def test_a_wait_that_is_too_short_says_how_the_job_stands(waiting: Waiting) -> None:
+    began = time.monotonic()
+    with pytest.raises(Unexpected, match=r"(?s)was not FINISHED within 0.5 s\nit is RUNNING.*task\[1\]#1 RUNNING.*running: master-1"):
+        waiting.job.wait(timeout_s=0.5)
+    assert time.monotonic() - began < 10
+    waiting.job.cancel()
+    assert waiting.job.status is JobStatus.CANCELED
+    waiting.job.cancel()
+
+
+def test_records_go_through_a_job_and_only_what_is_committed_is_collected(eventflink_cluster: MiniCluster) -> None:
+    cluster = eventflink_cluster
+    source = cluster.create_topic(cluster.unique("words"), partitions=2)
+    target = cluster.create_topic(cluster.unique("shouted"))
+    cluster.feed(source, [{"word": "one"}, {"word": "two"}], key="word")
+    cluster.feed(source, [b"bytes", "text", Record("late", key="k", timestamp_ms=1_000, partition=1)])
+    cluster.advance_event_time(source, {"word": "end"})
+    parameters = {"bootstrap": cluster.bootstrap, "source": source, "target": target, "partitions": 2, "count": 7}
+    task = {"id": "task", "python": "kafka_tasks:copy_records", "parameters": parameters}
+    cluster.submit({"name": "copies", "vertices": [task]}, code=[kafka_tasks]).wait()
+    records = cluster.collect(target, 7, 20)
+    expected = ['{"WORD":"ONE"}', '{"WORD":"TWO"}', "BYTES", "TEXT", "LATE", '{"WORD":"END"}', '{"WORD":"END"}']
+    assert sorted(bytes(record.value).decode() for record in records) == sorted(expected)  # type: ignore[arg-type]
+    assert {record.key: record.json for record in records if record.key and record.key != b"k"} == {
+        b"one": {"WORD": "ONE"},
+        b"two": {"WORD": "TWO"},
+    }
+    assert [record.timestamp_ms for record in records if record.key == b"k"] == [1_000]
+    assert len(cluster.collect(target, 14, 20, committed=False)) == 14
+    assert cluster.collect_until(target, lambda seen: any(record.value == b"TEXT" for record in seen), 20) == records
+    with pytest.raises(ValueError, match="is there already"):
+        cluster.create_topic(source)
+
+
+def test_records_that_do_not_come_are_told_with_those_that_came(eventflink_cluster: MiniCluster) -> None:
+    cluster = eventflink_cluster
+    topic = cluster.create_topic(cluster.unique("totals"))
+    cluster.feed(topic, [{"total": 1}])
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"open")
+    producer.flush(30)
+    with pytest.raises(
+        Unexpected,
+        match=r'(?s)did not have 2 committed records within 1 s: it has 1 records.*offset 0: \{"total":1\}.*and 1 offsets behind',
+    ):
+        cluster.collect(topic, 2, 1)
+    producer.abort_transaction(30)
+    with pytest.raises(ValueError, match="there is no topic 'nothing'"):
+        cluster.collect("nothing", 1, 1)
+
+
+# -- crashes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["leader", "standby"])
+def test_a_job_does_not_notice_that_a_master_dies(eventflink_cluster: MiniCluster, waiting: Waiting, what: Crashable) -> None:
+    leader = eventflink_cluster.gateway.find_leader()
+    killed = eventflink_cluster.crash(what)
+    assert killed.startswith(f"{what} master-")
+    after = eventflink_cluster.gateway.find_leader()
+    assert (after.epoch == leader.epoch) is (what == "standby")
+    assert waiting.finish() == [1, 1]
+
+
+def test_a_task_that_dies_runs_again(eventflink_cluster: MiniCluster, waiting: Waiting) -> None:
+    assert eventflink_cluster.crash("task", job=waiting.job, subtask=1).startswith("task task[1]#1 (process ")
+    waiting.job.wait_until_running()
+    assert waiting.finish() == [1, 2]
+    assert [failure["cause"]["failure_type"] for failure in waiting.job.exceptions()] == ["TaskProcessDied"]
+
+
+def test_tasks_of_a_task_executor_that_dies_run_again_on_the_new_one(eventflink_cluster: MiniCluster, waiting: Waiting) -> None:
+    assert eventflink_cluster.crash("taskexecutor", job=waiting.job).startswith("taskexecutor tm-1")
+    assert min(waiting.finish()) >= 2
+
+
+def test_spark_dies_and_the_next_task_has_a_new_one(eventflink_cluster: MiniCluster, waiting: Waiting) -> None:
+    with eventflink_cluster.spark_session() as session:
+        assert session.range(3).count() == 3
+        assert eventflink_cluster.crash("spark").startswith("spark (process ")
+    assert waiting.finish() == [1, 1]
+    with eventflink_cluster.spark_session() as session:
+        assert session.range(4).count() == 4
+
+
+def test_the_broker_dies_and_everything_goes_on(
+    eventflink_cluster: MiniCluster, eventflink_embedded_broker: EmbeddedBroker | None, waiting: Waiting
+) -> None:
+    if eventflink_embedded_broker is None:
+        pytest.skip("the broker is not ours to crash")
+    topic = eventflink_cluster.create_topic(eventflink_cluster.unique("kept"))
+    eventflink_cluster.feed(topic, [b"before"])
+    assert eventflink_cluster.crash("broker").startswith("broker 127.0.0.1:")
+    eventflink_cluster.feed(topic, [b"after"])
+    assert [record.value for record in eventflink_cluster.collect(topic, 2)] == [b"before", b"after"]
+    assert waiting.finish() == [1, 1]
+
+
+def test_what_was_killed_without_a_restart_is_told_and_restarted_later(eventflink_cluster: MiniCluster, waiting: Waiting) -> None:
+    eventflink_cluster.crash("taskexecutor", restart=False)
+    with pytest.raises(Unexpected, match="killed by the test: tm-1"):
+        waiting.job.wait(timeout_s=0.2)
+    with pytest.raises(CannotCrash, match="no TaskExecutor of this cluster runs"):
+        eventflink_cluster.crash("taskexecutor")
+    eventflink_cluster.restart()
+    assert min(waiting.finish()) >= 2
+
+
+# -- a pytest run of a user ----------------------------------------------------------------------------------------
+
+
+def run_pytest(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest as a user does, with a configuration of its own; the plugin is named, as the installed package names it."""
+    command = [sys.executable, "-m", "pytest", "-p", "eventflink.testing.plugin", "-p", "no:cacheprovider", "--rootdir", str(directory)]
+    known = {name: value for name, value in os.environ.items() if name != "EVENTFLINK_TEST_BOOTSTRAP"} | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [*command, *arguments], cwd=directory, env=known | environment, capture_output=True, text=True, timeout=280, check=False
+    )
+
+
+def test_the_tests_of_the_example_pass_on_a_kafka_that_is_named(eventflink_broker: str, tmp_path: Path) -> None:
+    example = shutil.copytree(ROOT / "examples" / "revenue", tmp_path / "revenue")
+    (example / "pytest.ini").write_text("[pytest]\neventflink_slots = 2\n")
+    (example / "test_more.py").write_text(
+        "import pytest\n"
+        "from eventflink.testing.failures import CannotCrash\n"
+        "def test_a_foreign_broker_is_left_alone(eventflink_cluster):\n"
+        "    assert eventflink_cluster.settings.slots == 2\n"
+        "    with pytest.raises(CannotCrash, match='not the plugin.s own'):\n"
+        "        eventflink_cluster.crash('broker')\n"
+        "    with pytest.raises(CannotCrash, match='no standby: the cluster has 1 masters'):\n"
+        "        eventflink_cluster.crash('standby')\n"
+    )
+    run = run_pytest(example, f"--eventflink-bootstrap={eventflink_broker}")
+    assert (run.returncode, "3 passed" in run.stdout) == (0, True), run.stdout + run.stderr
+
+
+USES_CLUSTER = "def test_it(eventflink_cluster):\n    pass\n"
+
+
+def test_what_cannot_be_had_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(USES_CLUSTER)
+    unreachable = run_pytest(tmp_path, EVENTFLINK_TEST_BOOTSTRAP="127.0.0.1:1")
+    assert "eventflink: 127.0.0.1:1: list brokers: no Kafka broker answered within 10 s" in unreachable.stdout
+    without_java = run_pytest(tmp_path, JAVA_HOME="", PATH="/nowhere")
+    assert "eventflink: Java 17 or newer is needed" in without_java.stdout
+    assert "apt-get install openjdk-17-jre-headless" in without_java.stdout
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\n"
+        "from eventflink.testing.settings import MiniClusterSettings\n"
+        "@pytest.fixture(scope='session')\n"
+        "def eventflink_settings():\n"
+        "    return MiniClusterSettings(configuration={'restart-strategi.type': 'none'})\n"
+        "@pytest.fixture(scope='session')\n"
+        "def eventflink_embedded_broker():\n"
+        "    pass\n"
+        "@pytest.fixture(scope='session')\n"
+        "def eventflink_broker():\n"
+        "    return '127.0.0.1:1'\n"
+    )
+    wrong_key = run_pytest(tmp_path)
+    assert "eventflink: -D restart-strategi.type: unknown configuration key" in wrong_key.stdout
+    for run in (unreachable, without_java, wrong_key):
+        assert run.returncode == 1
+        assert "Traceback" not in run.stdout + run.stderr
+        assert "eventflink/testing" not in run.stdout
+
+
+def test_options_that_no_test_could_use_are_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(USES_CLUSTER)
+    wrong = run_pytest(tmp_path, "--eventflink-bootstrap=localhost")
+    assert (wrong.returncode, wrong.stderr.strip()) == (
+        4,
+        "ERROR: eventflink: 'localhost' is not host:port of a Kafka broker (several are separated by commas)",
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\neventflink_masters = two\n")
+    wrong = run_pytest(tmp_path)
+    assert (wrong.returncode, wrong.stderr.strip()) == (4, "ERROR: eventflink_masters is 'two', and is to be a whole number")
+
+
+def test_a_run_that_does_not_use_the_plugin_loads_nothing_of_eventflink_but_it() -> None:
+    [(name, module)] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"].items()
+    loaded = f"import json, pytest, sys; before = set(sys.modules); import {module}; print(json.dumps(sorted(set(sys.modules) - before)))"
+    output = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert name == module  # So `pytest -p` and the entry point do not register it twice.
+    assert json.loads(output) == ["eventflink", "eventflink.testing", module]
