@@ -31,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 KEY: Final = "key"
 VALUE: Final = "value"
+_MAX_RECORD_BYTES: Final = 100 * 1024 * 1024
+"""How large a record may be at the most is the topic's business."""
+
 _CALL_TIMEOUT_S: Final = 30.0
 _QUEUE_POLL_S: Final = 0.1
 _RETRY_S: Final = 0.1
@@ -65,6 +68,8 @@ class KafkaSink:
         self._producer: Producer | None = None
         self._group: Any = None
         self._next_batch_id = 0
+        self._refusal: KafkaError | None = None
+        """Why Kafka did not take a record of the batch."""
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         """Write a batch in one transaction, or only compute it if it was written before.
@@ -77,7 +82,8 @@ class KafkaSink:
         try:
             self._write(batch, batch_id)
         except KafkaException as error:
-            raise self._explain(error.args[0], batch_id) from error
+            # That the transaction cannot go on says less than why.
+            raise self._explain(self._refusal or error.args[0], batch_id) from error
 
     def _write(self, batch: "DataFrame", batch_id: int) -> None:
         producer = self._producer
@@ -87,6 +93,7 @@ class KafkaSink:
             logger.info("BatchRepeated writer=%s batch=%d", self._settings.writer_id, batch_id)
             batch.write.format("noop").mode("overwrite").save()
             return
+        self._refusal = None
         producer.begin_transaction()
         try:
             self._produce(producer, batch)
@@ -108,7 +115,10 @@ class KafkaSink:
                     break
                 except BufferError:
                     producer.poll(_QUEUE_POLL_S)
-        producer.poll(0)
+        producer.flush(_CALL_TIMEOUT_S)
+
+    def _note_refusal(self, error: KafkaError, _record: object) -> None:
+        self._refusal = self._refusal or error
 
     def _open(self) -> Producer:
         """Fence older attempts, and learn which batches they have written."""
@@ -124,6 +134,9 @@ class KafkaSink:
                     "transactional.id": settings.writer_id,
                     "transaction.timeout.ms": settings.transaction_timeout_ms,
                     "linger.ms": 5,
+                    "delivery.report.only.error": True,
+                    "on_delivery": self._note_refusal,
+                    "message.max.bytes": _MAX_RECORD_BYTES,
                     "compression.type": "lz4",
                     "partitioner": "murmur2_random",  # As Kafka's own clients have it.
                 }

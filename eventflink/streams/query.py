@@ -4,7 +4,6 @@ What runs is Spark's; here is how it is told so, and what its end means. The rul
 `_POLL_S`, for a session that hears nothing is closed by the server, and its query stopped (S1).
 """
 
-import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,18 +15,11 @@ from eventflink.model.stream_progress import StreamProgress
 from eventflink.streams.progress import last_committed_batch, progress_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 logger = logging.getLogger(__name__)
 
 _POLL_S: Final = 3
-
-
-def apply_settings(spark: "SparkSession", stream: StreamDefinition) -> None:
-    """Give the session of the query Spark's settings of the graph."""
-    for key, value in json.loads(stream.settings_json).items():
-        spark.conf.set(key, str(value).lower() if isinstance(value, bool) else str(value))
 
 
 class RunningQuery:

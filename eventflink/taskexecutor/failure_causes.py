@@ -3,13 +3,17 @@
 Nothing is reported from here. The rule it keeps: a cause is bounded, whatever was raised, and is text that can be encoded.
 """
 
+import re
 import sys
 import traceback
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Final
 
 from eventflink.blob import BlobError
 from eventflink.jobs.shipping import InputUnusable
 from eventflink.model.attempts import FailureCause
+from eventflink.streams import failures
+from eventflink.streams.failures import StreamUnusable
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 from eventflink.taskexecutor.task_files import UnusableName
 
@@ -22,6 +26,13 @@ ROOT_MESSAGE_LIMIT: Final = 500
 STACK_TRACE_LIMIT: Final = 16_000
 _MOST_LINKS: Final = 100
 """In a chain of exceptions; user code can close it to a ring."""
+_TRACE: Final = "Traceback (most recent call last)"
+_STATE: Final = re.compile(r" SQLSTATE: \w+")
+_PYSPARK: Final = "pyspark.errors."
+_STREAM_FAILED: Final = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
+_SINK_FAILURE: Final = re.compile(rf"^{re.escape(failures.__name__)}\.(\w+): (.*)$", re.MULTILINE)
+"""What a sink of this platform raised, where Spark ran it."""
+
 _PLATFORM: Final = ("eventflink.taskexecutor.", "importlib.", "runpy")
 
 
@@ -45,7 +56,7 @@ class OutputUnusable(TaskUnusable):
     """A task returned something that is not an output, or did not return one that another vertex reads."""
 
 
-_EXPLAINED: Final = (TaskUnusable, InputUnusable, UnusableName, SparkUnavailable, BlobError)
+_EXPLAINED: Final = (TaskUnusable, InputUnusable, StreamUnusable, UnusableName, SparkUnavailable, BlobError)
 """Errors whose message says it all: they are raised by this platform about the task, not by the task."""
 
 
@@ -54,6 +65,9 @@ def cause_of(error: BaseException, vertex_id: str) -> FailureCause:
     failure_type = type(error).__name__
     if isinstance(error, _EXPLAINED):
         return FailureCause(failure_type, bounded(f"vertex '{vertex_id}': {error}", MESSAGE_LIMIT))
+    of_sink = _SINK_FAILURE.search(text_of(error)) if _is_spark_error(error) else None
+    if of_sink is not None:
+        return FailureCause(of_sink[1], bounded(f"vertex '{vertex_id}': {of_sink[2]}", MESSAGE_LIMIT))
     stack_trace = bounded(_user_stack_trace(error), STACK_TRACE_LIMIT)
     root = root_of(error)
     root_type = "" if root is error else type(root).__name__
@@ -116,12 +130,17 @@ def _is_spark_error(error: BaseException) -> bool:
 
 def _spark_message(text: str) -> str:
     """Return the first line of Spark's message; of an error in a Python function that Spark ran, also what that function raised."""
-    lines = [line.strip() for line in text.partition("JVM stacktrace:")[0].splitlines() if line.strip()]
+    text = text.partition("JVM stacktrace:")[0].partition("=== Streaming Query ===")[0]
+    lines = [line.rstrip() for line in _STREAM_FAILED.sub("", text).splitlines() if line.strip()]
     if not lines:
         return "Spark gave no message"
-    if any("Traceback (most recent call last)" in line for line in lines):
-        raised = [line for line in lines if not line.startswith("SQLSTATE")][-1]
-        return f"a Python function that Spark ran raised {raised}"[:SPARK_MESSAGE_LIMIT]
-    detail = next((line for line in lines if line.startswith("details =")), "")
+    traces = [number for number, line in enumerate(lines) if _TRACE in line]
+    raised = [line.strip() for line in dropwhile(lambda line: line[0].isspace(), lines[traces[-1] + 1 :])] if traces else []
+    if raised and raised[0].startswith(_PYSPARK):  # The function asked Spark for something, and Spark failed.
+        return " ".join(raised).partition(": ")[2][:SPARK_MESSAGE_LIMIT]
+    if raised:
+        return f"a Python function that Spark ran raised {_STATE.sub('', raised[0])}"[:SPARK_MESSAGE_LIMIT]
+    detail = next((line.strip() for line in lines if line.strip().startswith("details =")), "")
     # A broken connection to Spark is reported in several lines, of which the first says nothing.
-    return f"{lines[0]} {detail}".strip()[:SPARK_MESSAGE_LIMIT] if lines[0].endswith("terminated with:") else lines[0][:SPARK_MESSAGE_LIMIT]
+    first = lines[0].strip()
+    return f"{first} {detail}".strip()[:SPARK_MESSAGE_LIMIT] if first.endswith("terminated with:") else first[:SPARK_MESSAGE_LIMIT]

@@ -57,6 +57,8 @@ def run_task(
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
     stream = StreamTask(deployment, deployment.stream, attempt, settings, tell) if deployment.stream is not None else None
     context = _make_context(deployment, attempt, spark, opened, stream)
+    if stream is not None:
+        stream.prepare(context.spark)
     if deployment.task_type is TaskType.SQL:
         tell(TaskInitialized(attempt))
         returned = _run_sql(deployment, context)
@@ -65,7 +67,7 @@ def run_task(
         tell(TaskInitialized(attempt))
         returned = function(context)
     if stream is not None:
-        stream.run(returned, context, later_orders)
+        stream.run(returned, later_orders)
         outputs: tuple[OutputLocation, ...] = ()
     else:
         outputs = _publish(_outputs_of(returned, deployment), attempt, settings)

@@ -5,6 +5,7 @@ orders; both may speak to the TaskExecutor, one line at a time.
 """
 
 import contextlib
+import json
 import logging
 import sys
 import threading
@@ -12,16 +13,17 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from eventflink.events.effects import TaskDeployment
-from eventflink.jobs.context import TaskContext
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import StreamDefinition, StreamSource
 from eventflink.model.statuses import StreamConnector
-from eventflink.streams.query import RunningQuery, apply_settings, start_query
+from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.query import RunningQuery, start_query
 from eventflink.streams.sinks import write_to_sink
 from eventflink.streams.sources import SubtaskShare, read_source
 from eventflink.taskexecutor.failure_causes import OutputUnusable, bounded, text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import CheckpointDeclined, CheckpointTaken, StreamEvent, StreamStarted, TakeCheckpoint
+from eventflink.taskexecutor.spark_jars import PROBLEM_SETTING
 from eventflink.taskexecutor.task_code import resolve_function
 from eventflink.taskexecutor.task_files import checkpoint_path
 
@@ -54,17 +56,29 @@ class StreamTask:
         self._location = checkpoint_path(settings.working_path, attempt)
         self._query: RunningQuery | None = None
 
+    def prepare(self, spark: "SparkSession") -> None:
+        """Give the session what the graph says of it, before the task's function sees it.
+
+        Raises:
+            StreamUnusable: the server cannot read Kafka.
+
+        """
+        for key, value in json.loads(self._stream.settings_json).items():
+            spark.conf.set(key, str(value).lower() if isinstance(value, bool) else str(value))
+        problem = spark.conf.get(PROBLEM_SETTING, "")
+        if problem and any(source.connector is StreamConnector.KAFKA for source in self._stream.sources):
+            raise StreamUnusable(f"Spark cannot read Kafka: {problem}")
+
     def read(self, source: StreamSource, spark: "SparkSession") -> "DataFrame":
         """Return this subtask's share of a source."""
         share = SubtaskShare(self._deployment.subtask_index, self._deployment.parallelism)
         return read_source(spark, source, share, self._settings.bootstrap_servers, resolve_function)
 
-    def run(self, rows: object, context: TaskContext, orders: Iterable[TakeCheckpoint]) -> None:
+    def run(self, rows: object, orders: Iterable[TakeCheckpoint]) -> None:
         """Run the query until it ends, which a bounded one does.
 
         Args:
             rows: what the task's function returned.
-            context: of the task.
             orders: what the TaskExecutor asks for meanwhile; waits for the next one, and ends with the connection.
 
         Raises:
@@ -73,15 +87,14 @@ class StreamTask:
             StreamingQueryException: the query failed.
 
         """
-        query = self._start(_check_rows(rows), context)
+        query = self._start(_check_rows(rows))
         self._query = query
         self._tell(StreamStarted(self._attempt, query.query_id, query.run_id, str(self._location), query.restored_batch_id))
         threading.Thread(target=self._answer, args=(orders,), name="stream-orders", daemon=True).start()
         query.await_end()
 
-    def _start(self, rows: "DataFrame", context: TaskContext) -> RunningQuery:
+    def _start(self, rows: "DataFrame") -> RunningQuery:
         attempt, sink, settings = self._attempt, self._stream.sink, self._settings
-        apply_settings(context.spark, self._stream)
         if sink.connector is StreamConnector.PYTHON:
             _ship_by_value(sink.location)
         writer_id = f"{settings.cluster_id}.{attempt.job_id}.{attempt.vertex_id}.{attempt.subtask_index}"

@@ -1,5 +1,6 @@
 """Streams as a user writes them; tests pack this file into an archive and never import it."""
 
+from pathlib import Path
 from typing import Any
 
 
@@ -11,3 +12,44 @@ def copy(context: Any) -> Any:
 def count_by_key(context: Any) -> Any:
     """Return how many records each key has had, whenever that changes."""
     return context.inputs["source"].groupBy("key").count()
+
+
+def returns_a_table(context: Any) -> Any:
+    """Return what is no stream."""
+    return context.spark.range(3)
+
+
+def raises(context: Any) -> Any:
+    """Fail in a Python function that Spark runs."""
+    from pyspark.sql.functions import udf  # noqa: PLC0415 - here as in a task that is imported without Spark
+
+    def fail(number: int) -> int:
+        raise LookupError(f"no use for {number}")
+
+    return context.inputs["source"].select(udf(fail, "bigint")("number").alias("number"))
+
+
+def with_names(context: Any) -> Any:
+    """Join the stream with a table that another vertex made."""
+    return context.inputs["source"].join(context.inputs["names"], "key")
+
+
+def names(context: Any) -> Any:
+    """Return the name of each key."""
+    return context.spark.sql("SELECT concat('k', id) AS key, concat('name-', id) AS name FROM range(7)")
+
+
+def append_to_file(batch: Any, batch_id: int) -> None:
+    """Append a line for each row of a batch to a file that the rows name."""
+    for row in batch.collect():
+        with Path(row["path"]).open("a") as file:
+            file.write(f"{batch_id} {row['number']}\n")
+
+
+def large(context: Any) -> Any:
+    """Return one record that no topic takes."""
+    return (
+        context.inputs["source"]
+        .where("number = 50")
+        .selectExpr("array_join(transform(sequence(1, 60000), i -> sha2(string(i), 512)), '') AS text")
+    )

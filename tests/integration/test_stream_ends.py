@@ -1,0 +1,188 @@
+"""What ends a stream says so in one sentence; and what else a stream can be: SQL, tables beside it, several subtasks, other sinks."""
+
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.log.administration import delete_topics
+from eventflink.model.statuses import JobStatus
+from tests.support import stream_tasks
+from tests.support.running_cluster import RunningCluster
+from tests.support.topics import CommittedReader, create_topic, feed
+
+pytestmark = pytest.mark.slow
+
+CODE = Path(stream_tasks.__file__)
+TIMEOUT_S = 120
+NOW = {"available_now": True}
+
+
+@pytest.fixture(scope="module")
+def cluster(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("streams"), **{"spark.remote": spark})
+    running.start_master()
+    running.start_task_executor(slots=4)
+    yield running
+    running.close()
+    delete_topics(bootstrap, name)
+
+
+@pytest.fixture
+def topics(bootstrap: str) -> tuple[str, str]:
+    """A source with 100 records, and a target."""
+    source, target = create_topic(bootstrap), create_topic(bootstrap)
+    feed(bootstrap, source, [{"key": f"k{number % 7}", "number": number} for number in range(100)])
+    return source, target
+
+
+def source_of(topic: str, **more: Any) -> dict[str, Any]:
+    kafka = {"topic": topic} | more.pop("kafka", {})
+    return {"kafka": kafka, "format": "json", "schema": "key STRING, number BIGINT", **more}
+
+
+def json_sink(topic: str, *key: str) -> dict[str, Any]:
+    return {"kafka": {"topic": topic, "key": list(key)}, "format": "json"}
+
+
+def vertex(source: dict[str, Any], sink: dict[str, Any], function: str = "copy", **more: Any) -> dict[str, Any]:
+    stream = {"sources": {"source": source}, "sink": sink, "trigger": NOW} | more.pop("stream", {})
+    task = {"python": f"stream_tasks:{function}"} if "sql" not in more else {}
+    return {"id": "stream", **task, "stream": stream, **more}
+
+
+def run(cluster: RunningCluster, *vertices: dict[str, Any], **more: Any) -> str:
+    graph = cluster.graph(*vertices, restart_strategy={"type": "none"}, code_archives=[cluster.user_code(CODE)], **more)
+    return cluster.submit(graph)
+
+
+def cause_of(cluster: RunningCluster, job_id: str) -> str:
+    cause = cluster.wait_for_status(job_id, JobStatus.FAILED, TIMEOUT_S).cause
+    assert cause is not None
+    return f"{cause.failure_type}: {cause.message}"
+
+
+def committed(cluster: RunningCluster, topic: str, count: int) -> list[dict[str, Any]]:
+    reader = CommittedReader(cluster.bootstrap, topic)
+    rows = list(reader.read_until(lambda rows: len(rows) >= count))
+    reader.close()
+    return rows
+
+
+TARGET = "the target"
+
+
+def in_place(value: Any, topics: tuple[str, str]) -> Any:
+    """Return a document with the name of the target topic in it."""
+    if isinstance(value, dict):
+        return {key: in_place(inner, topics) for key, inner in value.items()}
+    return topics[1] if value == TARGET else value
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "says"),
+    [
+        ("returns_a_table", {}, "OutputUnusable: vertex 'stream': it returned a DataFrame that reads no stream: "),
+        ("raises", {}, r"vertex 'stream': a Python function that Spark ran raised LookupError: no use for \d+"),
+        ("copy", {"sink": json_sink("none")}, "StreamUnusable: vertex 'stream': the sink: Kafka at .* has no topic 'none'"),
+        ("copy", {"sink": json_sink(TARGET, "colour")}, "the sink names column 'colour', which the rows do not have: key, number"),
+        ("large", {}, "SinkUnavailable: vertex 'stream': Kafka at .* did not take batch 0 for topic .*too large"),
+        ("copy", {"sources": {"source": source_of("none")}}, "source 'source': Kafka at .* has no topic 'none'"),
+        ("copy", {"sources": {"source": source_of(TARGET, event_time="at", watermark_delay_ms=5)}}, "event_time names 'at', .*key, number"),
+        ("copy", {"sources": {"other": source_of(TARGET)}}, "InputUnusable: .*there is no input 'source'; this vertex has other"),
+        ("count_by_key", {}, "AnalysisException: .*STREAMING_OUTPUT_MODE.* append"),
+    ],
+)
+def test_what_ends_a_stream_is_said(
+    cluster: RunningCluster, topics: tuple[str, str], function: str, more: dict[str, Any], says: str
+) -> None:
+    job_id = run(cluster, vertex(source_of(topics[0]), json_sink(topics[1]), function, stream=in_place(more, topics)))
+    assert re.search(says, cause_of(cluster, job_id))
+
+
+def test_a_bad_record_ends_the_stream_with_its_place_unless_it_may_be_left_out(cluster: RunningCluster, topics: tuple[str, str]) -> None:
+    source, target = topics
+    feed(cluster.bootstrap, source, [b"not json", b'{"key": "k", "number": "seven"}'])
+    job_id = run(cluster, vertex(source_of(source), json_sink(target)))
+    assert re.search(f"source 'source': the record at {source}-[01]@\\d+ is not what its schema says: ", cause_of(cluster, job_id))
+    job_id = run(cluster, vertex(source_of(source, kafka={"bad_records": "column"}), json_sink(target)))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+    rows = committed(cluster, target, 102)
+    assert sorted(row["_bad_record"] for row in rows if row["_bad_record"] is not None) == ["not json", '{"key": "k", "number": "seven"}']
+    assert sorted(row["number"] for row in rows if row["_bad_record"] is None) == list(range(100))
+
+
+def test_a_stream_may_be_sql_and_have_a_table_that_another_vertex_made(cluster: RunningCluster, topics: tuple[str, str]) -> None:
+    source, target = topics
+    sql = "SELECT name, number FROM source JOIN names USING (key) WHERE number >= :least"
+    stream = vertex(source_of(source), json_sink(target, "name", "number"), sql=sql, parameters={"least": 90})
+    job_id = run(
+        cluster, {"id": "names", "python": "stream_tasks:names"}, stream, edges=[{"from": "names", "to": "stream", "ship": "broadcast"}]
+    )
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+    rows = committed(cluster, target, 10)
+    assert sorted((row["number"], row["name"]) for row in rows) == [(number, f"name-{number % 7}") for number in range(90, 100)]
+
+
+def test_subtasks_share_out_the_partitions_of_a_topic(cluster: RunningCluster, topics: tuple[str, str]) -> None:
+    source, target = topics
+    job_id = run(cluster, vertex(source_of(source), json_sink(target), parallelism=2))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+    assert sorted(row["number"] for row in committed(cluster, target, 100)) == list(range(100))
+    job_id = run(cluster, vertex(source_of(source), json_sink(target), parallelism=3))
+    assert f"topic '{source}' has 2 partitions for 3 subtasks" in cause_of(cluster, job_id)
+
+
+def test_a_directory_is_a_sink_and_a_source(cluster: RunningCluster, topics: tuple[str, str], tmp_path: Path) -> None:
+    source, target = topics
+    sink = {"files": {"path": str(tmp_path / "out"), "partition_by": ["key"]}, "format": "parquet"}
+    cluster.wait_for_status(run(cluster, vertex(source_of(source), sink)), JobStatus.FINISHED, TIMEOUT_S)
+    files = {"files": {"path": str(tmp_path / "out")}, "format": "parquet", "schema": "number BIGINT, key STRING"}
+    cluster.wait_for_status(run(cluster, vertex(files, json_sink(target))), JobStatus.FINISHED, TIMEOUT_S)
+    assert sorted(row["number"] for row in committed(cluster, target, 100)) == list(range(100))
+
+
+def test_a_function_of_the_user_is_a_sink(cluster: RunningCluster, topics: tuple[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    sql = f"SELECT number, '{path}' AS path FROM source"
+    cluster.wait_for_status(
+        run(cluster, vertex(source_of(topics[0]), {"python": "stream_tasks:append_to_file"}, sql=sql)), JobStatus.FINISHED, TIMEOUT_S
+    )
+    assert sorted(path.read_text().split()[1::2], key=int) == [str(number) for number in range(100)]
+
+
+def test_a_cancelled_stream_writes_no_more(cluster: RunningCluster, topics: tuple[str, str]) -> None:
+    source, target = topics
+    job_id = run(cluster, vertex(source_of(source), json_sink(target), stream={"trigger": {"processing_time_ms": 0}}))
+    committed(cluster, target, 100)
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        gateway.cancel_job(job_id)
+    cluster.wait_for_status(job_id, JobStatus.CANCELED)
+    feed(cluster.bootstrap, source, [{"key": "late", "number": 1}])
+    reader = CommittedReader(cluster.bootstrap, target)
+    reader.read_until(lambda rows: len(rows) >= 100)
+    reader.read(2.0)
+    assert len(reader.rows) == 100
+    reader.close()
+
+
+def test_records_that_are_gone_before_they_were_read_end_the_stream(cluster: RunningCluster) -> None:
+    source, target = create_topic(cluster.bootstrap, 1), create_topic(cluster.bootstrap)
+    feed(cluster.bootstrap, source, [{"key": "x" * 900_000, "number": number} for number in range(12)])
+    one_at_a_time = {
+        "trigger": {"processing_time_ms": 3_000},
+        "sources": {"source": source_of(source, kafka={"max_offsets_per_trigger": 1})},
+    }
+    job_id = run(cluster, vertex({}, json_sink(target), sql="SELECT number FROM source", stream=one_at_a_time))
+    committed(cluster, target, 1)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for gone in admin.delete_records([TopicPartition(source, 0, 10)]).values():
+        gone.result(30)
+    assert re.search(f"Some data may have been lost .*{source}", cause_of(cluster, job_id))
