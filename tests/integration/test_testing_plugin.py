@@ -8,6 +8,8 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,6 +135,48 @@ def test_records_that_do_not_come_are_told_with_those_that_came(eventflink_clust
     producer.abort_transaction(30)
     with pytest.raises(ValueError, match="there is no topic 'nothing'"):
         cluster.collect("nothing", 1, 1)
+
+
+# -- streams -------------------------------------------------------------------------------------------------------
+
+
+def order(customer: str, second: int) -> dict[str, object]:
+    return {"customer": customer, "at": datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)}
+
+
+def has_counts_of_ada(count: int, records: list[Record]) -> bool:
+    return sum(record.json["customer"] == "ada" for record in records) >= count
+
+
+@pytest.mark.timeout(600)
+def test_a_stream_is_fed_moved_on_in_event_time_crashed_and_collected(eventflink_cluster: MiniCluster) -> None:
+    cluster = eventflink_cluster
+    source, target = cluster.create_topic(cluster.unique("orders"), 2), cluster.create_topic(cluster.unique("counts"))
+    at = {"event_time": "at", "watermark_delay_ms": 0}
+    stream = {
+        "sources": {"orders": {"kafka": {"topic": source}, "format": "json", "schema": "customer STRING, at TIMESTAMP", **at}},
+        "sink": {"kafka": {"topic": target, "key": ["customer"]}, "format": "json"},
+        "settings": {"spark.sql.shuffle.partitions": 1},
+    }
+    sql = "SELECT customer, count(*) AS orders FROM orders GROUP BY window(at, '10 seconds'), customer"
+    strategy = {"type": "fixed-delay", "attempts": 9, "delay_ms": 100}
+    graph = {"name": "counts", "vertices": [{"id": "counts", "sql": sql, "stream": stream}], "restart_strategy": strategy}
+    cluster.feed(source, [order("ada", 1), order("ada", 2), order("grace", 9)], key="customer")
+    with cluster.submit(graph) as job:
+        job.wait_until_running()
+        cluster.advance_event_time(source, order("-", 19))
+        first = cluster.collect(target, 2, 180)
+        assert sorted((r.json["customer"], r.json["orders"]) for r in first) == [("ada", 2), ("grace", 1)]
+        crashes: tuple[Crashable, ...] = ("task", "leader", "spark")
+        for number, what in enumerate(crashes, 2):
+            cluster.feed(source, [order("ada", 10 * number + 1)], key="customer")
+            cluster.crash(what)
+            cluster.feed(source, [order("ada", 10 * number + 2)], key="customer")
+            cluster.advance_event_time(source, order("-", 10 * number + 10))
+            cluster.collect_until(target, partial(has_counts_of_ada, number), 180)
+        rows = cluster.collect(target, 5)
+    assert sorted((r.json["customer"], r.json["orders"]) for r in rows if r.json["customer"] != "-") == [("ada", 2)] * 4 + [("grace", 1)]
+    assert job.status is JobStatus.CANCELED
 
 
 # -- crashes -------------------------------------------------------------------------------------------------------
