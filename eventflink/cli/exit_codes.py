@@ -9,7 +9,7 @@ from typing import Final
 from eventflink.audit import FilterInvalid, NothingKnown, QueryInvalid
 from eventflink.blob import BlobError, BlobNotFound, BlobTooLarge, BlobUnavailable, InvalidBlobKey
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.gateways.errors import ArchiveUnusable, GatewayError, RequestRefused
+from eventflink.gateways.errors import ArchiveUnusable, CheckpointFailed, GatewayError, RequestRefused
 from eventflink.jobs.archive import ArchiveError
 from eventflink.log.administration import AdministrationError, NotDurable, TopicMisconfigured
 from eventflink.log.embedded_broker import BrokerUnavailable
@@ -32,6 +32,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (RequestRefused, ExitCode.NEGATIVE),
     (BlobNotFound, ExitCode.NEGATIVE),
     (ArchiveUnusable, ExitCode.NEGATIVE),
+    (CheckpointFailed, ExitCode.NEGATIVE),
     (BlobUnavailable, ExitCode.UNREACHABLE),
     (GatewayError, ExitCode.UNREACHABLE),
     (BlobError, ExitCode.NEGATIVE),

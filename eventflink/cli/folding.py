@@ -25,7 +25,8 @@ from eventflink.master.job_master import JobMaster
 from eventflink.model.job_graph_document import is_valid_job_id
 from eventflink.snapshots.loading import read_state
 from eventflink.views import jobs_and_cluster
-from eventflink.views.archive import archived_exceptions, archived_job
+from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job
+from eventflink.views.checkpoints import checkpoints_view
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, job_view, jobs_view
 from eventflink.views.plain import View
@@ -90,6 +91,11 @@ def exceptions(session: Session, job_id: str, limit: int) -> View:
     return _fold_state(
         session, lambda fold: exceptions_view(jobs_and_cluster.find_job(fold, job_id), limit), partial(archived_exceptions, limit=limit)
     )
+
+
+def checkpoints(session: Session, job_id: str) -> View:
+    """Return the checkpoints of a job."""
+    return _fold_state(session, lambda fold: checkpoints_view(jobs_and_cluster.find_job(fold, job_id)), archived_checkpoints)
 
 
 def _fold_state(session: Session, compute: Callable[[Fold], View], from_archive: Callable[[View], View] | None = None) -> View:

@@ -16,7 +16,7 @@ from types import ModuleType
 
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
-from eventflink.gateways.reads import NoMasterAnswered, NothingThere, Parameters, ask_masters, exceptions_path
+from eventflink.gateways.reads import NoMasterAnswered, NothingThere, Parameters, ask_masters, checkpoints_path, exceptions_path
 from eventflink.views.plain import View
 
 _logger = logging.getLogger(__name__)
@@ -48,6 +48,11 @@ def ask_job(session: Session, job_id: str) -> View:
 def ask_exceptions(session: Session, job_id: str, limit: int) -> View:
     """Return the newest `limit` failures of a job, also of one that has left the memory."""
     return _ask(session, exceptions_path(job_id), {"limit": limit}, lambda log: log.exceptions(session, job_id, limit))
+
+
+def ask_checkpoints(session: Session, job_id: str) -> View:
+    """Return the checkpoints of a job, and where its streams stood, also of one that has left the memory."""
+    return _ask(session, checkpoints_path(job_id), {}, lambda log: log.checkpoints(session, job_id))
 
 
 def _ask(session: Session, path: str, parameters: Parameters, from_log: Callable[[ModuleType], View]) -> View:

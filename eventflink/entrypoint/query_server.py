@@ -5,6 +5,7 @@
     GET /jobs                the newest jobs: ?status=RUNNING (repeatable), ?limit=N
     GET /jobs/{id}           one job with its tasks; the beginning of its id is enough
     GET /jobs/{id}/exceptions  its newest failures and what they led to: ?limit=N
+    GET /jobs/{id}/checkpoints  its checkpoints, and where each of its streams stood when it was last asked
     GET /jobs/{id}/status    where it stands
     GET /jobs/{id}/result    how it ended; waits for that as long as ?timeout_ms=N allows
     GET /job-statuses        the ids of all jobs, and where each stands
@@ -47,7 +48,8 @@ from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.log.replay import EndOffset
 from eventflink.model.statuses import JobStatus
 from eventflink.views import queries
-from eventflink.views.archive import archived_exceptions, archived_job, archived_result, archived_status
+from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job, archived_result, archived_status
+from eventflink.views.checkpoints import checkpoints_view
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, find_job, job_view, jobs_view, position_view
 from eventflink.views.plain import MAX_EXCEPTIONS, View
@@ -64,7 +66,7 @@ _LONGEST_LOOK_S: Final = 0.5
 """How often a job that is waited for is looked at: after ever longer pauses, so that long jobs cost little."""
 
 _PATHS: Final = (
-    "/cluster, /jobs, /jobs/{id}, /jobs/{id}/exceptions, /jobs/{id}/status, /jobs/{id}/result, "
+    "/cluster, /jobs, /jobs/{id}, /jobs/{id}/exceptions, /jobs/{id}/checkpoints, /jobs/{id}/status, /jobs/{id}/result, "
     "/job-statuses, /overview, /taskmanagers, /taskmanagers/{id}, /metrics-address, /digest"
 )
 _logger = logging.getLogger(__name__)
@@ -145,6 +147,7 @@ class QueryServer:
                 web.get("/jobs", self._jobs),
                 web.get("/jobs/{job_id}", self._job),
                 web.get("/jobs/{job_id}/exceptions", self._exceptions),
+                web.get("/jobs/{job_id}/checkpoints", self._checkpoints),
                 web.get("/jobs/{job_id}/status", self._job_status),
                 web.get("/jobs/{job_id}/result", self._job_result),
                 web.get("/job-statuses", self._job_statuses),
@@ -248,6 +251,13 @@ class QueryServer:
         limit = whole_number(request, "limit", MAX_EXCEPTIONS, 1, MAX_EXCEPTIONS)
         reading = await self._read_job(
             options, lambda fold: exceptions_view(find_job(fold, job_id), limit), partial(archived_exceptions, limit=limit)
+        )
+        return await self._respond(reading, **reading.value)
+
+    async def _checkpoints(self, request: web.Request) -> web.Response:
+        job_id = request.match_info["job_id"]
+        reading = await self._read_job(
+            read_options_of(request), lambda fold: checkpoints_view(find_job(fold, job_id)), archived_checkpoints
         )
         return await self._respond(reading, **reading.value)
 

@@ -36,6 +36,7 @@ class CheckpointTriggered(CheckpointEvent):
 
     awaited: int
     actor: str = ""
+    request_id: str = ""
 
 
 @dataclass(slots=True)

@@ -210,6 +210,11 @@ class RescaleJob(FencedJobCommand):
     parallelism: int
 
 
+@dataclass(slots=True, kw_only=True)
+class TriggerCheckpoint(FencedJobCommand):
+    """Take a checkpoint of a job with streams now."""
+
+
 @dataclass(slots=True)
 class InstanceMessage:
     """What one instance of a TaskManager says, or its guardian says of it."""

@@ -163,7 +163,9 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             place = f"query {event.query_id}, run {event.run_id}, session {event.spark_session_id}"
             return f"{begin} at {event.location}, {place}"
         case e.CheckpointTriggered():
-            return _joined(f"checkpoint {event.checkpoint_id}", _count(event.awaited, "subtask"), _by(event.actor))
+            return _joined(
+                f"checkpoint {event.checkpoint_id}", _count(event.awaited, "subtask"), _joined(_by(event.actor), _request(event), by=" ")
+            )
         case e.CheckpointAcknowledged():
             progress = event.progress
             rows = _count(progress.input_rows, "row")
@@ -225,7 +227,9 @@ def _cause(cause: FailureCause | None) -> str:
     return f"{cause.failure_type}: {cause.message}" if cause is not None else ""
 
 
-def _request(event: e.RequestAccepted | e.RequestRejected | e.FileUploadRequested | e.TaskManagerFileUploadRequested) -> str:
+def _request(
+    event: e.RequestAccepted | e.RequestRejected | e.FileUploadRequested | e.TaskManagerFileUploadRequested | e.CheckpointTriggered,
+) -> str:
     return f"(request {event.request_id})" if event.request_id and event.request_id != subject_of(event) else ""
 
 

@@ -19,10 +19,10 @@ import aiohttp
 from yarl import URL
 
 from eventflink.events.effects import LeaderHeartbeat
-from eventflink.events.log_events import FileUploaded
+from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted, FileUploaded
 from eventflink.gateways.dispatcher_gateway import DispatcherMethods
 from eventflink.gateways.errors import GatewayError
-from eventflink.gateways.follow import await_upload
+from eventflink.gateways.follow import await_checkpoint, await_upload
 from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
 from eventflink.gateways.job_master_gateway import JobMasterMethods
 from eventflink.gateways.leader import listen_for_leader
@@ -31,7 +31,19 @@ from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.gateways.reads import MAX_ANSWER_BYTES, KnownMaster, MasterSilent, address_of, answer_of, find_masters, target_of
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerMethods
-from eventflink.gateways.steps import Ask, AwaitUpload, FindMasters, Get, ListenForLeader, Pause, Step, Steps, Tell, drive_async
+from eventflink.gateways.steps import (
+    Ask,
+    AwaitCheckpoint,
+    AwaitUpload,
+    FindMasters,
+    Get,
+    ListenForLeader,
+    Pause,
+    Step,
+    Steps,
+    Tell,
+    drive_async,
+)
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
 
 MAX_UNDER_WAY: Final = 1_024
@@ -62,6 +74,7 @@ class AsyncConnection:
             Ask: self._ask,
             Tell: self._tell,
             AwaitUpload: self._await_upload,
+            AwaitCheckpoint: self._await_checkpoint,
         }
 
     async def run(self, steps: Steps[T]) -> T:
@@ -96,6 +109,10 @@ class AsyncConnection:
 
     async def _await_upload(self, step: AwaitUpload) -> FileUploaded | None:
         return await self._in_thread(lambda stop: await_upload(self.bootstrap, self.cluster_id, step.accepted, step.timeout_s, stop=stop))
+
+    async def _await_checkpoint(self, step: AwaitCheckpoint) -> CheckpointCompleted | CheckpointAborted | None:
+        accepted, timeout_s = step.accepted, step.timeout_s
+        return await self._in_thread(lambda stop: await_checkpoint(self.bootstrap, self.cluster_id, accepted, timeout_s, stop=stop))
 
     async def _in_thread(self, call: Callable[[Callable[[], bool]], T]) -> T:
         """Return what a blocking call returns; it is given a question that says whether anybody still waits for it."""

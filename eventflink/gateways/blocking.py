@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import Any, Self, TypedDict, TypeVar
 
 from eventflink.events.effects import LeaderHeartbeat
-from eventflink.events.log_events import FileUploaded
+from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted, FileUploaded
 from eventflink.gateways.errors import RequestTimedOut
-from eventflink.gateways.follow import await_upload
+from eventflink.gateways.follow import await_checkpoint, await_upload
 from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import listen_for_leader
 from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import KnownMaster, ask_master, find_masters
 from eventflink.gateways.request_channel import MAX_REPEAT_AFTER_S, REPEAT_AFTER_S, Accepted, RequestChannel, result_of
-from eventflink.gateways.steps import Ask, AwaitUpload, FindMasters, Get, ListenForLeader, Pause, Step, Steps, Tell, drive
+from eventflink.gateways.steps import Ask, AwaitCheckpoint, AwaitUpload, FindMasters, Get, ListenForLeader, Pause, Step, Steps, Tell, drive
 
 T = TypeVar("T")
 _Performer = Callable[[Any], Any]
@@ -43,6 +43,7 @@ class BlockingConnection:
             Ask: self._ask,
             Tell: self._tell,
             AwaitUpload: self._await_upload,
+            AwaitCheckpoint: self._await_checkpoint,
         }
 
     def connect(self) -> RequestChannel:
@@ -72,6 +73,9 @@ class BlockingConnection:
 
     def _await_upload(self, step: AwaitUpload) -> FileUploaded | None:
         return await_upload(self.bootstrap, self.cluster_id, step.accepted, step.timeout_s)
+
+    def _await_checkpoint(self, step: AwaitCheckpoint) -> CheckpointCompleted | CheckpointAborted | None:
+        return await_checkpoint(self.bootstrap, self.cluster_id, step.accepted, step.timeout_s)
 
     def _ask(self, step: Ask) -> Accepted:
         channel = self.connect()

@@ -9,11 +9,11 @@ from collections.abc import Collection
 from typing import Final, NoReturn, Unpack
 
 from eventflink.events.effects import LeaderHeartbeat
-from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, ResumeJob, ShutDownCluster, SuspendJob
+from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, ResumeJob, ShutDownCluster, SuspendJob, TriggerCheckpoint
 from eventflink.gateways import results as r
 from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
-from eventflink.gateways.errors import JobNotTerminated, NotSupported
-from eventflink.gateways.gateway import CommandOptions, Gateway, RequestOptions, header, method
+from eventflink.gateways.errors import JobNotTerminated, NotSupported, RequestRefused
+from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, CommandOptions, Gateway, RequestOptions, header, method
 from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import finding_leader
@@ -107,6 +107,13 @@ class DispatcherMethods(Gateway):
         """Ask for a file of a task attempt; `FileUploaded` with the same request id follows in the log."""
         return ask(RequestFileUpload(**attempt._asdict(), file=file, **header(**options)))
 
+    @method
+    def trigger_checkpoint(
+        self, job_id: str, timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S, **options: Unpack[CommandOptions]
+    ) -> Steps[r.CompletedCheckpoint]:
+        """Take a checkpoint of a job's streams now, and wait until it is complete; raises as the JobMaster's method does."""
+        return self._checkpoint(TriggerCheckpoint(job_id=job_id, **header(**options)), timeout_s)
+
     # -- reads -----------------------------------------------------------------------------------------------------
 
     @method
@@ -189,6 +196,28 @@ class DispatcherMethods(Gateway):
         """Return where each TaskManager serves its metrics, host:port by id; one that serves none is not in it."""
         return self._task_manager_metric_addresses()
 
+    @method
+    def request_operator_back_pressure_stats(self, job_id: str, vertex_id: str) -> Steps[r.OperatorBackPressureStats]:
+        """Return how far a stream does not keep up, as of the last checkpoint that asked its subtasks.
+
+        Raises:
+            UnknownJob: there is no such job.
+            RequestRefused: with the code `UnknownVertex`: the job has no stream of that name.
+
+        """
+        answer = yield from self._read_job(job_id, "/checkpoints")
+        rows = [row for row in answer["subtasks"] if row["vertex_id"] == vertex_id]
+        if answer["job_id"] != job_id or not rows:
+            raise RequestRefused("UnknownVertex", f"job '{job_id}' has no stream '{vertex_id[:128]}'")
+        subtasks = [
+            {"subtask_index": row["subtask_index"], "at": row["answer"]["at"], **row["back_pressure"]}
+            for row in rows
+            if row["back_pressure"]
+        ]
+        level = max(subtasks, key=lambda each: each["ratio"])["level"] if subtasks else None
+        place = {"job_id": job_id, "vertex_id": vertex_id, "log_offset": answer["log_offset"]}
+        return r.read_as(r.OperatorBackPressureStats, {**place, "level": level, "subtasks": subtasks})
+
     # -- what Flink's has, and this one has not ----------------------------------------------------------------------
 
     @method
@@ -206,15 +235,10 @@ class DispatcherMethods(Gateway):
         """Raise `NotSupported`."""
         return _not_supported(f"dispose_savepoint({savepoint_path!r})")
 
-    @method
-    def request_operator_back_pressure_stats(self, job_id: str, vertex_id: str) -> Steps[NoReturn]:
-        """Raise `NotSupported`."""
-        return _not_supported(f"request_operator_back_pressure_stats({job_id!r}, {vertex_id!r})")
-
 
 def _not_supported(call: str) -> Steps[NoReturn]:
     yield from ()
-    raise NotSupported(f"{call}: jobs here are batch jobs without checkpoints, savepoints or back-pressure statistics")
+    raise NotSupported(f"{call}: there are no savepoints here")
 
 
 class DispatcherGateway(DispatcherMethods, BlockingGateway):

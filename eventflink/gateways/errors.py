@@ -83,6 +83,10 @@ class NotSupported(GatewayError):
     """Flink's Dispatcher has the method, and this one does not."""
 
 
+class CheckpointFailed(GatewayError):
+    """The checkpoint was triggered, and aborted before it was complete; the message says why."""
+
+
 class JobNotTerminated(GatewayError):
     """The job has not ended within the time that the caller gave; it keeps running."""
 

@@ -14,7 +14,15 @@ from confluent_kafka import Message
 
 from eventflink.events.codec import DecisionCodec, UndecodableRecord
 from eventflink.events.decision import Decision
-from eventflink.events.log_events import FileUploaded, FileUploadRequested, LogEvent, TaskManagerFileUploadRequested
+from eventflink.events.log_events import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    CheckpointTriggered,
+    FileUploaded,
+    FileUploadRequested,
+    LogEvent,
+    TaskManagerFileUploadRequested,
+)
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import LogUnreadable
 from eventflink.gateways.kafka_clients import PartitionReader
@@ -142,5 +150,30 @@ def await_upload(
         while (left_s := deadline - time.monotonic()) > 0 and not stop():
             for event in follower.accepted_events(min(left_s, _POLL_S)):
                 if isinstance(event, FileUploaded) and event.request_id == request_id:
+                    return event
+    return None
+
+
+def await_checkpoint(
+    bootstrap: str, cluster_id: str, accepted: Accepted, timeout_s: float, *, stop: Callable[[], bool] = lambda: False
+) -> CheckpointCompleted | CheckpointAborted | None:
+    """Return how a checkpoint ended that was asked for, or None when the time is over.
+
+    Raises:
+        LogUnreadable, ClusterUnreachable: the log cannot be followed.
+
+    """
+    deadline = time.monotonic() + timeout_s
+    checkpoint: tuple[str, int] | None = None
+
+    def is_done(event: LogEvent) -> bool:
+        return isinstance(event, CheckpointTriggered) and event.request_id == accepted.request_id
+
+    with follow_request(bootstrap, cluster_id, accepted, is_done, timeout_s) as follower:
+        while (left_s := deadline - time.monotonic()) > 0 and not stop():
+            for event in follower.accepted_events(min(left_s, _POLL_S)):
+                if isinstance(event, CheckpointTriggered) and is_done(event):
+                    checkpoint = (event.job_id, event.checkpoint_id)
+                elif isinstance(event, CheckpointCompleted | CheckpointAborted) and (event.job_id, event.checkpoint_id) == checkpoint:
                     return event
     return None

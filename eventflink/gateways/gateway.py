@@ -8,17 +8,19 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypedDict, TypeVar, cast, overload
 
-from eventflink.events.inputs import Command
+from eventflink.events.inputs import Command, TriggerCheckpoint
+from eventflink.events.log_events import CheckpointAborted
 from eventflink.gateways import results as r
-from eventflink.gateways.errors import FileNotAvailable, RequestTimedOut, UnknownJob, UnknownTaskManager
+from eventflink.gateways.errors import CheckpointFailed, FileNotAvailable, RequestTimedOut, UnknownJob, UnknownTaskManager
 from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, NothingThere
-from eventflink.gateways.steps import AwaitUpload, Parameters, Steps, ask
+from eventflink.gateways.steps import AwaitCheckpoint, AwaitUpload, Parameters, Steps, ask
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph_document import is_valid_job_id
 
 DEFAULT_REQUEST_TIMEOUT_S: Final = 30.0
 DEFAULT_UPLOAD_TIMEOUT_S: Final = 30.0
+DEFAULT_CHECKPOINT_TIMEOUT_S: Final = 60.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -130,6 +132,17 @@ class Gateway:
     def _task_manager_metric_addresses(self) -> Steps[dict[str, str]]:
         rows = (yield from self._reads.read("/taskmanagers"))["task_managers"]
         return {row["task_manager_id"]: row["metrics_address"] for row in rows if row.get("metrics_address")}
+
+    def _checkpoint(self, command: TriggerCheckpoint, timeout_s: float) -> Steps[r.CompletedCheckpoint]:
+        """Have a checkpoint taken; wait until it is complete."""
+        accepted = yield from ask(command)
+        ended = yield AwaitCheckpoint(accepted, timeout_s)
+        if ended is None:
+            raise RequestTimedOut(accepted.request_id, f"the checkpoint was not complete within {timeout_s:g} s; it may still become so")
+        if isinstance(ended, CheckpointAborted):
+            what = ended.reason.lower().replace("_", " ")
+            raise CheckpointFailed(f"checkpoint {ended.checkpoint_id} of '{ended.job_id}' failed ({what}): {ended.message}")
+        return r.CompletedCheckpoint(ended.job_id, ended.checkpoint_id, ended.duration_ms, ended.state_rows, ended.state_bytes)
 
     def _upload(self, command: Command, timeout_s: float) -> Steps[str]:
         """Have a file uploaded; wait for its blob key."""

@@ -2,11 +2,11 @@
 
 from typing import Unpack
 
-from eventflink.events.inputs import CancelJob, RescaleJob, SuspendJob
+from eventflink.events.inputs import CancelJob, RescaleJob, SuspendJob, TriggerCheckpoint
 from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
-from eventflink.gateways.gateway import Gateway, RequestOptions, method
+from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, Gateway, RequestOptions, method
 from eventflink.gateways.request_channel import Accepted
-from eventflink.gateways.results import ExecutionGraphInfo
+from eventflink.gateways.results import CompletedCheckpoint, ExecutionGraphInfo
 from eventflink.gateways.steps import Steps, ask, tell
 from eventflink.model.statuses import JobStatus
 
@@ -66,6 +66,21 @@ class JobMasterMethods(Gateway):
         return RescaleJob(
             job_id=self.job_id, vertex_id=vertex_id, parallelism=parallelism, job_master_id=(yield from self._token()), **options
         )
+
+    @method
+    def trigger_checkpoint(
+        self, timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S, **options: Unpack[RequestOptions]
+    ) -> Steps[CompletedCheckpoint]:
+        """Take a checkpoint of the job's streams now, and wait until it is complete.
+
+        Raises:
+            RequestRefused: with the code `NoStream`, `CheckpointInProgress`, `StreamsNotReady` or `JobNotRunning`; nothing was changed.
+            CheckpointFailed: it was aborted.
+            RequestTimedOut: it is not complete yet.
+
+        """
+        command = TriggerCheckpoint(job_id=self.job_id, job_master_id=(yield from self._token()), **options)
+        return (yield from self._checkpoint(command, timeout_s))
 
     @method
     def cancel(self, **options: Unpack[RequestOptions]) -> Steps[Accepted]:

@@ -206,6 +206,11 @@ def exceptions_path(job_id: str) -> str:
     return f"/jobs/{urllib.parse.quote(job_id, safe='')}/exceptions"
 
 
+def checkpoints_path(job_id: str) -> str:
+    """Return where a master answers for the checkpoints of a job."""
+    return f"/jobs/{urllib.parse.quote(job_id, safe='')}/checkpoints"
+
+
 def ask_masters(
     bootstrap: str,
     cluster_id: str,

@@ -15,6 +15,7 @@ from eventflink.gateways.errors import GatewayError
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import (
     TERMINAL_JOB_STATUSES,
+    BackPressureLevel,
     ExecutionState,
     JobStatus,
     RestartStrategyType,
@@ -226,6 +227,42 @@ class ExecutionGraphInfo:
     def is_archived(self) -> bool:
         """Tell whether the job has ended, so that nothing of this changes any more."""
         return self.status in TERMINAL_JOB_STATUSES
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedCheckpoint:
+    """A checkpoint that is complete."""
+
+    job_id: str
+    checkpoint_id: int
+    duration_ms: int
+    state_rows: int
+    """In the state stores of all streams."""
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskBackPressure:
+    """How far one subtask of a stream does not keep up, as of when it was asked last."""
+
+    subtask_index: int
+    level: BackPressureLevel
+    ratio: float
+    """From 0 to 1; `views/back_pressure.py` says of what."""
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorBackPressureStats:
+    """How far a stream does not keep up: as far as its worst subtask."""
+
+    job_id: str
+    vertex_id: str
+    level: BackPressureLevel | None
+    """None: no subtask has been asked yet."""
+    subtasks: tuple[SubtaskBackPressure, ...]
+    log_offset: int
 
 
 @dataclass(frozen=True, slots=True)

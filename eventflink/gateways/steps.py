@@ -76,7 +76,15 @@ class AwaitUpload:
     timeout_s: float
 
 
-Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload
+@dataclass(frozen=True, slots=True)
+class AwaitCheckpoint:
+    """Follow the log from an accepted TriggerCheckpoint on; gives `CheckpointCompleted`, `CheckpointAborted`, or None: the time is over."""
+
+    accepted: Accepted
+    timeout_s: float
+
+
+Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload | AwaitCheckpoint
 
 
 def random_fraction() -> float:

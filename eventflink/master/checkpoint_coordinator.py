@@ -10,19 +10,19 @@ that is late, stale or of somebody else is skipped by name. Nothing here changes
 from typing import Final
 
 from eventflink.events import log_events as e
-from eventflink.events.inputs import CheckpointAcknowledgement, CheckpointDecline, StreamStartReport
+from eventflink.events.inputs import CheckpointAcknowledgement, CheckpointDecline, StreamStartReport, TriggerCheckpoint
 from eventflink.events.log_events import LogEvent
 from eventflink.master.checkpoints import COUNTED_FAILURES, Checkpoints, PendingCheckpoint
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.inputs import CheckpointDue
 from eventflink.master.job_master import JobMaster
-from eventflink.master.requests import MAX_MESSAGE_LENGTH
+from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
 from eventflink.master.restart_strategies import NoRestart, next_restart
 from eventflink.master.restarts import subtasks_to_restart_globally
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.statuses import CheckpointFailureReason, JobStatus
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, CheckpointFailureReason, JobStatus
 from eventflink.model.stream_progress import bounded_progress
 
 MAX_REASON_LENGTH: Final = 1_024
@@ -49,13 +49,29 @@ def decide_checkpoint_due(state: ClusterState, due: CheckpointDue, context: Cont
     since_ms = max(checkpoints.triggered_at_ms, job.status_since_ms)
     if not settings.interval_ms or now_ms - since_ms < settings.interval_ms or now_ms - checkpoints.ended_at_ms < settings.min_pause_ms:
         return []
-    return _decide_trigger(job, checkpoints, "")
-
-
-def _decide_trigger(job: JobMaster, checkpoints: Checkpoints, actor: str) -> list[LogEvent]:
-    """Ask the streams; nothing where the query of one does not run, or all have finished."""
     awaited = len(checkpoints.attempts_to_ask(job.execution_graph))
-    return [e.CheckpointTriggered(job.job_id, checkpoints.next_id, awaited, actor)] if awaited else []
+    return [e.CheckpointTriggered(job.job_id, checkpoints.next_id, awaited)] if awaited else []
+
+
+def decide_trigger_checkpoint(state: ClusterState, command: TriggerCheckpoint) -> list[LogEvent]:
+    """Trigger a checkpoint that somebody asks for, whatever the interval says; or say why not."""
+    job = state.dispatcher.jobs.get(command.job_id)
+    if job is None:
+        return [state.dispatcher.unknown_job(command)]
+    if job.status is not JobStatus.RUNNING:
+        code = "JobTerminated" if job.status in TERMINAL_JOB_STATUSES else "JobNotRunning"
+        return [rejected(command, code, f"job '{job.job_id}' is {job.status}")]
+    if (checkpoints := job.checkpoints) is None:
+        return [rejected(command, "NoStream", f"job '{job.job_id}' has no stream")]
+    if (pending := checkpoints.pending) is not None:
+        return [rejected(command, "CheckpointInProgress", f"checkpoint {pending.checkpoint.checkpoint_id} of '{job.job_id}' is under way")]
+    awaited = len(checkpoints.attempts_to_ask(job.execution_graph))
+    if not awaited:
+        return [rejected(command, "StreamsNotReady", f"not every stream of '{job.job_id}' that has not finished runs yet, or all have")]
+    return [
+        accepted(command),
+        e.CheckpointTriggered(job.job_id, checkpoints.next_id, awaited, command.actor, command.request_id),
+    ]
 
 
 def decide_stream_start_report(state: ClusterState, report: StreamStartReport) -> list[LogEvent]:

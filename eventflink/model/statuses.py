@@ -155,6 +155,14 @@ class CheckpointFailureReason(UpperStrEnum):
     JOB_NOT_RUNNING = auto()
 
 
+class BackPressureLevel(UpperStrEnum):
+    """How far a stream does not keep up, in Flink's three levels."""
+
+    OK = auto()
+    LOW = auto()
+    HIGH = auto()
+
+
 class ShipStrategy(UpperStrEnum):
     """How the rows of an edge are shared out among the subtasks that read it."""
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.views import queries
+from eventflink.views.checkpoints import checkpoints_view, no_checkpoints
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.jobs_and_cluster import job_view
 from eventflink.views.plain import MAX_EXCEPTIONS, View
@@ -27,6 +28,7 @@ def archive_view(fold: Fold, job_id: str) -> View:
         "job": job,
         "result": queries.job_result(fold, job_id),
         "exceptions": exceptions_view(known, MAX_EXCEPTIONS),
+        "checkpoints": checkpoints_view(known),
     }
 
 
@@ -52,3 +54,10 @@ def archived_exceptions(archive: View, limit: int) -> View:
     view: View = archive["exceptions"]
     shown = view["exceptions"][:limit]
     return {**view, "exceptions": shown, "truncated": view["total"] > len(shown)}
+
+
+def archived_checkpoints(archive: View) -> View:
+    """Return what `checkpoints_view` showed; archives of versions without streams have none."""
+    job = archive["job"]
+    view: View = archive.get("checkpoints") or no_checkpoints(job["job_id"], job["name"], job["status"])
+    return view

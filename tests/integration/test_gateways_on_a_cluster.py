@@ -35,6 +35,7 @@ from eventflink.gateways.errors import (
     JobNotTerminated,
     JobTerminated,
     NotSupported,
+    RequestRefused,
     UnknownJob,
     UnknownTaskManager,
 )
@@ -219,11 +220,14 @@ def test_commands_are_done_or_refused_with_a_type(cluster: RunningCluster, dispa
         partial(dispatcher.trigger_savepoint, "running", "/tmp"),
         partial(dispatcher.stop_with_savepoint, "running", "/tmp", drain=True),
         partial(dispatcher.dispose_savepoint, "/tmp/savepoint"),
-        partial(dispatcher.request_operator_back_pressure_stats, "running", "idle"),
     ]
     for call in unsupported:
         with pytest.raises(NotSupported):
             call()
+    with pytest.raises(RequestRefused, match="NoStream"):
+        dispatcher.trigger_checkpoint("running")
+    with pytest.raises(RequestRefused, match="UnknownVertex"):
+        dispatcher.request_operator_back_pressure_stats("running", "idle")
     assert cluster.job("running").status is JobStatus.RUNNING
 
 
@@ -294,13 +298,14 @@ def test_every_method_answers_in_an_event_loop_as_it_does_in_a_thread(
                 waiting.trigger_savepoint("running", "/tmp"),
                 waiting.stop_with_savepoint("running", "/tmp"),
                 waiting.dispose_savepoint("/tmp"),
-                waiting.request_operator_back_pressure_stats("running", "idle"),
             ):
                 with pytest.raises(NotSupported):
                     await unsupported
             for refused, error in (
                 (waiting.cancel_job("running", fencing_token="x"), FencingTokenMismatch),
                 (waiting.request_job("nobody"), UnknownJob),
+                (waiting.job_master("running").trigger_checkpoint(), RequestRefused),
+                (waiting.request_operator_back_pressure_stats("running", "idle"), RequestRefused),
                 (waiting.request_job_result("running", timeout_s=0.2), JobNotTerminated),
             ):
                 with pytest.raises(error):

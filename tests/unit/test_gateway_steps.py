@@ -11,17 +11,20 @@ import pytest
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
+from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted
 from eventflink.gateways import errors
 from eventflink.gateways.async_gateways import AsyncConnection, AsyncDispatcherGateway, AsyncJobMasterGateway
 from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
 from eventflink.gateways.dispatcher_gateway import RESULT_WAIT_S, DispatcherMethods
 from eventflink.gateways.errors import (
+    CheckpointFailed,
     ClusterUnreachable,
     FencingTokenMismatch,
     JobNotTerminated,
     NoLeader,
     NotSupported,
     RequestRefused,
+    RequestTimedOut,
     UnknownJob,
     UnknownTaskManager,
     refusal_of,
@@ -32,10 +35,10 @@ from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import KnownMaster, MasterSilent, NoMasterAnswered, NothingThere, QuestionInvalid, answer_of
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway, ResourceManagerMethods
-from eventflink.gateways.results import AnswerUnreadable
-from eventflink.gateways.steps import Ask, Backoff, FindMasters, Get, ListenForLeader, Pause, Step, Tell
+from eventflink.gateways.results import AnswerUnreadable, CompletedCheckpoint
+from eventflink.gateways.steps import Ask, AwaitCheckpoint, Backoff, FindMasters, Get, ListenForLeader, Pause, Step, Tell
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
-from eventflink.model.statuses import JobStatus, Role
+from eventflink.model.statuses import BackPressureLevel, CheckpointFailureReason, JobStatus, Role
 
 LEADERSHIP = PayloadCodec("LeadershipEnvelope")
 HEARTBEAT = LeaderHeartbeat(epoch=3, leader_id="leader-3", master_id="m", blob_address="h:1", log_offset=5)
@@ -71,6 +74,8 @@ class World:
     heartbeats: Iterator[LeaderHeartbeat | Exception | None] = field(default_factory=lambda: iter(()))
     fraction: Callable[[], float] = never
     sent: list[Any] = field(default_factory=list)
+    checkpoint: CheckpointCompleted | CheckpointAborted | None = None
+    """How a checkpoint ends that is waited for; None: not in time."""
 
     def reads(self, request_timeout_s: float) -> MasterReads:
         return MasterReads("c", request_timeout_s, lambda: self.now_s, lambda: Backoff(fraction=self.fraction))
@@ -91,6 +96,8 @@ class World:
                 return self.given(outcome)
             case Pause():
                 self.now_s += step.seconds
+            case AwaitCheckpoint():
+                return self.checkpoint
             case Ask() | Tell():
                 request = step.request if isinstance(step, Ask) else step.command
                 self.sent.append(request)
@@ -469,3 +476,34 @@ def test_a_job_master_is_asked_under_its_own_token_which_is_found_once() -> None
     assert job_master.connect() == "j-2"
     job_master.cancel(actor="me", request_id="r")
     assert (world.sent[-1].job_master_id, world.sent[-1].request_id, world.sent[-1].leader_id) == ("j-2", "r", "")
+
+
+def test_a_checkpoint_is_waited_for_until_it_is_complete_or_has_failed() -> None:
+    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": STANDING}, checkpoint=CheckpointCompleted("j", 7, 40, 5, 50))
+    job_master = JobMasterGateway("nowhere", "c", "j", connection=VirtualConnection(world))
+    assert job_master.trigger_checkpoint(3.0, actor="me") == CompletedCheckpoint("j", 7, 40, 5, 50)
+    assert (world.sent[-1].job_master_id, world.sent[-1].actor) == (STANDING["job_master_id"], "me")
+    assert [step.timeout_s for step in world.of(AwaitCheckpoint)] == [3.0]
+    world.checkpoint = CheckpointAborted("j", 8, CheckpointFailureReason.EXPIRED, "not answered within 5 ms by s[0]#1")
+    with pytest.raises(CheckpointFailed, match=r"checkpoint 8 of 'j' failed \(expired\): not answered within 5 ms by s\[0\]#1"):
+        world.dispatcher().trigger_checkpoint("j")
+    world.checkpoint = None
+    with pytest.raises(RequestTimedOut, match="not complete within 60 s") as raised:
+        world.dispatcher().trigger_checkpoint("j", fencing_token="t")
+    assert raised.value.request_id == "r"
+    assert world.sent[-1].leader_id == "t"
+
+
+def test_back_pressure_is_that_of_the_streams_worst_subtask() -> None:
+    at = "2027-01-15T08:00:00.000+00:00"
+    rows = [
+        {"vertex_id": "s", "subtask_index": n, "answer": {"at": at}, "back_pressure": {"level": level, "ratio": ratio, "reason": "why"}}
+        for n, (level, ratio) in enumerate((("LOW", 0.3), ("HIGH", 0.9)))
+    ]
+    rows += [{"vertex_id": name, "subtask_index": 2, "answer": None, "back_pressure": None} for name in ("s", "young")]
+    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job_id": "j", "subtasks": rows, "log_offset": 9})
+    stats = world.dispatcher().request_operator_back_pressure_stats("j", "s")
+    assert (stats.level, [each.ratio for each in stats.subtasks], stats.log_offset) == (BackPressureLevel.HIGH, [0.3, 0.9], 9)
+    assert world.dispatcher().request_operator_back_pressure_stats("j", "young").level is None
+    with pytest.raises(RequestRefused, match=r"job 'j' has no stream 'batch' \(UnknownVertex\)"):
+        world.dispatcher().request_operator_back_pressure_stats("j", "batch")

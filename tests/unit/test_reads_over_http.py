@@ -14,8 +14,9 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.participant import Participant
+from eventflink.model.stream_progress import StreamSourceProgress
 from eventflink.views.plain import iso_time
-from tests.support.cluster import START_MS, replay
+from tests.support.cluster import START_MS, ScriptedCluster, decline, deployments, graph, orders, replay, stream, vertex
 from tests.support.hand import NOWHERE, Hand
 from tests.support.scenarios import restarting_cluster
 
@@ -102,6 +103,46 @@ def test_a_standby_tells_the_failures_of_a_job_and_what_they_led_to() -> None:
         assert (job["restart_strategy"]["strategy_type"], job["failover_strategy"]) == ("EXPONENTIAL_DELAY", "REGION")
         assert job["vertices"][0]["subtasks"][0]["restart_at"] == restart["restart_at"]
         assert job["tasks_finished"] == 1
+
+    with_server(lambda: standby.participant, test)
+
+
+def test_a_standby_tells_the_checkpoints_of_a_job_and_where_its_streams_stand() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=3)
+    cluster.submit(graph(vertex("a")), job_id="batch")
+    document = graph(stream("s", 2), checkpointing={"interval_ms": 100, "tolerable_failed_checkpoints": 1})
+    for number, deployment in enumerate(deployments(cluster.submit(document, job_id="streaming"))):
+        cluster.start_stream(deployment, restored_batch_id=number)
+    cluster.say(decline(orders(cluster.pass_time(100))[0]))
+    source = StreamSourceProgress(name="in", end_offset="{}", records_behind=900)
+    cluster.acknowledge(*orders(cluster.pass_time(100)), batch_id=4, sources=(source,), input_rows=100, state_rows=3, watermark_ms=START_MS)
+    cluster.acknowledge(orders(cluster.pass_time(100))[0], batch_id=5)
+    standby = Hand()
+    standby.follow(cluster.log)
+
+    async def test(asker: Asker) -> None:
+        answer = await asker.get("/jobs/stream/checkpoints")
+        assert answer["counts"] == {"triggered": 3, "in_progress": 1, "completed": 1, "failed": 1, "restored": 2}
+        assert (answer["settings"]["interval_ms"], answer["retained"]) == (100, [2])
+        assert [(each["checkpoint_id"], each["status"], each["reason"]) for each in answer["history"]] == [
+            (2, "COMPLETED", None),
+            (1, "FAILED", "DECLINED"),
+        ]
+        assert (answer["latest"]["completed"]["state_rows"], answer["latest"]["failed"]["checkpoint_id"]) == (6, 1)
+        assert answer["latest"]["restored"]["task"] == "s[0]#1"
+        assert (answer["pending"]["checkpoint_id"], answer["pending"]["acknowledged"], answer["pending"]["subtasks"]) == (3, 1, 2)
+        first, second = answer["subtasks"]
+        assert (first["answer"]["batch_id"], first["back_pressure"]["level"]) == (5, "OK")
+        assert (second["answer"]["batch_id"], second["answer"]["watermark"], second["back_pressure"]["ratio"]) == (
+            4,
+            iso_time(START_MS),
+            0.9,
+        )
+        assert second["start"]["run_id"] == "run-1-of-s-1"
+        batch = await asker.get("/jobs/batch/checkpoints")
+        assert (batch["settings"], batch["history"], batch["subtasks"]) == (None, [], [])
+        assert set(batch) == set(answer)
 
     with_server(lambda: standby.participant, test)
 
@@ -264,6 +305,7 @@ def test_a_master_that_builds_its_state_sends_its_askers_elsewhere() -> None:
         ("/jobs/nobody", 404, "there is no job 'nobody'"),
         ("/jobs/job-", 404, "'job-' is ambiguous: 2 job ids begin with it, such as job-1, job-2"),
         ("/nothing", 404, "there are /cluster, /jobs"),
+        ("/jobs/nobody/checkpoints", 404, "there is no job 'nobody'"),
         ("/jobs/nobody/exceptions", 404, "there is no job 'nobody'"),
         ("/jobs/job-1/exceptions?limit=0", 400, "limit: '0' is no whole number from 1 to 1000"),
     ],

@@ -144,6 +144,43 @@ def test_what_applies_is_the_graphs_and_else_the_clusters_and_stands_in_the_log(
     cluster.check()
 
 
+# -- asking for one ------------------------------------------------------------------------------------------------
+
+
+def test_one_that_is_asked_for_is_triggered_at_once_and_names_who_asked(cluster: ScriptedCluster) -> None:
+    run_streams(cluster, checkpointing={"interval_ms": 0})
+    effects = cluster.command(type="TriggerCheckpoint", job_id="job", request_id="now")
+    [reply] = replies(effects)
+    assert isinstance(reply.payload, e.RequestAccepted)
+    assert cluster.events(e.CheckpointTriggered) == [e.CheckpointTriggered("job", 1, 1, "test", "now")]
+    cluster.acknowledge(*orders(effects))
+    assert checkpoints_of(cluster).completed_count == 1
+    cluster.command(type="TriggerCheckpoint", job_id="job", request_id="now")
+    assert len(cluster.events(e.CheckpointTriggered)) == 1
+
+
+def test_one_that_cannot_be_is_refused_with_the_reason(cluster: ScriptedCluster) -> None:
+    def refusal(job_id: str) -> str:
+        [reply] = replies(cluster.command(type="TriggerCheckpoint", job_id=job_id))
+        assert isinstance(reply.payload, e.RequestRejected)
+        return f"{reply.payload.code}: {reply.payload.message}"
+
+    assert refusal("none") == "UnknownJob: there is no job 'none'"
+    [deployment] = run_streams(cluster)
+    [batch] = deployments(cluster.submit(graph(vertex("a")), job_id="batch"))
+    assert refusal("batch") == "NoStream: job 'batch' has no stream"
+    cluster.report(batch, ExecutionState.FINISHED)
+    assert refusal("batch") == "JobTerminated: job 'batch' is FINISHED"
+    cluster.submit(graph(stream("s")), job_id="young")
+    assert refusal("young") == "StreamsNotReady: not every stream of 'young' that has not finished runs yet, or all have"
+    trigger(cluster)
+    assert refusal("job") == "CheckpointInProgress: checkpoint 1 of 'job' is under way"
+    cluster.cancel()
+    assert refusal("job") == "JobNotRunning: job 'job' is CANCELLING"
+    cluster.report(deployment, ExecutionState.CANCELED)
+    assert len(cluster.events(e.CheckpointTriggered)) == 1
+
+
 # -- completing ----------------------------------------------------------------------------------------------------
 
 

@@ -62,6 +62,7 @@ def _fitting() -> list[MasterInput]:
         c.CheckpointAcknowledgement("tm5", "tm5-1", "streaming", "s", 1, 2, 4, StreamProgress(batch_id=10)),
         c.CheckpointDecline("tm5", "tm5-1", "streaming", "s", 1, 2, 4, "reason"),
         i.CheckpointDue("streaming"),
+        *[c.TriggerCheckpoint(request_id="new", job_id=job) for job in ("streaming", "running", "failing", "done3", "x")],
         i.UnreadableInput("code", "message", "subject"),
         i.InputTooOld("r", 0, "job", 5),
         c.ReportSnapshot(

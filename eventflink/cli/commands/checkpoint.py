@@ -1,0 +1,34 @@
+"""`eventflink checkpoint`: take a checkpoint of a job's streams now, and wait until it is complete."""
+
+import dataclasses
+
+import click
+
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S
+
+
+@click.command()
+@click.argument("job_id")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0, min_open=True),
+    default=DEFAULT_CHECKPOINT_TIMEOUT_S,
+    show_default=True,
+    help="How long to wait until it is complete, in seconds.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@pass_session
+def checkpoint(session: Session, job_id: str, timeout_s: float, *, as_json: bool) -> int:
+    """Take a checkpoint of the job JOB_ID, and wait until it is complete."""
+    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+        completed = gateway.trigger_checkpoint(job_id, timeout_s, actor=actor_name())
+    if as_json:
+        session.print_json(dataclasses.asdict(completed))
+    else:
+        state = f", state of {completed.state_rows} rows and {completed.state_bytes} bytes" if completed.state_rows else ""
+        click.echo(f"checkpoint {completed.checkpoint_id} of {job_id} is complete after {completed.duration_ms} ms{state}")
+    return ExitCode.OK

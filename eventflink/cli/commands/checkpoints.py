@@ -1,0 +1,91 @@
+"""`eventflink checkpoints`: what became of the checkpoints of a job, and where each of its streams stood at the last one."""
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.job_progress import styled
+from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import ask_checkpoints
+from eventflink.views.plain import View
+
+_SHOWN_OFFSET = 80
+"""Of an offset in the table; --json has all of it."""
+
+
+@click.command()
+@click.argument("job_id")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@pass_session
+def checkpoints(session: Session, job_id: str, *, as_json: bool) -> int:
+    """Show the checkpoints of the job JOB_ID (the beginning of its id is enough), the newest first, and where its streams stand."""
+    answer = ask_checkpoints(session, job_id)
+    if as_json:
+        session.print_json(answer)
+    else:
+        _print(session, answer)
+    return ExitCode.OK
+
+
+def _print(session: Session, view: View) -> None:
+    out, settings = session.out, view["settings"]
+    out.print(Text.assemble(f"{view['name']} ({view['job_id']}) ", styled(view["status"])))
+    if settings is None:
+        out.print(Text("no vertex of it is a stream, so it has no checkpoints", style="dim"))
+        return
+    interval = f"every {settings['interval_ms']} ms" if settings["interval_ms"] else "only when asked for"
+    tolerable = settings["tolerable_failed_checkpoints"]
+    out.print(
+        f"checkpoints {interval}, given up after {settings['timeout_ms']} ms, pause {settings['min_pause_ms']} ms, "
+        f"{'any number' if tolerable < 0 else tolerable} may fail in a row, {settings['max_retained']} retained, "
+        f"{settings['retention'].lower().replace('_', ' ')}"
+    )
+    out.print(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in view["counts"].items()))
+    if (restored := view["latest"]["restored"]) is not None:
+        out.print(f"latest restore: {restored['task']} after batch {restored['batch_id']} at {restored['at']}")
+    out.print(_history_table(view))
+    out.print(_subtask_table(view))
+    if more := view["subtasks_total"] - len(view["subtasks"]):
+        out.print(Text(f"{more} more subtasks are not shown", style="dim"))
+
+
+def _history_table(view: View) -> Table:
+    table = Table(title="history", title_justify="left")
+    table.add_column("id", justify="right")
+    for heading in ("triggered", "status", "subtasks"):
+        table.add_column(heading)
+    for heading in ("ms", "state rows", "state bytes"):
+        table.add_column(heading, justify="right")
+    table.add_column("why")
+    for each in [*([view["pending"]] if view["pending"] else []), *view["history"]]:
+        asked = "" if each["actor"] is None else f"asked for by {each['actor']}"
+        why = ": ".join(part for part in ((each["reason"] or "").lower().replace("_", " "), each["message"] or asked) if part)
+        sizes = [str(each[name] or "") for name in ("duration_ms", "state_rows", "state_bytes")]
+        answered = f"{each['acknowledged']}/{each['subtasks']}"
+        table.add_row(str(each["checkpoint_id"]), each["triggered_at"], styled(each["status"]), answered, *sizes, Text(why))
+    return table
+
+
+def _subtask_table(view: View) -> Table:
+    table = Table(title="streams, at the last checkpoint that asked them", title_justify="left")
+    table.add_column("task")
+    for heading in ("batch", "rows", "ms", "state rows", "state bytes"):
+        table.add_column(heading, justify="right")
+    for heading in ("watermark", "offsets", "behind"):
+        table.add_column(heading)
+    for row in view["subtasks"]:
+        answer = row["answer"]
+        if answer is None:
+            table.add_row(Text(row["task"]), Text("not asked yet" if row["start"] else "has not started", style="dim"))
+            continue
+        numbers = [str(answer[name]) for name in ("batch_id", "input_rows", "batch_duration_ms", "state_rows", "state_bytes")]
+        offsets = "\n".join(f"{source['name']}: {_short(source['end_offset'])}" for source in answer["sources"])
+        behind = "\n".join("" if source["records_behind"] < 0 else str(source["records_behind"]) for source in answer["sources"])
+        task = f"{row['task']}#{answer['attempt']}"
+        table.add_row(Text(task), *numbers, answer["watermark"] or "", Text(offsets), behind)
+    return table
+
+
+def _short(offset: str) -> str:
+    return offset if len(offset) <= _SHOWN_OFFSET else offset[: _SHOWN_OFFSET - 1] + "…"

@@ -1,0 +1,56 @@
+"""Back-pressure of streams, from where they stood at the last checkpoint: a ratio, Flink's levels, and the reason in words.
+
+The ratio is the part, from 0 to 1, by which a stream does not keep up. It is the greatest of:
+
+- *behind*: of the records that were there when the last batch began, the part that it left (records behind / (behind + its rows));
+- *overrun*, where batches have an interval: the part of the batch that lies beyond it (1 - interval / duration);
+- *shortfall*, where the next batch begins at once: by how much the batch took longer than what it read had taken to come
+  (1 - rows processed per second / rows that came per second).
+
+Up to 0.1 the level is ok, up to 0.5 low, above that high. A stream that ends with what is there now only has to work: it is always ok.
+"""
+
+from typing import Final
+
+from eventflink.model.job_graph import StreamDefinition
+from eventflink.model.statuses import BackPressureLevel, StreamTrigger
+from eventflink.model.stream_progress import NO_BATCH, StreamProgress
+from eventflink.views.plain import View
+
+LOW_ABOVE: Final = 0.1
+HIGH_ABOVE: Final = 0.5
+
+
+def back_pressure_view(stream: StreamDefinition, progress: StreamProgress) -> View:
+    """Return the level, the ratio and the reason of one subtask."""
+    ratio, reason = _ratio_of(stream, progress)
+    return {"level": level_of(ratio), "ratio": round(ratio, 3), "reason": reason}
+
+
+def level_of(ratio: float) -> BackPressureLevel:
+    """Return Flink's level of a ratio."""
+    if ratio <= LOW_ABOVE:
+        return BackPressureLevel.OK
+    return BackPressureLevel.LOW if ratio <= HIGH_ABOVE else BackPressureLevel.HIGH
+
+
+def _ratio_of(stream: StreamDefinition, progress: StreamProgress) -> tuple[float, str]:
+    if progress.batch_id == NO_BATCH:
+        return 0.0, "no batch has been committed yet"
+    if stream.trigger is StreamTrigger.AVAILABLE_NOW:
+        return 0.0, "it reads what was there when it began, and ends"
+    duration_ms, interval_ms = progress.batch_duration_ms, stream.trigger_interval_ms
+    found: list[tuple[float, str]] = []
+    behind = sum(max(0, source.records_behind) for source in progress.sources)
+    if behind:
+        found.append((behind / (behind + progress.input_rows), f"{behind:,} records behind, after a batch of {progress.input_rows:,}"))
+    if interval_ms and duration_ms > interval_ms:
+        found.append((1 - interval_ms / duration_ms, f"a batch takes {duration_ms:,} ms, and one is due every {interval_ms:,} ms"))
+    comes, goes = progress.input_rows_per_second, progress.processed_rows_per_second
+    if not interval_ms and comes > goes > 0:
+        found.append((1 - goes / comes, f"{comes:,.0f} rows come in a second, {goes:,.0f} are processed"))
+    ratio, reason = max(found, default=(0.0, "it keeps up"))
+    if progress.slowest_phase and duration_ms > 0:
+        share = min(100, round(100 * progress.slowest_phase_ms / duration_ms))
+        reason += f"; {progress.slowest_phase} takes {share} % of the batch"
+    return ratio, reason

@@ -1,0 +1,93 @@
+"""The checkpoints of a job as queries show them: plain values, ready for JSON, the newest checkpoint first.
+
+What `jobs_and_cluster.py` says of all views holds here as well.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from itertools import islice
+from typing import Final
+
+from eventflink.master.checkpoints import Acknowledgement, Checkpoint, Checkpoints, streams_of
+from eventflink.master.execution_graph import SubtaskKey
+from eventflink.master.job_master import JobMaster
+from eventflink.model.job_graph import StreamDefinition
+from eventflink.model.statuses import JobStatus
+from eventflink.views.back_pressure import back_pressure_view
+from eventflink.views.plain import View, iso_time
+
+MAX_SUBTASKS: Final = 1_000
+"""How many subtasks of streams are shown, at most."""
+
+
+def checkpoints_view(job: JobMaster) -> View:
+    """Return the checkpoints of a job, and where each subtask of a stream stood when it was last asked."""
+    view = no_checkpoints(job.job_id, job.execution_graph.graph.name, job.status)
+    if (checkpoints := job.checkpoints) is None:
+        return view
+    pending = checkpoints.pending
+    counts = {
+        "triggered": checkpoints.triggered_count,
+        "in_progress": int(pending is not None),
+        "completed": checkpoints.completed_count,
+        "failed": checkpoints.failed_count,
+        "restored": checkpoints.restored_count,
+    }
+    latest = {"completed": _shown(checkpoints.latest), "failed": _shown(checkpoints.latest_failed), "restored": _restored(checkpoints)}
+    last_words = checkpoints.progress | (pending.acknowledged if pending is not None else {})
+    keys = [(vertex.vertex, subtask.key) for vertex in streams_of(job.execution_graph) for subtask in vertex.subtasks]
+    shown = [_subtask_view(checkpoints, last_words, key, vertex.stream) for vertex, key in islice(keys, MAX_SUBTASKS) if vertex.stream]
+    return view | {
+        "settings": dataclasses.asdict(checkpoints.settings),
+        "counts": counts,
+        "latest": latest,
+        "pending": _shown(pending.checkpoint if pending is not None else None),
+        "retained": [checkpoint.checkpoint_id for checkpoint in checkpoints.completed],
+        "history": [_checkpoint_view(checkpoint) for checkpoint in reversed(checkpoints.history)],
+        "subtasks": shown,
+        "subtasks_total": len(keys),
+    }
+
+
+def no_checkpoints(job_id: str, name: str, status: JobStatus) -> View:
+    """Return the view of a job without streams."""
+    latest = {"completed": None, "failed": None, "restored": None}
+    counts = dict.fromkeys(("triggered", "in_progress", "completed", "failed", "restored"), 0)
+    view: View = {"job_id": job_id, "name": name, "status": status, "settings": None, "counts": counts, "latest": latest, "pending": None}
+    return view | {"retained": [], "history": [], "subtasks": [], "subtasks_total": 0}
+
+
+def _shown(checkpoint: Checkpoint | None) -> View | None:
+    return _checkpoint_view(checkpoint) if checkpoint is not None else None
+
+
+def _checkpoint_view(checkpoint: Checkpoint) -> View:
+    view = dataclasses.asdict(checkpoint)
+    del view["triggered_at_ms"]
+    return view | {"triggered_at": iso_time(checkpoint.triggered_at_ms), "actor": checkpoint.actor or None}
+
+
+def _restored(checkpoints: Checkpoints) -> View | None:
+    """Return the newest start of a query that went on after a batch of an earlier attempt."""
+    restored = [(key, start) for key, start in checkpoints.starts.items() if start.restored_batch_id >= 0]
+    if not restored:
+        return None
+    (vertex_id, index), start = max(restored, key=lambda each: each[1].at_ms)
+    return {"at": iso_time(start.at_ms), "task": f"{vertex_id}[{index}]#{start.attempt}", "batch_id": start.restored_batch_id}
+
+
+def _subtask_view(
+    checkpoints: Checkpoints, last_words: Mapping[SubtaskKey, Acknowledgement], key: SubtaskKey, stream: StreamDefinition
+) -> View:
+    start, answer = checkpoints.starts.get(key), last_words.get(key)
+    view: View = {"task": f"{key[0]}[{key[1]}]", "vertex_id": key[0], "subtask_index": key[1], "start": None, "answer": None}
+    if start is not None:
+        view["start"] = {name: value for name, value in dataclasses.asdict(start).items() if name != "at_ms"} | {
+            "at": iso_time(start.at_ms)
+        }
+    if answer is not None:
+        progress = dataclasses.asdict(answer.progress)
+        progress["watermark"] = iso_time(max(0, progress.pop("watermark_ms")))
+        view["answer"] = {"attempt": answer.attempt, "at": iso_time(answer.at_ms), **progress}
+    view["back_pressure"] = back_pressure_view(stream, answer.progress) if answer is not None else None
+    return view
