@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 from eventflink.lab.benchmarks.simulated_tasks import Journal, SimulatedTasks
 from eventflink.model.configuration import Configuration
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
-from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ReleaseSpark
+from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ReleaseSpark, TakeCheckpoint
 from eventflink.taskexecutor.protocol import (
     Action,
     DriverAction,
@@ -107,7 +107,7 @@ class SimulatedTaskExecutor:
 
     def _perform(self, action: DriverAction, now_ms: int) -> None:
         match action:
-            case LaunchTask() | EndTask() | ReleaseSpark():
+            case LaunchTask() | EndTask() | ReleaseSpark() | TakeCheckpoint():
                 for event in self._tasks.take_order(action, self._protocol.instance_id, now_ms):
                     self._results.append(partial(self._protocol.on_process_event, event))
             case SendReports(reports=reports, sent_at_ms=sent_at_ms):
