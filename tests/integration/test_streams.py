@@ -1,5 +1,6 @@
 """Streams on a real cluster: they run, survive what is killed, and what they commit counts each record once."""
 
+import json
 import signal
 import time
 import uuid
@@ -10,11 +11,12 @@ from typing import Any
 import psutil
 import pytest
 
+from eventflink.events.log_events import CheckpointAcknowledged, CheckpointCompleted, StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster, descendants
+from tests.support.running_cluster import RunningCluster, descendants, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -39,10 +41,10 @@ def stream_of(source: str, sink: dict[str, Any], *, schema: str = "key STRING, n
     return {"sources": {"source": {"kafka": {"topic": source}, "format": "json", "schema": schema}}, "sink": sink, **more}
 
 
-def submit(cluster: RunningCluster, function: str, stream: dict[str, Any], *, restarts: int = 0, parallelism: int = 1) -> str:
-    vertex = {"id": "stream", "python": f"stream_tasks:{function}", "parallelism": parallelism, "stream": stream}
+def submit(cluster: RunningCluster, function: str, stream: dict[str, Any], *, restarts: int = 0, **more: Any) -> str:
+    vertex = {"id": "stream", "python": f"stream_tasks:{function}", "stream": stream}
     strategy = {"type": "fixed-delay", "attempts": restarts, "delay_ms": 100} if restarts else {"type": "none"}
-    graph = cluster.graph(vertex, restart_strategy=strategy, code_archives=[cluster.user_code(CODE)])
+    graph = cluster.graph(vertex, restart_strategy=strategy, code_archives=[cluster.user_code(CODE)], **more)
     return cluster.submit(graph)
 
 
@@ -100,16 +102,20 @@ class RunningCopy:
         return subtask.attempt
 
     def task_process(self) -> psutil.Process:
-        """Return the process of the task, which has the log of its attempt open."""
-        log = f"{self.job_id}/stream-0-{self.attempt()}.log"
-        for process in descendants(self.cluster.processes["tm"]):
-            if any(file.path.endswith(log) for file in process.open_files()):
-                return process
-        raise AssertionError(f"no process writes {log}")
+        return task_process(self.cluster, self.job_id, self.attempt())
 
     def end(self) -> None:
         cancel(self.cluster, self.job_id)
         self.reader.close()
+
+
+def task_process(cluster: RunningCluster, job_id: str, attempt: int) -> psutil.Process:
+    """Return the process of a task, which has the log of its attempt open."""
+    log = f"{job_id}/stream-0-{attempt}.log"
+    for process in descendants(cluster.processes["tm"]):
+        if any(file.path.endswith(log) for file in process.open_files()):
+            return process
+    raise AssertionError(f"no process writes {log}")
 
 
 def cancel(cluster: RunningCluster, job_id: str) -> None:
@@ -169,3 +175,41 @@ def test_the_task_executor_is_killed(running_copy: RunningCopy, cluster: Running
     running_copy.feed()
     cluster.start_task_executor()
     running_copy.check()
+
+
+def test_checkpoints_go_on_under_the_next_leader_and_a_new_attempt_goes_on_where_they_say(cluster: RunningCluster) -> None:
+    source, target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
+    feed(cluster.bootstrap, source, records(0, 500))
+    sink = {"kafka": {"topic": target}, "format": "json"}
+    job_id = submit(cluster, "count_by_key", stream_of(source, sink, output_mode="update"), restarts=3, checkpointing={"interval_ms": 300})
+
+    def completed() -> list[int]:
+        return [e.checkpoint_id for e in cluster.events_of(job_id) if isinstance(e, CheckpointCompleted)]
+
+    def acknowledged() -> list[CheckpointAcknowledged]:
+        return [e for e in cluster.events_of(job_id) if isinstance(e, CheckpointAcknowledged)]
+
+    wait_until(lambda: acknowledged() and acknowledged()[-1].progress.state_rows == 7, "the state of seven keys", SPARK_TIMEOUT_S)
+    progress = acknowledged()[-1].progress
+    [position] = progress.sources
+    assert sum(json.loads(position.end_offset)[source].values()) == 500
+    assert (position.name, position.records_behind, progress.input_rows) == ("source", 0, 500)
+    before = completed()
+    cluster.kill("master-1")
+    wait_until(lambda: len(completed()) > len(before) + 3, "checkpoints under the next leader")
+    assert sorted(set(completed())) == completed()
+    cluster.start_standby("master-1")
+    task_process(cluster, job_id, 1).kill()
+    wait_until(lambda: [e for e in cluster.events_of(job_id) if isinstance(e, StreamStarted) and e.attempt == 2], "the next attempt")
+    first, second = [e for e in cluster.events_of(job_id) if isinstance(e, StreamStarted)]
+    assert (first.restored_batch_id, second.restored_batch_id) == (-1, progress.batch_id)
+    assert (first.query_id == second.query_id, first.run_id == second.run_id) == (True, False)
+    feed(cluster.bootstrap, source, records(500, 507))
+    reader = CommittedReader(cluster.bootstrap, target)
+    counts = {f"k{key}": len([n for n in range(507) if n % 7 == key]) for key in range(7)}
+    reader.read_until(lambda rows: {row["key"]: row["count"] for row in rows} == counts)
+    for key in counts:
+        seen = [row["count"] for row in reader.rows if row["key"] == key]
+        assert seen == sorted(set(seen))
+    reader.close()
+    cancel(cluster, job_id)
