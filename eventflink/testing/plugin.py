@@ -1,4 +1,4 @@
-"""The pytest plugin for authors of jobs: options, and fixtures for a broker, a cluster and Spark, which a session shares.
+"""The pytest plugin for authors of jobs: its options, and fixtures for a broker, a cluster, Spark, and a simulated cluster.
 
 It is loaded by every pytest run of an environment that eventflink is installed in. So it imports nothing but pytest, and what a fixture
 needs is imported when the fixture is used. What cannot be had is one sentence, without a traceback.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eventflink.log.embedded_broker import EmbeddedBroker
     from eventflink.testing.mini_cluster import MiniCluster
     from eventflink.testing.settings import MiniClusterSettings
+    from eventflink.testing.simulated_cluster import SimulatedCluster
 
 BOOTSTRAP_VARIABLE: Final = "EVENTFLINK_TEST_BOOTSTRAP"
 _BOOTSTRAP: Final = re.compile(r"[^,:\s]+:\d{1,5}(,[^,:\s]+:\d{1,5})*")
@@ -147,3 +148,11 @@ def eventflink_spark(eventflink_cluster: "MiniCluster") -> "Iterator[SparkSessio
         _give_up(error)
     yield session
     context.__exit__(None, None, None)
+
+
+@pytest.fixture
+def eventflink_simulated_cluster() -> "SimulatedCluster":
+    """Start a cluster of this test's own in virtual time: two masters, two TaskExecutors of two slots; it needs no Kafka and no Java."""
+    from eventflink.testing.simulated_cluster import SimulatedCluster
+
+    return SimulatedCluster()

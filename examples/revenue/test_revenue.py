@@ -1,4 +1,4 @@
-"""The job's own tests: `pytest examples/revenue` with eventflink installed. The fixture comes from its pytest plugin (docs/testing.md)."""
+"""The job's own tests: `pytest examples/revenue` with eventflink installed. The fixtures come from its pytest plugin (docs/testing.md)."""
 
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,10 @@ import yaml
 
 from eventflink.testing.job_handle import JobHandle
 from eventflink.testing.mini_cluster import MiniCluster
+from eventflink.testing.simulated_cluster import SimulatedCluster
 
 HERE = Path(__file__).parent
+GRAPH = (HERE / "revenue.yaml").read_text()
 ORDERS = "ada,10\nada,32\ngrace,7\n"
 REVENUE = [{"customer": "ada", "orders": 2, "revenue": 42}, {"customer": "grace", "orders": 1, "revenue": 7}]
 
@@ -22,7 +24,7 @@ def orders(tmp_path: Path) -> Path:
 
 
 def submit(cluster: MiniCluster, orders: Path) -> JobHandle:
-    graph = yaml.safe_load((HERE / "revenue.yaml").read_text())
+    graph = yaml.safe_load(GRAPH)
     graph["vertices"][0]["parameters"]["directory"] = str(orders)
     return cluster.submit(graph, code=[HERE / "revenue.py"])
 
@@ -43,3 +45,10 @@ def test_nothing_is_lost_or_counted_twice_when_processes_die(eventflink_cluster:
     (orders / "_SUCCESS").touch()
     assert revenue_of(job) == REVENUE
     assert job.details().restarts == 1
+
+
+def test_a_failure_restarts_the_subtask_alone(eventflink_simulated_cluster: SimulatedCluster) -> None:
+    job = eventflink_simulated_cluster.submit(yaml.safe_load(GRAPH)).wait_until_running("orders", 1)
+    eventflink_simulated_cluster.fail_task(job, "orders", 1, "ValueError", "bad row")
+    eventflink_simulated_cluster.crash("leader")
+    assert job.wait().attempts() == {"orders": [1, 2], "revenue": [1]}

@@ -262,7 +262,7 @@ def test_the_tests_of_the_example_pass_on_a_kafka_that_is_named(eventflink_broke
         "        eventflink_cluster.crash('standby')\n"
     )
     run = run_pytest(example, f"--eventflink-bootstrap={eventflink_broker}")
-    assert (run.returncode, "3 passed" in run.stdout) == (0, True), run.stdout + run.stderr
+    assert (run.returncode, "4 passed" in run.stdout) == (0, True), run.stdout + run.stderr
 
 
 USES_CLUSTER = "def test_it(eventflink_cluster):\n    pass\n"

@@ -33,6 +33,8 @@ class SimulationSettings:
     shutdown_timeout_ms: int = 6_000
     drift_ppm: int = 20_000
     """How much faster or slower than true time a monotonic clock may be: two percent, far more than real ones."""
+    least_run_ms: int = 0
+    """How long every task runs at least that is not ended before."""
     active_ms: int = 16_000
     """For how long clients submit and faults happen."""
     fault_interval_ms: int = 600

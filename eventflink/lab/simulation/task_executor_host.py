@@ -76,7 +76,7 @@ class TaskExecutorHost:
         """What follows when a life is over and its time to start again has come: another one, unless somebody else is to see to it."""
         self.process = Process(name, broker.scheduler, clock)
         self.others = Process(name, broker.scheduler, clock)
-        self.processes = TaskProcesses(self.others, rng, self._losses, settings.active_ms, check, self, self._tell)
+        self.processes = self._new_task_processes()
         self._main_loop = self._new_main_loop()
         self._inbox: deque[Input] = deque()
         self._will_turn = False
@@ -104,6 +104,11 @@ class TaskExecutorHost:
         )
         return MainLoop(protocol_settings, self._new_instance_id)
 
+    def _new_task_processes(self) -> TaskProcesses:
+        settings = self._settings
+        drawn = (self.others, self._rng, self._losses)
+        return TaskProcesses(*drawn, settings.least_run_ms, settings.active_ms, self._check, self, self._tell)
+
     def _new_instance_id(self) -> str:
         self._instances += 1
         return f"{self.name}.{self._instances}"
@@ -119,7 +124,7 @@ class TaskExecutorHost:
         scheduler = self._broker.scheduler
         self.process = Process(self.name, scheduler, self.clock)
         self.others = Process(self.name, scheduler, self.clock)
-        self.processes = TaskProcesses(self.others, self._rng, self._losses, self._settings.active_ms, self._check, self, self._tell)
+        self.processes = self._new_task_processes()
         self._main_loop = self._new_main_loop()
         self._inbox.clear()
         self._will_turn = False

@@ -68,6 +68,7 @@ class TaskProcesses:
         process: Process,
         rng: Random,
         losses: Random,
+        least_run_ms: int,
         fails_until_ms: int,
         check: AttemptsCheck,
         host: Host,
@@ -80,6 +81,7 @@ class TaskProcesses:
         self._process = process
         self._rng = rng
         self._losses = losses
+        self._least_run_ms = least_run_ms
         self._fails_until_us = fails_until_ms * MILLISECOND
         self._check = check
         self._host = host
@@ -128,6 +130,14 @@ class TaskProcesses:
                 self._end(attempt, kill_after_ms)
             case ReleaseSpark(attempt=attempt):
                 self._process.after(self._rng.random() * _RELEASE_MS, lambda: self._release(attempt))
+
+    def end_task(self, attempt: AttemptId, outcome: Outcome) -> bool:
+        """Let a task end now, and so, whatever was drawn for it; tell whether it was alive."""
+        task = self._tasks.get(attempt)
+        if task is None or not task.is_alive:
+            return False
+        self._exit(task, outcome)
+        return True
 
     def die(self, reason: str) -> None:
         """Let the fork server die, and every task process with it."""
@@ -182,7 +192,7 @@ class TaskProcesses:
         launched_ms = 5 + rng.random() * 40
         initialized_ms = launched_ms + 5 + rng.random() * 100
         longest_ms = _LONGEST_RUN_MS if rng.random() < _LONG_SHARE else _USUAL_RUN_MS
-        ended_ms = initialized_ms + rng.random() ** 2 * longest_ms
+        ended_ms = initialized_ms + self._least_run_ms + rng.random() ** 2 * longest_ms
         outcome = self._outcome_of(task)
         self._later(task, launched_ms, lambda: self._tell(TaskLaunched(attempt, task.process_id)))
         self._later(task, initialized_ms, lambda: self._tell(TaskInitialized(attempt)))
