@@ -27,13 +27,14 @@ from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
 from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ReleaseSpark, TakeCheckpoint
-from eventflink.taskexecutor.process_link import ProcessLink
+from eventflink.taskexecutor.process_link import ProcessLink, spark_server_settings
 from eventflink.taskexecutor.protocol import (
     Action,
     DriverAction,
     EndForkServer,
     InstanceStarted,
     MainLoop,
+    Phase,
     ProtocolSettings,
     SendHeartbeat,
     SendReports,
@@ -41,11 +42,12 @@ from eventflink.taskexecutor.protocol import (
     Stopped,
     UploadFile,
 )
-from eventflink.taskexecutor.spark_server import SparkLease
+from eventflink.taskexecutor.spark_server import SparkLease, SparkUnavailable, ensure_server
 
 _LOGGER = logging.getLogger(__name__)
 
 _BATCH: Final = 256
+_REASON_SHOWN: Final = 500
 _GUARDIAN_CHECK_INTERVAL_MS: Final = 500
 _FLUSH_TIMEOUT_S: Final = 5.0
 _JOIN_TIMEOUT_S: Final = 2.0
@@ -102,12 +104,15 @@ class TaskExecutor:
         self._lease = SparkLease(runtime_directory)
         ids = (bootstrap, configuration.cluster_id, configuration.task_manager_id)
         self._guardian = GuardianLink(*ids, log_directory / "guardian.log", self._identity_lock)
-        self._processes = ProcessLink(configuration, log_directory, runtime_directory, self._inbox, self._protocol, self._guardian)
+        self._processes = ProcessLink(
+            configuration, bootstrap, log_directory, runtime_directory, self._inbox, self._protocol, self._guardian
+        )
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
         self._writer = ReportsWriter(*ids, configuration.self_fence_timeout_ms, self._inbox, self._protocol)
         self._uploader = FileUploader(log_directory, settings.upload_limit, tls_files(configuration))
         self._stop_metrics: Callable[[], None] = lambda: None
         self._next_guardian_check_ms = 0
+        self._starts_spark = configuration.spark_starts_early and not configuration.spark_remote
 
     def run(self) -> int:
         """Run until the end; return the exit code."""
@@ -150,6 +155,18 @@ class TaskExecutor:
         if now_ms >= self._next_guardian_check_ms:
             self._next_guardian_check_ms = now_ms + _GUARDIAN_CHECK_INTERVAL_MS
             self._guardian.check()
+        if self._starts_spark and self._protocol.phase is Phase.REGISTERED:  # Before that, it has enough to do.
+            self._starts_spark = False
+            threading.Thread(target=self._start_spark, name="spark-start", daemon=True).start()
+
+    def _start_spark(self) -> None:
+        """Start the local server before a task needs it; where that fails, the task that does says why."""
+        try:
+            remote = ensure_server(self._configuration.data_path / "run", spark_server_settings(self._configuration))
+        except (SparkUnavailable, OSError) as error:
+            _LOGGER.warning("SparkNotStarted reason=%s", " ".join(str(error).split())[-_REASON_SHOWN:])
+        else:
+            _LOGGER.info("SparkStarted remote=%s", remote)
 
     def _serve_metrics(self, runtime_directory: Path) -> None:
         configuration = self._configuration

@@ -53,12 +53,18 @@ def _describe(outcome: Outcome) -> str:
             return f"failed: {cause.failure_type}: {cause.message[:200]}"
 
 
+def spark_server_settings(configuration: Configuration) -> SparkServerSettings:
+    """Return how the local server is started."""
+    return SparkServerSettings(configuration.spark_master, configuration.spark_memory, configuration.spark_packages)
+
+
 class ProcessLink:
     """Starts pairs of fork servers one after the other, passes orders on, and brings events to the protocol and to the guardian."""
 
     def __init__(
         self,
         configuration: Configuration,
+        bootstrap: str,
         log_directory: Path,
         runtime_directory: Path,
         inbox: Inbox,
@@ -67,12 +73,12 @@ class ProcessLink:
     ) -> None:
         settings = ForkServerSettings(
             cluster_id=configuration.cluster_id,
-            bootstrap_servers=configuration.bootstrap_servers,
+            bootstrap_servers=bootstrap,
             working_path=configuration.working_path,
             log_directory=log_directory,
             runtime_directory=runtime_directory,
             spark_remote=configuration.spark_remote,
-            spark_server=SparkServerSettings(configuration.spark_master, configuration.spark_memory, configuration.spark_packages),
+            spark_server=spark_server_settings(configuration),
             kill_timeout_ms=configuration.kill_timeout_ms,
             with_spark=False,
             warm_processes=configuration.slots,

@@ -56,7 +56,7 @@ class Executor:
         self.working_path = configuration.working_path
         guardian = GuardianLink(NOWHERE, "nowhere", "tm", directory / "guardian.log", FileLock(directory / "lock", 15.0))
         protocol: TaskExecutorProtocol = MainLoop(SETTINGS, lambda: "i1").protocol
-        self.link = ProcessLink(configuration, directory, directory / "run", self.inbox, protocol, guardian)
+        self.link = ProcessLink(configuration, "127.0.0.1:9", directory, directory / "run", self.inbox, protocol, guardian)
         self.link.start()
 
     def wait_until_ready(self) -> None:

@@ -60,7 +60,13 @@ class RunningCluster:
         self.bootstrap = bootstrap
         self.cluster_id = cluster_id
         self.directory = directory
-        self.overrides = {"data.directory": directory / "data", "bootstrap.servers": bootstrap, "cluster.id": cluster_id, **overrides}
+        self.overrides = {
+            "data.directory": directory / "data",
+            "bootstrap.servers": bootstrap,
+            "cluster.id": cluster_id,
+            "spark.local.start-early": "false",
+            **overrides,
+        }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.masters: set[str] = set()
         self.journal = directory / "tasks.journal"

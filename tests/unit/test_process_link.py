@@ -30,7 +30,7 @@ class Executor:
         self.loop = MainLoop(SETTINGS, lambda: "i1")
         guardian = GuardianLink(NOWHERE, "nowhere", "tm", directory / "guardian.log", FileLock(directory / "lock", 15.0))
         configuration = build_configuration({"taskmanager.id": "tm", "data.directory": str(directory)}, "test")
-        self.link = ProcessLink(configuration, directory, directory / "run", self.inbox, self.loop.protocol, guardian)
+        self.link = ProcessLink(configuration, "127.0.0.1:9", directory, directory / "run", self.inbox, self.loop.protocol, guardian)
         self.loop.turn(0, 0, [self.loop.protocol.on_positioned])
 
     def turn_until(self, is_so: Callable[[], bool], now_ms: int) -> None:

@@ -51,12 +51,17 @@ class TaskManagerKeys(Keys):
     )
     spark_master: str = Field("local[*]", alias="spark.local.master", description="The master of the local server.")
     spark_memory: str = Field("1g", alias="spark.local.memory", pattern=r"^[1-9]\d*[mg]$", description="The heap of the local server.")
+    spark_starts_early: bool = Field(
+        default=True,
+        alias="spark.local.start-early",
+        description="Whether the local server starts with the TaskExecutor, and not with the first task that needs it.",
+    )
     spark_packages: str = Field(
         "",
         alias="spark.jars.packages",
         pattern=rf"^({_COORDINATE}(,{_COORDINATE})*)?$",
-        description="Maven coordinates, group:artifact:version, separated by commas: what the local server has besides Spark, as Kafka's "
-        "connector. Fetched once, when it starts.",
+        description="Maven coordinates, group:artifact:version, separated by commas: what the local server has besides Spark and its "
+        "connector to Kafka. Fetched once, when it starts.",
     )
 
     @field_validator("external_resources")
