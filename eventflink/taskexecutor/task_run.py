@@ -24,10 +24,11 @@ from eventflink.taskexecutor.process_events import Finished, LaunchTask, TakeChe
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
 from eventflink.taskexecutor.task_files import output_path
 from eventflink.taskexecutor.task_spark import TaskSpark
-from eventflink.taskexecutor.task_stream import StreamTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from eventflink.taskexecutor.task_stream import StreamTask
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ def run_task(
     attempt = order.attempt
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
-    stream = StreamTask(deployment, deployment.stream, attempt, settings, tell) if deployment.stream is not None else None
+    stream = _make_stream(deployment, attempt, settings, tell)
     context = _make_context(deployment, attempt, spark, opened, stream)
     if stream is not None:
         stream.prepare(context.spark)
@@ -75,8 +76,16 @@ def run_task(
     return Finished(outputs, spark.is_used)
 
 
+def _make_stream(deployment: TaskDeployment, attempt: AttemptId, settings: ForkServerSettings, tell: Tell) -> "StreamTask | None":
+    if deployment.stream is None:
+        return None
+    from eventflink.taskexecutor.task_stream import StreamTask  # noqa: PLC0415 - it loads Kafka's client, which no other task needs
+
+    return StreamTask(deployment, deployment.stream, attempt, settings, tell)
+
+
 def _make_context(
-    deployment: TaskDeployment, attempt: AttemptId, spark: TaskSpark, opened: OpenedInputs, stream: StreamTask | None
+    deployment: TaskDeployment, attempt: AttemptId, spark: TaskSpark, opened: OpenedInputs, stream: "StreamTask | None"
 ) -> TaskContext:
     share = Share(subtask_index=deployment.subtask_index, parallelism=deployment.parallelism, max_parallelism=deployment.max_parallelism)
 
