@@ -54,9 +54,14 @@ class KafkaSinkSettings:
     bootstrap: str
     topic: str
     writer_id: str
-    """Of the subtask, the same for all its attempts: the transactional id, and the group of its mark."""
+    """Of the subtask, the same for all its attempts."""
     attempt: int
     transaction_timeout_ms: int
+
+    @property
+    def transactional_id(self) -> str:
+        """The same for all attempts: a newer one fences the older (S2)."""
+        return self.writer_id
 
 
 class KafkaSink:
@@ -89,7 +94,7 @@ class KafkaSink:
         producer = self._producer
         if producer is None:
             producer = self._producer = self._open()
-        if batch_id < self._next_batch_id:
+        if batch_id < self._next_batch_id:  # (S1)
             logger.info("BatchRepeated writer=%s batch=%d", self._settings.writer_id, batch_id)
             batch.write.format("noop").mode("overwrite").save()
             return
@@ -131,7 +136,7 @@ class KafkaSink:
             producer = Producer(
                 common
                 | {
-                    "transactional.id": settings.writer_id,
+                    "transactional.id": settings.transactional_id,
                     "transaction.timeout.ms": settings.transaction_timeout_ms,
                     "linger.ms": 5,
                     "delivery.report.only.error": True,

@@ -1,7 +1,7 @@
 """One query of a subtask: started on its checkpoint directory, watched until it ends, asked where it stands.
 
 What runs is Spark's; here is how it is told so, and what its end means. The rule it keeps: the session hears from this process every
-`_POLL_S`, for a session that hears nothing is closed by the server, and its query stopped (S1).
+`_POLL_S`, for a session that hears nothing is closed by the server, and its query stopped (P15).
 """
 
 import logging

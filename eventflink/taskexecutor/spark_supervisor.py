@@ -75,7 +75,7 @@ _SPARK_CONFIGURATION: Final = {
     "spark.connect.execute.reattachable.senderMaxStreamDuration": "30s",
     "spark.connect.execute.manager.detachedTimeout": "120s",
     "spark.connect.execute.manager.maintenanceInterval": "5s",
-    # A session whose client is gone, and that nobody released, ends by itself, and its streams with it (S1); who lives renews it in time
+    # A session whose client is gone, and that nobody released, ends by itself, and its streams with it (P15); who lives renews it in time
     # (`task_spark.py`).
     "spark.connect.session.manager.defaultSessionTimeout": f"{SESSION_TIMEOUT_S}s",
     "spark.connect.session.manager.maintenanceInterval": "5s",

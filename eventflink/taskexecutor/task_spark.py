@@ -104,7 +104,7 @@ def _retry_policy(runtime_directory: Path | None) -> "RetryPolicy":
 
 
 def _keep_alive(session: "SparkSession") -> None:
-    """Let the server hear of the session while its task computes without Spark; it closes one that is silent (S1)."""
+    """Let the server hear of the session while its task computes without Spark; it closes one that is silent (P15)."""
     while True:
         time.sleep(_KEEP_ALIVE_S)
         if session.is_stopped:

@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,6 +17,8 @@ from eventflink.events.log_events import CheckpointAcknowledged, CheckpointCompl
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
+from eventflink.taskexecutor.spark_server import SESSION_TIMEOUT_S
+from eventflink.taskexecutor.task_spark import session_address
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, descendants, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
@@ -213,3 +217,50 @@ def test_checkpoints_go_on_under_the_next_leader_and_a_new_attempt_goes_on_where
         assert seen == sorted(set(seen))
     reader.close()
     cancel(cluster, job_id)
+
+
+def test_a_task_executor_that_was_frozen_and_comes_back_writes_nothing_twice(running_copy: RunningCopy, cluster: RunningCluster) -> None:
+    """As one that was cut off from Kafka: it is declared lost, and another runs the next attempt; its query goes on until then."""
+    tree = [psutil.Process(cluster.processes["tm"].pid), *descendants(cluster.processes["tm"])]
+    [spark] = [process for process in tree if "spark_supervisor" in " ".join(process.cmdline())]
+    of_spark = {spark, *spark.children(recursive=True)}
+    frozen = [process for process in tree if process not in of_spark]
+    cluster.start_task_executor("tm-2")
+    attempt = running_copy.attempt()
+    for process in frozen:
+        process.suspend()
+    running_copy.feed()
+    cluster.wait_for(lambda fold: "tm" not in fold.master.resource_manager.task_managers, "it is declared lost")
+    running_copy.feed()
+    running_copy.wait_until_copied()
+    wait_until(lambda: running_copy.attempt() == attempt + 1, "the next attempt")
+    for process in frozen:
+        process.resume()
+    running_copy.feed()
+    cluster.wait_for(lambda fold: "tm" in fold.master.resource_manager.task_managers, "it is back")
+    running_copy.check()
+    assert running_copy.attempt() == attempt + 1
+
+
+def test_a_stream_whose_client_is_gone_ends_by_itself(spark: str, tmp_path: Path) -> None:
+    client = (
+        "import sys, os\n"
+        "from pyspark.sql import SparkSession\n"
+        "rows = SparkSession.builder.remote(sys.argv[1]).create().readStream.format('rate').load()\n"
+        "rows.writeStream.option('checkpointLocation', sys.argv[2] + '/checkpoint').format('parquet').start(sys.argv[2] + '/out')\n"
+        "os._exit(0)\n"
+    )
+    subprocess.run([sys.executable, "-c", client, session_address(spark, str(uuid.uuid4())), str(tmp_path)], check=True, timeout=60)
+
+    def batches() -> int:
+        commits = tmp_path / "checkpoint" / "commits"
+        return len(list(commits.iterdir())) if commits.is_dir() else 0
+
+    wait_until(lambda: batches() > 3, "it goes on without its client")
+
+    def stands_still() -> bool:
+        before = batches()
+        time.sleep(5)
+        return batches() == before
+
+    wait_until(stands_still, "its session is closed", 3 * SESSION_TIMEOUT_S)

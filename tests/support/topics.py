@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 TIMEOUT_S = 60.0
@@ -49,10 +49,22 @@ class CommittedReader:
 
     def read(self, timeout_s: float) -> None:
         """Read what comes within a time."""
-        for message in self._consumer.consume(10_000, timeout_s):
+        self.rows += [json.loads(record.value() or b"") for record in self._consume(timeout_s)]
+
+    def read_records(self, count: int) -> list[Message]:
+        """Read so many records as they are."""
+        records: list[Message] = []
+        deadline = time.monotonic() + TIMEOUT_S
+        while len(records) < count and time.monotonic() < deadline:
+            records += self._consume(0.5)
+        return records
+
+    def _consume(self, timeout_s: float) -> list[Message]:
+        messages: list[Message] = self._consumer.consume(10_000, timeout_s)
+        for message in messages:
             if message.error() is not None:
                 raise KafkaException(message.error())
-            self.rows.append(json.loads(message.value()))
+        return messages
 
     def close(self) -> None:
         """Leave Kafka."""

@@ -51,6 +51,7 @@ from eventflink.master.state import ClusterState
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
 from eventflink.snapshots.state_codec import document_of
+from eventflink.streams.kafka_sink import KafkaSink, KafkaSinkSettings
 from eventflink.taskexecutor import task_files
 from eventflink.taskexecutor.process_events import Finished, Outcome, ReleaseSpark
 from eventflink.taskexecutor.protocol import TaskExecutorProtocol
@@ -479,6 +480,19 @@ def wall_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogClock, "read", read)
 
 
+# -- streams -------------------------------------------------------------------------------------------------------
+
+
+@breaks("S1", "a batch that was written before is written again")
+def written_batches_are_written_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KafkaSink, "_read_mark", lambda *_: None)
+
+
+@breaks("S2", "each attempt has a transactional id of its own, so that none fences another")
+def older_attempts_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KafkaSinkSettings, "transactional_id", property(lambda self: f"{self.writer_id}-{self.attempt}"))
+
+
 # -- liveness ------------------------------------------------------------------------------------------------------
 
 
@@ -622,6 +636,8 @@ FOUND_BY_TEST = {
     "tombstones_are_not_kept": "test_a_cancellation_before_its_deployment_leaves_a_tombstone",
     "attempts_share_a_place": "test_each_attempt_has_places_of_its_own",
     "level_is_raised_alone": "test_it_is_raised_when_every_master_that_was_heard_of_can_read_it_and_not_before_three_leases",
+    "written_batches_are_written_again": "test_a_batch_that_is_repeated_by_the_next_attempt_is_not_written_again",
+    "older_attempts_are_not_fenced": "test_what_an_older_attempt_had_begun_never_counts_once_a_newer_one_writes",
     "wall_clock_is_believed": "test_a_wall_clock_far_ahead_draws_by_a_tenth_at_most",
     "deaf_leaders_go_on": "test_a_decision_not_read_back_within_a_lease_ends_the_leadership",
     "own_presence_is_not_awaited": "test_who_has_not_read_its_own_word_never_campaigns",

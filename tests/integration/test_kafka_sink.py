@@ -1,0 +1,119 @@
+"""The exactly-once sink of streams before a real broker: whatever an attempt had begun, and however late it is, a batch counts once."""
+
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from eventflink.streams.failures import SinkFenced
+from eventflink.streams.kafka_sink import KafkaSink, KafkaSinkSettings
+from eventflink.taskexecutor.task_spark import session_address
+from tests.support.topics import CommittedReader, create_topic
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def session(spark: str) -> Iterator[SparkSession]:
+    session = SparkSession.builder.remote(session_address(spark, str(uuid.uuid4()))).create()
+    yield session
+    session.stop()
+
+
+class Subtask:
+    """The subtask of a stream: its batches, and the sinks of its attempts."""
+
+    def __init__(self, bootstrap: str, session: SparkSession) -> None:
+        self._bootstrap = bootstrap
+        self._session = session
+        self._topic = create_topic(bootstrap)
+        self._writer_id = uuid.uuid4().hex
+
+    def sink(self, attempt: int) -> KafkaSink:
+        return KafkaSink(KafkaSinkSettings(self._bootstrap, self._topic, self._writer_id, attempt, 60_000))
+
+    def batch(self, batch_id: int) -> DataFrame:
+        """Return ten records of their own."""
+        return self._session.range(10 * batch_id, 10 * batch_id + 10).selectExpr("CAST(to_json(struct(id)) AS BINARY) AS value")
+
+    def write(self, sink: KafkaSink, batch_id: int) -> None:
+        sink(self.batch(batch_id), batch_id)
+
+    def committed(self, batches: int) -> list[int]:
+        reader = CommittedReader(self._bootstrap, self._topic)
+        reader.read_until(lambda rows: len(rows) >= 10 * batches)
+        reader.read(1.0)
+        reader.close()
+        return sorted(row["id"] for row in reader.rows)
+
+
+@pytest.fixture
+def subtask(bootstrap: str, session: SparkSession) -> Subtask:
+    return Subtask(bootstrap, session)
+
+
+def test_a_batch_that_is_repeated_by_the_next_attempt_is_not_written_again(subtask: Subtask) -> None:
+    first = subtask.sink(1)
+    subtask.write(first, 0)
+    subtask.write(first, 1)
+    second = subtask.sink(2)
+    subtask.write(second, 1)
+    subtask.write(second, 2)
+    subtask.write(second, 2)
+    assert subtask.committed(3) == list(range(30))
+
+
+class Held(KafkaSink):
+    """Stands still in the middle of a transaction, all records of which have been sent."""
+
+    def __init__(self, settings: KafkaSinkSettings) -> None:
+        super().__init__(settings)
+        self.sent, self.go_on = threading.Event(), threading.Event()
+
+    def _produce(self, producer: Any, batch: DataFrame) -> None:
+        super()._produce(producer, batch)
+        self.sent.set()
+        assert self.go_on.wait(60)
+
+
+def test_what_an_older_attempt_had_begun_never_counts_once_a_newer_one_writes(subtask: Subtask) -> None:
+    held = Held(subtask.sink(1)._settings)
+    ended: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            subtask.write(held, 0)
+        except SinkFenced as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert held.sent.wait(60)
+    subtask.write(subtask.sink(2), 0)
+    held.go_on.set()
+    thread.join(60)
+    assert subtask.committed(1) == list(range(10))
+    assert [str(error) for error in ended] == [
+        f"a newer attempt of {subtask._writer_id} writes to '{subtask._topic}': batch 0 was not written"
+    ]
+
+
+def test_an_older_attempt_that_begins_late_ends_and_leaves_the_newer_one_alone(subtask: Subtask) -> None:
+    second = subtask.sink(2)
+    subtask.write(second, 0)
+    with pytest.raises(SinkFenced, match=r"attempt 2 of .* has written to '.*': this is attempt 1"):
+        subtask.write(subtask.sink(1), 1)
+    subtask.write(second, 1)
+    assert subtask.committed(2) == list(range(20))
+
+
+def test_records_without_a_value_and_with_keys_are_written_as_they_are(subtask: Subtask, bootstrap: str, session: SparkSession) -> None:
+    rows = session.sql("SELECT CAST(NULL AS BINARY) AS value, CAST('gone' AS BINARY) AS key")
+    subtask.sink(1)(rows, 0)
+    reader = CommittedReader(bootstrap, subtask._topic)
+    [record] = reader.read_records(1)
+    assert (record.key(), record.value()) == (b"gone", None)
+    reader.close()
