@@ -15,7 +15,7 @@ from eventflink.events.log_events import LogEvent
 from eventflink.master.checkpoints import COUNTED_FAILURES, Checkpoints, PendingCheckpoint
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.inputs import CheckpointDue
-from eventflink.master.job_master import JobMaster
+from eventflink.master.job_master import DEPLOYED_STATES, JobMaster
 from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
 from eventflink.master.restart_strategies import NoRestart, next_restart
 from eventflink.master.restarts import subtasks_to_restart_globally
@@ -168,7 +168,9 @@ def _decide_global_failure(job: JobMaster, cause: FailureCause, now_ms: int) -> 
 def _stream_of(state: ClusterState, attempt: AttemptId, instance_id: str) -> tuple[JobMaster | None, Subtask | None]:
     """Return the job and the subtask of a live attempt of a stream that this instance runs."""
     subtask = state.live_subtask(attempt)
-    if subtask is None or state.slot_manager.held_by(subtask.allocation_id, instance_id) is None:
+    if subtask is None or subtask.state not in DEPLOYED_STATES:
+        return None, None
+    if state.slot_manager.held_by(subtask.allocation_id, instance_id) is None:
         return None, None
     job = state.dispatcher.jobs[attempt.job_id]
     is_stream = job.execution_graph.vertices[attempt.vertex_id].vertex.stream is not None

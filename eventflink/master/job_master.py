@@ -81,6 +81,9 @@ MAX_REMEMBERED_ATTEMPTS: Final = 16
 STARTING_STATES: Final = (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING)
 """Those of an attempt that its TaskExecutor has, in their order."""
 
+DEPLOYED_STATES: Final = (*STARTING_STATES, ExecutionState.CANCELING)
+"""Those of an attempt of which its TaskExecutor may say something."""
+
 _PLAIN_STATES: Final = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELED)
 
 
@@ -381,7 +384,7 @@ class JobMaster:
         """Remember how the query of an attempt began."""
         checkpoints, graph = self._require_checkpoints(event), self.execution_graph
         subtask = graph.require_current(event)
-        if subtask.state not in STARTING_STATES or graph.vertices[event.vertex_id].vertex.stream is None:
+        if subtask.state not in DEPLOYED_STATES or graph.vertices[event.vertex_id].vertex.stream is None:
             raise IllegalTransition(f"{event} does not fit: the attempt is {subtask.state}, or no stream")
         checkpoints.note_start(event, at_ms)
 

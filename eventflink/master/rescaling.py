@@ -95,8 +95,10 @@ def _find_fault(job: JobMaster, command: RescaleJob) -> tuple[str, str] | None:
     vertex = job.execution_graph.vertices.get(command.vertex_id)
     if vertex is None:
         return "UnknownVertex", f"job '{job.job_id}' has no vertex '{command.vertex_id[:MAX_ID_LENGTH]}'"
-    if vertex.vertex.stream is not None:
-        return "StreamVertex", f"vertex '{command.vertex_id}' is a stream, whose state is kept by subtask: its parallelism stays"
+    graph = job.execution_graph
+    if any(graph.vertices[name].vertex.stream is not None for name in graph.forward_group(command.vertex_id)):
+        what = "is a stream" if vertex.vertex.stream is not None else "is bound by forward edges to a stream"
+        return "StreamVertex", f"vertex '{command.vertex_id}' {what}, whose state is kept by subtask: its parallelism stays"
     return _find_fault_of_vertex(job, vertex, command.parallelism)
 
 

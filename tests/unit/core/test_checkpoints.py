@@ -451,6 +451,17 @@ def test_the_start_of_a_query_is_told_once_however_often_it_is_said(cluster: Scr
     ]
 
 
+def test_a_query_that_begins_while_it_is_cancelled_is_noted_and_its_directory_retained(cluster: ScriptedCluster) -> None:
+    cluster.register()
+    [deployment] = deployments(cluster.submit(graph(stream("s"), checkpointing={"retention": "retain-on-cancellation"})))
+    cluster.report(deployment, ExecutionState.RUNNING)
+    cluster.cancel()
+    cluster.say(stream_start(deployment))
+    effects = cluster.report(deployment, ExecutionState.CANCELED)
+    [clean_up] = [effect for effect in effects if isinstance(effect, CleanUp)]
+    assert "/outputs/job/checkpoints/s-0" in clean_up.kept
+
+
 def test_a_batch_task_starts_no_stream(cluster: ScriptedCluster) -> None:
     cluster.register()
     batch, _ = deployments(cluster.submit(graph(vertex("a"), stream("s"))))
@@ -519,6 +530,15 @@ def test_a_stream_is_not_rescaled(cluster: ScriptedCluster) -> None:
     assert isinstance(reply.payload, e.RequestRejected)
     assert reply.payload.code == "StreamVertex"
     assert reply.payload.message == "vertex 's' is a stream, whose state is kept by subtask: its parallelism stays"
+
+
+def test_a_vertex_is_not_rescaled_that_a_forward_edge_binds_to_a_stream(cluster: ScriptedCluster) -> None:
+    """A stream that starts again has not begun for a moment; with another parallelism its subtasks would not find their state."""
+    cluster.register()
+    cluster.submit(graph(vertex("a"), stream("s"), edges=[("a", "s", "forward")]))
+    [reply] = replies(cluster.rescale("a", 2))
+    assert isinstance(reply.payload, e.RequestRejected)
+    assert reply.payload.message.startswith("vertex 'a' is bound by forward edges to a stream")
 
 
 # -- events that do not fit ----------------------------------------------------------------------------------------
