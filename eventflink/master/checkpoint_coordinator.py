@@ -13,7 +13,7 @@ from eventflink.events import log_events as e
 from eventflink.events.inputs import CheckpointAcknowledgement, CheckpointDecline, StreamStartReport, TriggerCheckpoint
 from eventflink.events.log_events import LogEvent
 from eventflink.master.checkpoints import COUNTED_FAILURES, Checkpoints, PendingCheckpoint
-from eventflink.master.execution_graph import Subtask
+from eventflink.master.execution_graph import Subtask, SubtaskKey
 from eventflink.master.inputs import CheckpointDue
 from eventflink.master.job_master import DEPLOYED_STATES, JobMaster
 from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
@@ -95,10 +95,9 @@ def decide_checkpoint_acknowledgement(state: ClusterState, report: CheckpointAck
     job, pending, fault = _pending_of(state, report)
     if job is None or job.checkpoints is None or pending is None:
         return [_skipped(f"CheckpointAcknowledgement {report.checkpoint_id} of {report.attempt_id}: {fault}")]
-    checkpoints, key, progress = job.checkpoints, (report.vertex_id, report.subtask_index), bounded_progress(report.progress)
-    if (before := checkpoints.progress.get(key)) is not None and progress.batch_id < before.progress.batch_id:
-        message = f"{key[0]}[{key[1]}] is at batch {progress.batch_id}, behind batch {before.progress.batch_id} of an earlier checkpoint"
-        return _decide_abort(job, checkpoints, pending, CheckpointFailureReason.DECLINED, message, context.now_ms)
+    checkpoints, progress = job.checkpoints, bounded_progress(report.progress)
+    if fault := _find_step_back(checkpoints, (report.vertex_id, report.subtask_index), progress.batch_id):
+        return _decide_abort(job, checkpoints, pending, CheckpointFailureReason.DECLINED, fault, context.now_ms)
     events: list[LogEvent] = [e.CheckpointAcknowledged(*report.attempt_id, report.checkpoint_id, progress)]
     if len(pending.awaited) > 1:
         return events
@@ -109,6 +108,14 @@ def decide_checkpoint_acknowledgement(state: ClusterState, report: CheckpointAck
     retained = checkpoints.completed
     subsumed = retained[: max(0, len(retained) + 1 - checkpoints.settings.max_retained)]
     return [*events, *(e.CheckpointSubsumed(job.job_id, checkpoint.checkpoint_id) for checkpoint in subsumed)]
+
+
+def _find_step_back(checkpoints: Checkpoints, key: SubtaskKey, batch_id: int) -> str:
+    """Return that a subtask is behind where an earlier checkpoint has it, because its directory was lost (C2); empty: it is not."""
+    before = checkpoints.progress.get(key)
+    if before is None or batch_id >= before.progress.batch_id:
+        return ""
+    return f"{key[0]}[{key[1]}] is at batch {batch_id}, behind batch {before.progress.batch_id} of an earlier checkpoint"
 
 
 def decide_checkpoint_decline(state: ClusterState, report: CheckpointDecline, context: Context) -> list[LogEvent]:
@@ -180,7 +187,7 @@ def _stream_of(state: ClusterState, attempt: AttemptId, instance_id: str) -> tup
 def _pending_of(
     state: ClusterState, report: CheckpointAcknowledgement | CheckpointDecline
 ) -> tuple[JobMaster | None, PendingCheckpoint | None, str]:
-    """Return the checkpoint that waits for this answer, or why none does."""
+    """Return the checkpoint that waits for this answer, or why none does (C1)."""
     job, subtask = _stream_of(state, report.attempt_id, report.instance_id)
     if job is None or subtask is None or job.checkpoints is None:
         return None, None, "not a live attempt of a stream of that instance"

@@ -131,7 +131,7 @@ class JobMaster:
 
     @property
     def aborts_checkpoint(self) -> bool:
-        """Whether a checkpoint is pending that cannot complete, and is about to be aborted."""
+        """Whether a checkpoint is pending that cannot complete, and is about to be aborted (C3)."""
         pending = self.checkpoints.pending if self.checkpoints is not None else None
         return pending is not None and (bool(pending.broken) or self.status is not JobStatus.RUNNING)
 

@@ -21,7 +21,7 @@ import pytest
 from eventflink.events import log_events as e
 from eventflink.events.decision import Decision, InputCause
 from eventflink.events.effects import DeploymentEnvelope, TaskCancellation
-from eventflink.events.inputs import SlotReport
+from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
 from eventflink.events.topics import INBOUND
 from eventflink.lab.simulation.run import simulate
 from eventflink.leadership import fold as fold_module
@@ -37,7 +37,7 @@ from eventflink.leadership.reads import Reads
 from eventflink.leadership.recovery import RecoveryMode
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.log.replay import consumer_settings
-from eventflink.master import active_resource_manager, free_slots, slot_manager, task_executor_reports
+from eventflink.master import active_resource_manager, checkpoint_coordinator, free_slots, slot_manager, task_executor_reports
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.free_slots import Levels, _Pool
@@ -589,6 +589,32 @@ def busy_workers_are_released(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SlotManager, "check_task_manager_released", lambda _self, _event: None)
 
 
+# -- checkpoints ---------------------------------------------------------------------------------------------------
+
+
+@breaks("C1", "an answer that comes late counts for the checkpoint that is pending then")
+def late_answers_count(patch: pytest.MonkeyPatch) -> None:
+    pending_of = checkpoint_coordinator._pending_of
+
+    def for_the_pending_one(state: ClusterState, report: CheckpointAcknowledgement) -> Any:
+        job = state.dispatcher.jobs.get(report.job_id)
+        if job is not None and job.checkpoints is not None and job.checkpoints.pending is not None:
+            report.checkpoint_id = job.checkpoints.pending.checkpoint.checkpoint_id
+        return pending_of(state, report)
+
+    patch.setattr(checkpoint_coordinator, "_pending_of", for_the_pending_one)
+
+
+@breaks("C2", "a checkpoint completes although a stream is behind an earlier one")
+def checkpoints_go_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(checkpoint_coordinator, "_find_step_back", lambda *_: "")
+
+
+@breaks("C3", "a checkpoint stays pending whatever becomes of what it waits for")
+def broken_checkpoints_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(JobMaster, "aborts_checkpoint", property(lambda _job: False))
+
+
 # -- counting ------------------------------------------------------------------------------------------------------
 
 FOUND_BY = {
@@ -616,6 +642,8 @@ FOUND_BY = {
     "vertices_are_not_compared": 7,
     "orphans_are_left": 3,
     "busy_workers_are_released": 10,
+    "checkpoints_go_back": 7,
+    "broken_checkpoints_stay": 7,
 }
 """A seed from which on a search for each is short."""
 
@@ -643,6 +671,7 @@ FOUND_BY_TEST = {
     "own_presence_is_not_awaited": "test_who_has_not_read_its_own_word_never_campaigns",
     "deaths_are_not_fenced": "test_the_death_of_another_leadership_is_ignored",
     "window_is_not_bounded": "test_no_more_decisions_than_the_window_are_unconfirmed",
+    "late_answers_count": "test_a_stale_late_double_or_foreign_answer_is_skipped_by_name",
     "reads_do_not_wait": "test_what_a_leader_decided_is_not_read_before_it_is_accepted",
 }
 """A test that fails while the rule is broken; `tests.support.mutated_tests` runs it so."""

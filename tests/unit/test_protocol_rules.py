@@ -11,7 +11,7 @@ from tests.unit.simulation_mutations import FOUND_BY, FOUND_BY_TEST, MUTATIONS
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 
-_RULE = re.compile(r"^### ([PLS]\d+a?) [^\n]+\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+_RULE = re.compile(r"^### ([PLSC]\d+a?) [^\n]+\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 RULES = {name: " ".join(text.split()) for name, text in _RULE.findall(PAGE)}
 
 
@@ -23,7 +23,7 @@ def named(rule: str, label: str) -> list[str]:
 
 def test_every_rule_that_the_code_speaks_of_is_on_the_page() -> None:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "eventflink").rglob("*.py"))
-    spoken_of = {rule for group in re.findall(r"\(([PLS]\d+a?(?:, [PLS]\d+a?)*)\)", sources) for rule in group.split(", ")}
+    spoken_of = {rule for group in re.findall(r"\(([PLSC]\d+a?(?:, [PLSC]\d+a?)*)\)", sources) for rule in group.split(", ")}
     assert len(spoken_of) > 20
     assert spoken_of <= set(RULES)
 

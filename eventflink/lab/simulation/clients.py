@@ -21,7 +21,7 @@ from eventflink.lab.simulation.producer import SimulatedProducer
 from eventflink.lab.simulation.scheduler import LocalClock
 from eventflink.lab.simulation.settings import SimulationSettings
 from eventflink.lab.simulation.transcript import Transcript
-from eventflink.lab.simulation.variations import Lifecycles, Resources, Schedulers, SlotSharing, record_of
+from eventflink.lab.simulation.variations import Lifecycles, Resources, Schedulers, SlotSharing, Streams, record_of
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
 
 _REPLIES = PayloadCodec("ReplyEnvelope")
@@ -52,6 +52,7 @@ class Clients:
         settings: SimulationSettings,
         resources: Resources,
         schedulers: Schedulers,
+        streams: Streams,
         observer: Observer,
         transcript: Transcript,
     ) -> None:
@@ -59,6 +60,7 @@ class Clients:
         self._settings = settings
         self._resources = resources
         self._schedulers = schedulers
+        self._streams = streams
         self._observer = observer
         self._transcript = transcript
         self._requests: dict[str, _Request] = {}
@@ -116,7 +118,8 @@ class Clients:
     def _submit(self) -> None:
         job_id = f"job-{len(self._jobs) + 1}"
         drawn = job_documents.make_graph(self._rng, self._strategies, len(self._jobs) + 1)
-        graph = self._graphs[job_id] = self._schedulers.draw(self._sharing.group(self._resources.ask(drawn)))
+        graph = self._schedulers.draw(self._sharing.group(self._resources.ask(drawn)))
+        graph = self._graphs[job_id] = self._streams.draw(graph)
         self._jobs.append(job_id)
         self._send_submission(job_id, graph)
 
@@ -167,6 +170,10 @@ class Clients:
     def direct(self, lifecycles: Lifecycles) -> None:
         """Suspend or resume a job, or shut the cluster down, as an operator does."""
         self._order(*lifecycles.next_order(list(dict.fromkeys(self._told_jobs()))))
+
+    def want_checkpoint(self) -> None:
+        """Ask for a checkpoint of a job."""
+        self._order(*self._streams.next_order(list(dict.fromkeys(self._told_jobs()))))
 
     def resume(self, job_ids: list[str]) -> None:
         """Resume these jobs, except those for which such a request is pending."""

@@ -19,9 +19,10 @@ from eventflink.lab.simulation.producer import SimulatedProducer
 from eventflink.lab.simulation.resource_driver import SimulatedDriver
 from eventflink.lab.simulation.scheduler import MILLISECOND, Call, LocalClock, Scheduler
 from eventflink.lab.simulation.settings import SimulationSettings
+from eventflink.lab.simulation.streams import Batches
 from eventflink.lab.simulation.task_executor_host import TaskExecutorHost
 from eventflink.lab.simulation.transcript import Transcript
-from eventflink.lab.simulation.variations import Guardians, Lifecycles, Resources, Schedulers
+from eventflink.lab.simulation.variations import Guardians, Lifecycles, Resources, Schedulers, Streams
 from eventflink.master.settings import MasterSettings
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import FailoverStrategy
@@ -55,6 +56,7 @@ class Cluster:
         self.lifecycles = Lifecycles(settings.seed)
         self.schedulers = Schedulers(settings.seed, settings.slot_request_timeout_ms)
         self.guardians = Guardians(settings.seed)
+        self.streams = Streams(settings.seed)
         self.scheduler = Scheduler()
         self.transcript = Transcript(self.scheduler)
         self.master_settings = MasterSettings(
@@ -69,6 +71,7 @@ class Cluster:
             request_horizon_ms=settings.request_horizon_ms,
             failover_strategy=FailoverStrategy.FULL if settings.seed % 3 == 1 else FailoverStrategy.REGION,
             exception_history_size=3,
+            checkpoint_history_size=4,
             adaptive=self.schedulers.settings,
         )
         self.task_executors: list[TaskExecutorHost] = []
@@ -77,12 +80,14 @@ class Cluster:
         self.master_settings = replace(self.master_settings, workers=self.driver.settings)
         heartbeats = HeartbeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm)
         self.observer = Observer(self.master_settings, heartbeats, self.transcript)
+        self.batches = Batches(self.observer.ledger)
         self.broker = Broker(self.scheduler, rng)
         self.broker.on_log_record = self.observer.on_record
         self.broker.on_heartbeat = heartbeats.on_heartbeat
         self.effects_check = EffectsCheck(self.observer, self.transcript)
         self.attempts_check = AttemptsCheck(self.observer, self.transcript)
-        self.clients = Clients(self.broker, self._clock(), rng, settings, resources, self.schedulers, self.observer, self.transcript)
+        variations = (resources, self.schedulers, self.streams)
+        self.clients = Clients(self.broker, self._clock(), rng, settings, *variations, self.observer, self.transcript)
         self.seats = [Seat(f"master-{n + 1}", Link(), self._clock()) for n in range(settings.masters)]
         self.task_executors += [self._task_executor(n) for n in range(settings.task_executors)]
         for seat in self.seats:
@@ -106,7 +111,7 @@ class Cluster:
 
     def _machine(self, name: str, profile: ResourceProfile | None) -> TaskExecutorHost:
         wires = (self.broker, self._clock(), self.rng, self.settings)
-        return TaskExecutorHost(name, *wires, profile, self.attempts_check, self.transcript)
+        return TaskExecutorHost(name, *wires, profile, self.attempts_check, self.batches, self.transcript)
 
     # -- masters ---------------------------------------------------------------------------------------------------
 

@@ -97,7 +97,8 @@ class EffectsCheck:
                 return _attempt_of(payload) in ledger.cancelled
             case CheckpointOrder():
                 place = ledger.allocated.get(ledger.slots_of_attempts.get(_attempt_of(payload), ""), ("", "", -1))
-                return 0 < payload.checkpoint_id <= ledger.triggered.get(payload.job_id, 0) and place[:2] == receiver
+                known = ledger.checkpoints.get(payload.job_id)
+                return known is not None and 0 < payload.checkpoint_id <= known.newest and place[:2] == receiver
             case FileUploadOrder() | TaskManagerFileUploadOrder():
                 return payload.request_id in ledger.uploads
             case InstanceForgotten() | RegistrationAccepted() | LeaderChanged():

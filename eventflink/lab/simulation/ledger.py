@@ -40,6 +40,22 @@ class AcceptedDecision:
 
 
 @dataclass(slots=True)
+class CheckpointLedger:
+    """The checkpoints of one job."""
+
+    newest: int = 0
+    pending: int = 0
+    """0: none."""
+    awaited: int = 0
+    committed: dict[SubtaskId, int] = field(default_factory=dict)
+    """The last batches when the pending one was triggered."""
+    answers: dict[SubtaskId, int] = field(default_factory=dict)
+    """The batch of each subtask that has answered the pending one."""
+    completed: dict[SubtaskId, int] = field(default_factory=dict)
+    """The highest batch of each subtask in a completed one."""
+
+
+@dataclass(slots=True)
 class Ledger:
     """Facts, by what they are about."""
 
@@ -73,8 +89,10 @@ class Ledger:
     """Instances whose newest report says that they are ready for tasks."""
     slots_of_attempts: dict[AttemptId, str] = field(default_factory=dict)
     cancelled: set[AttemptId] = field(default_factory=set)
-    triggered: dict[str, int] = field(default_factory=dict)
-    """The newest checkpoint of each job."""
+    checkpoints: dict[str, CheckpointLedger] = field(default_factory=dict)
+    """Of each job that had one."""
+    committed_batches: dict[SubtaskId, int] = field(default_factory=dict)
+    """The last batch that each subtask of a stream has committed, now."""
     registered: set[tuple[str, str]] = field(default_factory=set)
     forgotten: set[tuple[str, str]] = field(default_factory=set)
     results: dict[SubtaskId, int] = field(default_factory=dict)
@@ -105,7 +123,7 @@ class Ledger:
             e.ClusterShutdownRequested: self._cluster_shutdown_requested,
             e.ApplicationStatusRecorded: self._application_status_recorded,
             e.JobStatusChanged: self._job_status_changed,
-            e.JobResultStored: lambda event, _: self.ended_jobs.add(event.job_id),
+            e.JobResultStored: self._job_result_stored,
             e.TaskManagerRegistered: self._task_manager_registered,
             e.TaskManagerBlocked: lambda event, _: self.blocked.add(event.task_manager_id),
             e.TaskManagerUnblocked: lambda event, _: self.blocked.remove(event.task_manager_id),
@@ -131,7 +149,10 @@ class Ledger:
             e.RegionRestarted: self._region_restarted,
             e.JobRescaled: self._job_rescaled,
             e.FileUploadRequested: lambda event, _: self.uploads.add(event.request_id),
-            e.CheckpointTriggered: lambda event, _: self.triggered.update({event.job_id: event.checkpoint_id}),
+            e.CheckpointTriggered: self._checkpoint_triggered,
+            e.CheckpointAcknowledged: self._checkpoint_acknowledged,
+            e.CheckpointCompleted: self._checkpoint_completed,
+            e.CheckpointAborted: self._checkpoint_aborted,
             e.TaskManagerFileUploadRequested: lambda event, _: self.uploads.add(event.request_id),
         }
 
@@ -207,6 +228,11 @@ class Ledger:
         is_suspended = self.job_statuses[event.job_id] is JobStatus.SUSPENDED
         self._move_job(event.job_id, JobStatus.RECONCILING if is_suspended else JobStatus.CREATED)
 
+    def _job_result_stored(self, event: e.JobResultStored, offset: int) -> None:
+        self.ended_jobs.add(event.job_id)
+        if (known := self.checkpoints.get(event.job_id)) is not None and known.pending:
+            raise ViolationFound(Invariant.CHECKPOINTS, f"log@{offset}: {event.job_id} ends while checkpoint {known.pending} is pending")
+
     def _cluster_shutdown_requested(self, _event: e.ClusterShutdownRequested, _offset: int) -> None:
         self.shutdowns += 1
 
@@ -273,6 +299,50 @@ class Ledger:
                 raise ViolationFound(Invariant.STATE_TABLES, f"log@{offset} rescales the vertex of {attempt}, which is {state}")
         for subtask in [s for s in self.results if s[:2] == (event.job_id, event.vertex_id)]:
             del self.results[subtask]
+
+    # -- checkpoints -----------------------------------------------------------------------------------------------
+
+    def _checkpoint_triggered(self, event: e.CheckpointTriggered, offset: int) -> None:
+        known = self.checkpoints.setdefault(event.job_id, CheckpointLedger())
+        if known.pending or event.checkpoint_id != known.newest + 1 or self.job_statuses[event.job_id] is not JobStatus.RUNNING:
+            message = f"log@{offset} triggers checkpoint {event.checkpoint_id} of {event.job_id} while {known.pending} is pending"
+            raise ViolationFound(Invariant.CHECKPOINTS, f"{message}; the job is {self.job_statuses[event.job_id]}")
+        known.newest = known.pending = event.checkpoint_id
+        known.awaited, known.answers, known.committed = event.awaited, {}, dict(self.committed_batches)
+
+    def _checkpoint_acknowledged(self, event: e.CheckpointAcknowledged, offset: int) -> None:
+        known, attempt = self._pending(event, offset), _attempt_of(event)
+        subtask, batch_id = SubtaskId(*attempt[:3]), event.progress.batch_id
+        is_replaced = attempt._replace(attempt=attempt.attempt + 1) in self.attempt_states
+        if self.attempt_states.get(attempt) is not ExecutionState.RUNNING or is_replaced or subtask in known.answers:
+            message = f"log@{offset} takes an answer of {attempt}, which is {self.attempt_states.get(attempt)}"
+            raise ViolationFound(Invariant.CHECKPOINTS, message)
+        least, most = known.committed.get(subtask, -1), self.committed_batches.get(subtask, -1)
+        if not least <= batch_id <= most:
+            message = f"log@{offset}: {attempt} says batch {batch_id}; it had committed {least} when it was asked, and has {most} now"
+            raise ViolationFound(Invariant.CHECKPOINTS, message)
+        known.answers[subtask] = batch_id
+
+    def _checkpoint_completed(self, event: e.CheckpointCompleted, offset: int) -> None:
+        known = self._pending(event, offset)
+        if len(known.answers) != known.awaited:
+            message = f"log@{offset} completes checkpoint {known.pending} with {len(known.answers)} of {known.awaited} answers"
+            raise ViolationFound(Invariant.CHECKPOINTS, message)
+        for subtask, batch_id in known.answers.items():
+            if batch_id < known.completed.get(subtask, -1):
+                message = f"log@{offset}: {subtask} is at batch {batch_id}, and was at {known.completed[subtask]} before"
+                raise ViolationFound(Invariant.CHECKPOINTS, message)
+        known.completed |= known.answers
+        known.pending = 0
+
+    def _checkpoint_aborted(self, event: e.CheckpointAborted, offset: int) -> None:
+        self._pending(event, offset).pending = 0
+
+    def _pending(self, event: e.CheckpointEvent | e.CheckpointAcknowledged, offset: int) -> CheckpointLedger:
+        known = self.checkpoints.get(event.job_id, CheckpointLedger())
+        if event.checkpoint_id != known.pending:
+            raise ViolationFound(Invariant.CHECKPOINTS, f"log@{offset}: {event} is not about the pending checkpoint {known.pending}")
+        return known
 
     # -- slots -----------------------------------------------------------------------------------------------------
 

@@ -154,6 +154,8 @@ def _let_people_act(cluster: Cluster) -> None:
         _order_again(cluster, cluster.lifecycles.next_order_in_ms, lambda: cluster.clients.direct(cluster.lifecycles))
     if cluster.resources.is_mixed:
         _order_again(cluster, cluster.resources.next_order_in_ms, lambda: cluster.clients.operate(names))
+    if cluster.streams.are_there:
+        _order_again(cluster, cluster.streams.next_order_in_ms, cluster.clients.want_checkpoint)
     if cluster.guardians.are_forged:
         _order_again(cluster, cluster.guardians.next_forgery_in_ms, cluster.forge_death)
     if cluster.schedulers.is_mixed:

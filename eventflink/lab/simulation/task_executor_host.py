@@ -15,6 +15,7 @@ from eventflink.lab.simulation.process import Process
 from eventflink.lab.simulation.producer import SimulatedProducer
 from eventflink.lab.simulation.scheduler import LocalClock
 from eventflink.lab.simulation.settings import SimulationSettings
+from eventflink.lab.simulation.streams import Batches, SimulatedStreams
 from eventflink.lab.simulation.task_processes import TaskProcesses
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.model.resources import ResourceProfile
@@ -54,6 +55,7 @@ class TaskExecutorHost:
         settings: SimulationSettings,
         slot_profile: ResourceProfile | None,
         check: AttemptsCheck,
+        batches: Batches,
         transcript: Transcript,
     ) -> None:
         """Prepare the machine; `start` begins the first life."""
@@ -66,6 +68,7 @@ class TaskExecutorHost:
         self._slot_profile = slot_profile
         self._losses = Random(f"losses of {name} in {settings.seed}")  # noqa: S311 - a run has to be repeatable, not secret
         self._check = check
+        self._streams = SimulatedStreams(batches, Random(f"streams of {name} in {settings.seed}"))  # noqa: S311 - as above
         self._transcript = transcript
         self._lives = 0
         self._instances = 0
@@ -107,7 +110,7 @@ class TaskExecutorHost:
     def _new_task_processes(self) -> TaskProcesses:
         settings = self._settings
         drawn = (self.others, self._rng, self._losses)
-        return TaskProcesses(*drawn, settings.least_run_ms, settings.active_ms, self._check, self, self._tell)
+        return TaskProcesses(*drawn, settings.least_run_ms, settings.active_ms, self._check, self, self._streams, self._tell)
 
     def _new_instance_id(self) -> str:
         self._instances += 1

@@ -13,6 +13,7 @@ from eventflink.events.effects import TaskDeployment
 from eventflink.lab.simulation.attempts_check import AttemptsCheck, Host
 from eventflink.lab.simulation.process import Process
 from eventflink.lab.simulation.scheduler import MILLISECOND
+from eventflink.lab.simulation.streams import SimulatedStreams
 from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
 from eventflink.taskexecutor.process_events import (
     EndTask,
@@ -28,6 +29,8 @@ from eventflink.taskexecutor.process_events import (
     ReleaseSpark,
     SparkOpened,
     SparkReleased,
+    StreamStarted,
+    TakeCheckpoint,
     TaskInitialized,
     TaskLaunched,
     TaskProcessEnded,
@@ -72,11 +75,13 @@ class TaskProcesses:
         fails_until_ms: int,
         check: AttemptsCheck,
         host: Host,
+        streams: SimulatedStreams,
         tell: Callable[[ProcessEvent], None],
     ) -> None:
-        """Run nothing yet; `process` stands for all of them, `tell` reaches the TaskExecutor, `losses` decides what tasks cannot read.
+        """Run nothing yet; `process` stands for all of them, and `tell` reaches the TaskExecutor.
 
-        A task that starts after `fails_until_ms` of true time succeeds: its failures are faults, and end with the others.
+        `losses` decides what tasks cannot read, `streams` what streams commit and answer. A task that starts after `fails_until_ms` of
+        true time succeeds: its failures are faults, and end with the others.
         """
         self._process = process
         self._rng = rng
@@ -85,6 +90,7 @@ class TaskProcesses:
         self._fails_until_us = fails_until_ms * MILLISECOND
         self._check = check
         self._host = host
+        self._streams = streams
         self._tell = tell
         self._tasks: dict[AttemptId, _Task] = {}
         self._is_up = False
@@ -128,6 +134,8 @@ class TaskProcesses:
                 self._launch(deployment)
             case EndTask(attempt=attempt, kill_after_ms=kill_after_ms):
                 self._end(attempt, kill_after_ms)
+            case TakeCheckpoint(attempt=attempt, checkpoint_id=checkpoint_id):
+                self._take_checkpoint(attempt, checkpoint_id)
             case ReleaseSpark(attempt=attempt):
                 self._process.after(self._rng.random() * _RELEASE_MS, lambda: self._release(attempt))
 
@@ -193,12 +201,36 @@ class TaskProcesses:
         initialized_ms = launched_ms + 5 + rng.random() * 100
         longest_ms = _LONGEST_RUN_MS if rng.random() < _LONG_SHARE else _USUAL_RUN_MS
         ended_ms = initialized_ms + self._least_run_ms + rng.random() ** 2 * longest_ms
+        if deployment.stream is not None:
+            ended_ms = initialized_ms + self._streams.runs_for_ms()
         outcome = self._outcome_of(task)
         self._later(task, launched_ms, lambda: self._tell(TaskLaunched(attempt, task.process_id)))
         self._later(task, initialized_ms, lambda: self._tell(TaskInitialized(attempt)))
+        if deployment.stream is not None:
+            self._later(task, initialized_ms + self._streams.next_batch_in_ms(), lambda: self._run_stream(task))
         if rng.random() < _SPARK_SHARE:
             self._later(task, initialized_ms, lambda: self._open_spark(task))
         self._later(task, ended_ms, lambda: self._exit(task, outcome))
+
+    def _run_stream(self, task: _Task) -> None:
+        """Begin the query of a stream, and let it commit batches as long as its process lives."""
+        restored = self._streams.begin(task.attempt)
+        self._tell(StreamStarted(task.attempt, f"query of {task.attempt}", f"run of {task.attempt}", "/checkpoints", restored))
+
+        def commit() -> None:
+            self._streams.commit(task.attempt)
+            self._later(task, self._streams.next_batch_in_ms(), commit)
+
+        self._later(task, self._streams.next_batch_in_ms(), commit)
+
+    def _take_checkpoint(self, attempt: AttemptId, checkpoint_id: int) -> None:
+        """Let a stream answer, decline, or say nothing; without a process nobody answers."""
+        task = self._tasks.get(attempt)
+        if task is None or not task.is_alive:
+            return
+        delay_ms = self._streams.answers_in_ms(attempt)
+        if delay_ms is not None:
+            self._later(task, delay_ms, lambda: self._tell(self._streams.answer(attempt, checkpoint_id)))
 
     def _later(self, task: _Task, delay_ms: float, call: Callable[[], None]) -> None:
         self._process.after(delay_ms, lambda: call() if task.is_alive else None)
@@ -209,6 +241,8 @@ class TaskProcesses:
         lost = self._lost_inputs_of(deployment)
         if lost and may_fail:
             return Failed(FailureCause("InputLost", f"{task.attempt} cannot read what others published"), lost)
+        if deployment.stream is not None and self._streams.fails(task.attempt):
+            return Failed(FailureCause("StreamingQueryException", f"the query of {task.attempt} was unlucky"))
         if self._rng.random() < _FAILURE_SHARE and may_fail:
             return Failed(FailureCause("ValueError", f"{task.attempt} was unlucky"))
         if self._rng.random() < _FAILURE_SHARE / 4 and may_fail:

@@ -171,7 +171,7 @@ _NAMED: Final = ("adaptive", "adaptive", "default", "cluster-default")
 _FORWARD_SHARE: Final = 0.6
 _MOST_ASKED: Final = 5
 _SOME_RESTARTS: Final = {"type": "fixed-delay", "attempts": 8, "delay_ms": 300}
-"""More subtasks fail more often: one that restarts as a whole for each of them would do so for longer than a run has time."""
+"""More subtasks, and streams, fail more often: a job that restarts for each of them would do so for longer than a run has time."""
 
 
 class Schedulers:
@@ -253,3 +253,43 @@ class SlotSharing:
     def _member(vertex: dict[str, Any], *, is_asking: bool) -> dict[str, Any]:
         asked = {"resources": vertex.get("resources", _LEAST)} if is_asking else {}
         return vertex | asked | {"slot_sharing_group": "together"}
+
+
+_STREAMS_SHARE: Final = 0.5
+"""Of the runs."""
+_STREAM_SHARE: Final = 0.75
+"""Of the jobs of such a run."""
+_STREAM: Final = {"sources": {"numbers": {"rate": {"rows_per_second": 1}}}, "sink": {"python": "jobs:write"}}
+
+
+class Streams:
+    """Jobs whose last vertex is a stream, their checkpoints, and users who ask for one: what half of the runs have."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Random(f"{seed} streams")  # noqa: S311 - a run has to be repeatable, not secret
+        self.are_there = self._rng.random() < _STREAMS_SHARE
+
+    def draw(self, graph: dict[str, Any]) -> dict[str, Any]:
+        """Return the graph with a stream at its end, and with when its checkpoints are taken; or as it is."""
+        if not self.are_there or graph.get("scheduler") == "adaptive" or self._rng.random() >= _STREAM_SHARE:
+            return graph
+        *others, last = graph["vertices"]
+        checkpointing = {
+            "interval_ms": self._rng.choice((0, 200, 500)),
+            "timeout_ms": self._rng.choice((300, 1_500)),
+            "min_pause_ms": self._rng.choice((0, 0, 300)),
+            "tolerable_failed_checkpoints": self._rng.choice((-1, 0, 1, 3)),
+            "max_retained": self._rng.choice((1, 1, 3)),
+        }
+        strategy = graph["restart_strategy"] if graph["restart_strategy"]["type"] == "none" else _SOME_RESTARTS
+        stream = {"vertices": [*others, last | {"stream": _STREAM}], "checkpointing": checkpointing}
+        return graph | stream | {"restart_strategy": strategy}
+
+    def next_order(self, jobs: Sequence[str]) -> tuple[str, dict[str, object]]:
+        """Return which job somebody wants a checkpoint of, and the order."""
+        job_id = self._rng.choice(jobs) if jobs else "nobody"
+        return job_id, {"type": "TriggerCheckpoint", "job_id": job_id}
+
+    def next_order_in_ms(self) -> float:
+        """Return how long users wait."""
+        return 200 + self._rng.random() * 1_500

@@ -21,6 +21,7 @@ class Invariant(StrEnum):
     RELEASED_WAS_IDLE = "a TaskManager is released only if the resource driver was asked for it, and while none of its slots is taken"
     ONE_RESULT = "at most one attempt of a subtask has an accepted result"
     ONE_LIVE_ATTEMPT = "at most one attempt of a subtask is alive, unless its TaskExecutor was frozen past its fence"
+    CHECKPOINTS = "a job has at most one pending checkpoint, which holds what running attempts have committed, and none goes back"
     LOST_WAS_SILENT = "an instance is declared lost by silence only if none of its heartbeats arrived for the loss timeout"
     EFFECT_OF_ACCEPTED = "whatever leaves a master follows from a decision that was accepted"
     BOUNDED_DECISION = "a decision has at most its limit of bytes and of inline consequences"
