@@ -7,7 +7,6 @@ not taken yet is bounded by its reader's credit (L3).
 
 import asyncio
 import logging
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -35,6 +34,9 @@ class _AgentsOnly(BootStrategy):  # type: ignore[misc]
 class _Application(faust.App):  # type: ignore[misc]
     BootStrategy = _AgentsOnly
 
+    def _create_directories(self) -> None:
+        """Make none: there are no tables. A master that is killed would leave them behind."""
+
 
 class FaustApplication:
     """Reads all topics of a master from given offsets on and hands each record to `on_record`."""
@@ -42,10 +44,7 @@ class FaustApplication:
     def __init__(self, bootstrap: str, cluster_id: str, offsets: Mapping[Topic, int], on_record: OnRecord) -> None:
         """Declare the agents; `offsets` says where each topic begins."""
         self._on_record = on_record
-        self._directory = tempfile.TemporaryDirectory(prefix="eventflink-faust-")  # Faust wants one, and keeps nothing in it here.
-        self._app = _Application(
-            cluster_id, datadir=self._directory.name, store="memory://", web_enabled=False, agent_supervisor=CrashingSupervisor
-        )
+        self._app = _Application(cluster_id, store="memory://", web_enabled=False, agent_supervisor=CrashingSupervisor)
         self._readers = {topic: TopicReader(bootstrap, topic_name(cluster_id, topic), offset) for topic, offset in offsets.items()}
         for topic, reader in self._readers.items():
             reader.be_prompt(is_waited_for=topic is Topic.LEADERSHIP)
@@ -102,7 +101,6 @@ class FaustApplication:
     async def stop(self) -> None:
         """Close every connection."""
         await self._app.stop()
-        self._directory.cleanup()
         if not await asyncio.to_thread(self._end_readers):
             _logger.warning("ReadersNotClosed seconds=%s", STOP_TIMEOUT_S)
 
