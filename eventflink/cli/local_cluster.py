@@ -15,17 +15,20 @@ from eventflink.cli import broker_address
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import read_fold
 from eventflink.cli.session import Session
-from eventflink.events.effects import LeaderHeartbeat  # noqa: TC001 - annotations here are evaluated
+from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import TaskManagerRegistered
 from eventflink.gateways.errors import ClusterNotFound, NoLeader
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.leader import find_leader
+from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
 from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.processes.child_processes import ChildDied, ChildProcesses
 from eventflink.processes.file_lock import locked
 from eventflink.processes.worker_processes import WorkerProcesses
 
 START_TIMEOUT_S: Final = 90.0
+_MASTER: Final = "master"
+_STANDBY: Final = "standby"
 _POLL_S: Final = 1.0
 _GRACE_S: Final = 15.0
 
@@ -89,7 +92,7 @@ class LocalCluster:
     def _start_master(self) -> None:
         self._say("starting the master")
         command = [*self._session.child_arguments(self.bootstrap, {}), "master"]
-        child = self._children.start("master", command)
+        child = self._children.start(_MASTER, command)
         deadline = time.monotonic() + START_TIMEOUT_S
         while self.leader is None:
             self.check()
@@ -123,10 +126,35 @@ class LocalCluster:
                         missing.discard(event.task_manager_id)
                         self._say(f"TaskExecutor {event.task_manager_id} is registered ({event.slot_count} slots)")
 
+    def start_standby(self) -> str:
+        """Start another master, wait until it follows the log, and return its id."""
+        master_id = f"{_STANDBY}-{self._session.configuration.host}"
+        self._say(f"starting a second master, {master_id}")
+        command = [*self._session.child_arguments(self.bootstrap, {"jobmanager.id": master_id}), "master"]
+        child = self._children.start(_STANDBY, command)
+        wait_until_it_follows(self.bootstrap, self._session.cluster_id, master_id, child.check)
+        return master_id
+
+    def kill_leader(self) -> str:
+        """Kill the master that was started first, which leads, as the kernel does when memory ends; return its id."""
+        assert self.leader is not None  # noqa: S101 - a started cluster has one
+        self._children.kill(_MASTER)
+        return self.leader.master_id
+
+    def await_leader(self, master_id: str) -> LeaderHeartbeat:
+        """Wait until this master leads."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self.leader is None or self.leader.master_id != master_id:
+            if time.monotonic() > deadline:
+                raise CommandFailed(ExitCode.UNREACHABLE, f"{master_id} does not lead after {START_TIMEOUT_S:.0f} s")
+            with contextlib.suppress(NoLeader):
+                self.leader = find_leader(self.bootstrap, self._session.cluster_id, timeout_s=_POLL_S)
+        return self.leader
+
     @property
     def master_process_id(self) -> int:
         """The id of the master's process."""
-        return next(child.process.pid for child in self._children.children if child.name == "master")
+        return next(child.process.pid for child in self._children.children if child.name == _MASTER)
 
     def check(self) -> None:
         """Raise `ChildDied` or `CommandFailed` if a part of the cluster has ended, `ClusterEnded` if all of it was shut down."""
@@ -141,7 +169,7 @@ class LocalCluster:
 
     def _await_master(self) -> int:
         """Wait for the end of the master of a cluster that is shut down; return its exit code."""
-        [master] = [child for child in self._children.children if child.name == "master"]
+        [master] = [child for child in self._children.children if child.name == _MASTER]
         # Twice: for the ends of the tasks, and for the ends of the TaskExecutors.
         timeout_s = 2 * self._session.configuration.shutdown_timeout_ms / 1000 + _GRACE_S
         try:
@@ -152,7 +180,7 @@ class LocalCluster:
 
     def stop(self) -> None:
         """Stop the TaskExecutors, then the master, then the broker. Does nothing the second time."""
-        self._children.stop([child.name for child in self._children.children if child.name != "master"])
+        self._children.stop([child.name for child in self._children.children if child.name not in (_MASTER, _STANDBY)])
         self._children.stop()
         self._stop_workers()  # No master is there any more that would have others started.
         self._exit.close()

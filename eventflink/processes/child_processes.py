@@ -111,6 +111,13 @@ class ChildProcesses:
         for child in self.children:
             child.check()
 
+    def kill(self, name: str) -> None:
+        """Kill a child, and know nothing of it any more."""
+        [child] = [c for c in self.children if c.name == name]
+        child.process.kill()
+        child.process.wait()
+        self.children.remove(child)
+
     def stop(self, names: Sequence[str] | None = None) -> None:
         """End these children (default: all, the last started first), together: SIGTERM, and SIGKILL after 15 s."""
         ending = [c for c in reversed(self.children) if names is None or c.name in names]

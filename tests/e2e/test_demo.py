@@ -11,6 +11,8 @@ import pandas as pd
 import psutil
 import pytest
 
+from eventflink.cli.demo_stream import FLIGHTS
+
 pytestmark = pytest.mark.slow
 
 
@@ -42,6 +44,9 @@ def test_the_demo_finds_what_is_in_the_data_and_leaves_nothing_running(tmp_path:
         assert (row["flights"], row["departed"]) == (found.flights, found.departed)
         assert row["mean_delay"] == pytest.approx(found.mean_delay)
         assert row["mean_delay_in_bad_weather"] == pytest.approx(found.mean_delay_in_bad_weather)
+    assert report["stream"]["restarts"] == 0
+    assert sum(report["stream"]["appended"].values()) == FLIGHTS
+    assert report["stream"]["counted"] == report["stream"]["appended"]
     deadline = time.monotonic() + 5
     while left := _processes_of(tmp_path):
         assert time.monotonic() < deadline, f"still running: {left}"

