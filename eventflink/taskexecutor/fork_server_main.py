@@ -33,7 +33,6 @@ from eventflink.taskexecutor.fork_server_wire import (
 )
 from eventflink.taskexecutor.message_lines import UnreadableLine
 from eventflink.taskexecutor.process_events import (
-    CheckpointDeclined,
     EndTask,
     Failed,
     Finished,
@@ -138,10 +137,10 @@ class ForkServerLoop:
                 child = self._by_attempt.get(attempt)
                 if child is not None:
                     self._end(child, kill_after_ms / 1000)
-            case TakeCheckpoint(attempt=attempt, checkpoint_id=checkpoint_id):
+            case TakeCheckpoint(attempt=attempt):
                 child = self._by_attempt.get(attempt)
-                if child is None or _hand_over(child, encode_line(order)) is None:
-                    self._send(CheckpointDeclined(attempt, checkpoint_id, "its task process has ended, or takes no orders"))
+                if child is not None:  # How one that takes no orders ends is told, and why its checkpoint failed.
+                    _hand_over(child, encode_line(order))
             case ReleaseSpark():
                 self._releases.append(order)
             case StopServer(kill_after_ms=kill_after_ms):
@@ -326,11 +325,11 @@ class ForkServerLoop:
 
 
 def _hand_over(child: Child, line: bytes) -> Child | None:
-    """Send a waiting process its order; None if it died while it waited, or was stopped."""
+    """Send a process an order; None if it died while it waited, or was stopped: then it is killed."""
     try:
         child.channel.sendall(line)
     except OSError as error:
-        logger.warning("WarmProcessUnusable process_id=%d error=%s", child.process_id, error)
+        logger.warning("TaskProcessUnusable process_id=%d error=%s", child.process_id, error)
         child.send_signal(signal.SIGKILL)
         return None
     return child

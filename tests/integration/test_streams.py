@@ -15,6 +15,7 @@ import pytest
 
 from eventflink.events.log_events import CheckpointAcknowledged, CheckpointCompleted, StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.jobs.result import read_result
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from eventflink.taskexecutor.spark_server import SESSION_TIMEOUT_S
@@ -128,8 +129,20 @@ def cancel(cluster: RunningCluster, job_id: str) -> None:
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
 
 
-def spark_processes() -> list[psutil.Process]:
-    return [p for p in psutil.process_iter(["cmdline"]) if "SparkConnectServer" in " ".join(p.info["cmdline"] or ())]
+def started(cluster: RunningCluster, job_id: str, attempt: int) -> bool:
+    """Tell whether the query of an attempt has started."""
+    return any(isinstance(event, StreamStarted) and event.attempt == attempt for event in cluster.events_of(job_id))
+
+
+def of_spark(cluster: RunningCluster, word: str = "") -> list[psutil.Process]:
+    """Return the processes of the cluster's own Spark whose command line has a word; the task that started it may be gone."""
+    own = [
+        p
+        for p in psutil.process_iter(["cmdline"])
+        if {"eventflink.taskexecutor.spark_supervisor", str(cluster.directory / "data" / "run")} <= set(p.info["cmdline"] or ())
+    ]
+    tree = [process for supervisor in own for process in (supervisor, *supervisor.children(recursive=True))]
+    return [process for process in tree if word in " ".join(process.cmdline())]
 
 
 def test_a_task_that_is_killed_in_the_middle_is_followed_and_nothing_is_lost_or_repeated(running_copy: RunningCopy) -> None:
@@ -144,18 +157,18 @@ def test_a_task_that_is_killed_in_the_middle_is_followed_and_nothing_is_lost_or_
     running_copy.check()
 
 
-def test_the_process_that_writes_the_sink_is_killed(running_copy: RunningCopy) -> None:
+def test_the_process_that_writes_the_sink_is_killed(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     running_copy.feed()
     time.sleep(0.1)
-    [sink] = [p for p in psutil.process_iter(["cmdline"]) if "foreach_batch_worker" in " ".join(p.info["cmdline"] or ())]
+    [sink] = of_spark(cluster, "foreach_batch_worker")
     sink.kill()
     running_copy.feed()
     running_copy.check()
 
 
-def test_spark_is_killed(running_copy: RunningCopy) -> None:
+def test_spark_is_killed(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     running_copy.feed()
-    for process in spark_processes():
+    for process in of_spark(cluster, "SparkConnectServer"):
         process.kill()
     running_copy.feed()
     running_copy.check()
@@ -204,7 +217,7 @@ def test_checkpoints_go_on_under_the_next_leader_and_a_new_attempt_goes_on_where
     assert sorted(set(completed())) == completed()
     cluster.start_standby("master-1")
     task_process(cluster, job_id, 1).kill()
-    wait_until(lambda: [e for e in cluster.events_of(job_id) if isinstance(e, StreamStarted) and e.attempt == 2], "the next attempt")
+    wait_until(lambda: started(cluster, job_id, 2), "the next attempt")
     first, second = [e for e in cluster.events_of(job_id) if isinstance(e, StreamStarted)]
     assert (first.restored_batch_id, second.restored_batch_id) == (-1, progress.batch_id)
     assert (first.query_id == second.query_id, first.run_id == second.run_id) == (True, False)
@@ -221,10 +234,9 @@ def test_checkpoints_go_on_under_the_next_leader_and_a_new_attempt_goes_on_where
 
 def test_a_task_executor_that_was_frozen_and_comes_back_writes_nothing_twice(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     """As one that was cut off from Kafka: it is declared lost, and another runs the next attempt; its query goes on until then."""
+    spark = of_spark(cluster)
     tree = [psutil.Process(cluster.processes["tm"].pid), *descendants(cluster.processes["tm"])]
-    [spark] = [process for process in tree if "spark_supervisor" in " ".join(process.cmdline())]
-    of_spark = {spark, *spark.children(recursive=True)}
-    frozen = [process for process in tree if process not in of_spark]
+    frozen = [process for process in tree if process not in spark]
     cluster.start_task_executor("tm-2")
     attempt = running_copy.attempt()
     for process in frozen:
@@ -264,3 +276,34 @@ def test_a_stream_whose_client_is_gone_ends_by_itself(spark: str, tmp_path: Path
         return batches() == before
 
     wait_until(stands_still, "its session is closed", 3 * SESSION_TIMEOUT_S)
+
+
+def test_a_directory_that_a_stream_writes_has_each_record_once_whatever_is_killed(cluster: RunningCluster, tmp_path: Path) -> None:
+    source = create_topic(cluster.bootstrap)
+    feed(cluster.bootstrap, source, records(0, 300))
+    sink = {"files": {"path": str(tmp_path / "out")}, "format": "parquet"}
+    job_id = submit(cluster, "copy", stream_of(source, sink), restarts=20)
+
+    def commits() -> int:
+        return len(list((tmp_path / "out" / "_spark_metadata").glob("[0-9]*")))
+
+    wait_until(commits, "the first batch", SPARK_TIMEOUT_S)
+    feed(cluster.bootstrap, source, records(300, 600))
+    task_process(cluster, job_id, 1).kill()
+    wait_until(lambda: started(cluster, job_id, 2), "the next attempt", SPARK_TIMEOUT_S)
+    feed(cluster.bootstrap, source, records(600, 900))
+    for process in of_spark(cluster, "SparkConnectServer"):
+        process.kill()
+    wait_until(lambda: started(cluster, job_id, 3), "the attempt after that", SPARK_TIMEOUT_S)
+    sql = f"SELECT count(*) AS rows, count(DISTINCT number) AS numbers FROM parquet.`{tmp_path / 'out'}`"
+
+    def counts() -> dict[str, int]:
+        counting = cluster.submit(cluster.graph({"id": "count", "sql": sql}))
+        [subtask] = cluster.wait_for_status(counting, JobStatus.FINISHED, SPARK_TIMEOUT_S).execution_graph.subtasks()
+        row: dict[str, int]
+        [row] = read_result([output.location for output in subtask.outputs], 10).to_pylist()
+        return row
+
+    wait_until(lambda: counts()["numbers"] == 900, "all records", SPARK_TIMEOUT_S)
+    assert counts() == {"rows": 900, "numbers": 900}
+    cancel(cluster, job_id)

@@ -248,8 +248,8 @@ def run_pytest(directory: Path, *arguments: str, **environment: str) -> subproce
     )
 
 
-def test_the_tests_of_the_example_pass_on_a_kafka_that_is_named(eventflink_broker: str, tmp_path: Path) -> None:
-    example = shutil.copytree(ROOT / "examples" / "revenue", tmp_path / "revenue")
+def test_the_tests_of_the_examples_pass_on_a_kafka_that_is_named(eventflink_broker: str, tmp_path: Path) -> None:
+    example = shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (example / "pytest.ini").write_text("[pytest]\neventflink_slots = 2\n")
     (example / "test_more.py").write_text(
         "import pytest\n"
@@ -262,7 +262,7 @@ def test_the_tests_of_the_example_pass_on_a_kafka_that_is_named(eventflink_broke
         "        eventflink_cluster.crash('standby')\n"
     )
     run = run_pytest(example, f"--eventflink-bootstrap={eventflink_broker}")
-    assert (run.returncode, "4 passed" in run.stdout) == (0, True), run.stdout + run.stderr
+    assert (run.returncode, "5 passed" in run.stdout) == (0, True), run.stdout + run.stderr
 
 
 USES_CLUSTER = "def test_it(eventflink_cluster):\n    pass\n"
