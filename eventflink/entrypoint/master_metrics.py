@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
@@ -19,13 +20,18 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.reads import Answered, Read, ReadRefused
+from eventflink.master.checkpoints import Acknowledgement, Checkpoints
+from eventflink.master.execution_graph import SubtaskKey
 from eventflink.master.job_master import JobMaster
 from eventflink.metrics import metric_catalogue as c
 from eventflink.metrics.registry import Collect, MetricRegistry, Samples
 from eventflink.metrics.service import new_registry
 from eventflink.model.configuration import Configuration
+from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.metric_settings import MetricScope
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus, Role
+from eventflink.model.stream_progress import NO_BATCH
+from eventflink.views.back_pressure import back_pressure_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +143,7 @@ def state_collectors(max_jobs: int) -> dict[str, Collect[StateView]]:
         "jobs": _collect_jobs,
         "snapshots": _collect_snapshots,
         "live-jobs": partial(_collect_live_jobs, max_jobs),
+        "streams": partial(_collect_streams, max_jobs),
     }
 
 
@@ -176,18 +183,25 @@ def _collect_snapshots(view: StateView, samples: Samples) -> None:
 
 
 def _collect_live_jobs(max_jobs: int, view: StateView, samples: Samples) -> None:
-    """Tell of the oldest live jobs: a job that has its metrics keeps them until it ends."""
-    told = left_out = tasks = 0
+    told, left_out = _told_jobs(max_jobs, view)
+    for job in told:
+        _tell_job(view, job, samples)
+    samples.add(c.JOBS_LEFT_OUT, left_out)
+
+
+def _told_jobs(max_jobs: int, view: StateView) -> tuple[list[JobMaster], int]:
+    """Return the oldest live jobs, and how many are left out: a job that has its metrics keeps them until it ends."""
+    told: list[JobMaster] = []
+    left_out = tasks = 0
     for job in view.fold.master.dispatcher.jobs.values():
         if job.status in TERMINAL_JOB_STATUSES:
             continue
-        if told == max_jobs or tasks + (count := _task_count(job)) > c.MAX_JOB_TASKS:
+        if len(told) == max_jobs or tasks + (count := _task_count(job)) > c.MAX_JOB_TASKS:
             left_out += 1
             continue
-        told += 1
+        told.append(job)
         tasks += count
-        _tell_job(view, job, samples)
-    samples.add(c.JOBS_LEFT_OUT, left_out)
+    return told, left_out
 
 
 def _task_count(job: JobMaster) -> int:
@@ -195,12 +209,66 @@ def _task_count(job: JobMaster) -> int:
 
 
 def _tell_job(view: StateView, job: JobMaster, samples: Samples) -> None:
-    scope = {"job_id": job.job_id, "job_name": job.execution_graph.graph.name}
+    scope = _scope_of(job)
     samples.add(c.JOB_STATUS, 1, job.status, scope=scope)
     for state, count in Counter(subtask.state for subtask in job.execution_graph.subtasks()).items():
         samples.add(c.JOB_TASKS, count, state, scope=scope)
     samples.add(c.JOB_RESTARTS, job.restarts.count, scope=scope)
     samples.add(c.JOB_AGE, _age_s(view, job.submitted_at_ms), scope=scope)
+
+
+def _scope_of(job: JobMaster) -> dict[str, str]:
+    return {"job_id": job.job_id, "job_name": job.execution_graph.graph.name}
+
+
+def _collect_streams(max_jobs: int, view: StateView, samples: Samples) -> None:
+    """Tell of checkpoints, and where the last completed one has each subtask."""
+    room, left_out = c.MAX_STREAM_SUBTASKS, 0
+    for job in _told_jobs(max_jobs, view)[0]:
+        if (checkpoints := job.checkpoints) is None:
+            continue
+        _tell_checkpoints(view, job, checkpoints, samples)
+        answers = list(islice(checkpoints.progress.items(), room))
+        room -= len(answers)
+        left_out += len(checkpoints.progress) - len(answers)
+        vertices, scope = job.execution_graph.vertices, _scope_of(job)
+        # An answer never changes: the loop only finds it, and the thread that serves the scrape makes samples of it.
+        samples.later.extend(partial(_tell_subtask, scope, key, vertices[key[0]].vertex.stream, answer) for key, answer in answers)
+    samples.add(c.STREAM_SUBTASKS_LEFT_OUT, left_out)
+
+
+def _tell_checkpoints(view: StateView, job: JobMaster, checkpoints: Checkpoints, samples: Samples) -> None:
+    scope, latest = _scope_of(job), checkpoints.latest
+    samples.add(c.CHECKPOINTS_COMPLETED, checkpoints.completed_count, scope=scope)
+    samples.add(c.CHECKPOINTS_FAILED, checkpoints.failed_count, scope=scope)
+    samples.add(c.CHECKPOINTS_IN_PROGRESS, float(checkpoints.pending is not None), scope=scope)
+    if latest is not None:
+        samples.add(c.CHECKPOINT_DURATION, latest.duration_ms / 1000, scope=scope)
+        samples.add(c.CHECKPOINT_SIZE, latest.state_bytes, scope=scope)
+        samples.add(c.CHECKPOINT_AGE, _age_s(view, latest.triggered_at_ms), scope=scope)
+
+
+def _tell_subtask(
+    scope: Mapping[str, str], key: SubtaskKey, stream: StreamDefinition | None, answer: Acknowledgement, samples: Samples
+) -> None:
+    progress, labels = answer.progress, (key[0], str(key[1]))
+    if progress.batch_id == NO_BATCH:
+        return
+    add = partial(samples.add, scope=scope)
+    add(c.STREAM_BATCH, progress.batch_id, *labels)
+    if not progress.sources or stream is None:
+        return  # Every batch has sources: no batch of this run has ended, so there is nothing to say of it.
+    add(c.STREAM_INPUT_RATE, progress.input_rows_per_second, *labels)
+    add(c.STREAM_PROCESSED_RATE, progress.processed_rows_per_second, *labels)
+    add(c.STREAM_BATCH_DURATION, progress.batch_duration_ms / 1000, *labels)
+    add(c.STREAM_STATE_ROWS, progress.state_rows, *labels)
+    add(c.STREAM_STATE_BYTES, progress.state_bytes, *labels)
+    add(c.STREAM_LATE_ROWS, progress.late_rows_dropped, *labels)
+    add(c.STREAM_BACK_PRESSURE, back_pressure_view(stream, progress)["ratio"], *labels)
+    if progress.watermark_ms > 0:  # 0 is Spark's watermark before the first row.
+        add(c.STREAM_WATERMARK_LAG, (answer.at_ms - progress.watermark_ms) / 1000, *labels)
+    if behind := [source.records_behind for source in progress.sources if source.records_behind >= 0]:
+        add(c.STREAM_RECORDS_BEHIND, sum(behind), *labels)
 
 
 def _age_s(view: StateView, since_ms: int) -> float:

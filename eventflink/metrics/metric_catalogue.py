@@ -13,6 +13,9 @@ from eventflink.model.metric_settings import MetricScope
 MAX_JOB_TASKS: Final = 10_000
 """How many subtasks are counted by job in one scrape: more would hold up decisions for milliseconds."""
 
+MAX_STREAM_SUBTASKS: Final = 1_000
+"""How many subtasks of streams have metrics of their own, over all jobs: each has ten series."""
+
 METRICS: Final[list[Metric]] = []
 """All of them, in the order of the documentation."""
 
@@ -109,6 +112,10 @@ UPLOADS = _jm.gauge("file_uploads_pending", "Files that were asked of TaskExecut
 JOBS_LEFT_OUT = _jm.gauge(
     "jobs_without_metrics", "Live jobs that have no metrics of their own, because there are more than `metrics.max-jobs`, or tasks."
 )
+STREAM_SUBTASKS_LEFT_OUT = _jm.gauge(
+    "stream_subtasks_without_metrics",
+    f"Subtasks of streams that have no metrics of their own, because jobs that have metrics have more than {MAX_STREAM_SUBTASKS:,}.",
+)
 SNAPSHOTS = _jm.gauge("snapshots", "Snapshots that the log knows.")
 SNAPSHOT_OFFSET = _jm.gauge("newest_snapshot_offset", "The offset of the newest one; -1: there is none.")
 CONFIRMED_OFFSET = _jm.gauge("newest_confirmed_snapshot_offset", "The offset of the newest one that another master confirmed; -1: none.")
@@ -117,6 +124,46 @@ JOB_STATUS = _job.gauge("status", "1 for the status that the job has.", "status"
 JOB_TASKS = _job.gauge("tasks", "The job's subtasks by the state of their current attempt; states without any are left out.", "state")
 JOB_RESTARTS = _job.counter("restarts_total", "How often the job, or a part of it, was restarted.")
 JOB_AGE = _job.gauge("age_seconds", "How long ago it was submitted, by the log's time.")
+
+# -- masters: checkpoints and streams; a subtask's numbers are those of the last completed checkpoint ---------------
+
+CHECKPOINTS_COMPLETED = _job.counter("completed_checkpoints_total", "Checkpoints that completed; Flink's `numberOfCompletedCheckpoints`.")
+CHECKPOINTS_FAILED = _job.counter("failed_checkpoints_total", "Checkpoints that were aborted; Flink's `numberOfFailedCheckpoints`.")
+CHECKPOINTS_IN_PROGRESS = _job.gauge(
+    "checkpoints_in_progress", "Checkpoints that are under way, at most one; Flink's `numberOfInProgressCheckpoints`."
+)
+CHECKPOINT_DURATION = _job.gauge(
+    "last_checkpoint_duration_seconds",
+    "From the trigger of the last completed checkpoint to its completion; Flink's `lastCheckpointDuration`.",
+)
+CHECKPOINT_SIZE = _job.gauge(
+    "last_checkpoint_size_bytes",
+    "The state of all subtasks that the last completed checkpoint asked, as Spark tells it; Flink's `lastCheckpointSize`.",
+)
+CHECKPOINT_AGE = _job.gauge("last_checkpoint_age_seconds", "How long ago the last completed checkpoint was triggered, by the log's time.")
+
+_SUBTASK: Final = ("task_id", "subtask_index")
+STREAM_BATCH = _job.gauge("stream_last_committed_batch", "The last committed batch, from 0; left out before the first.", *_SUBTASK)
+STREAM_INPUT_RATE = _job.gauge("stream_input_rows_per_second", "Rows that came per second, in the last batch.", *_SUBTASK)
+STREAM_PROCESSED_RATE = _job.gauge("stream_processed_rows_per_second", "Rows that it processed per second, in that batch.", *_SUBTASK)
+STREAM_BATCH_DURATION = _job.gauge("stream_batch_duration_seconds", "How long that batch took.", *_SUBTASK)
+STREAM_STATE_ROWS = _job.gauge("stream_state_rows", "Rows of its state.", *_SUBTASK)
+STREAM_STATE_BYTES = _job.gauge("stream_state_bytes", "Memory of its state, as Spark tells it.", *_SUBTASK)
+STREAM_LATE_ROWS = _job.gauge("stream_late_rows_dropped", "Rows of that batch that came behind the watermark.", *_SUBTASK)
+STREAM_WATERMARK_LAG = _job.gauge(
+    "stream_watermark_lag_seconds",
+    "How far the watermark was behind the log's time when the subtask answered; left out while there is no watermark.",
+    *_SUBTASK,
+)
+STREAM_RECORDS_BEHIND = _job.gauge(
+    "stream_records_behind",
+    "Records that were there and not read yet, summed over the sources that tell it; left out where none does. Of Kafka, Spark tells "
+    "those of the partition that is furthest behind.",
+    *_SUBTASK,
+)
+STREAM_BACK_PRESSURE = _job.gauge(
+    "stream_back_pressure_ratio", "The part by which it does not keep up: up to 0.1 is ok, up to 0.5 low, above it high.", *_SUBTASK
+)
 
 # -- TaskExecutors -------------------------------------------------------------------------------------------------
 

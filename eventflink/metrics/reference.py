@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from eventflink.metrics.definitions import LATENCY_BOUNDARIES, Metric
-from eventflink.metrics.metric_catalogue import MAX_JOB_TASKS, METRICS
+from eventflink.metrics.metric_catalogue import MAX_JOB_TASKS, MAX_STREAM_SUBTASKS, METRICS
 from eventflink.metrics.registry import ASK_TIMEOUT_S, SHARED_S
 from eventflink.metrics.server import MAX_SCRAPES, SCRAPE_TIMEOUT_S
 from eventflink.model.configuration import Configuration
@@ -60,8 +60,11 @@ be imported; it asks for the Prometheus that it is to use.
 - A collector that fails or comes too late costs its own metrics, and is counted in `eventflink_metrics_collector_failures_total`.
   While a master builds its state from the log, `state` is counted there.
 - No label is unbounded: live jobs have metrics of their own up to `metrics.max-jobs` (and up to {MAX_JOB_TASKS:,} tasks together), the
-  oldest first, and `eventflink_jobmanager_jobs_without_metrics` says how many are left out. Running tasks have theirs at their
-  TaskExecutor, whose slots bound them.
+  oldest first, and `eventflink_jobmanager_jobs_without_metrics` says how many are left out. Of the streams of these jobs up to
+  {MAX_STREAM_SUBTASKS:,} subtasks have metrics, and `eventflink_jobmanager_stream_subtasks_without_metrics` says how many are left out.
+  Running tasks have theirs at their TaskExecutor, whose slots bound them.
+- What a subtask of a stream is said to do is what it answered in the last completed checkpoint, and as old as that.
+  While its query has ended no batch since it began, only the last committed batch is told.
 
 ## Scopes
 

@@ -58,7 +58,7 @@ class Samples:
     def __init__(self) -> None:
         self.found: list[Sample] = []
         self.later: list[Callable[[Samples], None]] = []
-        """What is to be asked of the system, afterwards and in the thread that serves the scrape."""
+        """What needs no loop, such as asking the system: it is done afterwards, in the thread that serves the scrape."""
 
     def add(self, metric: Metric, value: float, *label_values: str, scope: Mapping[str, str] | None = None) -> None:
         """Add a number; `scope` gives the variables of a job or a task."""

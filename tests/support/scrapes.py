@@ -1,5 +1,6 @@
 """What a scrape says, read by prometheus_client's own parser."""
 
+import re
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
@@ -8,7 +9,11 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from eventflink.metrics.metric_catalogue import METRICS
 from eventflink.metrics.registry import MetricRegistry
+
+STREAM_METRICS = {metric.name for metric in METRICS if re.search("job_stream_|checkpoint", metric.name)}
+"""Those that only jobs with streams have."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
 from eventflink.entrypoint.master_metrics import MasterView, master_registry
 from eventflink.events.codec import ReportsCodec
-from eventflink.events.effects import TaskDeployment
+from eventflink.events.effects import CheckpointOrder, TaskDeployment
 from eventflink.events.inputs import (
     ConfirmSnapshot,
     Heartbeat,
@@ -19,13 +19,16 @@ from eventflink.events.inputs import (
     TaskManagerReport,
     TaskStateReport,
 )
+from eventflink.events.log_events import CheckpointCompleted
 from eventflink.events.topics import Topic
+from eventflink.master.effects import Deployment
 from eventflink.metrics import metric_catalogue
 from eventflink.model.configuration import Configuration, build_configuration
 from eventflink.model.statuses import ExecutionState
-from tests.support.cluster import graph, vertex
+from eventflink.model.stream_progress import NO_BATCH, StreamSourceProgress
+from tests.support.cluster import acknowledgement, decline, graph, stream, stream_start, vertex
 from tests.support.participants import HEARTBEATS, Node, World
-from tests.support.scrapes import Scrape, scrape_registry
+from tests.support.scrapes import STREAM_METRICS, Scrape, scrape_registry
 
 JM = "eventflink_jobmanager_"
 REPORTS = ReportsCodec("TaskManagerEnvelope")
@@ -177,6 +180,125 @@ def test_a_job_that_is_too_large_leaves_out_no_other(monkeypatch: pytest.MonkeyP
     scrape = measured.scrape(node)
     assert set(scrape.by("job_id", f"{JM}job_status")) == {"small"}
     assert scrape.one(f"{JM}jobs_without_metrics") == 1
+
+
+JOB = f"{JM}job_"
+STREAM = f"{JM}job_stream_"
+
+
+class Streams(Measured):
+    """A leader whose jobs `first` and `second` are a stream each, all queries of which run."""
+
+    def __init__(self, parallelism: int = 2) -> None:
+        super().__init__()
+        self.node = self.start("m-1")
+        self.world.leader()
+        self.register("tm-1", 2 * parallelism)
+        for job_id in ("first", "second"):
+            self.world.submit(graph(stream("s", parallelism), checkpointing={"interval_ms": 1_000}), job_id)
+        self.world.run(50)
+        for task in self.deployed():
+            report = TaskStateReport("tm-1", "tm-1-1", *task.attempt_id, ExecutionState.RUNNING, (), None)
+            self.report(SlotOffer("tm-1", "tm-1-1", task.allocation_id), report, stream_start(Deployment("tm-1", "tm-1-1", task)))
+
+    def orders(self, *job_ids: str) -> list[Deployment]:
+        """Let the interval pass; return what is asked of the subtasks of these jobs, in their order."""
+        before = len(self.world.produced)
+        self.world.run(1_100)
+        payloads = [p.payload for p in self.world.produced[before:] if p.topic is Topic.DEPLOYMENTS]
+        return [Deployment("tm-1", "tm-1-1", p) for p in payloads if isinstance(p, CheckpointOrder) and p.job_id in job_ids]
+
+
+def behind(*records: int) -> tuple[StreamSourceProgress, ...]:
+    return tuple(StreamSourceProgress(name="s", end_offset="", records_behind=number) for number in records)
+
+
+def test_checkpoints_are_counted_by_job_and_the_last_one_is_told() -> None:
+    streams = Streams()
+    [one, other] = streams.orders("first")
+    before = streams.scrape(streams.node)
+    assert before.by("job_id", f"{JOB}checkpoints_in_progress") == {"first": 1, "second": 1}
+    assert before.values(f"{JOB}last_checkpoint_duration_seconds") == []
+    streams.report(acknowledgement(one, 4, state_bytes=100))
+    streams.world.run(2_000)
+    streams.report(acknowledgement(other, 6, state_bytes=30))
+    completed_at_ms = streams.world.now_ms
+    streams.report(decline(streams.orders("first")[0]))
+    scrape = streams.scrape(streams.node)
+    assert scrape.by("job_id", f"{JOB}completed_checkpoints_total") == {"first": 1}
+    assert scrape.by("job_id", f"{JOB}failed_checkpoints_total") == {"first": 1}
+    assert scrape.by("job_id", f"{JOB}checkpoints_in_progress") == {"second": 1}
+    assert scrape.one(f"{JOB}last_checkpoint_size_bytes", job_id="first", job_name="test job") == 130
+    [completed] = streams.world.events(CheckpointCompleted)
+    assert completed.duration_ms > 2_000
+    assert scrape.one(f"{JOB}last_checkpoint_duration_seconds") == completed.duration_ms / 1000
+    age_ms = completed.duration_ms + streams.world.now_ms - completed_at_ms
+    assert scrape.one(f"{JOB}last_checkpoint_age_seconds") == pytest.approx(age_ms / 1000, abs=0.1)
+
+
+def test_a_subtask_of_a_stream_tells_what_it_said_in_the_last_completed_checkpoint() -> None:
+    streams = Streams()
+    [one, other] = streams.orders("first")
+    told = {"state_rows": 7, "state_bytes": 900, "late_rows_dropped": 3, "watermark_ms": streams.world.wall_ms - 60_000}
+    rates = {"input_rows": 20, "input_rows_per_second": 40.0, "processed_rows_per_second": 80.0, "batch_duration_ms": 250}
+    streams.report(acknowledgement(one, 4, sources=behind(50, -1, 10), **told, **rates))
+    assert streams.scrape(streams.node).values(f"{STREAM}last_committed_batch") == []
+    streams.report(acknowledgement(other, 9))
+    scrape = streams.scrape(streams.node)
+    labels = {"job_id": "first", "task_id": "s", "subtask_index": "0"}
+    expected = {
+        "last_committed_batch": 4,
+        "input_rows_per_second": 40,
+        "processed_rows_per_second": 80,
+        "batch_duration_seconds": 0.25,
+        "state_rows": 7,
+        "state_bytes": 900,
+        "late_rows_dropped": 3,
+        "records_behind": 60,
+        "back_pressure_ratio": 0.75,
+    }
+    assert {name: scrape.one(f"{STREAM}{name}", **labels) for name in expected} == expected
+    assert scrape.one(f"{STREAM}watermark_lag_seconds", **labels) == pytest.approx(60, abs=0.5)
+    assert scrape.by("subtask_index", f"{STREAM}last_committed_batch") == {"0": 4, "1": 9}
+    assert STREAM_METRICS - scrape.names == set()
+
+
+@pytest.mark.parametrize(
+    ("said", "left_out"),
+    [
+        ({"sources": behind(-1), "watermark_ms": -1}, {"watermark_lag_seconds", "records_behind"}),
+        ({"sources": behind(0), "watermark_ms": 0}, {"watermark_lag_seconds"}),
+    ],
+)
+def test_a_stream_without_watermark_or_lag_has_no_such_metric(said: dict[str, object], left_out: set[str]) -> None:
+    streams = Streams(parallelism=1)
+    streams.report(acknowledgement(streams.orders("first")[0], 3, **said))
+    names = {name for name in STREAM_METRICS if name.startswith(STREAM)}
+    assert names - streams.scrape(streams.node).names == {f"{STREAM}{name}" for name in left_out}
+
+
+@pytest.mark.parametrize(("batch_id", "told"), [(NO_BATCH, set()), (5, {f"{STREAM}last_committed_batch"})])
+def test_a_stream_whose_run_has_ended_no_batch_tells_only_which_it_committed(batch_id: int, told: set[str]) -> None:
+    streams = Streams(parallelism=1)
+    streams.report(acknowledgement(streams.orders("first")[0], batch_id))
+    scrape = streams.scrape(streams.node)
+    assert scrape.one(f"{JOB}completed_checkpoints_total", job_id="first") == 1
+    assert {name for name in scrape.names if name.startswith(STREAM)} == told
+
+
+def test_beyond_the_bound_subtasks_of_streams_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metric_catalogue, "MAX_STREAM_SUBTASKS", 3)
+    streams = Streams()
+    streams.report(*[acknowledgement(order, 1) for order in streams.orders("first", "second")])
+    scrape = streams.scrape(streams.node)
+    told = [s.labels["job_id"] for s in scrape.samples if s.name == f"{STREAM}last_committed_batch"]
+    assert sorted(told) == ["first", "first", "second"]
+    assert scrape.one(f"{JM}stream_subtasks_without_metrics") == 1
+
+
+def test_jobs_without_streams_have_no_metrics_of_streams() -> None:
+    scrape, _ = scrape_of_a_busy_leader()
+    assert STREAM_METRICS & scrape.names == set()
 
 
 def test_a_standby_tells_the_same_of_the_cluster_and_how_far_it_lags_behind() -> None:
