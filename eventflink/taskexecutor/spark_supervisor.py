@@ -136,9 +136,8 @@ def _start_spark(runtime_directory: Path, settings: SparkServerSettings) -> subp
     package = importlib.util.find_spec("pyspark")
     if package is None or not package.submodule_search_locations:
         raise SystemExit("the package pyspark is not installed")
-    home = Path(package.submodule_search_locations[0])
     directory = runtime_directory / "spark"
-    directory.mkdir(parents=True, exist_ok=True)
+    home = _make_home(Path(package.submodule_search_locations[0]), directory / "home")
     logging_file = directory / "log4j2.properties"
     logging_file.write_text(_LOGGING, encoding="utf-8")
     properties = {"log4j2.configurationFile": logging_file.as_uri(), "derby.system.home": directory, "java.io.tmpdir": directory}
@@ -169,6 +168,20 @@ def _start_spark(runtime_directory: Path, settings: SparkServerSettings) -> subp
         stdin=subprocess.DEVNULL,
         preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid wait for no lock
     )
+
+
+def _make_home(package: Path, home: Path) -> Path:
+    """Make a Spark home of the installed package without its `python`, and return it.
+
+    What is in there is pyspark as a zip of sources, which Spark would put before the installed pyspark: each Python worker, such as the
+    one of a stream's sink, would then compile a second's worth of them when it starts.
+    """
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    for entry in package.iterdir():
+        if entry.name != "python":
+            (home / entry.name).symlink_to(entry)
+    return home
 
 
 def _supervise(server: subprocess.Popen[bytes], runtime_directory: Path, address: Path, fetching: FileLock) -> int:
