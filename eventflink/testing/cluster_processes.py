@@ -22,6 +22,7 @@ from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.gateways.results import SubtaskInfo
 from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
 from eventflink.lab.benchmarks.failover_watch import NotSeen
+from eventflink.lab.benchmarks.process_search import spark_servers, task_process
 from eventflink.model.attempts import AttemptId
 from eventflink.model.configuration import load_configuration
 from eventflink.model.statuses import TaskFile
@@ -178,14 +179,6 @@ class ClusterProcesses:
             address = ensure_server(self._runtime_directory, settings)
         return open_session(address, self._runtime_directory)
 
-    def _spark_servers(self) -> Iterator[psutil.Process]:
-        """Yield the JVMs below the supervisor of this cluster's runtime directory."""
-        wanted = ["eventflink.taskexecutor.spark_supervisor", str(self._runtime_directory)]
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if all(part in process.cmdline() for part in wanted):
-                    yield from (child for child in process.children(recursive=True) if Path(child.exe()).name == "java")
-
     # -- killing ---------------------------------------------------------------------------------------------------
 
     def kill_master(self, *, leader: bool) -> str:
@@ -216,10 +209,10 @@ class ClusterProcesses:
             raise CannotCrash(f"{vertex_id}[{subtask.subtask_index}] runs on {task_manager_id}, which is no process of this cluster")
         attempt = AttemptId(job_id, vertex_id, subtask.subtask_index, subtask.attempt)
         path = task_file_path(self.configuration.data_path / "logs" / task_manager_id, attempt, TaskFile.STDOUT)
-        executor = psutil.Process(self._children[task_manager_id].process.pid)
+        executor = self._children[task_manager_id].process.pid
         what = f"{vertex_id}[{attempt.subtask_index}]#{attempt.attempt}"
         process: psutil.Process = self._wait_for(
-            lambda: next(_leaders_that_write(executor, path), None), lambda: f"no process runs {what}", time.monotonic() + timeout_s
+            lambda: task_process(executor, path), lambda: f"no process runs {what}", time.monotonic() + timeout_s
         )
         with contextlib.suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
@@ -227,7 +220,7 @@ class ClusterProcesses:
 
     def kill_spark(self) -> str:
         """Kill the JVM of the tasks' Spark server, and wait until nobody is told its address any more."""
-        servers = list(self._spark_servers())
+        servers = spark_servers(self._runtime_directory)
         if not servers:
             why = "it is not the cluster's own" if self.configuration.spark_remote else "no task has asked for it yet"
             raise CannotCrash(f"no Spark server runs for this cluster: {why}")
@@ -256,12 +249,3 @@ class ClusterProcesses:
             except ChildDied as error:
                 lines.append(str(error))
         return "\n".join([*lines, f"logs: {self.configuration.data_path / 'logs'}"])
-
-
-def _leaders_that_write(executor: psutil.Process, path: Path) -> Iterator[psutil.Process]:
-    """Yield the process below a TaskExecutor that has this file open and leads its own process group: the task, not what it started."""
-    with contextlib.suppress(psutil.Error):
-        for process in executor.children(recursive=True):
-            with contextlib.suppress(psutil.Error, OSError):
-                if os.getpgid(process.pid) == process.pid and any(file.path == str(path) for file in process.open_files()):
-                    yield process
