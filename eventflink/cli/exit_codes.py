@@ -18,6 +18,7 @@ from eventflink.model.configuration import ConfigurationError
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.processes.child_processes import ChildDied
 from eventflink.processes.pid_files import PidFilesUnusable
+from eventflink.taskexecutor.spark_server import SparkUnavailable
 
 # The first match counts: narrower types come before wider ones.
 _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
@@ -41,6 +42,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (TopicMisconfigured, ExitCode.ENVIRONMENT),
     (NotDurable, ExitCode.ENVIRONMENT),
     (ChildDied, ExitCode.ENVIRONMENT),
+    (SparkUnavailable, ExitCode.ENVIRONMENT),
     (AdministrationError, ExitCode.UNREACHABLE),
     (PidFilesUnusable, ExitCode.ENVIRONMENT),
 )

@@ -74,7 +74,15 @@ def _watermark_ms(text: str) -> int:
 
 def last_committed_batch(location: Path) -> int:
     """Return the newest batch that a checkpoint directory notes as done; -1: there is none."""
-    commits = location / "commits"
-    if not commits.is_dir():
+    return _newest_batch(location / "commits")
+
+
+def last_begun_batch(location: Path) -> int:
+    """Return the newest batch that a checkpoint directory notes as begun, which is repeated if it is not done; -1: there is none."""
+    return _newest_batch(location / "offsets")
+
+
+def _newest_batch(notes: Path) -> int:
+    if not notes.is_dir():
         return NO_BATCH
-    return max((int(entry.name) for entry in commits.iterdir() if entry.name.isdigit()), default=NO_BATCH)
+    return max((int(entry.name) for entry in notes.iterdir() if entry.name.isdigit()), default=NO_BATCH)

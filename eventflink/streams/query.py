@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.statuses import StreamTrigger
 from eventflink.model.stream_progress import StreamProgress
-from eventflink.streams.progress import last_committed_batch, progress_of
+from eventflink.streams.progress import last_begun_batch, last_committed_batch, progress_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -68,11 +68,12 @@ def start_query(writer: "DataStreamWriter", stream: StreamDefinition, location: 
         name: for people, in Spark's pages and logs.
 
     """
-    restored_batch_id = last_committed_batch(location)
+    restored_batch_id, begun_batch_id = last_committed_batch(location), last_begun_batch(location)
     trigger: dict[str, Any] = {"processingTime": f"{stream.trigger_interval_ms} milliseconds"}
     if stream.trigger is StreamTrigger.AVAILABLE_NOW:
         trigger = {"availableNow": True}
     writer = writer.outputMode(stream.output_mode.lower()).queryName(name).option("checkpointLocation", str(location))
     query = writer.trigger(**trigger).start()
-    logger.info("StreamStarted query=%s run=%s location=%s restored_batch=%d", query.id, query.runId, location, restored_batch_id)
+    batches = f"restored_batch={restored_batch_id} begun_batch={begun_batch_id}"
+    logger.info("StreamStarted query=%s run=%s location=%s %s", query.id, query.runId, location, batches)
     return RunningQuery(query, location, [source.name for source in stream.sources], restored_batch_id)

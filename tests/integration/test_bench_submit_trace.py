@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from eventflink.cli.commands.bench import _command_of
+from eventflink.cli.bench_support import command_of
 from eventflink.cli.session import Session
 from eventflink.cli.submit_trace_tables import print_trace
 from eventflink.events.topics import Topic
@@ -30,7 +30,7 @@ def test_every_job_is_followed_from_its_client_to_its_end_beside_the_floor(boots
     bench = TraceBench(
         configuration=session.configuration,
         bootstrap=bootstrap,
-        command=partial(_command_of, session, bootstrap),
+        command=partial(command_of, session, bootstrap),
         broker_process_id=None,
         has_task_executor=True,
         say=said.append,

@@ -4,18 +4,17 @@ Without a Kafka cluster to use, each starts what it needs in a directory of its 
 """
 
 import contextlib
-import shutil
 import tempfile
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
-from rich.table import Table
 
+from eventflink.cli.bench_support import command_of, explained, new_cell, own_broker, print_figures, sayer, scratch
+from eventflink.cli.commands.bench_stream import bench_stream
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import read_fold
 from eventflink.cli.gate_table import print_gate
@@ -24,27 +23,22 @@ from eventflink.cli.session import Session, pass_session
 from eventflink.cli.submit_trace_tables import print_trace
 from eventflink.lab.benchmarks.failover_load import measure_under_load
 from eventflink.lab.benchmarks.failover_times import (
-    FailoverDisturbed,
     FailoverFigures,
     LeaderLoss,
     TaskExecutorLoss,
     measure_failover,
     measure_real_tasks,
 )
-from eventflink.lab.benchmarks.failover_watch import NotSeen
-from eventflink.lab.benchmarks.floor import FloorFailed
 from eventflink.lab.benchmarks.gate import Kind, Verdict, compare
 from eventflink.lab.benchmarks.gate_runs import NotComparable, Repository, RunFailed, Trees, alternate
-from eventflink.lab.benchmarks.heartbeats import HeartbeatsDisturbed, measure_heartbeats
-from eventflink.lab.benchmarks.process_cpu import CpuNotMeasured
+from eventflink.lab.benchmarks.heartbeats import measure_heartbeats
 from eventflink.lab.benchmarks.replay_rate import measure_replay
 from eventflink.lab.benchmarks.report import Distribution, as_row, machine
 from eventflink.lab.benchmarks.slots import measure_slots
 from eventflink.lab.benchmarks.state_memory import MemoryNotMeasured
-from eventflink.lab.benchmarks.submit import WARM_UP_JOBS, JobDidNotFinish, measure_submit
+from eventflink.lab.benchmarks.submit import WARM_UP_JOBS, measure_submit
 from eventflink.lab.benchmarks.submit_trace import TraceBench
 from eventflink.lab.benchmarks.subtask_memory import MemoryDisturbed, measure_state, measure_tasks
-from eventflink.lab.benchmarks.trace_legs import TraceIncomplete
 from eventflink.log.embedded_broker import EmbeddedBroker
 
 FAILOVER_JOBS: Final = (1, 100, 1000)
@@ -58,35 +52,7 @@ def bench() -> None:
     """Measure the cluster: minimum, median, p99 and maximum, with the machine they were measured on."""
 
 
-def _say(session: Session) -> Callable[[str], None]:
-    return lambda line: session.err.print(f"• {line}", markup=False)
-
-
-@contextlib.contextmanager
-def _scratch(session: Session) -> Iterator[Session]:
-    """Give a benchmark a directory and a cluster id of its own."""
-    directory = Path(tempfile.mkdtemp(prefix="eventflink-bench-"))
-    overrides = {
-        **session.overrides,
-        "data.directory": str(directory),
-        "broker.port": "0",
-        "cluster.id": f"bench-{uuid.uuid4().hex[:8]}",
-    }
-    try:
-        yield Session(session.config, overrides, session.verbose)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def _print(session: Session, rows: list[tuple[str, ...]], figures: dict[str, Any], *, as_json: bool) -> None:
-    table = Table()
-    for heading in ("figure", "unit", "min", "median", "p99", "max", "samples"):
-        table.add_column(heading, justify="left" if heading in ("figure", "unit") else "right")
-    for row in rows:
-        table.add_row(*row)
-    (session.err if as_json else session.out).print(table)
-    if as_json:
-        session.print_json({**figures, "machine": machine()})
+bench.add_command(bench_stream)
 
 
 @bench.command("submit")
@@ -148,11 +114,11 @@ def bench_submit(
         return _bench_trace(session, load, warm_up_jobs, idle_s, has_task_executor=not without_task_executors, as_json=as_json)
     if without_task_executors:
         raise click.UsageError("--without-task-executors needs --trace")
-    say = _say(session)
+    say = sayer(session)
     with contextlib.ExitStack() as stack:
         used, bootstrap = session, ""
         if own_cluster:
-            used = stack.enter_context(_scratch(session))
+            used = stack.enter_context(scratch(session))
             bootstrap = stack.enter_context(LocalCluster(used, 1, say)).bootstrap
         bootstrap = bootstrap or session.bootstrap
         fold = read_fold(bootstrap, used.cluster_id)
@@ -171,7 +137,7 @@ def bench_submit(
         as_row("submit → FINISHED", "ms", figures.finished_ms),
         as_row(f"submit → accepted, {clients} clients", "ms", figures.concurrent_accepted_ms),
     ]
-    _print(session, rows, {"benchmark": "submit", **asdict(figures)}, as_json=as_json)
+    print_figures(session, rows, {"benchmark": "submit", **asdict(figures)}, as_json=as_json)
     session.err.print(f"{figures.accepted_per_s:,.1f} jobs accepted/s and {figures.finished_per_s:,.1f} finished/s with {clients} clients")
     return ExitCode.OK
 
@@ -179,15 +145,15 @@ def bench_submit(
 def _bench_trace(
     session: Session, load: Mapping[str, int], warm_up_jobs: int, idle_s: int, *, has_task_executor: bool, as_json: bool
 ) -> int:
-    with _explained(), _broker(session) as (used, bootstrap, broker_process_id):
-        command = partial(_command_of, used, bootstrap)
+    with explained(), own_broker(session) as (used, bootstrap, broker):
+        command = partial(command_of, used, bootstrap)
         bench = TraceBench(
             configuration=used.configuration,
             bootstrap=bootstrap,
             command=command,
-            broker_process_id=broker_process_id,
+            broker_process_id=None if broker is None else broker.process_id,
             has_task_executor=has_task_executor,
-            say=_say(session),
+            say=sayer(session),
             warm_up_jobs=warm_up_jobs,
             idle_s=idle_s,
         )
@@ -205,9 +171,9 @@ def _bench_trace(
 @pass_session
 def bench_replay(session: Session, events: int, rounds: int, *, as_json: bool) -> int:
     """Measure replay from a cold start to a validated state, beside consuming and decoding the same log."""
-    say = _say(session)
+    say = sayer(session)
     with contextlib.ExitStack() as stack:
-        used = stack.enter_context(_scratch(session))
+        used = stack.enter_context(scratch(session))
         bootstrap = session.configuration.bootstrap_servers
         if not bootstrap:
             bootstrap = stack.enter_context(EmbeddedBroker(used.configuration.data_path / "broker", 0, progress=say)).bootstrap_servers
@@ -217,7 +183,7 @@ def bench_replay(session: Session, events: int, rounds: int, *, as_json: bool) -
         as_row("bare consume and decode", "events/s", figures.bare_events_per_s),
         as_row(f"ready from a snapshot, {figures.tail_records:,} records behind it", "ms", figures.snapshot_ready_ms),
     ]
-    _print(session, rows, {"benchmark": "replay", **asdict(figures)}, as_json=as_json)
+    print_figures(session, rows, {"benchmark": "replay", **asdict(figures)}, as_json=as_json)
     share = figures.share_of_bare
     session.err.print(f"replay runs at {share.median:.0%} of the bare rate (min {share.min:.0%}, max {share.max:.0%})")
     for name, memory in (("replayed", figures.memory_replayed), ("from the snapshot", figures.memory_from_snapshot)):
@@ -238,10 +204,10 @@ def bench_replay(session: Session, events: int, rounds: int, *, as_json: bool) -
 @pass_session
 def bench_memory(session: Session, tasks: int, running_jobs: int, rounds: int, *, as_json: bool) -> int:
     """Measure the memory of a running subtask: its process on a TaskExecutor, and its part of a master's state."""
-    say = _say(session)
+    say = sayer(session)
     slots = Session(session.config, {**session.overrides, "taskmanager.numberOfTaskSlots": str(tasks)}, session.verbose)
     with contextlib.ExitStack() as stack:
-        used = stack.enter_context(_scratch(slots))
+        used = stack.enter_context(scratch(slots))
         cluster = stack.enter_context(LocalCluster(used, 1, say))
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="eventflink-bench-tasks-")))
         say(f"{tasks} tasks run on a TaskExecutor")
@@ -257,7 +223,7 @@ def bench_memory(session: Session, tasks: int, running_jobs: int, rounds: int, *
         as_row("task process, alone its own", "MiB", _mebibytes(weighed.unique)),
         as_row("state of a master, per running subtask", "bytes", state.bytes_per_running_subtask),
     ]
-    _print(session, rows, {"benchmark": "memory", "task_processes": asdict(weighed), "state": asdict(state)}, as_json=as_json)
+    print_figures(session, rows, {"benchmark": "memory", "task_processes": asdict(weighed), "state": asdict(state)}, as_json=as_json)
     idle, running, master_idle, master_running = (
         f"{size / 2**20:,.0f} MiB"
         for size in (weighed.idle_host_bytes, weighed.running_host_bytes, weighed.master_idle_bytes, weighed.master_running_bytes)
@@ -287,7 +253,7 @@ def bench_slots(session: Session, largest: int, *, as_json: bool) -> int:
 
     TaskManagers have 8 slots of five kinds, and there are ten requests for each: 100,000 in the largest cluster.
     """
-    figures = measure_slots([multiple for multiple in SLOT_MULTIPLES if multiple <= largest], _say(session))
+    figures = measure_slots([multiple for multiple in SLOT_MULTIPLES if multiple <= largest], sayer(session))
     rows = []
     for each in figures:
         name = f"{each.task_managers:,} TaskManagers, {'spread' if each.spread else 'packed'}"
@@ -296,7 +262,7 @@ def bench_slots(session: Session, largest: int, *, as_json: bool) -> int:
             as_row(f"{name}: slots freed one at a time", "requests/s", each.freed_slots_per_s),
             as_row(f"{name}: TaskManagers for waiting requests", "requests/s", each.waiting_requests_per_s),
         ]
-    _print(session, rows, {"benchmark": "slots", "clusters": [asdict(each) for each in figures]}, as_json=as_json)
+    print_figures(session, rows, {"benchmark": "slots", "clusters": [asdict(each) for each in figures]}, as_json=as_json)
     return ExitCode.OK
 
 
@@ -311,27 +277,27 @@ def bench_failover(session: Session, jobs: int | None, rounds: int | None, *, un
 
     Jobs are no-op tasks on simulated TaskExecutors that speak the real protocol, and at last on a real one; all else is real.
     """
-    say = _say(session)
+    say = sayer(session)
     if under_load:
         if jobs:
             raise click.UsageError("--jobs and --under-load exclude each other: under load, jobs come and go")
         return _bench_under_load(session, rounds or UNDER_LOAD_ROUNDS, as_json=as_json)
     count = rounds or FAILOVER_ROUNDS
     figures: list[FailoverFigures] = []
-    with _explained(), _broker(session) as (used, bootstrap, _):
+    with explained(), own_broker(session) as (used, bootstrap, _):
         for number in (jobs,) if jobs else FAILOVER_JOBS:
-            cell = _cell(used)
-            command = partial(_command_of, cell, bootstrap)
+            cell = new_cell(used)
+            command = partial(command_of, cell, bootstrap)
             figures.append(measure_failover(cell.configuration, bootstrap, command, jobs=number, rounds=count, say=say))
-        cell = _cell(used)
-        real = measure_real_tasks(cell.configuration, bootstrap, partial(_command_of, cell, bootstrap), rounds=count, say=say)
+        cell = new_cell(used)
+        real = measure_real_tasks(cell.configuration, bootstrap, partial(command_of, cell, bootstrap), rounds=count, say=say)
     rows = [row for each in figures for row in _failover_rows(each)]
     rows += [
         *_leader_rows("real tasks, leader killed", real.leader_killed),
         *_task_executor_rows("TaskExecutor killed", real.task_executor_killed),
     ]
     document = {"benchmark": "failover", "cells": [asdict(each) for each in figures], "real_tasks": asdict(real)}
-    _print(session, rows, document, as_json=as_json)
+    print_figures(session, rows, document, as_json=as_json)
     losses = [loss for each in figures for loss in (each.leader_killed, each.leader_stopped)] + [real.leader_killed]
     session.err.print(f"{sum(loss.tasks_restarted for loss in losses)} tasks were restarted by {count * len(losses)} changes of leader")
     return ExitCode.OK
@@ -351,16 +317,16 @@ def bench_failover(session: Session, jobs: int | None, rounds: int | None, *, un
 def bench_heartbeats(session: Session, task_managers: int, slots: int, interval_ms: int, rounds: int, *, as_json: bool) -> int:
     """Measure the share of one core that the leader needs for the heartbeats of many TaskManagers."""
     faster = Session(session.config, {**session.overrides, "heartbeat.interval": str(interval_ms)}, session.verbose)
-    with _explained(), _broker(faster) as (used, bootstrap, _):
-        command = partial(_command_of, used, bootstrap)
+    with explained(), own_broker(faster) as (used, bootstrap, _):
+        command = partial(command_of, used, bootstrap)
         figures = measure_heartbeats(
-            used.configuration, bootstrap, command, task_managers=task_managers, slots=slots, rounds=rounds, say=_say(session)
+            used.configuration, bootstrap, command, task_managers=task_managers, slots=slots, rounds=rounds, say=sayer(session)
         )
     rows = [
         as_row("leader without TaskManagers", "% of a core", _percent(figures.idle_share)),
         as_row(f"leader with {task_managers:,} TaskManagers", "% of a core", _percent(figures.share)),
     ]
-    _print(session, rows, {"benchmark": "heartbeats", **asdict(figures)}, as_json=as_json)
+    print_figures(session, rows, {"benchmark": "heartbeats", **asdict(figures)}, as_json=as_json)
     session.err.print(f"{figures.beats:,} heartbeats, no TaskManager lost; all registered within {figures.registered_s:.1f} s")
     return ExitCode.OK
 
@@ -370,15 +336,15 @@ def _percent(share: Distribution) -> Distribution:
 
 
 def _bench_under_load(session: Session, rounds: int, *, as_json: bool) -> int:
-    with _explained(), _broker(session) as (used, bootstrap, _):
-        command = partial(_command_of, used, bootstrap)
-        figures = measure_under_load(used.configuration, bootstrap, command, rounds=rounds, say=_say(session))
+    with explained(), own_broker(session) as (used, bootstrap, _):
+        command = partial(command_of, used, bootstrap)
+        figures = measure_under_load(used.configuration, bootstrap, command, rounds=rounds, say=sayer(session))
     rows = [
         as_row("kill -9 → new leader granted", "ms", figures.granted_ms),
         as_row("kill -9 → first decision", "ms", figures.decided_ms),
         as_row("submit → accepted, over all kills", "ms", figures.answered_ms),
     ]
-    _print(session, rows, {"benchmark": "failover-under-load", **asdict(figures)}, as_json=as_json)
+    print_figures(session, rows, {"benchmark": "failover-under-load", **asdict(figures)}, as_json=as_json)
     session.err.print(
         f"{figures.rounds} times kill -9 in {figures.seconds:,.0f} s: {figures.submitted:,} submitted, {figures.accepted:,} accepted, "
         f"{figures.found:,} found in the fold, {figures.finished:,} finished; {figures.refused} refused, {figures.unanswered} unanswered, "
@@ -419,7 +385,7 @@ def bench_gate(
     docs/performance.md says what that can see.
     """
     tolerances = {Kind.JOB: cpu_tolerance, Kind.REPLAY: cpu_tolerance, Kind.IDLE: idle_tolerance, Kind.FLOOR: floor_tolerance}
-    replay_arguments, say = ["--events", str(events), "--rounds", "3"], _say(session)
+    replay_arguments, say = ["--events", str(events), "--rounds", "3"], sayer(session)
     try:
         repository = Repository(Path.cwd())
         repository.check_clean()
@@ -446,38 +412,6 @@ def bench_gate(
             }
         )
     return ExitCode.WORSE if any(each.verdict is Verdict.WORSE for each in comparisons) else ExitCode.OK
-
-
-@contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """Turn what a benchmark of a cluster gives up with into a line and an exit code."""
-    try:
-        yield
-    except (FailoverDisturbed, HeartbeatsDisturbed, CpuNotMeasured, FloorFailed, JobDidNotFinish, TraceIncomplete) as error:
-        raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
-    except NotSeen as error:
-        raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error
-
-
-def _command_of(session: Session, bootstrap: str, overrides: dict[str, str], command: str) -> list[str]:
-    return [*session.child_arguments(bootstrap, overrides), command]
-
-
-def _cell(session: Session) -> Session:
-    """Return a session with a cluster id that nobody had before."""
-    return Session(session.config, {**session.overrides, "cluster.id": f"bench-{uuid.uuid4().hex[:8]}"}, session.verbose)
-
-
-@contextlib.contextmanager
-def _broker(session: Session) -> Iterator[tuple[Session, str, int | None]]:
-    """Give a benchmark its directory and a Kafka cluster: the configured one, or an embedded broker of its own, with its process."""
-    with _scratch(session) as used:
-        bootstrap = session.configuration.bootstrap_servers
-        if bootstrap:
-            yield used, bootstrap, None
-            return
-        with EmbeddedBroker(used.configuration.data_path / "broker", 0, progress=_say(session)) as broker:
-            yield used, broker.bootstrap_servers, broker.process_id
 
 
 def _failover_rows(figures: FailoverFigures) -> list[tuple[str, ...]]:

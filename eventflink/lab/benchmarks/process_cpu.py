@@ -1,7 +1,7 @@
 """What the processes of a cluster use of the processor, read from outside; nothing is asked of them.
 
 A process counts with all that came from it: what lives is read, and what has ended counts at the process that reaped it, where the kernel
-has added it. A TaskExecutor is counted in parts, since most of what a task costs is not in its main process.
+has added it. A TaskExecutor is counted in parts, since most of what a task costs is not in its main process; so is Spark's server.
 """
 
 import time
@@ -18,6 +18,8 @@ TASK_EXECUTOR: Final = "TaskExecutor"
 GUARDIAN: Final = "TaskExecutor: guardian"
 FORK_SERVER: Final = "TaskExecutor: fork server"
 TASKS: Final = "TaskExecutor: tasks"
+SPARK: Final = "Spark"
+SPARK_PYTHON: Final = "Spark: Python workers"
 
 _READS: Final = 20
 
@@ -51,7 +53,7 @@ class CpuMeter:
     """Reads the processes that are named here by their ids, and this one as the client."""
 
     process_ids: Mapping[str, int]
-    """The TaskExecutor's is that of its main process."""
+    """The TaskExecutor's is that of its main process, Spark's that of its server's JVM."""
 
     def read(self) -> CpuReading:
         """Read all of them.
@@ -64,8 +66,7 @@ class CpuMeter:
         seconds: Counter[str] = Counter({CLIENT: own.user + own.system})
         waited_s = {name: waited for name, process_id in self.process_ids.items() if (waited := _waited_s(process_id)) is not None}
         for name, process_id in self.process_ids.items():
-            parts = _read_unchanged(process_id, _task_executor_parts if name == TASK_EXECUTOR else lambda process: {name: _whole(process)})  # noqa: B023 - called at once
-            seconds.update(parts)
+            seconds.update(_read_unchanged(process_id, _PARTS.get(name) or (lambda process: {name: _whole(process)})))  # noqa: B023 - called at once
         times = psutil.cpu_times()
         machine_s = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
         return CpuReading(time.monotonic(), seconds, machine_s, waited_s)
@@ -122,6 +123,13 @@ def _task_executor_parts(process: psutil.Process) -> dict[str, float]:
         elif "eventflink.taskexecutor.fork_server_main" in command:
             parts[FORK_SERVER] += _own(child)
             parts[TASKS] += _started(child)
-        else:
+        elif "eventflink.taskexecutor.spark_supervisor" not in command:  # Spark is not its part: it is shared by all of a host.
             parts[TASK_EXECUTOR] += _whole(child)
     return parts
+
+
+def _spark_parts(process: psutil.Process) -> dict[str, float]:
+    return {SPARK: _own(process), SPARK_PYTHON: _started(process)}
+
+
+_PARTS: Final = {TASK_EXECUTOR: _task_executor_parts, SPARK: _spark_parts}

@@ -1,0 +1,42 @@
+"""The benchmark of streams runs on a real cluster: a killed task costs no record, and a job is compared with plain PySpark."""
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from eventflink.cli.main import cli
+from eventflink.lab.benchmarks.stream_throughput import ALL
+
+pytestmark = pytest.mark.slow
+
+ROWS = 6_000
+
+
+def run(bootstrap: str, *arguments: str) -> tuple[dict[str, Any], str]:
+    done = CliRunner().invoke(cli, [f"-Dbootstrap.servers={bootstrap}", "bench", "stream", *arguments, "--json"], standalone_mode=False)
+    assert done.exception is None, done.output
+    assert done.return_value == 0, done.output
+    return json.loads(done.stdout), done.stderr
+
+
+def test_a_task_is_killed_and_each_record_comes_once(bootstrap: str) -> None:
+    document, said = run(bootstrap, "--faults", "task", "--runs", "1")
+    assert (document["benchmark"], document["fault"]) == ("stream-faults", "task")
+    [killed] = document["runs"]
+    assert killed["committed"] == killed["fed"] > 0
+    assert (killed["repeated"], killed["missing"], killed["attempts"]) == (0, 0, 2)
+    assert killed["gap_ms"] > 0
+    assert "0 repeated, 0 missing" in said
+
+
+def test_a_job_and_plain_pyspark_read_the_same_records_in_alternation(bootstrap: str) -> None:
+    document, said = run(bootstrap, "--rounds", "1", "--rows", str(ROWS))
+    assert (document["benchmark"], document["rows"]) == ("stream", ROWS)
+    assert [counts["committed"] for counts in document["counts"]] == [ROWS]
+    assert document["time_ratio"]["count"] == 1
+    for side in ("job", "plain"):
+        assert document[side]["rows_per_s"]["min"] > 0
+        assert document[side]["cpu_us_per_row"][ALL]["min"] > 0
+    assert "of plain PySpark's time" in said
