@@ -157,8 +157,7 @@ STREAM_WATERMARK_LAG = _job.gauge(
 )
 STREAM_RECORDS_BEHIND = _job.gauge(
     "stream_records_behind",
-    "Records that were there and not read yet, summed over the sources that tell it; left out where none does. Of Kafka, Spark tells "
-    "those of the partition that is furthest behind.",
+    "Records that were there and not read yet, summed over the sources that tell it, as Kafka does; left out where none does.",
     *_SUBTASK,
 )
 STREAM_BACK_PRESSURE = _job.gauge(

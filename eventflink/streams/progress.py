@@ -4,9 +4,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import TypeAdapter, ValidationError
+
 from eventflink.model.stream_progress import NO_BATCH, NO_WATERMARK, StreamProgress, StreamSourceProgress
 
 MAX_OFFSET_LENGTH: Final = 16_384
+_OFFSETS: Final = TypeAdapter(dict[str, dict[str, int]])
 _TRIGGER: Final = "triggerExecution"
 
 
@@ -42,23 +45,24 @@ def progress_of(reported: Any, source_names: list[str], last_batch_id: int) -> S
 
 def _source_progress(source: Any, name: str) -> StreamSourceProgress:
     offset = source.endOffset or ""
-    behind = (source.metrics or {}).get("maxOffsetsBehindLatest")
     return StreamSourceProgress(
         name=name,
         end_offset=offset if len(offset) <= MAX_OFFSET_LENGTH else "",
-        records_behind=_whole(behind) if behind is not None else -1,
+        records_behind=_records_behind(offset, source.latestOffset or ""),
     )
+
+
+def _records_behind(read: str, latest: str) -> int:
+    """Return how many records lie between two offsets of Kafka, over all partitions: Spark's own figures are of one partition."""
+    try:
+        ends, latests = _OFFSETS.validate_json(read), _OFFSETS.validate_json(latest)
+    except ValidationError:
+        return -1
+    return sum(max(0, end - ends.get(topic, {}).get(number, 0)) for topic, numbers in latests.items() for number, end in numbers.items())
 
 
 def _name_of(names: list[str], index: int, source: Any) -> str:
     return names[index] if index < len(names) else source.description[:256]
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(float(text))
-    except ValueError:
-        return -1
 
 
 def _finite(rate: float) -> float:
@@ -67,7 +71,8 @@ def _finite(rate: float) -> float:
 
 def _watermark_ms(text: str) -> int:
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
+        # Before the first row, Spark's watermark is the beginning of 1970.
+        return int(datetime.fromisoformat(text).timestamp() * 1000) or NO_WATERMARK
     except ValueError:
         return NO_WATERMARK
 
