@@ -17,6 +17,7 @@ import functools
 import hashlib
 import json
 import re
+import typing
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -349,7 +350,7 @@ def describe_errors(error: ValidationError, known: Iterable[str] = ()) -> str:
         elif problem["type"] in ("greater_than_equal", "less_than_equal"):
             message += f", not {str(problem['input'])[:_SHOWN]}"
         elif problem["type"] == "extra_forbidden":
-            message += did_you_mean(place, known)
+            message += did_you_mean(problem["loc"][-1], known)
         lines.append((place + ": " if place else "") + message)
     more = error.error_count() - len(lines)
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
@@ -408,9 +409,24 @@ def check_job_graph(document: object) -> JobGraph:
             checkpointing=parsed.checkpointing.to_record() if parsed.checkpointing is not None else None,
         )
     except ValidationError as error:
-        raise InvalidJobGraph(describe_errors(error)) from error
+        raise InvalidJobGraph(describe_errors(error, _known_keys())) from error
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidJobGraph(f"parameters must be JSON values: {error}") from error
+
+
+@functools.cache
+def _known_keys() -> tuple[str, ...]:
+    """Return every key that a document may have anywhere."""
+    found: dict[str, None] = {}
+    waiting: list[type[BaseModel]] = [JobGraphDocument]
+    while waiting:
+        model = waiting.pop()
+        found |= dict.fromkeys(field.alias or name for name, field in model.model_fields.items())
+        inner = [part for field in model.model_fields.values() for part in (field.annotation, *typing.get_args(field.annotation))]
+        waiting += [
+            part for each in inner for part in (each, *typing.get_args(each)) if isinstance(part, type) and issubclass(part, BaseModel)
+        ]
+    return tuple(found)
 
 
 def to_document(graph: JobGraph) -> dict[str, Any]:

@@ -45,7 +45,8 @@ class KafkaSourceDocument(_Document):
     bootstrap_servers: _Text | None = None
     """Default: the Kafka of the cluster."""
     starting_offsets: Literal["earliest", "latest"] = "earliest"
-    max_offsets_per_trigger: int | None = Field(None, ge=1)
+    max_offsets_per_trigger: int = Field(1_000_000, ge=1)
+    """How many records one batch reads at the most: it is one transaction of the sink, which Kafka aborts when it takes too long."""
     fail_on_data_loss: bool = True
     """Whether the stream fails when records that it has not read are gone."""
     bad_records: Literal["fail", "skip", "column"] = "fail"

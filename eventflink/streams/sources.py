@@ -119,13 +119,12 @@ def _kafka_options(source: StreamSource, kafka: KafkaSourceDocument, share: Subt
         "kafka.isolation.level": "read_committed",
         "startingOffsets": kafka.starting_offsets,
         "failOnDataLoss": str(kafka.fail_on_data_loss).lower(),
+        "maxOffsetsPerTrigger": str(kafka.max_offsets_per_trigger),
     }
     if share.parallelism == 1:  # Partitions that are added later are read as well.
         options["subscribe"] = kafka.topic
     else:
         options["assign"] = json.dumps({kafka.topic: list(range(share.subtask_index, count, share.parallelism))})
-    if kafka.max_offsets_per_trigger is not None:
-        options["maxOffsetsPerTrigger"] = str(kafka.max_offsets_per_trigger)
     return options
 
 

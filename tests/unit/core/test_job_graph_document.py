@@ -10,7 +10,14 @@ import pytest
 
 from eventflink.model.document_fields import canonical_json
 from eventflink.model.job_graph import JobEdge, JobVertex, RestartStrategy
-from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest, is_valid_job_id, parse_job_graph, to_document
+from eventflink.model.job_graph_document import (
+    InvalidJobGraph,
+    check_job_graph,
+    graph_digest,
+    is_valid_job_id,
+    parse_job_graph,
+    to_document,
+)
 from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
 
 
@@ -300,3 +307,98 @@ def test_a_slot_sharing_group_counts_as_one_of_the_different_resources_of_a_job(
     parse_job_graph(_in_groups(*together), "f")
     with pytest.raises(InvalidJobGraph, match="ask for 17 different resources"):
         parse_job_graph(_in_groups(*together, *[(f"w{n}", None, {"managed_memory": n + 1}) for n in range(16)]), "f")
+
+
+def _stream(**more: Any) -> dict[str, Any]:
+    source = {"kafka": {"topic": "orders"}, "format": "json", "schema": "id BIGINT", "event_time": "at", "watermark_delay_ms": 5}
+    more_sources = {
+        "ticks": {"rate": {"rows_per_second": 3}},
+        "own": {"python": "m:f"},
+        "lines": {"files": {"path": "/x"}, "format": "text"},
+    }
+    stream = {"sources": {"orders": source, **more_sources}, "sink": {"kafka": {"topic": "out", "key": ["id"]}, "format": "json"}}
+    return _vertex(stream=stream | more)
+
+
+def test_a_stream_says_the_same_as_a_document_and_as_a_record() -> None:
+    checkpointing = {"interval_ms": 500, "retention": "retain-on-cancellation"}
+    graph = parse_job_graph(_graph(vertices=[_stream(settings={"spark.a": True})], checkpointing=checkpointing), "f")
+    assert check_job_graph(to_document(graph)) == graph
+    assert graph.vertices[0].stream is not None
+    assert [source.location for source in graph.vertices[0].stream.sources] == ["orders", "3", "m:f", "/x"]
+
+
+STREAM = "f: vertices[0].stream"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"sources": {}}, f"{STREAM}.sources: Dictionary should have at least 1 item"),
+        ({"sources": {"a b": {"rate": {"rows_per_second": 1}}}}, f"{STREAM}.sources.a b[key]: String should match pattern"),
+        ({"sources": {"a": {}}}, f"{STREAM}.sources.a: exactly one of 'kafka', 'files', 'rate' and 'python' says what a source is"),
+        ({"sources": {"a": {"rate": {"rows_per_second": 0}}}}, f"{STREAM}.sources.a.rate.rows_per_second: Input should be greater"),
+        ({"sources": {"a": {"rate": {"rows_per_second": 1}, "format": "json"}}}, f"{STREAM}.sources.a: rate has no 'format'"),
+        (
+            {"sources": {"a": {"kafka": {"topic": "t"}, "format": "jason", "schema": "x INT"}}},
+            f"{STREAM}.sources.a: kafka has no format 'jason'; it has json, text, bytes (did you mean 'json'?)",
+        ),
+        ({"sources": {"a": {"kafka": {"topic": "t"}, "format": "json"}}}, f"{STREAM}.sources.a: format json needs a 'schema'"),
+        (
+            {"sources": {"a": {"kafka": {"topic": "t"}, "format": "text", "schema": "x INT"}}},
+            f"{STREAM}.sources.a: a kafka source of format text has columns of its own, no 'schema'",
+        ),
+        ({"sources": {"a": {"kafka": {"topic": "a/b"}, "format": "text"}}}, f"{STREAM}.sources.a.kafka.topic: String should match pattern"),
+        (
+            {"sources": {"a": {"rate": {"rows_per_second": 1}, "event_time": "timestamp"}}},
+            f"{STREAM}.sources.a: 'event_time' and 'watermark_delay_ms' go together",
+        ),
+        ({"sink": {}}, f"{STREAM}.sink: exactly one of 'kafka', 'files' and 'python' says what a sink is"),
+        ({"sink": {"kafka": {"topic": "t"}}}, f"{STREAM}.sink: kafka needs a 'format': json, text, bytes"),
+        ({"sink": {"python": "no function"}}, f"{STREAM}.sink.python: String should match pattern"),
+        ({"trigger": {}}, f"{STREAM}.trigger: exactly one of 'processing_time_ms' and 'available_now: true' says when a batch begins"),
+        ({"trigger": {"available_now": False}}, f"{STREAM}.trigger.available_now: Input should be True"),
+        ({"output_mode": "upsert"}, f"{STREAM}.output_mode: Input should be 'append', 'update' or 'complete'"),
+        ({"settings": {"shuffle": 1}}, f"{STREAM}: settings: 'shuffle' is no setting of Spark: they begin with 'spark.'"),
+        (
+            {"settings": {"spark.sql.streaming.checkpointLocation": "/x"}},
+            f"{STREAM}: settings: 'spark.sql.streaming.checkpointLocation' cannot be set: ",
+        ),
+        (
+            {"sink": {"files": {"path": "/x"}, "format": "csv"}, "output_mode": "update"},
+            f"{STREAM}: a files sink can only append, not update",
+        ),
+        ({"triger": {}}, f"{STREAM}.triger: Extra inputs are not permitted (did you mean 'trigger'?)"),
+    ],
+)
+def test_a_stream_that_cannot_run_is_refused_with_its_place(more: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidJobGraph, match=re.escape(says)):
+        parse_job_graph(_graph(vertices=[_stream(**more)]), "f")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"edges": _edges(("a", "b"))}, "f: edges[0]: 'a' is a stream, whose rows go to its sink: no other vertex can read them"),
+        ({"edges": _edges(("b", "a"), name="orders")}, "f: edges[0]: the stream 'a' has a source of that name already"),
+        ({"scheduler": "adaptive"}, "f: scheduler: adaptive changes the parallelism of vertices, and a stream such as 'a' keeps state"),
+    ],
+)
+def test_a_stream_among_other_vertices_has_its_rules(more: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidJobGraph, match=re.escape(says)):
+        parse_job_graph(_graph(vertices=[_stream(), _vertex("b")], **more), "f")
+
+
+def test_checkpoints_are_for_streams() -> None:
+    with pytest.raises(InvalidJobGraph, match="'checkpointing' is for streams, and no vertex is one"):
+        parse_job_graph(_graph(checkpointing={}), "f")
+
+
+@pytest.mark.parametrize("field", ["settings_json", "options_json"])
+def test_a_record_of_a_stream_whose_options_are_no_object_is_refused_by_its_vertex(field: str) -> None:
+    graph = parse_job_graph(_graph(vertices=[_stream()]), "f")
+    stream = graph.vertices[0].stream
+    assert stream is not None
+    setattr(stream if field == "settings_json" else stream.sink, field, "[]")
+    with pytest.raises(InvalidJobGraph, match=f"vertex 'a': stream: {field} is no JSON object: "):
+        to_document(graph)
