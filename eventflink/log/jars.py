@@ -21,7 +21,7 @@ from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import locked
 
 SCALA_VERSION: Final = "2.13"
-_FETCH_TIMEOUT_S: Final = 900.0
+FETCH_TIMEOUT_S: Final = 900.0
 _TELL_EVERY_S: Final = 2.0
 IVY_SETTINGS_VARIABLE: Final = "EVENTFLINK_IVY_SETTINGS"
 """Names an Ivy settings file: where jars are fetched from instead of Maven Central."""
@@ -82,11 +82,17 @@ def default_cache_directory() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "eventflink"
 
 
-def ensure_jars(jar_set: JarSet, java: Path, cache_directory: Path | None = None, progress: Progress = ignore_progress) -> Path:
+def ensure_jars(
+    jar_set: JarSet,
+    java: Path,
+    cache_directory: Path | None = None,
+    progress: Progress = ignore_progress,
+    timeout_s: float = FETCH_TIMEOUT_S,
+) -> Path:
     """Return the directory that holds the jars of a set, fetching them first where they are missing.
 
     Raises:
-        JarsUnavailable: they are not in the cache and cannot be fetched within 15 minutes.
+        JarsUnavailable: they are not in the cache and cannot be fetched in time.
 
     """
     cache = cache_directory if cache_directory is not None else default_cache_directory()
@@ -96,16 +102,16 @@ def ensure_jars(jar_set: JarSet, java: Path, cache_directory: Path | None = None
     try:
         cache.mkdir(parents=True, exist_ok=True)
         lock_path = jars.with_name(f"{jars.name}.lock")
-        busy = JarsUnavailable(f"another process has held {lock_path} for {_FETCH_TIMEOUT_S:.0f} s; end it and try again")
-        with locked(lock_path, _FETCH_TIMEOUT_S, busy, lambda: progress(f"waiting for another process that fetches {jar_set.name}")):
+        busy = JarsUnavailable(f"another process has held {lock_path} for {timeout_s:.0f} s; end it and try again")
+        with locked(lock_path, timeout_s, busy, lambda: progress(f"waiting for another process that fetches {jar_set.name}")):
             if not jars.is_dir():
-                _fetch(jar_set, java, jars, progress)
+                _fetch(jar_set, java, jars, progress, timeout_s)
     except OSError as error:
         raise JarsUnavailable(f"the jars of {jar_set.name} cannot be kept in {cache}: {error}") from error
     return jars
 
 
-def _fetch(jar_set: JarSet, java: Path, jars: Path, progress: Progress) -> None:
+def _fetch(jar_set: JarSet, java: Path, jars: Path, progress: Progress, timeout_s: float) -> None:
     """Fetch beside the final place, check, and rename; the lock is held."""
     partial = jars.with_name(f"{jars.name}.partial")
     # Ivy's own cache outlives a failed attempt, so that the next one continues where this one ended.
@@ -119,7 +125,7 @@ def _fetch(jar_set: JarSet, java: Path, jars: Path, progress: Progress) -> None:
     progress(f"resolving {jar_set.name} {jar_set.version} (once; about {jar_set.megabytes} MB)")
     command = [str(java), "-jar", str(_find_ivy_jar()), "-settings", chosen_settings, "-ivy", str(dependencies), "-confs", "all"]
     command += ["-cache", str(ivy_cache), "-retrieve", str(partial / "jars" / "[artifact]-[revision].[ext]"), "-types", "jar", "bundle"]
-    exit_code, last_lines = _run_ivy(command, jar_set, progress)
+    exit_code, last_lines = _run_ivy(command, jar_set, progress, timeout_s)
     found = sorted((partial / "jars").glob("*.jar"))
     _, artifact, version = jar_set.dependencies[0]
     if exit_code != 0 or not (partial / "jars" / f"{artifact}-{version}.jar").is_file():
@@ -145,7 +151,7 @@ def _module_of(jar_set: JarSet) -> str:
     )
 
 
-def _run_ivy(command: list[str], jar_set: JarSet, progress: Progress) -> tuple[int, str]:
+def _run_ivy(command: list[str], jar_set: JarSet, progress: Progress, timeout_s: float) -> tuple[int, str]:
     """Run Ivy, tell progress every two seconds from what it prints, and return its exit code and its last lines."""
     meaningful: deque[str] = deque(maxlen=12)
     found = fetched = 0
@@ -159,7 +165,7 @@ def _run_ivy(command: list[str], jar_set: JarSet, progress: Progress) -> tuple[i
         errors="replace",
         preexec_fn=die_with_parent(),  # noqa: PLW1509 - it only calls prctl, which is safe after fork
     ) as process:
-        watchdog = threading.Timer(_FETCH_TIMEOUT_S, process.kill)
+        watchdog = threading.Timer(timeout_s, process.kill)
         watchdog.daemon = True
         watchdog.start()
         try:

@@ -273,6 +273,11 @@ def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocumen
         stream, name = vertices[edge.target].stream, edge.name or edge.source
         if stream is not None and name in stream.sources:
             raise ValueError(f"edges[{number}]: the stream '{edge.target}' has a source of that name already: give the edge another 'name'")
+    for number, vertex in enumerate(graph.vertices):
+        if vertex.stream is not None and vertex.stream.sink.files is not None and vertex.parallelism > 1:
+            raise ValueError(
+                f"vertices[{number}]: a files sink is written by one subtask, not by {vertex.parallelism}: each would need a directory"
+            )
     if streams and graph.scheduler == "adaptive":
         raise ValueError(
             f"scheduler: adaptive changes the parallelism of vertices, and a stream such as '{min(streams)}' keeps state by subtask"

@@ -13,4 +13,16 @@ class SinkFenced(Exception):
 
 
 class SinkUnavailable(Exception):
-    """The sink did not take a batch; nothing of the batch counts."""
+    """The sink did not take a batch, or did not say so in time; the next attempt finds out which."""
+
+
+class CheckpointLost(Exception):
+    """The checkpoint directory of a stream is behind what the stream has written: it was lost, or is another's."""
+
+
+class ClientSilent(Exception):
+    """The task that started the stream is not heard of any more."""
+
+
+class StreamStopped(Exception):
+    """An unbounded query was stopped by somebody else."""

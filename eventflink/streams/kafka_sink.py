@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from eventflink.streams.failures import SinkFenced, SinkUnavailable
+from eventflink.streams.client_watch import ClientWatch
+from eventflink.streams.failures import CheckpointLost, SinkFenced, SinkUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,6 +39,9 @@ _CALL_TIMEOUT_S: Final = 30.0
 _QUEUE_POLL_S: Final = 0.1
 _RETRY_S: Final = 0.1
 _FENCED: Final = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)  # noqa: SLF001 - its public name
+_PURGED: Final = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 - their public names
+"""What an abort says of each record."""
+
 _PASSING: Final = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -75,30 +79,42 @@ class KafkaSink:
         self._next_batch_id = 0
         self._refusal: KafkaError | None = None
         """Why Kafka did not take a record of the batch."""
+        self._begun_at_s: float | None = None
+        """When the first record of the batch was produced."""
+        self._watch = ClientWatch()
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         """Write a batch in one transaction, or only compute it if it was written before.
 
         Raises:
             SinkFenced: a newer attempt writes.
-            SinkUnavailable: Kafka did not take it; nothing of it counts.
+            SinkUnavailable: Kafka did not take it, or did not say so in time.
+            CheckpointLost: batches beyond the next one were written before.
+            ClientSilent: nobody waits for this stream any more.
 
         """
+        self._watch.check(batch.sparkSession)
         try:
             self._write(batch, batch_id)
         except KafkaException as error:
-            # That the transaction cannot go on says less than why.
-            raise self._explain(self._refusal or error.args[0], batch_id) from error
+            raise self._explain(error.args[0], batch_id) from error
 
     def _write(self, batch: "DataFrame", batch_id: int) -> None:
         producer = self._producer
         if producer is None:
             producer = self._producer = self._open()
+            # Spark repeats the last batch at the most. Who begins further back would read other records under numbers that were written.
+            if self._next_batch_id > batch_id + 1:
+                written, topic, writer = self._next_batch_id - 1, self._settings.topic, self._settings.writer_id
+                raise CheckpointLost(
+                    f"batch {batch_id} is to be written to '{topic}', and batch {written} was written before: the checkpoint directory was "
+                    f"lost, or another job was called {writer}"
+                )
         if batch_id < self._next_batch_id:  # (S1)
             logger.info("BatchRepeated writer=%s batch=%d", self._settings.writer_id, batch_id)
             batch.write.format("noop").mode("overwrite").save()
             return
-        self._refusal = None
+        self._refusal = self._begun_at_s = None
         producer.begin_transaction()
         try:
             self._produce(producer, batch)
@@ -114,6 +130,7 @@ class KafkaSink:
     def _produce(self, producer: Producer, batch: "DataFrame") -> None:
         topic = self._settings.topic
         for record in _records(batch):
+            self._begun_at_s = self._begun_at_s or time.monotonic()
             while True:
                 try:
                     producer.produce(topic, *record)
@@ -123,16 +140,23 @@ class KafkaSink:
         producer.flush(_CALL_TIMEOUT_S)
 
     def _note_refusal(self, error: KafkaError, _record: object) -> None:
-        self._refusal = self._refusal or error
+        if error.code() not in _PURGED:
+            self._refusal = self._refusal or error
 
     def _open(self) -> Producer:
         """Fence older attempts, and learn which batches they have written."""
         settings = self._settings
         common = {"bootstrap.servers": settings.bootstrap, "client.id": settings.writer_id}
         # The group has no members: it is the place of a number.
-        consumer = Consumer(common | {"group.id": settings.writer_id, "isolation.level": "read_committed", "enable.auto.commit": False})
+        group = common | {"group.id": settings.writer_id, "enable.auto.commit": False}
+        # Before this attempt fences any: it may be an older one that is only late. A transaction that is open is not waited for.
+        early = Consumer(group | {"isolation.level": "read_uncommitted"})
         try:
-            self._read_mark(consumer)  # Before an older attempt that is only late would fence a newer one.
+            self._read_mark(early)
+        finally:
+            early.close()
+        consumer = Consumer(group | {"isolation.level": "read_committed"})
+        try:
             producer = Producer(
                 common
                 | {
@@ -155,9 +179,7 @@ class KafkaSink:
 
     def _read_mark(self, consumer: Consumer) -> None:
         settings = self._settings
-        mark = _retry(lambda: consumer.committed([TopicPartition(settings.topic, 0)], timeout=_CALL_TIMEOUT_S)[0])
-        if mark.error is not None:
-            raise KafkaException(mark.error)
+        mark = _retry(lambda: _committed(consumer, settings.topic))
         if mark.offset < 0:
             return
         attempt = int(mark.metadata or 0)
@@ -170,8 +192,23 @@ class KafkaSink:
     def _explain(self, error: KafkaError, batch_id: int) -> Exception:
         settings = self._settings
         if error.code() in _FENCED:
+            took_s = time.monotonic() - (self._begun_at_s or time.monotonic())
+            if took_s * 1000 >= settings.transaction_timeout_ms:
+                return SinkUnavailable(
+                    f"batch {batch_id} took {took_s:.0f} s, and Kafka ends a transaction after transaction_timeout_ms, "
+                    f"{settings.transaction_timeout_ms}: raise that, or lower max_offsets_per_trigger of the sources"
+                )
             return SinkFenced(f"a newer attempt of {settings.writer_id} writes to '{settings.topic}': batch {batch_id} was not written")
-        return SinkUnavailable(f"Kafka at {settings.bootstrap} did not take batch {batch_id} for topic '{settings.topic}': {error.str()}")
+        # That the transaction cannot go on says less than why.
+        reason = (self._refusal or error).str()
+        return SinkUnavailable(f"Kafka at {settings.bootstrap} did not take batch {batch_id} for topic '{settings.topic}': {reason}")
+
+
+def _committed(consumer: Consumer, topic: str) -> TopicPartition:
+    [mark] = consumer.committed([TopicPartition(topic, 0)], timeout=_CALL_TIMEOUT_S)
+    if mark.error is not None:
+        raise KafkaException(mark.error)
+    return mark
 
 
 def _records(batch: "DataFrame") -> Iterator[tuple[bytes | None, ...]]:
@@ -189,8 +226,8 @@ _T = TypeVar("_T")
 
 
 def _retry(call: Callable[[], _T]) -> _T:
-    """Repeat what Kafka asks to be repeated, for as long as one call may take."""
-    deadline_s = time.monotonic() + _CALL_TIMEOUT_S
+    """Repeat what Kafka asks to be repeated; a call that took as long as it may is resumed once."""
+    deadline_s = time.monotonic() + 2 * _CALL_TIMEOUT_S
     while True:
         try:
             return call()

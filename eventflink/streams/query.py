@@ -5,13 +5,13 @@ What runs is Spark's; here is how it is told so, and what its end means. The rul
 """
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.statuses import StreamTrigger
 from eventflink.model.stream_progress import StreamProgress
+from eventflink.streams.failures import StreamStopped
 from eventflink.streams.progress import last_begun_batch, last_committed_batch, progress_of
 
 if TYPE_CHECKING:
@@ -25,10 +25,11 @@ _POLL_S: Final = 3
 class RunningQuery:
     """A query that was started."""
 
-    def __init__(self, query: "StreamingQuery", location: Path, source_names: Sequence[str], restored_batch_id: int) -> None:
+    def __init__(self, query: "StreamingQuery", location: Path, stream: StreamDefinition, restored_batch_id: int) -> None:
         self._query = query
         self._location = location
-        self._source_names = list(source_names)
+        self._source_names = [source.name for source in stream.sources]
+        self._is_bounded = stream.trigger is StreamTrigger.AVAILABLE_NOW
         self.restored_batch_id = restored_batch_id
         """The last batch that an earlier attempt committed."""
 
@@ -47,10 +48,13 @@ class RunningQuery:
 
         Raises:
             StreamingQueryException: it failed.
+            StreamStopped: it was stopped, and nobody here had asked for that.
 
         """
         while not self._query.awaitTermination(_POLL_S):
             pass
+        if not self._is_bounded:
+            raise StreamStopped("its query was stopped by somebody else, or taken over by a newer attempt")
 
     def progress(self) -> StreamProgress:
         """Return where the query stands now."""
@@ -76,4 +80,4 @@ def start_query(writer: "DataStreamWriter", stream: StreamDefinition, location: 
     query = writer.trigger(**trigger).start()
     batches = f"restored_batch={restored_batch_id} begun_batch={begun_batch_id}"
     logger.info("StreamStarted query=%s run=%s location=%s %s", query.id, query.runId, location, batches)
-    return RunningQuery(query, location, [source.name for source in stream.sources], restored_batch_id)
+    return RunningQuery(query, location, stream, restored_batch_id)

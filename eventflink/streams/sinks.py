@@ -5,24 +5,35 @@ with Spark; a function of the user is called with each batch, and has to bear th
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.statuses import StreamFormat
 from eventflink.model.stream_document import KafkaSinkDocument, sink_document
+from eventflink.model.stream_progress import NO_BATCH
+from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.kafka_sink import KEY, VALUE, KafkaSink, KafkaSinkSettings
 from eventflink.streams.kafka_topics import partition_count
+from eventflink.streams.progress import last_committed_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import DataStreamWriter
 
+_FILE_LOG: Final = "_spark_metadata"
 _BYTES_COLUMNS: Final = (VALUE, KEY)
 
 
 def write_to_sink(
-    rows: "DataFrame", sink: StreamSink, writer_id: str, attempt: int, bootstrap: str, resolve: Callable[[str], Callable[..., Any]]
+    rows: "DataFrame",
+    sink: StreamSink,
+    writer_id: str,
+    attempt: int,
+    location: Path,
+    bootstrap: str,
+    resolve: Callable[[str], Callable[..., Any]],
 ) -> "DataStreamWriter":
     """Return a writer that only has to be told when, and where its checkpoints are.
 
@@ -31,11 +42,12 @@ def write_to_sink(
         sink: what the graph declares.
         writer_id: of the subtask, the same for all its attempts.
         attempt: which attempt of it writes.
+        location: the checkpoint directory of the subtask.
         bootstrap: the Kafka of the cluster, for a sink that names none.
         resolve: finds a function of the user's code by `module:function`.
 
     Raises:
-        StreamUnusable: the topic is not there, or the rows lack a column that the sink needs.
+        StreamUnusable: the topic is not there, the directory is another stream's, or the rows lack a column that the sink needs.
 
     """
     document = sink_document(sink)
@@ -46,10 +58,19 @@ def write_to_sink(
         settings = KafkaSinkSettings(bootstrap, kafka.topic, writer_id, attempt, kafka.transaction_timeout_ms)
         return _records_of(rows, sink.stream_format, kafka).writeStream.foreachBatch(KafkaSink(settings))
     if document.files is not None:
+        _check_directory(Path(document.files.path), location)
         _require(rows, document.files.partition_by)
         writer = rows.writeStream.format(sink.stream_format.lower()).option("path", document.files.path)
         return writer.partitionBy(*document.files.partition_by) if document.files.partition_by else writer
-    return rows.writeStream.foreachBatch(resolve(sink.location))
+    return rows.writeStream.foreachBatch(WatchedFunction(resolve(sink.location)))
+
+
+def _check_directory(path: Path, location: Path) -> None:
+    """Refuse a directory that another stream wrote: Spark would leave out each batch whose number is in its log already."""
+    if (path / _FILE_LOG).is_dir() and last_committed_batch(location) == NO_BATCH and any((path / _FILE_LOG).glob("[0-9]*")):
+        raise StreamUnusable(
+            f"the sink's directory {path} was written by another stream, whose batches have the same numbers: name a new one"
+        )
 
 
 def _records_of(rows: "DataFrame", stream_format: StreamFormat, kafka: KafkaSinkDocument) -> "DataFrame":

@@ -16,6 +16,9 @@ logger = logging.getLogger(__name__)
 PROBLEM_SETTING: Final = "spark.eventflink.kafkaConnectorMissing"
 """Of a Spark server that has no connector: why."""
 
+_FETCH_TIMEOUT_S: Final = 100.0
+"""Who needs no connector waits for it as well, where packets to the network are dropped."""
+
 _PROBLEM_LIMIT: Final = 1_000
 
 
@@ -49,7 +52,9 @@ def has_kafka_connector() -> bool:
 def connector_settings() -> dict[str, str]:
     """Return the settings with which Spark has the connector, fetching it first where it is missing, or says why it has not."""
     try:
-        directory = ensure_jars(kafka_connector(), find_java(), progress=lambda line: logger.info("KafkaConnector %s", line))
+        directory = ensure_jars(
+            kafka_connector(), find_java(), progress=lambda line: logger.info("KafkaConnector %s", line), timeout_s=_FETCH_TIMEOUT_S
+        )
     except (JarsUnavailable, JavaMissing) as error:
         logger.warning("KafkaConnectorMissing %s", error)
         return {PROBLEM_SETTING: " ".join(str(error).split())[:_PROBLEM_LIMIT]}

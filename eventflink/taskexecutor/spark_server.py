@@ -29,9 +29,6 @@ START_TIMEOUT_S: Final = 120.0
 PACKAGES_TIMEOUT_S: Final = 900.0
 """How long a start may take that has jars to fetch first."""
 
-SESSION_TIMEOUT_S: Final = 30
-"""After this long without a word from its client, the server closes a session and stops what runs in it."""
-
 LEASE_FILE: Final = "spark.lease"
 SERVER_FILE: Final = "spark.server"
 ADDRESS_FILE: Final = "spark.address"

@@ -21,6 +21,7 @@ from typing import Final, NoReturn
 from eventflink.log.jars import IVY_SETTINGS_VARIABLE, default_cache_directory
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
+from eventflink.streams.client_watch import SESSION_TIMEOUT_S
 from eventflink.taskexecutor.spark_jars import connector_settings
 from eventflink.taskexecutor.spark_server import (
     ADDRESS_FILE,
@@ -28,7 +29,6 @@ from eventflink.taskexecutor.spark_server import (
     LOG_FILE,
     PACKAGES_TIMEOUT_S,
     SERVER_FILE,
-    SESSION_TIMEOUT_S,
     SparkServerSettings,
 )
 

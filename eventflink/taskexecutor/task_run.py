@@ -6,7 +6,7 @@ to the TaskExecutor only when all of them are whole; whether they count is decid
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -56,7 +56,7 @@ def run_task(
     attempt = order.attempt
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
-    stream = _make_stream(deployment, attempt, settings, tell)
+    stream = _make_stream(deployment, attempt, settings, archives, tell)
     context = _make_context(deployment, attempt, spark, opened, stream)
     if stream is not None:
         stream.prepare(context.spark)
@@ -76,12 +76,14 @@ def run_task(
     return Finished(outputs, spark.is_used)
 
 
-def _make_stream(deployment: TaskDeployment, attempt: AttemptId, settings: ForkServerSettings, tell: Tell) -> "StreamTask | None":
+def _make_stream(
+    deployment: TaskDeployment, attempt: AttemptId, settings: ForkServerSettings, archives: Sequence[Path], tell: Tell
+) -> "StreamTask | None":
     if deployment.stream is None:
         return None
     from eventflink.taskexecutor.task_stream import StreamTask  # noqa: PLC0415 - it loads Kafka's client, which no other task needs
 
-    return StreamTask(deployment, deployment.stream, attempt, settings, tell)
+    return StreamTask(deployment, deployment.stream, attempt, settings, archives, tell)
 
 
 def _make_context(

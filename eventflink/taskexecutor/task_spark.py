@@ -4,6 +4,7 @@ The rule it keeps: before anything can run on a server, the TaskExecutor is told
 can be ended after the death of this process. The session's id is the TaskExecutor's, never a random one.
 """
 
+import itertools
 import logging
 import threading
 import time
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from eventflink.model.attempts import AttemptId
+from eventflink.streams.client_watch import HEARTBEAT_SETTING, SESSION_TIMEOUT_S
+from eventflink.taskexecutor.failure_causes import text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import SparkOpened
 from eventflink.taskexecutor.spark_client import is_client_loaded
 from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session
-from eventflink.taskexecutor.spark_server import SESSION_TIMEOUT_S, ensure_server, is_server_alive
+from eventflink.taskexecutor.spark_server import ensure_server, is_server_alive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_SESSION_GONE: Final = "INVALID_HANDLE"
 _KEEP_ALIVE_S: Final = SESSION_TIMEOUT_S / 6
 _RETRIES: Final = 8
 _MAX_BACKOFF_MS: Final = 5_000
@@ -104,15 +108,15 @@ def _retry_policy(runtime_directory: Path | None) -> "RetryPolicy":
 
 
 def _keep_alive(session: "SparkSession") -> None:
-    """Let the server hear of the session while its task computes without Spark; it closes one that is silent (P15)."""
-    while True:
-        time.sleep(_KEEP_ALIVE_S)
-        if session.is_stopped:
-            return
+    """Let the server, and a sink beside it, hear of the task while it computes without Spark; who is silent is given up (P15)."""
+    for number in itertools.count():
         try:
-            session.conf.get("spark.app.name", "")
+            session.conf.set(HEARTBEAT_SETTING, str(number))
         except Exception as error:  # noqa: BLE001 - whatever it is, the task meets it as well
-            logger.warning("SparkSessionSilent error=%s", error)
+            logger.warning("SparkSessionSilent error=%s", text_of(error).partition("\n")[0])
+            if session.is_stopped or _SESSION_GONE in text_of(error):
+                return
+        time.sleep(_KEEP_ALIVE_S)
 
 
 def session_address(remote: str, session_id: str) -> str:

@@ -4,13 +4,13 @@ What a query is and how it writes is the room `streams`. The rule it keeps: the 
 orders; both may speak to the TaskExecutor, one line at a time.
 """
 
-import contextlib
 import json
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eventflink.events.effects import TaskDeployment
 from eventflink.model.attempts import AttemptId
@@ -44,9 +44,11 @@ class StreamTask:
         stream: StreamDefinition,
         attempt: AttemptId,
         settings: ForkServerSettings,
+        archives: Sequence[Path],
         tell: Callable[[StreamEvent], None],
     ) -> None:
-        """Take what to run, where its TaskExecutor keeps things, and what takes what is to be told of it."""
+        """Take what to run, where its TaskExecutor keeps things and the job's code, and what takes what is to be told of it."""
+        self._archives = archives
         self._deployment = deployment
         self._stream = stream
         self._attempt = attempt
@@ -96,9 +98,11 @@ class StreamTask:
     def _start(self, rows: "DataFrame") -> RunningQuery:
         attempt, sink, settings = self._attempt, self._stream.sink, self._settings
         if sink.connector is StreamConnector.PYTHON:
-            _ship_by_value(sink.location)
-        writer_id = f"{settings.cluster_id}.{attempt.job_id}.{attempt.vertex_id}.{attempt.subtask_index}"
-        writer = write_to_sink(rows, sink, writer_id, attempt.attempt, settings.bootstrap_servers, resolve_function)
+            resolve_function(sink.location)
+            _ship_by_value(self._archives)
+        # No id has a slash in it.
+        writer_id = f"{settings.cluster_id}/{attempt.job_id}/{attempt.vertex_id}/{attempt.subtask_index}"
+        writer = write_to_sink(rows, sink, writer_id, attempt.attempt, self._location, settings.bootstrap_servers, resolve_function)
         self._location.parent.mkdir(parents=True, exist_ok=True)
         return start_query(writer, self._stream, self._location, str(attempt))
 
@@ -126,13 +130,10 @@ def _check_rows(rows: object) -> "DataFrame":
     return rows
 
 
-def _ship_by_value(location: str) -> None:
-    """Have the module of a user's sink travel with the function: where Spark calls it, the job's archives are not."""
+def _ship_by_value(archives: Sequence[Path]) -> None:
+    """Have the modules of the job travel with a function of it: where Spark calls that, the job's archives are not."""
     from pyspark import cloudpickle  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    module: Any = sys.modules.get(location.partition(":")[0])
-    if module is None:
-        resolve_function(location)
-        module = sys.modules[location.partition(":")[0]]
-    with contextlib.suppress(ValueError):  # It was registered before.
-        cloudpickle.register_pickle_by_value(module)
+    for module in list(sys.modules.values()):
+        if (getattr(module, "__file__", None) or "").startswith(tuple(map(str, archives))):
+            cloudpickle.register_pickle_by_value(module)

@@ -1,6 +1,7 @@
 """The exactly-once sink of streams before a real broker: whatever an attempt had begun, and however late it is, a batch counts once."""
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from eventflink.streams.failures import SinkFenced
+from eventflink.streams.client_watch import HEARTBEAT_SETTING, ClientWatch
+from eventflink.streams.failures import CheckpointLost, ClientSilent, SinkFenced, SinkUnavailable
 from eventflink.streams.kafka_sink import KafkaSink, KafkaSinkSettings
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support.topics import CommittedReader, create_topic
@@ -117,3 +119,33 @@ def test_records_without_a_value_and_with_keys_are_written_as_they_are(subtask: 
     [record] = reader.read_records(1)
     assert (record.key(), record.value()) == (b"gone", None)
     reader.close()
+
+
+def test_a_checkpoint_directory_that_was_lost_is_noticed_before_anything_is_left_out(subtask: Subtask) -> None:
+    first = subtask.sink(1)
+    for batch_id in range(3):
+        subtask.write(first, batch_id)
+    with pytest.raises(CheckpointLost, match=r"batch 0 is to be written to '.*', and batch 2 was written before"):
+        subtask.write(subtask.sink(2), 0)
+
+
+def test_a_batch_that_took_longer_than_a_transaction_may_is_said_to_have(bootstrap: str, subtask: Subtask) -> None:
+    held = Held(KafkaSinkSettings(bootstrap, subtask._topic, subtask._writer_id, 1, 1_000))
+    thread = threading.Timer(13.0, held.go_on.set)  # Kafka looks for such transactions every ten seconds.
+    thread.start()
+    subtask.write(subtask.sink(1), 0)
+    with pytest.raises(SinkUnavailable, match=r"batch 1 took \d+ s, and Kafka ends a transaction after transaction_timeout_ms, 1000"):
+        subtask.write(held, 1)
+    thread.join()
+
+
+def test_a_sink_whose_task_is_not_heard_of_writes_no_more(session: SparkSession) -> None:
+    watch = ClientWatch(timeout_s=0.3)
+    for beat in range(3):
+        session.conf.set(HEARTBEAT_SETTING, str(beat))
+        watch.check(session)
+        time.sleep(0.2)
+    watch.check(session)
+    time.sleep(0.4)
+    with pytest.raises(ClientSilent, match=r"has not been heard of for 0\.3 s"):
+        watch.check(session)

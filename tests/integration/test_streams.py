@@ -18,7 +18,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.result import read_result
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
-from eventflink.taskexecutor.spark_server import SESSION_TIMEOUT_S
+from eventflink.streams.client_watch import SESSION_TIMEOUT_S
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, descendants, wait_until

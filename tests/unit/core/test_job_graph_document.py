@@ -389,6 +389,12 @@ def test_a_stream_among_other_vertices_has_its_rules(more: dict[str, Any], says:
         parse_job_graph(_graph(vertices=[_stream(), _vertex("b")], **more), "f")
 
 
+def test_a_directory_is_written_by_one_subtask() -> None:
+    vertex = _stream(sink={"files": {"path": "/x"}, "format": "csv"}) | {"parallelism": 2}
+    with pytest.raises(InvalidJobGraph, match=re.escape("f: vertices[0]: a files sink is written by one subtask, not by 2")):
+        parse_job_graph(_graph(vertices=[vertex]), "f")
+
+
 def test_checkpoints_are_for_streams() -> None:
     with pytest.raises(InvalidJobGraph, match="'checkpointing' is for streams, and no vertex is one"):
         parse_job_graph(_graph(checkpointing={}), "f")
