@@ -23,7 +23,7 @@ def test_each_order_comes_out_once_whatever_dies(eventflink_cluster: MiniCluster
     eventflink_cluster.crash("leader")
     eventflink_cluster.feed(orders, [{"customer": "nobody", "amount": 1}, b"not an order"])
 
-    rows = [record.json() for record in eventflink_cluster.collect(enriched, 202)]
+    rows = [record.json for record in eventflink_cluster.collect(enriched, 202)]
     known = [(customer, amount) for customer in ("ada", "grace") for amount in range(100)]
     assert sorted((row["customer"], row["amount"]) for row in rows if row["country"]) == known
     assert [row["amount"] for row in rows if row["customer"] == "nobody" and row["country"] is None] == [1]

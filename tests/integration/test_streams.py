@@ -142,7 +142,15 @@ def of_spark(cluster: RunningCluster, word: str = "") -> list[psutil.Process]:
         if {"eventflink.taskexecutor.spark_supervisor", str(cluster.directory / "data" / "run")} <= set(p.info["cmdline"] or ())
     ]
     tree = [process for supervisor in own for process in (supervisor, *supervisor.children(recursive=True))]
-    return [process for process in tree if word in " ".join(process.cmdline())]
+    return [process for process in tree if word in " ".join(command_line(process))]
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """Return how a process was started; nothing of one that has ended."""
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
 
 
 def test_a_task_that_is_killed_in_the_middle_is_followed_and_nothing_is_lost_or_repeated(running_copy: RunningCopy) -> None:

@@ -27,8 +27,15 @@ def spark_servers(runtime_directory: Path) -> list[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if all(part in process.cmdline() for part in wanted):
-                servers += [child for child in process.children(recursive=True) if Path(child.exe()).name == "java"]
+                servers += [child for child in process.children(recursive=True) if _is_java(child)]
     return servers
+
+
+def _is_java(process: psutil.Process) -> bool:
+    """Tell whether it is a JVM; a process that has just ended is none."""
+    with contextlib.suppress(psutil.Error):
+        return Path(process.exe()).name == "java"
+    return False
 
 
 def sink_processes(runtime_directory: Path) -> list[psutil.Process]:
