@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from eventflink.cli.failures import ExitCode
 from eventflink.events.codec import DecisionCodec
 from eventflink.events.decision import Decision
-from eventflink.events.log_events import JobStatusChanged
+from eventflink.events.log_events import JobStatusChanged, TaskManagerReportReconciled
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.administration import delete_topics, ensure_topics
@@ -81,6 +81,11 @@ def append_late_decision(cluster: RunningCluster, job_id: str) -> int:
     return offsets[0]
 
 
+def is_said_to_be_ready(cluster: RunningCluster) -> bool:
+    events = (event for _, decision in cluster.decisions() for event in decision.events)
+    return any(isinstance(event, TaskManagerReportReconciled) and event.ready for event in events)
+
+
 @pytest.fixture(scope="module")
 def asked(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     name = f"test-{uuid.uuid4().hex[:12]}"
@@ -91,7 +96,8 @@ def asked(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     cluster.wait_for_status(finished, JobStatus.FINISHED)
     failed = cluster.run_task("fail")
     cluster.wait_for_status(failed, JobStatus.FAILED)
-    cluster.run_task("wait_for_file", path=str(cluster.directory / "never"))
+    cluster.wait_for_running(cluster.run_task("wait_for_file", path=str(cluster.directory / "never")))
+    wait_until(lambda: is_said_to_be_ready(cluster), "nothing more comes of the TaskExecutor")
     waiting = cluster.run_task("noop")
     cluster.wait_for(lambda fold: fold.master.slot_manager.pending, "a task waits for a slot")
     late_offset = append_late_decision(cluster, waiting)
