@@ -7,6 +7,7 @@ breaks it in one case: with adaptive execution, an interrupt that comes while a 
 own server therefore does without adaptive execution.
 """
 
+import contextlib
 import logging
 import time
 from typing import Any, Final
@@ -103,6 +104,10 @@ class _Release:
         }
         self._session_id = session_id
         self._deadline_s = deadline_s
+        self._interrupted: set[str] = set()
+        """The operations that were stopped in the middle. Spark closes each of them when its thread ends."""
+        self._terminating: set[str] = set()
+        """The operations that were not closed when the server was last asked, and have a result or an error."""
 
     def run(self, quiet_s: float) -> None:
         """Interrupt until nothing has run for `quiet_s`, then close.
@@ -128,7 +133,8 @@ class _Release:
 
     def _interrupt(self) -> None:
         everything = self._messages.InterruptRequest.InterruptType.INTERRUPT_TYPE_ALL
-        self._call("Interrupt", self._messages.InterruptRequest(**self._subject, interrupt_type=everything))
+        answer = self._call("Interrupt", self._messages.InterruptRequest(**self._subject, interrupt_type=everything))
+        self._interrupted.update(answer.interrupted_ids)
 
     def _count_running(self) -> int:
         """Return how many operations have not ended; none where the server is too old to say."""
@@ -142,8 +148,25 @@ class _Release:
                 return 0
             raise
         states = self._messages.GetStatusResponse.OperationStatus.OperationState
-        active = (states.OPERATION_STATE_RUNNING, states.OPERATION_STATE_TERMINATING)
-        return sum(status.state in active for status in answer.operation_statuses)
+        running = {each.operation_id for each in answer.operation_statuses if each.state == states.OPERATION_STATE_RUNNING}
+        terminating = {each.operation_id for each in answer.operation_statuses if each.state == states.OPERATION_STATE_TERMINATING}
+        # What had its result before the last interrupt, and was not interrupted by it, has ended: the server only keeps the answer.
+        for operation_id in (terminating & self._terminating) - self._interrupted:
+            self._drop_answer(operation_id)
+        self._terminating = terminating
+        return len(running | terminating)
+
+    def _drop_answer(self, operation_id: str) -> None:
+        """Close an operation that has ended, and that the server keeps for minutes because its client was killed before it took the end.
+
+        Were one closed that still runs, the server would say at once that it has ended.
+        """
+        import grpc  # noqa: PLC0415 - see preload
+
+        everything = self._messages.ReleaseExecuteRequest.ReleaseAll()
+        request = self._messages.ReleaseExecuteRequest(**self._subject, operation_id=operation_id, release_all=everything)
+        with contextlib.suppress(grpc.RpcError):  # What cannot be closed is waited for.
+            self._call("ReleaseExecute", request)
 
     def _call(self, method: str, request: Any) -> Any:
         left_s = max(_LEAST_CALL_TIMEOUT_S, self._deadline_s - time.monotonic())
