@@ -1,5 +1,8 @@
 """The exactly-once sink of streams before a real broker: whatever an attempt had begun, and however late it is, a batch counts once."""
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -101,6 +104,47 @@ def test_what_an_older_attempt_had_begun_never_counts_once_a_newer_one_writes(su
     assert [str(error) for error in ended] == [
         f"a newer attempt of {subtask._writer_id} writes to '{subtask._topic}': batch 0 was not written"
     ]
+
+
+DIES_WHEN_IT_COMMITS = """
+import os, signal, sys
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from eventflink.streams import kafka_sink
+
+moment, remote, batch_id, *settings = sys.argv[1:]
+
+class Dies(Producer):
+    def commit_transaction(self, *arguments):
+        if moment == "after":
+            super().commit_transaction(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+kafka_sink.Producer = Dies
+bootstrap, topic, writer_id = settings
+sink = kafka_sink.KafkaSink(kafka_sink.KafkaSinkSettings(bootstrap, topic, writer_id, 1, 60_000))
+first = 10 * int(batch_id)
+batch = SparkSession.builder.remote(remote).create().range(first, first + 10)
+sink(batch.selectExpr("CAST(to_json(struct(id)) AS BINARY) AS value"), int(batch_id))
+"""
+
+
+@pytest.mark.parametrize("batch_id", [0, 1])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_sink_that_is_killed_when_it_commits_is_followed_at_once_and_its_batch_counts_once(
+    subtask: Subtask, bootstrap: str, spark: str, moment: str, batch_id: int
+) -> None:
+    for earlier in range(batch_id):
+        subtask.write(subtask.sink(1), earlier)
+    remote = session_address(spark, str(uuid.uuid4()))
+    arguments = [moment, remote, str(batch_id), bootstrap, subtask._topic, subtask._writer_id]
+    killed = subprocess.run([sys.executable, "-c", DIES_WHEN_IT_COMMITS, *arguments], check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    second, began_s = subtask.sink(2), time.monotonic()
+    subtask.write(second, batch_id)
+    assert time.monotonic() - began_s < 20, "it waited for the transaction of the dead one to time out, which takes 60 s"
+    subtask.write(second, batch_id + 1)
+    assert subtask.committed(batch_id + 2) == list(range(10 * batch_id + 20))
 
 
 def test_an_older_attempt_that_begins_late_ends_and_leaves_the_newer_one_alone(subtask: Subtask) -> None:
