@@ -12,7 +12,8 @@ import aiohttp
 import fastavro
 
 from eventflink.events.codec import UndecodableRecord
-from eventflink.leadership.inbound import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC, no_registry
+from eventflink.leadership.inbound import no_registry
+from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC
 
 TIMEOUT_S = 5.0
 REMEMBER_FAILURE_S = 30.0

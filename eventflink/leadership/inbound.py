@@ -29,13 +29,12 @@ from eventflink.events.inputs import (
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.intake import InboundRecord
 from eventflink.master.inputs import InputTooOld, MasterInput, PoisonedInput, UnreadableInput
+from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_fields import did_you_mean
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, describe_errors, to_document
 
-CONFLUENT_MAGIC: Final = 0
-CONFLUENT_HEADER_LENGTH: Final = 5
 _JSON_STARTS: Final = b'{[ \t\r\n"'
 
 RegistrySchema = Callable[[int], Any]

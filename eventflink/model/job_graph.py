@@ -78,7 +78,7 @@ class StreamSource:
     """The topic, the directory, the rows per second, or `module:function`."""
     stream_format: StreamFormat = StreamFormat.NONE
     row_schema: str = ""
-    """The columns as Spark's DDL, such as `id BIGINT, at TIMESTAMP`; empty: the format has columns of its own."""
+    """The columns as Spark's DDL, of AVRO an Avro schema as JSON; empty: the format or a registry has them."""
     options_json: str = "{}"
     """A JSON object of what else its connector was told."""
 
@@ -91,6 +91,8 @@ class StreamSink:
     location: str
     """The topic, the directory, or `module:function`."""
     stream_format: StreamFormat = StreamFormat.NONE
+    row_schema: str = ""
+    """Of AVRO, an Avro schema as JSON; empty: the rows or a registry have it."""
     options_json: str = "{}"
     """A JSON object of what else its connector was told."""
 

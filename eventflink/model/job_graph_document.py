@@ -19,11 +19,13 @@ import json
 import re
 import typing
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from eventflink.model.avro_schema import with_schema_files
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
 from eventflink.model.job_graph import (
@@ -375,8 +377,13 @@ def _load_yaml(text: str) -> Any:
     return yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
 
 
-def parse_job_graph(document: str | Mapping[str, Any], source: str) -> JobGraph:
+def parse_job_graph(document: str | Mapping[str, Any], source: str, directory: Path | None = None) -> JobGraph:
     """Validate a document, given as text (JSON or YAML) or already as a mapping.
+
+    Args:
+        document: what describes the job.
+        source: where it comes from, for the message.
+        directory: where the files are that it names by a relative path; None: it may name none.
 
     Raises:
         InvalidJobGraph: names `source`, the place in the document and what is wrong there.
@@ -388,8 +395,8 @@ def parse_job_graph(document: str | Mapping[str, Any], source: str) -> JobGraph:
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise InvalidJobGraph(f"{source}: neither JSON nor YAML: {str(error).splitlines()[0]}") from error
     try:
-        return check_job_graph(document)
-    except InvalidJobGraph as error:
+        return check_job_graph(document if directory is None else with_schema_files(document, directory))
+    except (InvalidJobGraph, ValueError) as error:
         raise InvalidJobGraph(f"{source}: {error}") from error
 
 

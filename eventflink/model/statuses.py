@@ -114,6 +114,7 @@ class StreamFormat(UpperStrEnum):
     BYTES = auto()
     CSV = auto()
     PARQUET = auto()
+    AVRO = auto()
 
 
 class StreamTrigger(UpperStrEnum):

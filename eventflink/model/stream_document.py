@@ -13,8 +13,9 @@ refused here, with its place.
 
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
+from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
 from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
 from eventflink.model.job_graph import StreamDefinition, StreamSink, StreamSource
 from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger
@@ -25,6 +26,21 @@ MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
 _Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}$")]
 _Text = Annotated[str, Field(min_length=1, max_length=4_096)]
 _Column = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+def _schema_text(value: object) -> object:
+    try:
+        return canonical_json(value) if isinstance(value, dict) else value
+    except TypeError as error:
+        raise ValueError(f"an Avro schema is JSON: {error}") from error
+
+
+_Schema = Annotated[
+    Annotated[str, Field(min_length=1, max_length=65_536)] | None,
+    BeforeValidator(_schema_text),
+]
+"""Text: Spark's DDL, or an Avro schema as JSON, which may stand as it is."""
+
 _Callable = Annotated[str, Field(pattern=CALLABLE_PATTERN, max_length=512)]
 
 OWN_SETTINGS: Final = {
@@ -36,6 +52,13 @@ OWN_SETTINGS: Final = {
 
 class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class RegistryDocument(_Document):
+    """A Confluent-compatible schema registry: records name their schema in it."""
+
+    url: Annotated[str, Field(pattern=r"^https?://", max_length=1_024)]
+    subject: Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class KafkaSourceDocument(_Document):
@@ -90,7 +113,7 @@ class StreamSourceDocument(_Document):
     """One source: exactly one of `kafka`, `files`, `rate` and `python`."""
 
     FORMATS: ClassVar = {
-        StreamConnector.KAFKA: ("json", "text", "bytes"),
+        StreamConnector.KAFKA: ("json", "avro", "text", "bytes"),
         StreamConnector.FILES: ("json", "csv", "parquet", "text"),
         StreamConnector.RATE: (),
         StreamConnector.PYTHON: (),
@@ -101,7 +124,8 @@ class StreamSourceDocument(_Document):
     rate: RateSourceDocument | None = None
     python: _Callable | None = None
     format: str | None = None
-    schema_: Annotated[str | None, Field(alias="schema", min_length=1, max_length=65_536)] = None
+    schema_: _Schema = Field(None, alias="schema")
+    registry: RegistryDocument | None = None
     event_time: _Column | None = None
     watermark_delay_ms: Annotated[int | None, Field(ge=0, le=365 * 86_400_000)] = None
 
@@ -109,8 +133,9 @@ class StreamSourceDocument(_Document):
     def _check(self) -> Self:
         connector = _connector_of(self, "a source")
         _check_format(self.format, self.FORMATS[connector], connector)
+        _check_avro(self)
         has_columns = connector in (StreamConnector.KAFKA, StreamConnector.FILES) and self.format not in ("text", "bytes")
-        if has_columns and self.schema_ is None:
+        if has_columns and self.schema_ is None and self.format != "avro":
             raise ValueError(f"format {self.format} needs a 'schema', the columns as Spark's DDL such as 'id BIGINT, at TIMESTAMP'")
         if not has_columns and self.schema_ is not None:
             raise ValueError(
@@ -131,7 +156,7 @@ class StreamSourceDocument(_Document):
             location=_location_of(inner),
             stream_format=StreamFormat((self.format or "none").upper()),
             row_schema=self.schema_ or "",
-            options_json=canonical_json(_options_of(inner) | more),
+            options_json=canonical_json(_options_of(inner) | more | _registry_of(self)),
         )
 
 
@@ -139,7 +164,7 @@ class StreamSinkDocument(_Document):
     """The sink: exactly one of `kafka`, `files` and `python`."""
 
     FORMATS: ClassVar = {
-        StreamConnector.KAFKA: ("json", "text", "bytes"),
+        StreamConnector.KAFKA: ("json", "avro", "text", "bytes"),
         StreamConnector.FILES: ("parquet", "json", "csv"),
         StreamConnector.PYTHON: (),
     }
@@ -148,11 +173,16 @@ class StreamSinkDocument(_Document):
     files: FilesSinkDocument | None = None
     python: _Callable | None = None
     format: str | None = None
+    schema_: _Schema = Field(None, alias="schema")
+    registry: RegistryDocument | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         connector = _connector_of(self, "a sink")
         _check_format(self.format, self.FORMATS[connector], connector)
+        _check_avro(self)
+        if self.schema_ is not None and self.format != "avro":
+            raise ValueError("a sink has the columns of its rows; 'schema' goes with format avro")
         return self
 
     def to_record(self) -> StreamSink:
@@ -163,7 +193,8 @@ class StreamSinkDocument(_Document):
             connector=connector,
             location=_location_of(inner),
             stream_format=StreamFormat((self.format or "none").upper()),
-            options_json=canonical_json(_options_of(inner)),
+            row_schema=self.schema_ or "",
+            options_json=canonical_json(_options_of(inner) | _registry_of(self)),
         )
 
 
@@ -232,6 +263,29 @@ def _check_format(written: str | None, known: tuple[str, ...], connector: Stream
         raise ValueError(f"{connector.lower()} {missing}{did_you_mean(written, known)}")
 
 
+def _check_avro(document: StreamSourceDocument | StreamSinkDocument) -> None:
+    schema = document.schema_
+    if document.format != "avro":
+        if document.registry is not None:
+            raise ValueError("a 'registry' goes with format avro")
+    elif schema is None:
+        if document.registry is None:
+            raise ValueError(
+                f"format avro needs a 'schema', an Avro record or the path of its {SCHEMA_SUFFIX} file, or a 'registry', or both"
+            )
+    elif schema.endswith(SCHEMA_SUFFIX):
+        raise ValueError(f"schema: '{schema[-100:]}' is a file; who submits a graph from a file reads it, nobody else does")
+    else:
+        try:
+            spark_columns(schema)
+        except ValueError as error:
+            raise ValueError(f"schema: {error}") from error
+
+
+def _registry_of(document: StreamSourceDocument | StreamSinkDocument) -> dict[str, Any]:
+    return {} if document.registry is None else {"registry": document.registry.model_dump()}
+
+
 _LOCATIONS: Final = ("topic", "path", "rows_per_second")
 
 
@@ -262,7 +316,7 @@ def stream_document(stream: StreamDefinition) -> dict[str, Any]:
     }
 
 
-_SHARED: Final[tuple[str, ...]] = ("event_time", "watermark_delay_ms")
+_SHARED: Final[tuple[str, ...]] = ("event_time", "watermark_delay_ms", "registry")
 
 
 def _end_document(end: StreamSource | StreamSink) -> dict[str, Any]:
@@ -280,7 +334,7 @@ def _end_document(end: StreamSource | StreamSink) -> dict[str, Any]:
     document: dict[str, Any] = {end.connector.lower(): location, **shared}
     if end.stream_format is not StreamFormat.NONE:
         document["format"] = end.stream_format.lower()
-    if isinstance(end, StreamSource) and end.row_schema:
+    if end.row_schema:
         document["schema"] = end.row_schema
     return document
 

@@ -8,6 +8,14 @@ class StreamUnusable(Exception):
     """A source or sink of a stream cannot be used as it is declared."""
 
 
+class RegistryUnavailable(StreamUnusable):
+    """A schema registry does not answer."""
+
+
+class RowUnusable(Exception):
+    """A row does not fit the schema of its sink."""
+
+
 class SinkFenced(Exception):
     """A newer attempt of the same subtask writes to the sink: this one must not any more."""
 

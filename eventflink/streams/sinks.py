@@ -8,10 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from eventflink.model.avro_schema import expand, spark_columns
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.statuses import StreamFormat
-from eventflink.model.stream_document import KafkaSinkDocument, sink_document
+from eventflink.model.stream_document import KafkaSinkDocument, RegistryDocument, sink_document
 from eventflink.model.stream_progress import NO_BATCH
+from eventflink.streams.avro_records import encoder
+from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.kafka_sink import KEY, VALUE, KafkaSink, KafkaSinkSettings
@@ -19,7 +22,7 @@ from eventflink.streams.kafka_topics import partition_count
 from eventflink.streams.progress import last_committed_batch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming import DataStreamWriter
 
 _FILE_LOG: Final = "_spark_metadata"
@@ -56,7 +59,7 @@ def write_to_sink(
         bootstrap = kafka.bootstrap_servers or bootstrap
         partition_count(bootstrap, kafka.topic, "the sink")
         settings = KafkaSinkSettings(bootstrap, kafka.topic, writer_id, attempt, kafka.transaction_timeout_ms)
-        return _records_of(rows, sink.stream_format, kafka).writeStream.foreachBatch(KafkaSink(settings))
+        return _records_of(rows, sink, kafka, document.registry).writeStream.foreachBatch(KafkaSink(settings))
     if document.files is not None:
         _check_directory(Path(document.files.path), location)
         _require(rows, document.files.partition_by)
@@ -73,14 +76,16 @@ def _check_directory(path: Path, location: Path) -> None:
         )
 
 
-def _records_of(rows: "DataFrame", stream_format: StreamFormat, kafka: KafkaSinkDocument) -> "DataFrame":
+def _records_of(rows: "DataFrame", sink: StreamSink, kafka: KafkaSinkDocument, registry: RegistryDocument | None) -> "DataFrame":
     """Return the rows as records: `value`, and `key` where there is one, as bytes."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     _require(rows, kafka.key)
-    match stream_format:
+    match sink.stream_format:
         case StreamFormat.JSON:
             value = f.to_json(f.struct("*"), {"ignoreNullFields": "false"})
+        case StreamFormat.AVRO:
+            value = _avro_value(rows, sink.row_schema, kafka.key, registry)
         case StreamFormat.TEXT:
             others = [name for name in rows.columns if name not in kafka.key]
             if len(others) != 1:
@@ -95,6 +100,35 @@ def _records_of(rows: "DataFrame", stream_format: StreamFormat, kafka: KafkaSink
     elif kafka.key:
         columns.append(f.to_json(f.struct(*map(_quoted, kafka.key)), {"ignoreNullFields": "false"}).cast("binary").alias(KEY))
     return rows.select(*columns)
+
+
+def _avro_value(rows: "DataFrame", schema: str, key: list[str], registry: RegistryDocument | None) -> "Column":
+    """Return the fields of a schema as a record; a column of the key may be none of them.
+
+    Raises:
+        StreamUnusable: the columns of the rows are not the fields of the schema, or the registry does not take that.
+
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    try:
+        schema_id = None
+        if registry is not None:
+            known = SchemaRegistry(registry.url)
+            schema_id, schema = (known.register(registry.subject, schema), schema) if schema else known.newest(registry.subject)
+        fields = rows.sparkSession.createDataFrame([], spark_columns(schema)).schema.fields
+    except (UnknownSchema, ValueError) as error:
+        raise StreamUnusable(f"the sink: {error}") from error
+    have = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    want = {field.name: field.dataType.simpleString() for field in fields}
+    with_default = {field["name"] for field in expand(schema)["fields"] if "default" in field}
+    problems = [f"column '{name}' is {have[name]}, and its field {kind}" for name, kind in want.items() if have.get(name, kind) != kind]
+    problems += [f"there is no column for field '{name}'" for name in want if name not in have and name not in with_default]
+    problems += [f"column '{name}' is no field of it" for name in have if name not in want and name not in key]
+    if problems:
+        raise StreamUnusable(f"the rows do not fit the sink's Avro schema: {'; '.join(problems[:3])}")
+    encode = f.arrow_udf(encoder(schema, schema_id), "binary").asNondeterministic()
+    return encode(f.struct(*[_quoted(name) for name in want if name in have]))
 
 
 def _quoted(column: str) -> str:

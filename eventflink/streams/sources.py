@@ -9,9 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from eventflink.model.avro_schema import spark_columns
 from eventflink.model.job_graph import StreamSource
 from eventflink.model.statuses import StreamFormat
-from eventflink.model.stream_document import KafkaSourceDocument, source_document
+from eventflink.model.stream_document import KafkaSourceDocument, StreamSourceDocument, source_document
+from eventflink.streams.avro_records import PROBLEM, ROW, decoder
+from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.kafka_topics import partition_count
 
@@ -49,7 +52,7 @@ def read_source(
     """
     document = source_document(source)
     if document.kafka is not None:
-        rows = _read_kafka(spark, source, document.kafka, share, bootstrap)
+        rows = _read_kafka(spark, source, document, document.kafka, share, bootstrap)
     elif share.parallelism > 1:
         raise StreamUnusable(
             f"source '{source.name}': a {source.connector.lower()} source is read by one subtask, not by {share.parallelism}"
@@ -94,7 +97,12 @@ def _read_files(spark: "SparkSession", source: StreamSource, max_files: int | No
 
 
 def _read_kafka(
-    spark: "SparkSession", source: StreamSource, kafka: KafkaSourceDocument, share: SubtaskShare, bootstrap: str
+    spark: "SparkSession",
+    source: StreamSource,
+    document: StreamSourceDocument,
+    kafka: KafkaSourceDocument,
+    share: SubtaskShare,
+    bootstrap: str,
 ) -> "DataFrame":
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
@@ -106,8 +114,10 @@ def _read_kafka(
             return records
         case StreamFormat.TEXT:
             return records.select(f.col(_VALUE).cast("string").alias(_VALUE), *more)
+        case StreamFormat.AVRO:
+            return _rows_of(records, _parse_avro(source, document), source, kafka, more)
         case _:
-            return _parse_json(records, source, kafka, more)
+            return _rows_of(records, _parse_json(source), source, kafka, more)
 
 
 def _kafka_options(source: StreamSource, kafka: KafkaSourceDocument, share: SubtaskShare, bootstrap: str) -> dict[str, str]:
@@ -128,21 +138,60 @@ def _kafka_options(source: StreamSource, kafka: KafkaSourceDocument, share: Subt
     return options
 
 
-def _parse_json(records: "DataFrame", source: StreamSource, kafka: KafkaSourceDocument, more: list["Column"]) -> "DataFrame":
-    """Return the columns of the schema; a record that has no value (a tombstone) has no row."""
+@dataclass(frozen=True, slots=True)
+class _Parsing:
+    """How the values of records become rows; the columns speak of `_PARSED`."""
+
+    parsed: "Column"
+    """Of a record's value."""
+    row: str
+    """The struct in it with the columns of the schema."""
+    is_bad: "Column"
+    problem: "Column"
+    kept: "Column"
+    """What `bad_records: column` keeps of a bad record."""
+
+
+def _parse_json(source: StreamSource) -> _Parsing:
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     text = f.col(_VALUE).cast("string")
     schema = f"{source.row_schema}, {BAD_RECORD} STRING"
     parsed = f.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD_RECORD})
-    rows = records.where(f.col(_VALUE).isNotNull()).withColumn(_PARSED, parsed)
-    bad = f.col(_PARSED).isNull() | f.col(_PARSED)[BAD_RECORD].isNotNull()
+    is_bad = f.col(_PARSED).isNull() | f.col(_PARSED)[BAD_RECORD].isNotNull()
+    return _Parsing(parsed, _PARSED, is_bad, f.substring(text, 1, 200), text)
+
+
+def _parse_avro(source: StreamSource, document: StreamSourceDocument) -> _Parsing:
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    schema, registry = source.row_schema, document.registry
+    try:
+        if not schema and registry is not None:
+            _, schema = SchemaRegistry(registry.url).newest(registry.subject)
+        columns = spark_columns(schema)
+    except (UnknownSchema, ValueError) as error:
+        raise StreamUnusable(f"source '{source.name}': {error}") from error
+    decode = f.arrow_udf(decoder(schema, "" if registry is None else registry.url), f"{ROW} STRUCT<{columns}>, {PROBLEM} STRING")
+    # Spark repeats a deterministic function for each column that is taken from what it returns.
+    parsed = decode.asNondeterministic()(f.col(_VALUE))
+    problem = f.col(_PARSED)[PROBLEM]
+    return _Parsing(parsed, f"{_PARSED}.{ROW}", problem.isNotNull(), problem, f.col(_VALUE))
+
+
+def _rows_of(
+    records: "DataFrame", parsing: _Parsing, source: StreamSource, kafka: KafkaSourceDocument, more: list["Column"]
+) -> "DataFrame":
+    """Return the columns of the schema; a record that has no value (a tombstone) has no row."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    rows, bad = records.where(f.col(_VALUE).isNotNull()).withColumn(_PARSED, parsing.parsed), parsing.is_bad
     if kafka.bad_records == "fail":
         place = f.concat(f.lit(f"source '{source.name}': the record at {kafka.topic}-"), f.col("partition"), f.lit("@"), f.col("offset"))
-        message = f.concat(place, f.lit(" is not what its schema says: "), f.substring(text, 1, 200))
+        message = f.concat(place, f.lit(" is not what its schema says: "), parsing.problem)
         rows = rows.where(f.when(bad, f.raise_error(message).cast("boolean")).otherwise(f.lit(True)))  # noqa: FBT003 - a literal of SQL
     elif kafka.bad_records == "skip":
         rows = rows.where(~bad)
-    kept = [f.when(bad, text).alias(BAD_RECORD)] if kafka.bad_records == "column" else []
-    names = [field for field in rows.select(f.col(_PARSED + ".*")).columns if field != BAD_RECORD]
-    return rows.select(*[f.col(_PARSED)[name].alias(name) for name in names], *kept, *more)
+    kept = [f.when(bad, parsing.kept).alias(BAD_RECORD)] if kafka.bad_records == "column" else []
+    names = [field for field in rows.select(f.col(parsing.row + ".*")).columns if field != BAD_RECORD]
+    return rows.select(*[f.col(parsing.row)[name].alias(name) for name in names], *kept, *more)

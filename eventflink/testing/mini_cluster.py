@@ -280,7 +280,7 @@ def _read_graph(graph: Mapping[str, Any] | Path | str) -> JobGraph:
     if isinstance(graph, Mapping):
         return parse_job_graph(graph, "the job graph")
     path = Path(graph)
-    return parse_job_graph(path.read_text(encoding="utf-8"), str(path))
+    return parse_job_graph(path.read_text(encoding="utf-8"), str(path), path.parent)
 
 
 def _path_of(part: Path | str | ModuleType) -> Path:

@@ -1,5 +1,6 @@
 """`eventflink standalone-job`: a master that runs one graph, and ends the cluster when its job has ended."""
 
+import json
 from pathlib import Path
 
 import click
@@ -7,7 +8,7 @@ import click
 from eventflink.cli.commands.application import run_application_master
 from eventflink.cli.commands.submit import read_document
 from eventflink.cli.session import Session, pass_session
-from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.job_graph_document import parse_job_graph, to_document
 
 
 @click.command("standalone-job")
@@ -21,7 +22,7 @@ def standalone_job(session: Session, file: Path, code: tuple[Path, ...], job_id:
     When the job has ended the cluster is shut down, and the exit code is that of how it ended. Several masters may be started, each with
     the same FILE.
     """
-    document = read_document(file)
-    parse_job_graph(document, str(file))  # A mistake is told before anything starts.
+    # A mistake is told before anything starts; what other files say is in the graph from here on.
+    document = json.dumps(to_document(parse_job_graph(read_document(file), str(file), file.parent)))
     paths = tuple(str(path.absolute()) for path in code)
     return run_application_master(session, "standalone-job", graph=document, code=paths, job_id=job_id)

@@ -38,7 +38,7 @@ def submit(
     session: Session, file: Path, code: tuple[Path, ...], job_id: str | None, timeout_s: float | None, *, detach: bool, as_json: bool
 ) -> int:
     """Submit the job that FILE (JSON or YAML; - for standard input) describes, and wait for its end."""
-    graph = parse_job_graph(read_document(file), "standard input" if str(file) == "-" else str(file))
+    graph = parse_job_graph(read_document(file), "standard input" if str(file) == "-" else str(file), file.parent)
     archive = build_archive(code) if code else None
     accepted = _submit(session, graph, archive, job_id)
     report: dict[str, Any] = {

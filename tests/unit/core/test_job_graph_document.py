@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -329,6 +330,35 @@ def test_a_stream_says_the_same_as_a_document_and_as_a_record() -> None:
 
 
 STREAM = "f: vertices[0].stream"
+REGISTRY = {"url": "http://registry:8081", "subject": "orders-value"}
+
+
+def _avro(schema: Any) -> dict[str, Any]:
+    return {"kafka": {"topic": "t"}, "format": "avro", "schema": schema}
+
+
+def _record(kind: Any, *more: str) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name in ("x", *more)]}
+
+
+def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_registry(tmp_path: Path) -> None:
+    (tmp_path / "orders.avsc").write_text(json.dumps(_record("long")))
+
+    def graph(schema: Any) -> str:
+        sources = {"a": _avro(schema), "b": {"kafka": {"topic": "t"}, "format": "avro", "registry": REGISTRY}}
+        sink = {"kafka": {"topic": "out"}, "format": "avro", "schema": schema, "registry": REGISTRY}
+        parameters = {"format": "avro", "schema": "none.avsc"}
+        return json.dumps(_graph(vertices=[_stream(sources=sources, sink=sink) | {"parameters": parameters}]))
+
+    inline = parse_job_graph(graph(_record("long")), "f")
+    assert check_job_graph(to_document(inline)) == inline
+    in_file = parse_job_graph(graph("orders.avsc"), "f", tmp_path)
+    assert in_file.vertices[0].stream is not None
+    assert [json.loads(source.row_schema or "0") for source in in_file.vertices[0].stream.sources] == [_record("long"), 0]
+    assert json.loads(in_file.vertices[0].stream.sink.row_schema) == _record("long")
+    assert in_file.vertices[0].parameters_json == inline.vertices[0].parameters_json
+    with pytest.raises(InvalidJobGraph, match=r"f: vertices\[0\].stream.sources.a.schema: .*/other.avsc: No such file"):
+        parse_job_graph(graph("other.avsc"), "f", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +371,7 @@ STREAM = "f: vertices[0].stream"
         ({"sources": {"a": {"rate": {"rows_per_second": 1}, "format": "json"}}}, f"{STREAM}.sources.a: rate has no 'format'"),
         (
             {"sources": {"a": {"kafka": {"topic": "t"}, "format": "jason", "schema": "x INT"}}},
-            f"{STREAM}.sources.a: kafka has no format 'jason'; it has json, text, bytes (did you mean 'json'?)",
+            f"{STREAM}.sources.a: kafka has no format 'jason'; it has json, avro, text, bytes (did you mean 'json'?)",
         ),
         ({"sources": {"a": {"kafka": {"topic": "t"}, "format": "json"}}}, f"{STREAM}.sources.a: format json needs a 'schema'"),
         (
@@ -353,8 +383,46 @@ STREAM = "f: vertices[0].stream"
             {"sources": {"a": {"rate": {"rows_per_second": 1}, "event_time": "timestamp"}}},
             f"{STREAM}.sources.a: 'event_time' and 'watermark_delay_ms' go together",
         ),
+        (
+            {"sources": {"a": {"kafka": {"topic": "t"}, "format": "avor"}}},
+            f"{STREAM}.sources.a: kafka has no format 'avor'; it has json, avro, text, bytes (did you mean 'avro'?)",
+        ),
+        (
+            {"sources": {"a": {"kafka": {"topic": "t"}, "format": "avro"}}},
+            f"{STREAM}.sources.a: format avro needs a 'schema', an Avro record",
+        ),
+        ({"sink": {"kafka": {"topic": "t"}, "format": "avro"}}, f"{STREAM}.sink: format avro needs a 'schema', an Avro record"),
+        ({"sink": {"kafka": {"topic": "t"}, "format": "json", "schema": "a INT"}}, f"{STREAM}.sink: a sink has the columns of its rows; "),
+        ({"sink": {"kafka": {"topic": "t"}, "format": "json", "registry": REGISTRY}}, f"{STREAM}.sink: a 'registry' goes with format avro"),
+        (
+            {"sink": {"kafka": {"topic": "t"}, "format": "avro", "registry": {"url": "registry:8081", "subject": "s"}}},
+            f"{STREAM}.sink.registry.url: String should match pattern '^https?://'",
+        ),
+        (
+            {"sink": {"kafka": {"topic": "t"}, "format": "avro", "registry": {"url": "http://r", "subjekt": "s"}}},
+            "vertices[0].stream.sink.registry.subjekt: Extra inputs are not permitted (did you mean 'subject'?)",
+        ),
+        ({"sources": {"a": _avro('"string"')}}, f"{STREAM}.sources.a: schema: an Avro record is expected, whose fields are the columns"),
+        ({"sources": {"a": _avro("{")}}, f"{STREAM}.sources.a: schema: no Avro schema: JSONDecodeError: "),
+        ({"sources": {"a": _avro("no.avsc")}}, f"{STREAM}.sources.a: schema: 'no.avsc' is a file; "),
+        ({"sources": {"a": _avro(_record("strng"))}}, f"{STREAM}.sources.a: schema: no Avro schema: UnknownType: strng"),
+        ({"sources": {"a": _avro(_record(["int", "string"]))}}, "schema: field 'x': a union of int, string is no column"),
+        ({"sources": {"a": _avro(_record(["null", "R"]))}}, "schema: field 'x': R has no columns here; supported are boolean, int, long"),
+        ({"sources": {"a": _avro(_record("null"))}}, "schema: field 'x': null has no columns here; supported are boolean"),
+        (
+            {"sources": {"a": _avro(_record({"type": "array", "items": {"type": "long", "logicalType": "time-micros"}}))}},
+            "schema: field 'x[]': long time-micros has no columns here; supported are ",
+        ),
+        (
+            {"sources": {"a": _avro(_record({"type": "bytes", "logicalType": "decimal", "precision": 39}))}},
+            "schema: field 'x': a decimal has a precision of 1 to 38",
+        ),
+        (
+            {"sources": {"a": _avro(_record("int", "X"))}},
+            "schema: field 'X' is there twice, and upper and lower case are the same to Spark",
+        ),
         ({"sink": {}}, f"{STREAM}.sink: exactly one of 'kafka', 'files' and 'python' says what a sink is"),
-        ({"sink": {"kafka": {"topic": "t"}}}, f"{STREAM}.sink: kafka needs a 'format': json, text, bytes"),
+        ({"sink": {"kafka": {"topic": "t"}}}, f"{STREAM}.sink: kafka needs a 'format': json, avro, text, bytes"),
         ({"sink": {"python": "no function"}}, f"{STREAM}.sink.python: String should match pattern"),
         ({"trigger": {}}, f"{STREAM}.trigger: exactly one of 'processing_time_ms' and 'available_now: true' says when a batch begins"),
         ({"trigger": {"available_now": False}}, f"{STREAM}.trigger.available_now: Input should be True"),

@@ -1,0 +1,168 @@
+"""Avro records become the columns that their schema describes, and rows become records; what does not fit is said of its record alone."""
+
+import datetime as dt
+import io
+import json
+import uuid
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from eventflink.model.avro_schema import spark_columns
+from eventflink.streams.avro_records import PROBLEM, ROW, decoder, encoder
+from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
+from eventflink.streams.failures import RegistryUnavailable, RowUnusable
+from tests.support.schema_registry import Registry, running_registry
+
+
+def record(*fields: dict[str, Any], name: str = "R") -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, **more}
+
+
+NOON = dt.datetime(2026, 11, 23, 12, 0, 0, 123_000, tzinfo=dt.UTC)
+EVERYTHING = [
+    (field("b", "boolean"), "BOOLEAN", True),
+    (field("i", "int"), "INT", -(2**31)),
+    (field("l", "long"), "BIGINT", 2**63 - 1),
+    (field("f", "float"), "FLOAT", 0.5),
+    (field("d", "double"), "DOUBLE", 1e300),
+    (field("s", "string"), "STRING", "straße"),
+    (field("y", "bytes"), "BINARY", b"\0\xff"),
+    (field("x", {"type": "fixed", "name": "X", "size": 2}), "BINARY", b"ab"),
+    (field("e", {"type": "enum", "name": "E", "symbols": ["A", "B"]}), "STRING", "B"),
+    (field("day", {"type": "int", "logicalType": "date"}), "DATE", dt.date(1969, 12, 31)),
+    (field("ms", {"type": "long", "logicalType": "timestamp-millis"}), "TIMESTAMP", NOON),
+    (field("us", ["null", {"type": "long", "logicalType": "timestamp-micros"}]), "TIMESTAMP", NOON),
+    (field("lms", {"type": "long", "logicalType": "local-timestamp-millis"}), "TIMESTAMP_NTZ", NOON.replace(tzinfo=None)),
+    (field("lus", {"type": "long", "logicalType": "local-timestamp-micros"}), "TIMESTAMP_NTZ", NOON.replace(tzinfo=None)),
+    (field("u", {"type": "string", "logicalType": "uuid"}), "STRING", str(uuid.UUID(int=7))),
+    (field("m", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}), "DECIMAL(9, 2)", Decimal("-1234567.89")),
+    (
+        field("mf", ["null", {"type": "fixed", "name": "M", "size": 4, "logicalType": "decimal", "precision": 5}]),
+        "DECIMAL(5, 0)",
+        Decimal(99999),
+    ),
+    (field("a", {"type": "array", "items": ["null", "long"]}), "ARRAY<BIGINT>", [1, None]),
+    (
+        field("map", {"type": "map", "values": {"type": "long", "logicalType": "timestamp-millis"}}),
+        "MAP<STRING, TIMESTAMP>",
+        {"k": NOON},
+    ),
+]
+SCHEMA = json.dumps(record(*[each for each, _, _ in EVERYTHING]))
+ROW_OF_EVERYTHING = {each["name"]: value for each, _, value in EVERYTHING}
+
+
+def written(schema: str | dict[str, Any], *rows: dict[str, Any]) -> list[bytes]:
+    parsed = fastavro.parse_schema(json.loads(schema) if isinstance(schema, str) else schema, named_schemas={})
+    values = []
+    for row in rows:
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, parsed, row)
+        values.append(stream.getvalue())
+    return values
+
+
+def decoded(values: list[bytes], schema: str | dict[str, Any], url: str = "") -> list[tuple[Any, str | None]]:
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    column = decoder(text, url)(pa.array(values, pa.binary()))
+    return [(each[ROW], each[PROBLEM]) for each in column.to_pylist(maps_as_pydicts="strict")]
+
+
+@pytest.mark.parametrize(("declared", "column"), [(each, column) for each, column, _ in EVERYTHING])
+def test_each_supported_type_is_a_column(declared: dict[str, Any], column: str) -> None:
+    assert spark_columns(json.dumps(record(declared))) == f"`{declared['name']}` {column}"
+
+
+def test_a_record_within_a_record_is_a_struct_wherever_its_name_stands() -> None:
+    inner = record(field("n", "int"), name="In")
+    schema = record(field("one", inner), field("two", ["null", "In"]), field("many", {"type": "array", "items": "In"}))
+    assert spark_columns(json.dumps(schema)) == "`one` STRUCT<`n`: INT>, `two` STRUCT<`n`: INT>, `many` ARRAY<STRUCT<`n`: INT>>"
+    row = {"one": {"n": 1}, "two": None, "many": [{"n": 2}]}
+    assert decoded(written(schema, row), schema) == [(row, None)]
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    other = ROW_OF_EVERYTHING | {"us": None, "mf": None, "a": [], "map": {}}
+    assert decoded(written(SCHEMA, ROW_OF_EVERYTHING, other), SCHEMA) == [(ROW_OF_EVERYTHING, None), (other, None)]
+
+
+def test_a_row_is_written_as_another_reads_it() -> None:
+    rows = decoder(SCHEMA, "")(pa.array(written(SCHEMA, ROW_OF_EVERYTHING), pa.binary())).field(ROW)
+    assert encoder(SCHEMA, None)(rows).to_pylist() == written(SCHEMA, ROW_OF_EVERYTHING)
+    [value] = encoder(SCHEMA, 258)(rows).to_pylist()
+    assert value[:5] == b"\0\0\0\1\2"
+
+
+def test_a_row_that_does_not_fit_is_named_with_its_reason() -> None:
+    with pytest.raises(RowUnusable, match=r"a row does not fit the sink's Avro schema: .*'n': None"):
+        encoder(json.dumps(record(field("n", "int"))), None)(pa.array([{"n": None}]))
+
+
+def test_a_bad_record_leaves_the_others_alone() -> None:
+    schema = record(field("n", "long"), field("m", {"type": "bytes", "logicalType": "decimal", "precision": 3}))
+    good = {"n": 1, "m": Decimal(7)}
+    wide = schema["fields"][0], field("m", {"type": "bytes", "logicalType": "decimal", "precision": 9})
+    [first, last, too_wide] = [*written(schema, good, good), *written(record(*wide), {"n": 2, "m": Decimal(1234567)})]
+    results = decoded([first, b"", first[:1], first + b"x", too_wide, last], schema)
+    assert [row for row, _ in results] == [good, None, None, None, None, good]
+    assert results[3][1] == "1 bytes are left over behind it"
+    assert all(problem for row, problem in results if row is None)
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with running_registry() as registry:
+        yield registry
+
+
+def framed(schema_id: int, value: bytes) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big") + value
+
+
+def test_a_record_is_read_with_the_schema_it_was_written_with_which_is_asked_for_once(registry: Registry) -> None:
+    old = record(field("customer", "string"), field("amount", "int"))
+    new = record(field("amount", "long"), field("customer", "string"), field("country", "string", default="-"))
+    old_id, new_id = registry.register("orders-value", json.dumps(old)), registry.register("orders-value", json.dumps(new))
+    values = [framed(old_id, value) for value in written(old, {"customer": "a", "amount": 1}, {"customer": "b", "amount": 2})]
+    values += [framed(new_id, value) for value in written(new, {"customer": "c", "amount": 3, "country": "AT"})]
+    expected = [("a", 1, "-"), ("b", 2, "-"), ("c", 3, "AT")]
+    for _ in range(2):
+        rows = [row for row, _ in decoded(values, new, registry.url)]
+        assert [(row["customer"], row["amount"], row["country"]) for row in rows] == expected
+    assert registry.asked == 2
+    assert SchemaRegistry(registry.url).newest("orders-value") == (new_id, json.dumps(new))
+    assert SchemaRegistry(registry.url).register("orders-value", json.dumps(old)) == old_id
+
+
+def test_times_that_were_written_otherwise_than_they_are_read_are_no_times(registry: Registry) -> None:
+    def of(logical: str) -> dict[str, Any]:
+        return record(field("at", ["null", {"type": "long", "logicalType": logical}]))
+
+    schema_id = registry.register("s", json.dumps(of("timestamp-millis")))
+    [value] = written(of("timestamp-millis"), {"at": NOON})
+    [(row, problem)] = decoded([framed(schema_id, value)], of("timestamp-micros"), registry.url)
+    assert (row, problem) == (None, "field 'at' was written as timestamp-millis, and the source's schema has timestamp-micros")
+
+
+def test_a_record_without_a_schema_in_the_registry_is_bad_and_a_registry_that_is_silent_is_no_property_of_a_record(
+    registry: Registry,
+) -> None:
+    schema = record(field("n", "int"))
+    [value] = written(schema, {"n": 1})
+    results = decoded([framed(77, value), value, b"\0\0"], schema, registry.url)
+    assert [row for row, _ in results] == [None] * 3
+    assert "/schemas/ids/77: 404 not found" in (results[0][1] or "")
+    assert "does not begin as the registry's wire format does" in (results[1][1] or "")
+    with pytest.raises(UnknownSchema, match="404"):
+        SchemaRegistry(registry.url).newest("none")
+    with pytest.raises(RegistryUnavailable, match="does not answer"):
+        decoded([framed(1, value)], schema, "http://127.0.0.1:9")
