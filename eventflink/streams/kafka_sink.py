@@ -35,6 +35,9 @@ VALUE: Final = "value"
 _MAX_RECORD_BYTES: Final = 100 * 1024 * 1024
 """How large a record may be at the most is the topic's business."""
 
+BATCHING: Final = {"linger.ms": 5, "compression.type": "lz4"}
+"""How the producer packs records; a comparison with another sink needs it to do the same."""
+
 _CALL_TIMEOUT_S: Final = 30.0
 _QUEUE_POLL_S: Final = 0.1
 _RETRY_S: Final = 0.1
@@ -159,14 +162,13 @@ class KafkaSink:
         try:
             producer = Producer(
                 common
+                | BATCHING
                 | {
                     "transactional.id": settings.transactional_id,
                     "transaction.timeout.ms": settings.transaction_timeout_ms,
-                    "linger.ms": 5,
                     "delivery.report.only.error": True,
                     "on_delivery": self._note_refusal,
                     "message.max.bytes": _MAX_RECORD_BYTES,
-                    "compression.type": "lz4",
                     "partitioner": "murmur2_random",  # As Kafka's own clients have it.
                 }
             )

@@ -21,7 +21,7 @@ from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import JobStatus, TaskFile
 from eventflink.taskexecutor.task_files import checkpoint_path, task_file_path
 
-SQL: Final = "SELECT number, fed_ns, upper(text) AS text FROM source WHERE text LIKE '%fox%'"
+SQL: Final = "SELECT number, fed_ns, upper(text) AS text FROM source WHERE number % 1000 >= 0"
 """A filter, which keeps all records so that each can be missed, and a projection."""
 
 START_TIMEOUT_S: Final = 240.0

@@ -71,7 +71,7 @@ class FaultRun:
     usual_gap_ms: float
     """The longest time between commits before the kill."""
     gap_ms: float
-    """The longest from the kill on."""
+    """The longest from the kill on, while records were fed: after that nothing hurries the last ones."""
     broker_down_ms: float
     """How long the broker was away, of the kind `broker`; else 0."""
 
@@ -165,7 +165,7 @@ class FaultBench:
             fed = feed.fed
             arrivals.wait_for(lambda seen: seen[-1].number > fed and has_caught_up(seen, feed.fed), "new records", _RECOVERY_TIMEOUT_S)
             time.sleep(AFTER_S)
-            fed = feed.stop()
+            stopped_ns, fed = time.monotonic_ns(), feed.stop()
             with contextlib.suppress(NotSeen):  # Then some are missing, which is counted.
                 arrivals.wait_for(lambda seen: len({arrival.number for arrival in seen}) >= fed, "all records", _ALL_TIMEOUT_S)
             time.sleep(_LATE_S)
@@ -183,7 +183,7 @@ class FaultBench:
             attempts=len(starts),
             batches_repeated=batches_repeated(starts),
             usual_gap_ms=round(longest_gap_ms(times, steady_ns, killed_ns), 1),
-            gap_ms=round(longest_gap_ms(times, killed_ns, times[-1]), 1),
+            gap_ms=round(longest_gap_ms(times, killed_ns, stopped_ns), 1),
             broker_down_ms=round(down_ms, 1),
         )
 

@@ -20,11 +20,15 @@ from eventflink.lab.benchmarks.stream_cluster import SQL, StreamCluster, stream_
 from eventflink.lab.benchmarks.stream_counts import Counts, SteadyBatches, count_records, steady_batches
 from eventflink.lab.benchmarks.stream_traffic import PARTITIONS, SCHEMA, Feed, StreamTopics, read_numbers, stream_topics
 from eventflink.model.statuses import JobStatus
+from eventflink.streams.kafka_sink import BATCHING
 from eventflink.taskexecutor.spark_server import SparkServerSettings, ensure_server, find_server
 from eventflink.taskexecutor.task_spark import open_session
 
 BATCHES: Final = 6
 """The first of which is not measured."""
+
+_LIKE_THE_JOB: Final = {f"kafka.{name}": str(value) for name, value in BATCHING.items()}
+"""Kafka's own producer would neither compress nor wait."""
 
 ALL: Final = "all"
 
@@ -206,7 +210,8 @@ class ThroughputBench:
                 columns = records.select(f.from_json(f.col("value").cast("string"), SCHEMA).alias("row")).select("row.*")
                 columns.createOrReplaceTempView("source")
                 values = spark.sql(SQL).select(f.to_json(f.struct("*")).alias("value"))
-                writer = values.writeStream.format("kafka").options(**kafka, topic=own.target, checkpointLocation=str(location))
+                writing = kafka | _LIKE_THE_JOB | {"topic": own.target, "checkpointLocation": str(location)}
+                writer = values.writeStream.format("kafka").options(**writing)
                 if not writer.trigger(availableNow=True).start().awaitTermination(_TIMEOUT_S):
                     raise NotSeen(f"plain PySpark did not end within {_TIMEOUT_S:.0f} s")
             finally:

@@ -5,6 +5,7 @@ repetition is no repetition of a stream, so producers are idempotent; who reads,
 """
 
 import contextlib
+import hashlib
 import json
 import threading
 import time
@@ -29,7 +30,7 @@ _TICK_S: Final = 0.005
 _POLL_S: Final = 0.1
 _BATCH: Final = 10_000
 _TIMEOUT_S: Final = 60.0
-_TEXT: Final = "the quick brown fox jumps over the lazy dog " * 2
+_TEXT_LENGTH: Final = 88
 
 
 class TrafficFailed(Exception):
@@ -104,7 +105,9 @@ class Feed:
             self._producer.poll(0)
 
     def _produce(self) -> None:
-        value = json.dumps({"number": self.fed, "fed_ns": time.monotonic_ns(), "text": _TEXT})
+        # The same text in each record would compress to next to nothing.
+        text = hashlib.sha512(self.fed.to_bytes(8)).hexdigest()[:_TEXT_LENGTH]
+        value = json.dumps({"number": self.fed, "fed_ns": time.monotonic_ns(), "text": text})
         while True:
             try:
                 self._producer.produce(self._topic, value, partition=self.fed % PARTITIONS, on_delivery=self._note)
