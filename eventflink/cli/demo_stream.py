@@ -3,6 +3,7 @@
 The proof is made outside the cluster: what was appended to the source is counted here, and compared with what was committed to the sink.
 """
 
+import contextlib
 import csv
 import importlib.util
 import io
@@ -12,6 +13,7 @@ import uuid
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from dataclasses import dataclass
 from importlib import resources
 from itertools import islice
@@ -71,9 +73,10 @@ def count_flights(session: Session, cluster: LocalCluster, say: Callable[[str], 
     for made in admin.create_topics([NewTopic(name, _PARTITIONS, 1) for name in names.values()]).values():
         made.result(_TIMEOUT_S)
     try:
-        return _Run(session, cluster, names, say).run()
+        with contextlib.closing(_Run(session, cluster, names, say)) as run:
+            return run.run()
     finally:
-        admin.delete_topics(list(names.values()))
+        wait(admin.delete_topics(list(names.values())).values(), _TIMEOUT_S)
 
 
 class _Run:
@@ -111,8 +114,11 @@ class _Run:
             self._wait("until all of them are counted")
             restarts = gateway.request_job(job_id).restarts
             gateway.cancel_job(job_id)
-        self._consumer.close()
         return StreamProof(self._appended, self._counted, restarts)
+
+    def close(self) -> None:
+        """Leave Kafka."""
+        self._consumer.close()
 
     def _document(self) -> object:
         text = resources.files("eventflink.cli.demo_job").joinpath("flight_counts.yaml").read_text(encoding="utf-8")
