@@ -1,12 +1,8 @@
 """The exactly-once sink for Kafka: each batch of a stream is one transaction, which holds the number of the next batch as well.
 
 It runs where Spark calls `foreachBatch`: in a process beside the Spark server, one for each query, as long as that runs. Spark repeats the
-batch that it had not noted as done when it was ended. What makes the repetition harmless:
-
-- In the transaction the sink commits, as the offset of a consumer group named as the subtask, the number of the next batch. A batch below
-  it was written, and is only computed again, for the state that Spark has to have of it.
-- The transactional id is the subtask's. A newer attempt's first word to Kafka ends what an older one has begun, and lets it never commit
-  again (KIP-98); an attempt that finds the mark of a newer one ends.
+batch that it had not noted as done when it was ended. What is done with it is decided in `sink_protocol.py`; here it is carried out: the
+mark is the offset of a consumer group that is named as the subtask, with the attempt as its metadata.
 
 So a record counts once for whoever reads committed records, whatever was killed, and whether or not a repeated batch has its rows in the
 same order and partitions.
@@ -16,14 +12,27 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from eventflink.streams.client_watch import ClientWatch
-from eventflink.streams.failures import CheckpointLost, SinkFenced, SinkUnavailable
+from eventflink.streams.failures import SinkFenced, SinkUnavailable
+from eventflink.streams.sink_protocol import (
+    BeginTransaction,
+    Commit,
+    ComputeBatch,
+    FenceOlder,
+    KafkaSinkSettings,
+    Mark,
+    ReadMark,
+    SendMark,
+    SinkProtocol,
+    SinkStep,
+    WriteRecords,
+    next_step,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,23 +63,6 @@ _PASSING: Final = (
 """What a broker says that has just started, or still ends the transaction of another; librdkafka does not call all of it retriable."""
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaSinkSettings:
-    """Where batches go, and whose they are."""
-
-    bootstrap: str
-    topic: str
-    writer_id: str
-    """Of the subtask, the same for all its attempts."""
-    attempt: int
-    transaction_timeout_ms: int
-
-    @property
-    def transactional_id(self) -> str:
-        """The same for all attempts: a newer one fences the older (S2)."""
-        return self.writer_id
-
-
 class KafkaSink:
     """What Spark calls with each batch, of the columns `value` and, where there are keys, `key`, in this order and as bytes."""
 
@@ -79,7 +71,7 @@ class KafkaSink:
         self._settings = settings
         self._producer: Producer | None = None
         self._group: Any = None
-        self._next_batch_id = 0
+        self._protocol = SinkProtocol(settings)
         self._refusal: KafkaError | None = None
         """Why Kafka did not take a record of the batch."""
         self._begun_at_s: float | None = None
@@ -103,32 +95,45 @@ class KafkaSink:
             raise self._explain(error.args[0], batch_id) from error
 
     def _write(self, batch: "DataFrame", batch_id: int) -> None:
-        producer = self._producer
-        if producer is None:
-            producer = self._producer = self._open()
-            # Spark repeats the last batch at the most. Who begins further back would read other records under numbers that were written.
-            if self._next_batch_id > batch_id + 1:
-                written, topic, writer = self._next_batch_id - 1, self._settings.topic, self._settings.writer_id
-                raise CheckpointLost(
-                    f"batch {batch_id} is to be written to '{topic}', and batch {written} was written before: the checkpoint directory was "
-                    f"lost, or another job was called {writer}"
-                )
-        if batch_id < self._next_batch_id:  # (S1)
-            logger.info("BatchRepeated writer=%s batch=%d", self._settings.writer_id, batch_id)
-            batch.write.format("noop").mode("overwrite").save()
-            return
         self._refusal = self._begun_at_s = None
-        producer.begin_transaction()
+        steps, is_begun = self._protocol.steps(batch_id), False
+        step = next_step(steps, None)
         try:
-            self._produce(producer, batch)
-            mark = TopicPartition(self._settings.topic, 0, batch_id + 1, str(self._settings.attempt))
-            producer.send_offsets_to_transaction([mark], self._group, _CALL_TIMEOUT_S)
-            _retry(lambda: producer.commit_transaction(_CALL_TIMEOUT_S))
+            while step is not None:
+                found = self._carry_out(step, batch, batch_id)
+                is_begun = is_begun or isinstance(step, BeginTransaction)
+                step = next_step(steps, found)
         except BaseException:
-            with contextlib.suppress(KafkaException):  # What cannot be aborted is aborted by Kafka.
-                producer.abort_transaction(_CALL_TIMEOUT_S)
+            if is_begun:
+                with contextlib.suppress(KafkaException):  # What cannot be aborted is aborted by Kafka.
+                    self._open_producer.abort_transaction(_CALL_TIMEOUT_S)
             raise
-        self._next_batch_id = batch_id + 1
+
+    def _carry_out(self, step: SinkStep, batch: "DataFrame", batch_id: int) -> Mark | None:
+        match step:
+            case ReadMark(awaits_transactions=awaits_transactions):
+                return self._read_mark("read_committed" if awaits_transactions else "read_uncommitted")
+            case FenceOlder():
+                self._producer = self._new_producer()
+                _retry(lambda: self._open_producer.init_transactions(_CALL_TIMEOUT_S))
+            case ComputeBatch():
+                logger.info("BatchRepeated writer=%s batch=%d", self._settings.writer_id, batch_id)
+                batch.write.format("noop").mode("overwrite").save()
+            case BeginTransaction():
+                self._open_producer.begin_transaction()
+            case WriteRecords():
+                self._produce(self._open_producer, batch)
+            case SendMark(mark=mark):
+                offset = TopicPartition(self._settings.topic, 0, mark.next_batch_id, str(mark.attempt))
+                self._open_producer.send_offsets_to_transaction([offset], self._group, _CALL_TIMEOUT_S)
+            case Commit():
+                _retry(lambda: self._open_producer.commit_transaction(_CALL_TIMEOUT_S))
+        return None
+
+    @property
+    def _open_producer(self) -> Producer:
+        assert self._producer is not None  # noqa: S101 - older attempts are fenced before anything is written
+        return self._producer
 
     def _produce(self, producer: Producer, batch: "DataFrame") -> None:
         topic = self._settings.topic
@@ -146,50 +151,36 @@ class KafkaSink:
         if error.code() not in _PURGED:
             self._refusal = self._refusal or error
 
-    def _open(self) -> Producer:
-        """Fence older attempts, and learn which batches they have written."""
+    def _new_producer(self) -> Producer:
         settings = self._settings
-        common = {"bootstrap.servers": settings.bootstrap, "client.id": settings.writer_id}
+        return Producer(
+            self._connection
+            | BATCHING
+            | {
+                "transactional.id": settings.transactional_id,
+                "transaction.timeout.ms": settings.transaction_timeout_ms,
+                "delivery.report.only.error": True,
+                "on_delivery": self._note_refusal,
+                "message.max.bytes": _MAX_RECORD_BYTES,
+                "partitioner": "murmur2_random",  # As Kafka's own clients have it.
+            }
+        )
+
+    @property
+    def _connection(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self._settings.bootstrap, "client.id": self._settings.writer_id}
+
+    def _read_mark(self, isolation_level: str) -> Mark | None:
+        """Return the mark; one that is read committed is waited for while a transaction that moves it is open."""
         # The group has no members: it is the place of a number.
-        group = common | {"group.id": settings.writer_id, "enable.auto.commit": False}
-        # Before this attempt fences any: it may be an older one that is only late. A transaction that is open is not waited for.
-        early = Consumer(group | {"isolation.level": "read_uncommitted"})
+        group = {"group.id": self._settings.writer_id, "enable.auto.commit": False, "isolation.level": isolation_level}
+        consumer = Consumer(self._connection | group)
         try:
-            self._read_mark(early)
-        finally:
-            early.close()
-        consumer = Consumer(group | {"isolation.level": "read_committed"})
-        try:
-            producer = Producer(
-                common
-                | BATCHING
-                | {
-                    "transactional.id": settings.transactional_id,
-                    "transaction.timeout.ms": settings.transaction_timeout_ms,
-                    "delivery.report.only.error": True,
-                    "on_delivery": self._note_refusal,
-                    "message.max.bytes": _MAX_RECORD_BYTES,
-                    "partitioner": "murmur2_random",  # As Kafka's own clients have it.
-                }
-            )
-            _retry(lambda: producer.init_transactions(_CALL_TIMEOUT_S))
-            self._read_mark(consumer)
+            offset = _retry(lambda: _committed(consumer, self._settings.topic))
             self._group = consumer.consumer_group_metadata()
         finally:
             consumer.close()
-        return producer
-
-    def _read_mark(self, consumer: Consumer) -> None:
-        settings = self._settings
-        mark = _retry(lambda: _committed(consumer, settings.topic))
-        if mark.offset < 0:
-            return
-        attempt = int(mark.metadata or 0)
-        if attempt > settings.attempt:
-            raise SinkFenced(
-                f"attempt {attempt} of {settings.writer_id} has written to '{settings.topic}': this is attempt {settings.attempt}"
-            )
-        self._next_batch_id = mark.offset
+        return Mark(offset.offset, int(offset.metadata or 0)) if offset.offset >= 0 else None
 
     def _explain(self, error: KafkaError, batch_id: int) -> Exception:
         settings = self._settings

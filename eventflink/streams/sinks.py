@@ -17,9 +17,10 @@ from eventflink.streams.avro_records import encoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.failures import StreamUnusable
-from eventflink.streams.kafka_sink import KEY, VALUE, KafkaSink, KafkaSinkSettings
+from eventflink.streams.kafka_sink import KEY, VALUE, KafkaSink
 from eventflink.streams.kafka_topics import partition_count
 from eventflink.streams.progress import last_committed_batch
+from eventflink.streams.sink_protocol import KafkaSinkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from eventflink.streams.client_watch import HEARTBEAT_SETTING, ClientWatch
 from eventflink.streams.failures import CheckpointLost, ClientSilent, SinkFenced, SinkUnavailable
-from eventflink.streams.kafka_sink import KafkaSink, KafkaSinkSettings
+from eventflink.streams.kafka_sink import KafkaSink
+from eventflink.streams.sink_protocol import KafkaSinkSettings
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support.topics import CommittedReader, create_topic
 

@@ -51,7 +51,8 @@ from eventflink.master.state import ClusterState
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
 from eventflink.snapshots.state_codec import document_of
-from eventflink.streams.kafka_sink import KafkaSink, KafkaSinkSettings
+from eventflink.streams.kafka_sink import KafkaSink
+from eventflink.streams.sink_protocol import KafkaSinkSettings
 from eventflink.taskexecutor import task_files
 from eventflink.taskexecutor.process_events import Finished, Outcome, ReleaseSpark
 from eventflink.taskexecutor.protocol import TaskExecutorProtocol

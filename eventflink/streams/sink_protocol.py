@@ -1,0 +1,151 @@
+"""What the exactly-once sink does with a batch, step by step: the decisions of `kafka_sink.py`, without Kafka and Spark.
+
+Who carries the steps out gives back what each found, or raises, which ends the attempt; the simulation carries them out in virtual time.
+What makes the repetition of a batch harmless:
+
+- In the transaction of a batch goes its mark: the number of the next batch. A batch below the mark was written, and is only computed again,
+  for the state that Spark has to have of it (S1).
+- The transactional id is the subtask's, so the first word of a newer attempt to Kafka ends what an older one has begun, and lets it never
+  commit again (KIP-98). An attempt that finds the mark of a newer one ends, and does so before it ends anything of that (S2).
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Final
+
+from eventflink.streams.failures import CheckpointLost, SinkFenced
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSinkSettings:
+    """Where batches go, and whose they are."""
+
+    bootstrap: str
+    topic: str
+    writer_id: str
+    """Of the subtask, the same for all its attempts."""
+    attempt: int
+    transaction_timeout_ms: int
+
+    @property
+    def transactional_id(self) -> str:
+        """The same for all attempts: a newer one fences the older (S2)."""
+        return self.writer_id
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What counts with the records of a batch, or not at all, as they do."""
+
+    next_batch_id: int
+    attempt: int
+    """Which one wrote the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMark:
+    """Find the mark that counts, or none; `awaits_transactions`: once every transaction has ended that may change it."""
+
+    awaits_transactions: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FenceOlder:
+    """Abort what older attempts have begun, and let them commit nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeBatch:
+    """Compute the batch, and write nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeginTransaction:
+    """Begin the transaction of the batch: from here on, what fails aborts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRecords:
+    """Write the records of the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendMark:
+    """Let the transaction move the mark."""
+
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit the transaction: then the batch counts."""
+
+
+SinkStep = ReadMark | FenceOlder | ComputeBatch | BeginTransaction | WriteRecords | SendMark | Commit
+
+BEFORE_FENCING: Final = ReadMark(awaits_transactions=False)
+AFTER_FENCING: Final = ReadMark(awaits_transactions=True)
+
+
+class SinkProtocol:
+    """What one attempt knows of its subtask's sink."""
+
+    def __init__(self, settings: KafkaSinkSettings) -> None:
+        """Know nothing yet."""
+        self._settings = settings
+        self._is_open = False
+        self._next_batch_id = 0
+
+    def steps(self, batch_id: int) -> Generator[SinkStep, Mark | None, None]:
+        """Yield what to do with a batch, each step when the one before is done; `ReadMark` takes what it found.
+
+        Raises:
+            SinkFenced: a newer attempt writes.
+            CheckpointLost: batches beyond the next one were written before.
+
+        """
+        if not self._is_open:
+            # This attempt may itself be an older one that is only late.
+            self._take_mark((yield BEFORE_FENCING))
+            yield FenceOlder()
+            self._take_mark((yield AFTER_FENCING))
+            self._check_directory(batch_id)
+            self._is_open = True
+        if self._is_written(batch_id):
+            yield ComputeBatch()
+            return
+        yield BeginTransaction()
+        yield WriteRecords()
+        yield SendMark(Mark(batch_id + 1, self._settings.attempt))
+        yield Commit()
+        self._next_batch_id = batch_id + 1
+
+    def _take_mark(self, mark: Mark | None) -> None:
+        if mark is None:
+            return
+        settings = self._settings
+        if mark.attempt > settings.attempt:
+            raise SinkFenced(
+                f"attempt {mark.attempt} of {settings.writer_id} has written to '{settings.topic}': this is attempt {settings.attempt}"
+            )
+        self._next_batch_id = mark.next_batch_id
+
+    def _check_directory(self, batch_id: int) -> None:
+        """Spark repeats the last batch at the most: who begins further back would read other records under numbers that were written."""
+        if self._next_batch_id > batch_id + 1:
+            written, topic, writer = self._next_batch_id - 1, self._settings.topic, self._settings.writer_id
+            raise CheckpointLost(
+                f"batch {batch_id} is to be written to '{topic}', and batch {written} was written before: the checkpoint directory was "
+                f"lost, or another job was called {writer}"
+            )
+
+    def _is_written(self, batch_id: int) -> bool:
+        return batch_id < self._next_batch_id
+
+
+def next_step(steps: Generator[SinkStep, Mark | None, None], found: Mark | None) -> SinkStep | None:
+    """Return the step after the one that found this; None: the batch is done. Raises what `SinkProtocol.steps` does."""
+    try:
+        return steps.send(found)
+    except StopIteration:
+        return None
