@@ -37,8 +37,10 @@ class ClientWatch:
             ClientSilent: it has not; whoever started the stream is gone.
 
         """
-        now_s = time.monotonic()
-        heard = session.conf.get(HEARTBEAT_SETTING, "")
+        self.note(session.conf.get(HEARTBEAT_SETTING, ""), time.monotonic())
+
+    def note(self, heard: str, now_s: float) -> None:
+        """Take what the setting is now; `now_s` is of any clock that does not go back. Raises `ClientSilent`."""
         if heard != self._heard:
             self._heard, self._heard_at_s = heard, now_s
         elif now_s - self._heard_at_s > self._timeout_s:

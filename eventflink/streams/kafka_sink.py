@@ -2,16 +2,18 @@
 
 It runs where Spark calls `foreachBatch`: in a process beside the Spark server, one for each query, as long as that runs. Spark repeats the
 batch that it had not noted as done when it was ended. What is done with it is decided in `sink_protocol.py`; here it is carried out: the
-mark is the offset of a consumer group that is named as the subtask, with the attempt as its metadata.
+mark is the offset of a consumer group that is named as the subtask, with the attempt and the fingerprint as its metadata.
 
 So a record counts once for whoever reads committed records, whatever was killed, and whether or not a repeated batch has its rows in the
 same order and partitions.
 """
 
 import contextlib
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from eventflink.streams.client_watch import ClientWatch
 from eventflink.streams.failures import SinkFenced, SinkUnavailable
+from eventflink.streams.progress import begun_batch_path
 from eventflink.streams.sink_protocol import (
     BeginTransaction,
     Commit,
@@ -46,6 +49,9 @@ _MAX_RECORD_BYTES: Final = 100 * 1024 * 1024
 
 BATCHING: Final = {"linger.ms": 5, "compression.type": "lz4"}
 """How the producer packs records; a comparison with another sink needs it to do the same."""
+
+_HEADER_LINES: Final = 2
+"""Of Spark's note of a batch: its version, and when the batch began; the others are the offsets of the sources."""
 
 _CALL_TIMEOUT_S: Final = 30.0
 _QUEUE_POLL_S: Final = 0.1
@@ -96,7 +102,7 @@ class KafkaSink:
 
     def _write(self, batch: "DataFrame", batch_id: int) -> None:
         self._refusal = self._begun_at_s = None
-        steps, is_begun = self._protocol.steps(batch_id), False
+        steps, is_begun = self._protocol.steps(batch_id, self._offsets_of(batch_id)), False
         step = next_step(steps, None)
         try:
             while step is not None:
@@ -124,7 +130,7 @@ class KafkaSink:
             case WriteRecords():
                 self._produce(self._open_producer, batch)
             case SendMark(mark=mark):
-                offset = TopicPartition(self._settings.topic, 0, mark.next_batch_id, str(mark.attempt))
+                offset = TopicPartition(self._settings.topic, 0, mark.next_batch_id, f"{mark.attempt} {mark.offsets}")
                 self._open_producer.send_offsets_to_transaction([offset], self._group, _CALL_TIMEOUT_S)
             case Commit():
                 _retry(lambda: self._open_producer.commit_transaction(_CALL_TIMEOUT_S))
@@ -180,7 +186,18 @@ class KafkaSink:
             self._group = consumer.consumer_group_metadata()
         finally:
             consumer.close()
-        return Mark(offset.offset, int(offset.metadata or 0)) if offset.offset >= 0 else None
+        if offset.offset < 0:
+            return None
+        attempt, _, offsets = (offset.metadata or "0").partition(" ")
+        return Mark(offset.offset, int(attempt), offsets)
+
+    def _offsets_of(self, batch_id: int) -> str:
+        """Return a fingerprint of what a batch reads: of what Spark notes before it begins, without the version and the time."""
+        try:
+            lines = begun_batch_path(Path(self._settings.location), batch_id).read_bytes().splitlines()[_HEADER_LINES:]
+        except OSError:  # As where the directory is not on the host of the Spark server.
+            return ""
+        return hashlib.blake2b(b"\n".join(lines), digest_size=8).hexdigest()
 
     def _explain(self, error: KafkaError, batch_id: int) -> Exception:
         settings = self._settings

@@ -11,6 +11,8 @@ from eventflink.model.stream_progress import NO_BATCH, NO_WATERMARK, StreamProgr
 MAX_OFFSET_LENGTH: Final = 16_384
 _OFFSETS: Final = TypeAdapter(dict[str, dict[str, int]])
 _TRIGGER: Final = "triggerExecution"
+_BEGUN: Final = "offsets"
+"""The directory of the batches that have begun."""
 
 
 def progress_of(reported: Any, source_names: list[str], last_batch_id: int) -> StreamProgress:
@@ -77,6 +79,11 @@ def _watermark_ms(text: str) -> int:
         return NO_WATERMARK
 
 
+def begun_batch_path(location: Path, batch_id: int) -> Path:
+    """Return where a checkpoint directory notes what a batch reads, before it begins."""
+    return location / _BEGUN / str(batch_id)
+
+
 def last_committed_batch(location: Path) -> int:
     """Return the newest batch that a checkpoint directory notes as done; -1: there is none."""
     return _newest_batch(location / "commits")
@@ -84,7 +91,7 @@ def last_committed_batch(location: Path) -> int:
 
 def last_begun_batch(location: Path) -> int:
     """Return the newest batch that a checkpoint directory notes as begun, which is repeated if it is not done; -1: there is none."""
-    return _newest_batch(location / "offsets")
+    return _newest_batch(location / _BEGUN)
 
 
 def _newest_batch(notes: Path) -> int:

@@ -26,6 +26,8 @@ class KafkaSinkSettings:
     """Of the subtask, the same for all its attempts."""
     attempt: int
     transaction_timeout_ms: int
+    location: str
+    """The checkpoint directory of the subtask."""
 
     @property
     def transactional_id(self) -> str:
@@ -40,6 +42,8 @@ class Mark:
     next_batch_id: int
     attempt: int
     """Which one wrote the batch."""
+    offsets: str = ""
+    """Of what the batch read, a fingerprint; empty: nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +99,19 @@ class SinkProtocol:
         self._settings = settings
         self._is_open = False
         self._next_batch_id = 0
+        self._written_offsets = ""
+        """The fingerprint of what the last written batch read, where this attempt has not written one."""
 
-    def steps(self, batch_id: int) -> Generator[SinkStep, Mark | None, None]:
+    def steps(self, batch_id: int, offsets: str) -> Generator[SinkStep, Mark | None, None]:
         """Yield what to do with a batch, each step when the one before is done; `ReadMark` takes what it found.
+
+        Args:
+            batch_id: its number.
+            offsets: a fingerprint of what it reads; empty: unknown.
 
         Raises:
             SinkFenced: a newer attempt writes.
-            CheckpointLost: batches beyond the next one were written before.
+            CheckpointLost: batches beyond the next one were written before, or it was, and read something else.
 
         """
         if not self._is_open:
@@ -109,14 +119,14 @@ class SinkProtocol:
             self._take_mark((yield BEFORE_FENCING))
             yield FenceOlder()
             self._take_mark((yield AFTER_FENCING))
-            self._check_directory(batch_id)
+            self._check_directory(batch_id, offsets)
             self._is_open = True
         if self._is_written(batch_id):
             yield ComputeBatch()
             return
         yield BeginTransaction()
         yield WriteRecords()
-        yield SendMark(Mark(batch_id + 1, self._settings.attempt))
+        yield SendMark(Mark(batch_id + 1, self._settings.attempt, offsets))
         yield Commit()
         self._next_batch_id = batch_id + 1
 
@@ -128,15 +138,20 @@ class SinkProtocol:
             raise SinkFenced(
                 f"attempt {mark.attempt} of {settings.writer_id} has written to '{settings.topic}': this is attempt {settings.attempt}"
             )
-        self._next_batch_id = mark.next_batch_id
+        self._next_batch_id, self._written_offsets = mark.next_batch_id, mark.offsets
 
-    def _check_directory(self, batch_id: int) -> None:
-        """Spark repeats the last batch at the most: who begins further back would read other records under numbers that were written."""
-        if self._next_batch_id > batch_id + 1:
-            written, topic, writer = self._next_batch_id - 1, self._settings.topic, self._settings.writer_id
+    def _check_directory(self, batch_id: int, offsets: str) -> None:
+        """Spark repeats the last batch at the most, with its records: else others would come under numbers that were written."""
+        written, topic, writer = self._next_batch_id - 1, self._settings.topic, self._settings.writer_id
+        if batch_id < written:
             raise CheckpointLost(
                 f"batch {batch_id} is to be written to '{topic}', and batch {written} was written before: the checkpoint directory was "
                 f"lost, or another job was called {writer}"
+            )
+        if batch_id == written and offsets and self._written_offsets not in ("", offsets):
+            raise CheckpointLost(
+                f"batch {batch_id} was written to '{topic}' before, and had read up to other offsets: the checkpoint directory has lost "
+                f"its newest batch, or another job was called {writer}"
             )
 
     def _is_written(self, batch_id: int) -> bool:

@@ -59,7 +59,7 @@ def write_to_sink(
         kafka = document.kafka
         bootstrap = kafka.bootstrap_servers or bootstrap
         partition_count(bootstrap, kafka.topic, "the sink")
-        settings = KafkaSinkSettings(bootstrap, kafka.topic, writer_id, attempt, kafka.transaction_timeout_ms)
+        settings = KafkaSinkSettings(bootstrap, kafka.topic, writer_id, attempt, kafka.transaction_timeout_ms, str(location))
         return _records_of(rows, sink, kafka, document.registry).writeStream.foreachBatch(KafkaSink(settings))
     if document.files is not None:
         _check_directory(Path(document.files.path), location)

@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,14 +33,20 @@ def session(spark: str) -> Iterator[SparkSession]:
 class Subtask:
     """The subtask of a stream: its batches, and the sinks of its attempts."""
 
-    def __init__(self, bootstrap: str, session: SparkSession) -> None:
+    def __init__(self, bootstrap: str, session: SparkSession, location: Path) -> None:
         self._bootstrap = bootstrap
+        self._offsets = location / "offsets"
+        self._offsets.mkdir()
         self._session = session
         self._topic = create_topic(bootstrap)
         self._writer_id = uuid.uuid4().hex
 
     def sink(self, attempt: int) -> KafkaSink:
-        return KafkaSink(KafkaSinkSettings(self._bootstrap, self._topic, self._writer_id, attempt, 60_000))
+        return KafkaSink(KafkaSinkSettings(self._bootstrap, self._topic, self._writer_id, attempt, 60_000, str(self._offsets.parent)))
+
+    def begin(self, batch_id: int, end: int) -> None:
+        """Note as Spark does what a batch reads, and when it begins."""
+        (self._offsets / str(batch_id)).write_text(f'v1\n{{"batchTimestampMs":{time.time_ns()}}}\n{{"numbers":{{"0":{end}}}}}')
 
     def batch(self, batch_id: int) -> DataFrame:
         """Return ten records of their own."""
@@ -57,8 +64,8 @@ class Subtask:
 
 
 @pytest.fixture
-def subtask(bootstrap: str, session: SparkSession) -> Subtask:
-    return Subtask(bootstrap, session)
+def subtask(bootstrap: str, session: SparkSession, tmp_path: Path) -> Subtask:
+    return Subtask(bootstrap, session, tmp_path)
 
 
 def test_a_batch_that_is_repeated_by_the_next_attempt_is_not_written_again(subtask: Subtask) -> None:
@@ -123,7 +130,7 @@ class Dies(Producer):
 
 kafka_sink.Producer = Dies
 bootstrap, topic, writer_id = settings
-sink = kafka_sink.KafkaSink(kafka_sink.KafkaSinkSettings(bootstrap, topic, writer_id, 1, 60_000))
+sink = kafka_sink.KafkaSink(kafka_sink.KafkaSinkSettings(bootstrap, topic, writer_id, 1, 60_000, ""))
 first = 10 * int(batch_id)
 batch = SparkSession.builder.remote(remote).create().range(first, first + 10)
 sink(batch.selectExpr("CAST(to_json(struct(id)) AS BINARY) AS value"), int(batch_id))
@@ -174,8 +181,20 @@ def test_a_checkpoint_directory_that_was_lost_is_noticed_before_anything_is_left
         subtask.write(subtask.sink(2), 0)
 
 
+def test_a_batch_that_begins_anew_with_other_records_under_a_number_that_was_written_is_noticed(subtask: Subtask) -> None:
+    """So it is where a machine falls before its disk has the newest note: what lies between both would be left out."""
+    subtask.begin(0, 10)
+    subtask.write(subtask.sink(1), 0)
+    subtask.begin(0, 10)
+    subtask.write(subtask.sink(2), 0)
+    subtask.begin(0, 15)
+    with pytest.raises(CheckpointLost, match=r"batch 0 was written to '.*' before, and had read up to other offsets"):
+        subtask.write(subtask.sink(3), 0)
+    assert subtask.committed(1) == list(range(10))
+
+
 def test_a_batch_that_took_longer_than_a_transaction_may_is_said_to_have(bootstrap: str, subtask: Subtask) -> None:
-    held = Held(KafkaSinkSettings(bootstrap, subtask._topic, subtask._writer_id, 1, 1_000))
+    held = Held(KafkaSinkSettings(bootstrap, subtask._topic, subtask._writer_id, 1, 1_000, ""))
     thread = threading.Timer(13.0, held.go_on.set)  # Kafka looks for such transactions every ten seconds.
     thread.start()
     subtask.write(subtask.sink(1), 0)

@@ -1,0 +1,86 @@
+"""What the exactly-once sink does with a batch, given the mark that it finds; the simulation runs it among faults."""
+
+import pytest
+
+from eventflink.streams.client_watch import ClientWatch
+from eventflink.streams.failures import CheckpointLost, ClientSilent, SinkFenced
+from eventflink.streams.sink_protocol import (
+    AFTER_FENCING,
+    BEFORE_FENCING,
+    BeginTransaction,
+    Commit,
+    ComputeBatch,
+    FenceOlder,
+    KafkaSinkSettings,
+    Mark,
+    SendMark,
+    SinkProtocol,
+    SinkStep,
+    WriteRecords,
+    next_step,
+)
+
+OPENING: list[SinkStep] = [BEFORE_FENCING, FenceOlder(), AFTER_FENCING]
+
+
+def sink(attempt: int = 2) -> SinkProtocol:
+    return SinkProtocol(KafkaSinkSettings("", "answers", "job/v/0", attempt, 60_000, ""))
+
+
+def run(protocol: SinkProtocol, batch_id: int, offsets: str = "", early: Mark | None = None, late: Mark | None = None) -> list[SinkStep]:
+    """Return the steps of a batch, where these marks are found before and after older attempts are fenced."""
+    steps, taken = protocol.steps(batch_id, offsets), list[SinkStep]()
+    step = next_step(steps, None)
+    while step is not None:
+        taken.append(step)
+        step = next_step(steps, early if step is BEFORE_FENCING else (late or early) if step is AFTER_FENCING else None)
+    return taken
+
+
+def writing(batch_id: int, attempt: int = 2, offsets: str = "") -> list[SinkStep]:
+    return [BeginTransaction(), WriteRecords(), SendMark(Mark(batch_id + 1, attempt, offsets)), Commit()]
+
+
+def test_an_attempt_fences_older_ones_once_and_each_batch_moves_the_mark_in_its_transaction() -> None:
+    protocol = sink()
+    assert run(protocol, 0, "a") == OPENING + writing(0, offsets="a")
+    assert run(protocol, 1, "b") == writing(1, offsets="b")
+
+
+def test_a_batch_that_an_older_attempt_committed_until_it_was_fenced_is_computed_and_not_written() -> None:
+    protocol = sink()
+    assert run(protocol, 4, early=Mark(4, 1), late=Mark(5, 1)) == [*OPENING, ComputeBatch()]
+    assert run(protocol, 5) == writing(5)
+
+
+def test_an_attempt_that_finds_the_mark_of_a_newer_one_ends_before_it_fences_anything() -> None:
+    steps = sink(2).steps(7, "")
+    assert next_step(steps, None) is BEFORE_FENCING
+    with pytest.raises(SinkFenced, match="attempt 3 of job/v/0 has written to 'answers': this is attempt 2"):
+        next_step(steps, Mark(7, 3))
+
+
+@pytest.mark.parametrize(
+    ("batch_id", "mark", "message"),
+    [
+        (3, Mark(5, 1, "x"), "batch 3 is to be written to 'answers', and batch 4 was written before"),
+        (4, Mark(5, 1, "x"), "batch 4 was written to 'answers' before, and had read up to other offsets"),
+    ],
+)
+def test_a_directory_that_is_behind_what_was_written_is_noticed(batch_id: int, mark: Mark, message: str) -> None:
+    with pytest.raises(CheckpointLost, match=message):
+        run(sink(), batch_id, "y", mark)
+
+
+@pytest.mark.parametrize(("then", "now"), [("x", "x"), ("", "x"), ("x", "")])
+def test_a_repeated_batch_that_reads_the_same_or_of_which_that_is_unknown_is_no_loss(then: str, now: str) -> None:
+    assert run(sink(), 4, now, Mark(5, 1, then))[-1] == ComputeBatch()
+
+
+def test_a_task_that_is_silent_for_too_long_is_given_up_and_one_that_speaks_is_not() -> None:
+    watch = ClientWatch(timeout_s=60)
+    for now_s in (0.0, 59.0, 118.0):
+        watch.note(f"at {now_s}", now_s)
+    watch.note("at 118.0", 178.0)
+    with pytest.raises(ClientSilent, match="has not been heard of for 60 s"):
+        watch.note("at 118.0", 178.1)
