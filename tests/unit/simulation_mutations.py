@@ -9,7 +9,7 @@ each that the simulation does not reach, or seldom; `NOT_FOUND` says why of the 
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +23,7 @@ from eventflink.events.decision import Decision, InputCause
 from eventflink.events.effects import DeploymentEnvelope, TaskCancellation
 from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
 from eventflink.events.topics import INBOUND
+from eventflink.lab.simulation.attempts_check import AttemptsCheck
 from eventflink.lab.simulation.run import simulate
 from eventflink.leadership import fold as fold_module
 from eventflink.leadership import leader as leader_module
@@ -51,8 +52,8 @@ from eventflink.master.state import ClusterState
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
 from eventflink.snapshots.state_codec import document_of
-from eventflink.streams.kafka_sink import KafkaSink
-from eventflink.streams.sink_protocol import KafkaSinkSettings
+from eventflink.streams.client_watch import ClientWatch
+from eventflink.streams.sink_protocol import KafkaSinkSettings, Mark, SendMark, SinkProtocol, SinkStep, next_step
 from eventflink.taskexecutor import task_files
 from eventflink.taskexecutor.process_events import Finished, Outcome, ReleaseSpark
 from eventflink.taskexecutor.protocol import TaskExecutorProtocol
@@ -403,6 +404,11 @@ def restarts_do_not_wait(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ExecutionGraph, "restart", hasty)
 
 
+@breaks("P15", "a stream goes on for ever when its task is not heard of any more")
+def silent_clients_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ClientWatch, "note", lambda _self, _heard, _now_s: None)
+
+
 @breaks("P16", "a deployment that its instance has not acknowledged counts as missing from its report")
 def unacknowledged_attempts_are_missing(patch: pytest.MonkeyPatch) -> None:
     def decide(master: ClusterState, report: SlotReport) -> list[Any]:
@@ -486,12 +492,51 @@ def wall_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("S1", "a batch that was written before is written again")
 def written_batches_are_written_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(KafkaSink, "_read_mark", lambda *_: None)
+    patch.setattr(SinkProtocol, "_is_written", lambda _self, _batch_id: False)
+
+
+@breaks("S1", "the mark of a batch is not part of its transaction, nor committed at all")
+def marks_are_not_sent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SinkProtocol, "steps", _steps_without(lambda step: isinstance(step, SendMark)))
+
+
+@breaks("S1", "a checkpoint directory that is behind what was written is not noticed")
+def lost_directories_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SinkProtocol, "_check_directory", lambda _self, _batch_id, _offsets: None)
 
 
 @breaks("S2", "each attempt has a transactional id of its own, so that none fences another")
 def older_attempts_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KafkaSinkSettings, "transactional_id", property(lambda self: f"{self.writer_id}-{self.attempt}"))
+
+
+@breaks("S2", "an attempt that begins late ends what a newer one has begun")
+def late_attempts_fence_newer_ones(patch: pytest.MonkeyPatch) -> None:
+    def take_mark(self: SinkProtocol, mark: Mark | None) -> None:
+        if mark is not None:
+            self._next_batch_id, self._written_offsets = mark.next_batch_id, mark.offsets
+
+    patch.setattr(SinkProtocol, "_take_mark", take_mark)
+
+
+@breaks("S2", "neither is an attempt terminal only when its Spark session is released, nor does a newer one fence it")
+def zombies_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    spark_is_not_waited_for(patch)
+    older_attempts_are_not_fenced(patch)
+    patch.setattr(AttemptsCheck, "began", lambda *_: None)  # Which would see it first.
+
+
+def _steps_without(is_left_out: Callable[[SinkStep], bool]) -> Callable[[SinkProtocol, int, str], Generator[SinkStep, Mark | None, None]]:
+    steps_of = SinkProtocol.steps
+
+    def steps(self: SinkProtocol, batch_id: int, offsets: str) -> Generator[SinkStep, Mark | None, None]:
+        steps = steps_of(self, batch_id, offsets)
+        step = next_step(steps, None)
+        while step is not None:
+            found = None if is_left_out(step) else (yield step)
+            step = next_step(steps, found)
+
+    return steps
 
 
 # -- liveness ------------------------------------------------------------------------------------------------------
@@ -632,7 +677,7 @@ FOUND_BY = {
     "instances_are_not_compared": 50,
     "canaries_are_not_waited_for": 14,
     "promotion_gives_no_grace": 14,
-    "instances_do_not_wait_for_tasks": 1124,
+    "instances_do_not_wait_for_tasks": 1137,
     "spark_is_not_waited_for": 0,
     "restarts_do_not_wait": 17,
     "unacknowledged_attempts_are_missing": 50,
@@ -640,11 +685,16 @@ FOUND_BY = {
     "stuck_inputs_do_not_matter": 15,
     "profiles_are_not_compared": 0,
     "readiness_is_ignored": 9,
-    "vertices_are_not_compared": 7,
+    "vertices_are_not_compared": 14,
     "orphans_are_left": 3,
     "busy_workers_are_released": 10,
-    "checkpoints_go_back": 7,
+    "checkpoints_go_back": 13,
     "broken_checkpoints_stay": 7,
+    "written_batches_are_written_again": 13,
+    "marks_are_not_sent": 3,
+    "lost_directories_are_not_noticed": 10,
+    "older_attempts_are_not_fenced": 26,
+    "zombies_are_not_fenced": 11,
 }
 """A seed from which on a search for each is short."""
 
@@ -665,8 +715,8 @@ FOUND_BY_TEST = {
     "tombstones_are_not_kept": "test_a_cancellation_before_its_deployment_leaves_a_tombstone",
     "attempts_share_a_place": "test_each_attempt_has_places_of_its_own",
     "level_is_raised_alone": "test_it_is_raised_when_every_master_that_was_heard_of_can_read_it_and_not_before_three_leases",
-    "written_batches_are_written_again": "test_a_batch_that_is_repeated_by_the_next_attempt_is_not_written_again",
-    "older_attempts_are_not_fenced": "test_what_an_older_attempt_had_begun_never_counts_once_a_newer_one_writes",
+    "silent_clients_are_not_noticed": "test_a_task_that_is_silent_for_too_long_is_given_up_and_one_that_speaks_is_not",
+    "late_attempts_fence_newer_ones": "test_an_attempt_that_finds_the_mark_of_a_newer_one_ends_before_it_fences_anything",
     "wall_clock_is_believed": "test_a_wall_clock_far_ahead_draws_by_a_tenth_at_most",
     "deaf_leaders_go_on": "test_a_decision_not_read_back_within_a_lease_ends_the_leadership",
     "own_presence_is_not_awaited": "test_who_has_not_read_its_own_word_never_campaigns",

@@ -20,6 +20,7 @@ from tests.unit.simulation_mutations import MUTATIONS
 
 pytestmark = pytest.mark.slow
 SEEDS = range(60)
+STREAM_SEEDS = (10, 17, 26, 34)
 _DIGESTS = "from eventflink.lab.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
 
 
@@ -50,6 +51,22 @@ def test_runs_suspend_jobs_and_shut_clusters_down_and_all_of_it_goes_on() -> Non
     text = "\n".join(line for run in runs for line in run if " accepted " in line)
     assert text.count(" JobMasterStopped ") > 0
     assert text.count(" ClusterStopped ") == text.count(" ClusterStarted ") > 0
+
+
+def test_streams_meet_all_that_they_are_protected_from() -> None:
+    text = "\n".join(line for seed in STREAM_SEEDS for line in simulate(seed, with_transcript=True).transcript)
+    for met in (
+        "has committed the records",
+        "fails: SinkFenced",
+        "fails: CheckpointLost",
+        "the process of foreachBatch exited",
+        "its Spark is gone",
+        "its Spark stands still",
+        "nobody looks after what the TaskExecutor leaves",
+        "cannot be told to end",
+        "has read everything",
+    ):
+        assert met in text
 
 
 def test_a_run_repeats_bit_for_bit_in_other_processes_with_other_hash_seeds() -> None:

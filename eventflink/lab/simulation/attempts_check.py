@@ -50,10 +50,16 @@ class AttemptsCheck:
         others[attempt] = host
 
     def ended(self, attempt: AttemptId) -> None:
-        """Take note that nothing of an attempt is left."""
+        """Take note that nothing of an attempt is left that anybody could end."""
         host = self._live.get(SubtaskId(*attempt[:3]), {}).pop(attempt, None)
         if host is not None:
             self._transcript.note(host.name, f"nothing is left of {attempt}")
+
+    def abandoned(self, attempt: AttemptId) -> None:
+        """Take note that what an attempt runs on Spark was given up: nobody reaches it, and it ends by itself (P15)."""
+        if attempt in self._live.get(SubtaskId(*attempt[:3]), {}):
+            self._transcript.note("spark", f"cannot be told to end {attempt}")
+            self.ended(attempt)
 
     def live(self) -> list[AttemptId]:
         """Return every attempt that is alive."""

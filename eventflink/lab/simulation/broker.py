@@ -113,6 +113,11 @@ class Link:
         """Tell whether records of the topic reach the machine."""
         return not self.receives_cut.get(topic)
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether nothing reaches any broker, or nothing comes back."""
+        return all(map(self.sends_cut.get, Topic)) or all(map(self.receives_cut.get, Topic))
+
     def cut(self, sends: Iterable[Topic], receives: Iterable[Topic]) -> Call:
         """Cut these; return what undoes it."""
         cuts = [(self.sends_cut, tuple(sends)), (self.receives_cut, tuple(receives))]

@@ -176,11 +176,18 @@ class Clients:
         self._order(*self._streams.next_order(list(dict.fromkeys(self._told_jobs()))))
 
     def resume(self, job_ids: list[str]) -> None:
-        """Resume these jobs, except those for which such a request is pending."""
-        asked = {r.job_id for r in self._requests.values() if r.answer is None}
+        """Resume these jobs, except those about which a request is pending."""
+        self._order_each("ResumeJob", job_ids)
+
+    def end(self, job_ids: list[str]) -> None:
+        """Cancel these jobs, except those about which a request is pending."""
+        self._order_each("CancelJob", job_ids)
+
+    def _order_each(self, order: str, job_ids: list[str]) -> None:
+        asked = {r.job_id for r in self._requests.values() if r.answer is None} if job_ids else ()
         for job_id in job_ids:
             if job_id not in asked:
-                self._order(job_id, {"type": "ResumeJob", "job_id": job_id})
+                self._order(job_id, {"type": order, "job_id": job_id})
 
     def _order(self, subject: str, order: dict[str, object]) -> None:
         request_id, partition = self._new_request()

@@ -19,7 +19,8 @@ from eventflink.lab.simulation.producer import SimulatedProducer
 from eventflink.lab.simulation.resource_driver import SimulatedDriver
 from eventflink.lab.simulation.scheduler import MILLISECOND, Call, LocalClock, Scheduler
 from eventflink.lab.simulation.settings import SimulationSettings
-from eventflink.lab.simulation.streams import Batches
+from eventflink.lab.simulation.stream_faults import StreamFaults
+from eventflink.lab.simulation.streams import StreamStorage
 from eventflink.lab.simulation.task_executor_host import TaskExecutorHost
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.lab.simulation.variations import Guardians, Lifecycles, Resources, Schedulers, Streams
@@ -80,7 +81,7 @@ class Cluster:
         self.master_settings = replace(self.master_settings, workers=self.driver.settings)
         heartbeats = HeartbeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm)
         self.observer = Observer(self.master_settings, heartbeats, self.transcript)
-        self.batches = Batches(self.observer.ledger)
+        self.storage = StreamStorage(settings.seed, self.scheduler, self.observer.ledger, self.transcript)
         self.broker = Broker(self.scheduler, rng)
         self.broker.on_log_record = self.observer.on_record
         self.broker.on_heartbeat = heartbeats.on_heartbeat
@@ -90,6 +91,7 @@ class Cluster:
         self.clients = Clients(self.broker, self._clock(), rng, settings, *variations, self.observer, self.transcript)
         self.seats = [Seat(f"master-{n + 1}", Link(), self._clock()) for n in range(settings.masters)]
         self.task_executors += [self._task_executor(n) for n in range(settings.task_executors)]
+        self.stream_faults = StreamFaults(settings.seed, self.task_executors, self.transcript)
         for seat in self.seats:
             self._later(rng.random() * 500, partial(self.start, seat))
         for host in self.task_executors:
@@ -111,7 +113,7 @@ class Cluster:
 
     def _machine(self, name: str, profile: ResourceProfile | None) -> TaskExecutorHost:
         wires = (self.broker, self._clock(), self.rng, self.settings)
-        return TaskExecutorHost(name, *wires, profile, self.attempts_check, self.batches, self.transcript)
+        return TaskExecutorHost(name, *wires, profile, self.attempts_check, self.storage, self.transcript)
 
     # -- masters ---------------------------------------------------------------------------------------------------
 
@@ -196,6 +198,7 @@ class Cluster:
             *(f"{host.name} is not registered" for host in self.task_executors if not self._is_registered(host)),
             *(f"the worker {worker_id} has not come" for worker_id in master.workers.pending),
             *(f"the worker {worker_id} is not released" for worker_id in master.workers.registered),
+            *(f"the query of {attempt} runs on {host.name}" for host in self.task_executors for attempt in host.spark.queries),
             *self.driver.unrest({*master.workers.pending, *master.workers.registered}),
         ]
         return waits[0] if waits else self._unrest_of_masters(lasting)

@@ -14,11 +14,14 @@ from eventflink.lab.simulation.scheduler import MILLISECOND, Call
 from eventflink.lab.simulation.settings import SimulationSettings
 from eventflink.lab.simulation.variations import Resources
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
-from eventflink.model.statuses import JobStatus
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
 
 _CLIENT_INTERVAL_MS: Final = 350
 _READ_INTERVAL_MS: Final = 300
 _LOOK_INTERVAL_MS: Final = 250
+_STREAM_FAULTS_MS: Final = 10_000
+"""For so long streams alone have faults when the other ones have ended: many streams begin late."""
+
 _SEEDS_AT_A_TIME: Final = 8
 _GC_THRESHOLD: Final = 100_000
 """A run makes garbage cycles when its cluster is dropped, and few before: to look for them often is a waste."""
@@ -128,12 +131,12 @@ def _run(cluster: Cluster, faults: Faults) -> None:
     _rest(cluster, faults)
 
 
-def _order_again(cluster: Cluster, next_in_ms: Callable[[], float], order: Call) -> None:
-    """Have operators do something again and again while the run is active."""
+def _order_again(cluster: Cluster, next_in_ms: Callable[[], float], order: Call, lasting_ms: int = 0) -> None:
+    """Have operators do something again and again while the run is active, and for `lasting_ms` more."""
     scheduler = cluster.scheduler
 
     def happen() -> None:
-        if scheduler.now_us < cluster.settings.active_ms * MILLISECOND:
+        if scheduler.now_us < (cluster.settings.active_ms + lasting_ms) * MILLISECOND:
             order()
             scheduler.after(int(next_in_ms() * MILLISECOND), happen)
 
@@ -147,6 +150,13 @@ def _resume_suspended(cluster: Cluster) -> None:
         cluster.clients.resume([job_id for job_id, status in statuses.items() if status is JobStatus.SUSPENDED])
 
 
+def _end_complete(cluster: Cluster) -> None:
+    """Have somebody cancel the streams that do not end by themselves, once what they had to do is done."""
+    statuses = cluster.observer.ledger.job_statuses
+    ended = (JobStatus.CANCELLING, *TERMINAL_JOB_STATUSES)
+    cluster.clients.end([job_id for job_id in cluster.storage.complete_jobs() if statuses[job_id] not in ended])
+
+
 def _let_people_act(cluster: Cluster) -> None:
     """Have operators and users give orders, and others forge deaths, in the runs that have such people."""
     names = [host.name for host in cluster.task_executors]
@@ -156,6 +166,8 @@ def _let_people_act(cluster: Cluster) -> None:
         _order_again(cluster, cluster.resources.next_order_in_ms, lambda: cluster.clients.operate(names))
     if cluster.streams.are_there:
         _order_again(cluster, cluster.streams.next_order_in_ms, cluster.clients.want_checkpoint)
+        _order_again(cluster, cluster.streams.next_order_in_ms, lambda: _end_complete(cluster))
+        _order_again(cluster, cluster.stream_faults.next_in_ms, cluster.stream_faults.strike, _STREAM_FAULTS_MS)
     if cluster.guardians.are_forged:
         _order_again(cluster, cluster.guardians.next_forgery_in_ms, cluster.forge_death)
     if cluster.schedulers.is_mixed:
@@ -172,6 +184,7 @@ def _rest(cluster: Cluster, faults: Faults) -> None:
         while scheduler.step(look_us):
             pass
         _resume_suspended(cluster)
+        _end_complete(cluster)
         unrest = cluster.unrest(faults.lasting)
     if unrest:
         raise ViolationFound(Invariant.COMES_TO_REST, f"{cluster.settings.rest_ms} ms after the last fault {unrest}")

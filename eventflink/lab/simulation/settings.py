@@ -22,6 +22,9 @@ class SimulationSettings:
     loss_timeout_ms: int = 2000
     self_fence_timeout_ms: int = 1300
     kill_timeout_ms: int = 400
+    spark_release_timeout_ms: int = 1000
+    session_timeout_ms: int = 5000
+    """After this long without a word from its task, a Spark session ends, and what runs in it."""
     resend_interval_ms: int = 3000
     window_size: int = 32
     inbox_size: int = 24

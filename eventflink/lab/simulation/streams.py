@@ -1,77 +1,156 @@
-"""Simulated streams: what their queries have committed, and what they answer when a checkpoint asks them.
+"""Simulated streams: what of them outlives every process, and what of one machine's is left to chance.
 
-The directory of a subtask is shared by all of its attempts, wherever they run, and outlives them: a query goes on after the last batch in
-it. A query whose process is a zombie commits as well. Now and then a directory loses its newest batches before a query begins: what a
-checkpoint was told before is then ahead of it.
+A source is the numbers from 0 on, of which there are more as time passes. It, the checkpoint directories and the topic of the sinks are the
+same for all machines. Now and then a directory loses its newest batches before a query begins: what a checkpoint was told before is then
+ahead of it, and so is what was written.
 """
 
 from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from eventflink.events.effects import TaskDeployment
+from eventflink.lab.simulation.checkpoint_directories import CheckpointDirectory
 from eventflink.lab.simulation.ledger import Ledger
+from eventflink.lab.simulation.records_check import RecordsCheck
+from eventflink.lab.simulation.scheduler import SECOND, Scheduler
+from eventflink.lab.simulation.sink_topic import SinkTopic
+from eventflink.lab.simulation.transcript import Transcript
 from eventflink.model.attempts import AttemptId, SubtaskId
-from eventflink.model.stream_progress import NO_BATCH, StreamProgress, StreamSourceProgress
+from eventflink.model.statuses import StreamConnector, StreamTrigger
+from eventflink.model.stream_document import sink_document, source_document
+from eventflink.model.stream_progress import StreamProgress, StreamSourceProgress
+from eventflink.streams.sink_protocol import KafkaSinkSettings
 from eventflink.taskexecutor.process_events import CheckpointDeclined, CheckpointTaken
 
-_SHORTEST_RUN_MS: Final = 1_000
-_LONGEST_RUN_MS: Final = 6_000
-_FAILURE_SHARE: Final = 0.6
+_FAILURE_SHARE: Final = 0.4
+_LATEST_FAILURE_MS: Final = 3_000
 _LOSS_SHARE: Final = 0.4
+_LOSS_SHARE_OF_EXACT: Final = 0.08
+"""Where more was written than the directory knows of, a stream ends, and its job with it."""
 _MOST_LOST: Final = 30
+_MOST_LOST_OF_EXACT: Final = 3
 _SILENCE_SHARE: Final = 0.12
 _LATE_SHARE: Final = 0.2
 _DECLINE_SHARE: Final = 0.12
 _FAILING_ATTEMPTS: Final = 4
 """Later ones of a subtask have nothing go wrong: streams begin late in a run, and its faults must end."""
 
+_FEWEST_RECORDS: Final = 150
+_MOST_RECORDS: Final = 400
+_PART_AT_ONCE: Final = 0.5
+"""How much of a source is there when it is first looked at; the rest comes within `_GROWS_FOR_US`."""
+_GROWS_FOR_US: Final = 5 * SECOND
+_PATIENCE_US: Final = 35 * SECOND
+"""A job may have no slot for one of its subtasks while others have theirs."""
+
 
 @dataclass(slots=True)
-class Batches:
-    """The last committed batch of every subtask of a run."""
+class _Source:
+    """The records of one subtask."""
 
-    ledger: Ledger
-    """It is told what was committed: a checkpoint may say no more, and no less than when it was triggered."""
+    first_seen_us: int
+    total: int
 
-    def last_of(self, subtask: SubtaskId) -> int:
-        """Return the last committed batch; -1: none."""
-        return self.ledger.committed_batches.get(subtask, NO_BATCH)
+    def available(self, now_us: int) -> int:
+        part = _PART_AT_ONCE + (1 - _PART_AT_ONCE) * (now_us - self.first_seen_us) / _GROWS_FOR_US
+        return int(self.total * min(part, 1.0))
 
-    def put(self, subtask: SubtaskId, batch_id: int) -> None:
-        """Have a batch be the last one."""
-        self.ledger.committed_batches[subtask] = batch_id
+
+@dataclass(frozen=True, slots=True)
+class SubtaskStream:
+    """What a query works with."""
+
+    writer: KafkaSinkSettings
+    directory: CheckpointDirectory
+    source: _Source
+    batch_size: int
+    """How many records a batch has at the most."""
+    is_bounded: bool
+    """It ends with what is there when it begins."""
+    is_exactly_once: bool
+    """The sink is Kafka's; else it is a function of the user."""
+
+    def available(self, now_us: int) -> int:
+        """Return how many records the source has."""
+        return self.source.available(now_us)
+
+
+class StreamStorage:
+    """What all machines have in common of the streams of a run."""
+
+    def __init__(self, seed: int, scheduler: Scheduler, ledger: Ledger, transcript: Transcript) -> None:
+        self._rng = Random(f"{seed} sources")  # noqa: S311 - a run has to be repeatable, not secret
+        self._scheduler = scheduler
+        self._ledger = ledger
+        self.check = RecordsCheck(transcript)
+        self.topic = SinkTopic(scheduler, self.check)
+        self._directories: dict[SubtaskId, CheckpointDirectory] = {}
+        self._sources: dict[SubtaskId, _Source] = {}
+        self._unbounded: dict[str, dict[str, _Source]] = {}
+        """The sources of each job whose stream does not end by itself, by writer."""
+
+    def directory_of(self, subtask: SubtaskId) -> CheckpointDirectory:
+        """Return the checkpoint directory of a subtask."""
+        if subtask not in self._directories:
+            self._directories[subtask] = CheckpointDirectory(subtask, self._ledger)
+        return self._directories[subtask]
+
+    def open(self, deployment: TaskDeployment) -> SubtaskStream:
+        """Return what the query of an attempt works with."""
+        stream = deployment.stream
+        assert stream is not None  # noqa: S101 - the caller runs a stream
+        subtask = SubtaskId(deployment.job_id, deployment.vertex_id, deployment.subtask_index)
+        kafka, source = sink_document(stream.sink).kafka, source_document(stream.sources[0]).kafka
+        assert source is not None  # noqa: S101 - `variations.py` draws no other
+        timeout_ms = kafka.transaction_timeout_ms if kafka is not None else 0
+        writer = KafkaSinkSettings("", "answers", "/".join(map(str, subtask)), deployment.attempt, timeout_ms, "")
+        if stream.trigger is not StreamTrigger.AVAILABLE_NOW:
+            for index in range(deployment.parallelism):
+                name = "/".join(map(str, subtask._replace(subtask_index=index)))
+                self._unbounded.setdefault(subtask.job_id, {})[name] = self._source_of(subtask._replace(subtask_index=index))
+        return SubtaskStream(
+            writer,
+            self.directory_of(subtask),
+            self._source_of(subtask),
+            source.max_offsets_per_trigger,
+            is_bounded=stream.trigger is StreamTrigger.AVAILABLE_NOW,
+            is_exactly_once=stream.sink.connector is StreamConnector.KAFKA,
+        )
+
+    def complete_jobs(self) -> list[str]:
+        """Return the jobs whose streams do not end by themselves, and have nothing more to do, or have had time enough."""
+        early_us = self._scheduler.now_us - _PATIENCE_US
+        return [
+            job_id
+            for job_id, sources in self._unbounded.items()
+            if all(self.check.count(writer) >= source.total or source.first_seen_us < early_us for writer, source in sources.items())
+        ]
+
+    def _source_of(self, subtask: SubtaskId) -> _Source:
+        if subtask not in self._sources:
+            self._sources[subtask] = _Source(self._scheduler.now_us, self._rng.randrange(_FEWEST_RECORDS, _MOST_RECORDS))
+        return self._sources[subtask]
 
 
 class SimulatedStreams:
-    """The queries of one machine."""
+    """What happens to the streams of one machine."""
 
-    def __init__(self, batches: Batches, rng: Random) -> None:
-        self._batches = batches
+    def __init__(self, storage: StreamStorage, rng: Random) -> None:
+        self.storage = storage
         self._rng = rng
 
-    def runs_for_ms(self) -> float:
-        """Return how long a query runs until it has read everything: longer than most tasks, so that checkpoints meet faults."""
-        return _SHORTEST_RUN_MS + self._rng.random() * (_LONGEST_RUN_MS - _SHORTEST_RUN_MS)
+    def fails_in_ms(self, attempt: AttemptId) -> float | None:
+        """Return after how long a query fails; None: it does not."""
+        return self._rng.random() * _LATEST_FAILURE_MS if _may_fail(attempt) and self._rng.random() < _FAILURE_SHARE else None
 
-    def fails(self, attempt: AttemptId) -> bool:
-        """Tell whether a query fails before it has read everything."""
-        return _may_fail(attempt) and self._rng.random() < _FAILURE_SHARE
-
-    def begin(self, attempt: AttemptId) -> int:
-        """Return the batch after which a query goes on."""
-        subtask = SubtaskId(*attempt[:3])
-        if _may_fail(attempt) and self._rng.random() < _LOSS_SHARE:
-            self._batches.put(subtask, max(NO_BATCH, self._batches.last_of(subtask) - self._rng.randrange(_MOST_LOST)))
-        return self._batches.last_of(subtask)
-
-    def commit(self, attempt: AttemptId) -> None:
-        """Commit the next batch."""
-        subtask = SubtaskId(*attempt[:3])
-        self._batches.put(subtask, self._batches.last_of(subtask) + 1)
-
-    def next_batch_in_ms(self) -> float:
-        """Return how long a batch takes."""
-        return 5 + self._rng.random() * 300
+    def open(self, deployment: TaskDeployment, attempt: AttemptId) -> SubtaskStream:
+        """Return what a query works with, after what may have happened to its directory."""
+        stream = self.storage.open(deployment)
+        exact = stream.is_exactly_once
+        if _may_fail(attempt) and self._rng.random() < (_LOSS_SHARE_OF_EXACT if exact else _LOSS_SHARE):
+            stream.directory.lose(1 + self._rng.randrange(_MOST_LOST_OF_EXACT if exact else _MOST_LOST))
+        return stream
 
     def answers_in_ms(self, attempt: AttemptId) -> float | None:
         """Return how long an answer takes; None: there is none."""
@@ -84,7 +163,7 @@ class SimulatedStreams:
         """Return what a query says now."""
         if _may_fail(attempt) and self._rng.random() < _DECLINE_SHARE:
             return CheckpointDeclined(attempt, checkpoint_id, "it was unlucky")
-        batch_id = self._batches.last_of(SubtaskId(*attempt[:3]))
+        batch_id = self.storage.directory_of(SubtaskId(*attempt[:3])).last_done
         source = StreamSourceProgress(name="numbers", end_offset=str(batch_id), records_behind=0)
         return CheckpointTaken(
             attempt, checkpoint_id, StreamProgress(batch_id=batch_id, sources=(source,), input_rows=1, state_rows=batch_id + 1)

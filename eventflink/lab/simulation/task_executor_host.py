@@ -15,7 +15,8 @@ from eventflink.lab.simulation.process import Process
 from eventflink.lab.simulation.producer import SimulatedProducer
 from eventflink.lab.simulation.scheduler import LocalClock
 from eventflink.lab.simulation.settings import SimulationSettings
-from eventflink.lab.simulation.streams import Batches, SimulatedStreams
+from eventflink.lab.simulation.spark_server import SparkServer
+from eventflink.lab.simulation.streams import SimulatedStreams, StreamStorage
 from eventflink.lab.simulation.task_processes import TaskProcesses
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.model.resources import ResourceProfile
@@ -55,7 +56,7 @@ class TaskExecutorHost:
         settings: SimulationSettings,
         slot_profile: ResourceProfile | None,
         check: AttemptsCheck,
-        batches: Batches,
+        storage: StreamStorage,
         transcript: Transcript,
     ) -> None:
         """Prepare the machine; `start` begins the first life."""
@@ -68,7 +69,10 @@ class TaskExecutorHost:
         self._slot_profile = slot_profile
         self._losses = Random(f"losses of {name} in {settings.seed}")  # noqa: S311 - a run has to be repeatable, not secret
         self._check = check
-        self._streams = SimulatedStreams(batches, Random(f"streams of {name} in {settings.seed}"))  # noqa: S311 - as above
+        streams = Random(f"streams of {name} in {settings.seed}")  # noqa: S311 - as above
+        self._streams = SimulatedStreams(storage, streams)
+        wires = (broker, clock, self.link, storage)
+        self.spark = SparkServer(name, *wires, streams, settings.session_timeout_ms, transcript)
         self._transcript = transcript
         self._lives = 0
         self._instances = 0
@@ -104,13 +108,13 @@ class TaskExecutorHost:
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
             self_fence_timeout_ms=settings.self_fence_timeout_ms,
             kill_timeout_ms=settings.kill_timeout_ms,
+            spark_release_timeout_ms=settings.spark_release_timeout_ms,
         )
         return MainLoop(protocol_settings, self._new_instance_id)
 
     def _new_task_processes(self) -> TaskProcesses:
-        settings = self._settings
         drawn = (self.others, self._rng, self._losses)
-        return TaskProcesses(*drawn, settings.least_run_ms, settings.active_ms, self._check, self, self._streams, self._tell)
+        return TaskProcesses(*drawn, self._settings, self._check, self, self.spark, self._streams, self._tell)
 
     def _new_instance_id(self) -> str:
         self._instances += 1
@@ -153,8 +157,8 @@ class TaskExecutorHost:
 
         process.after(self._rng.random() * 20, positioned)
 
-    def crash(self, restart_ms: float) -> None:
-        """Kill -9 the TaskExecutor: its tasks end with it, and the guardian tells, then it may start again."""
+    def crash(self, restart_ms: float, *, has_guardian: bool = True) -> None:
+        """Kill -9 the TaskExecutor: its tasks end with it, and its guardian, if that lives, tells; then it may start again."""
         if not self.is_up:
             return
         instance_id = self.protocol.instance_id
@@ -162,14 +166,14 @@ class TaskExecutorHost:
         self._close()
 
         def settled() -> None:
-            if instance_id:
+            if instance_id and has_guardian:
                 reason = "the TaskExecutor's process ended without deregistering"
                 value = _DEATH_REPORTS.encode([TaskManagerDeath(self.name, instance_id, reason)])
                 guardian = SimulatedProducer(self._broker, self.others, self.link, self._rng, _REPORT_TIMEOUT_MS, is_idempotent=False)
                 guardian.produce(Topic.TASKMANAGERS, self.name.encode(), value)
             self.others.after(restart_ms, self.on_end)
 
-        self.processes.orphaned(settled)
+        self.processes.orphaned(settled, has_guardian=has_guardian)
 
     def lose_power(self, restart_ms: float) -> None:
         """End everything on the machine at once, without any report."""
@@ -179,6 +183,7 @@ class TaskExecutorHost:
         self._close()
         self.processes.vanish()
         self.others.kill()
+        self.spark.kill()
         self._broker.scheduler.after(self.clock.delay_us(restart_ms), self.on_end)
 
     def _close(self) -> None:
@@ -205,9 +210,11 @@ class TaskExecutorHost:
         self.process.pause()
         if whole_machine:
             self.others.pause()
+            self.spark.process.pause()
 
     def thaw(self) -> None:
         """Continue what is frozen."""
+        self.spark.process.resume()
         if self.process.is_paused or self.others.is_paused:
             self._was_frozen = self.is_frozen_past_fence()
             self._transcript.note(self.name, f"continues{', past its fence' if self._was_frozen else ''}")

@@ -1,4 +1,4 @@
-"""The processes of one machine besides its TaskExecutor: the fork server, the task processes, what these run on Spark, and the guardian.
+"""The processes of one machine besides its TaskExecutor and Spark: the fork server, the task processes, and the guardian.
 
 Tasks begin, run for a while, finish, fail, or are ended; all of it by the run's random numbers. What they say goes to the TaskExecutor as
 the events of `process_events.py`.
@@ -13,6 +13,8 @@ from eventflink.events.effects import TaskDeployment
 from eventflink.lab.simulation.attempts_check import AttemptsCheck, Host
 from eventflink.lab.simulation.process import Process
 from eventflink.lab.simulation.scheduler import MILLISECOND
+from eventflink.lab.simulation.settings import SimulationSettings
+from eventflink.lab.simulation.spark_server import SparkServer
 from eventflink.lab.simulation.streams import SimulatedStreams
 from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
 from eventflink.taskexecutor.process_events import (
@@ -52,6 +54,11 @@ _LOAD_MS: Final = 3_000
 
 _DEATH_MS: Final = 40
 _ENDING_MS: Final = 13_000
+_SESSION_MS: Final = 300
+"""How long a stream's task takes at most from its session to its query, and one to notice that its query or its Spark is gone."""
+
+_HEARTBEAT_MS: Final = 500
+_RELEASE_POLL_MS: Final = 20
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +68,8 @@ class _Task:
     process_id: int
     is_alive: bool = True
     is_on_spark: bool = False
+    heartbeat: str = ""
+    """What it last wrote into its session."""
 
 
 class TaskProcesses:
@@ -71,25 +80,27 @@ class TaskProcesses:
         process: Process,
         rng: Random,
         losses: Random,
-        least_run_ms: int,
-        fails_until_ms: int,
+        settings: SimulationSettings,
         check: AttemptsCheck,
         host: Host,
+        server: SparkServer,
         streams: SimulatedStreams,
         tell: Callable[[ProcessEvent], None],
     ) -> None:
         """Run nothing yet; `process` stands for all of them, and `tell` reaches the TaskExecutor.
 
-        `losses` decides what tasks cannot read, `streams` what streams commit and answer. A task that starts after `fails_until_ms` of
-        true time succeeds: its failures are faults, and end with the others.
+        `losses` decides what tasks cannot read, `streams` what streams read and answer. A task that starts when clients act no more
+        succeeds: its failures are faults, and end with the others.
         """
         self._process = process
         self._rng = rng
         self._losses = losses
-        self._least_run_ms = least_run_ms
-        self._fails_until_us = fails_until_ms * MILLISECOND
+        self._least_run_ms = settings.least_run_ms
+        self._fails_until_us = settings.active_ms * MILLISECOND
+        self._release_timeout_ms = settings.spark_release_timeout_ms
         self._check = check
         self._host = host
+        self._server = server
         self._streams = streams
         self._tell = tell
         self._tasks: dict[AttemptId, _Task] = {}
@@ -164,8 +175,11 @@ class TaskProcesses:
             self._reap(task)
         self._tell(ForkServerDied(reason))
 
-    def orphaned(self, then: Callable[[], None]) -> None:
-        """End everything because the TaskExecutor is gone, as the kernel and the guardian do; call back when nothing is left."""
+    def orphaned(self, then: Callable[[], None], *, has_guardian: bool) -> None:
+        """End everything because the TaskExecutor is gone, as the kernel and the guardian do; call back when nothing is left to do.
+
+        Without a guardian nobody releases anything on Spark.
+        """
         self._end_fork_server()
         self._tell = lambda _event: None
         for task in list(self._tasks.values()):
@@ -173,6 +187,19 @@ class TaskProcesses:
 
         def release_all() -> None:
             for task in list(self._tasks.values()):
+                if has_guardian:
+                    self._server.release(task.attempt, lambda task=task: self._forget(task))  # type: ignore[misc]  # as above
+                else:
+                    self._check.abandoned(task.attempt)
+                    self._forget(task)
+            settle(self._release_timeout_ms)
+
+        def settle(left_ms: int) -> None:
+            if self._tasks and left_ms > 0:
+                self._process.after(_RELEASE_POLL_MS, lambda: settle(left_ms - _RELEASE_POLL_MS))
+                return
+            for task in list(self._tasks.values()):
+                self._check.abandoned(task.attempt)
                 self._forget(task)
             then()
 
@@ -201,27 +228,21 @@ class TaskProcesses:
         initialized_ms = launched_ms + 5 + rng.random() * 100
         longest_ms = _LONGEST_RUN_MS if rng.random() < _LONG_SHARE else _USUAL_RUN_MS
         ended_ms = initialized_ms + self._least_run_ms + rng.random() ** 2 * longest_ms
-        if deployment.stream is not None:
-            ended_ms = initialized_ms + self._streams.runs_for_ms()
         outcome = self._outcome_of(task)
+        uses_spark = rng.random() < _SPARK_SHARE or deployment.stream is not None
         self._later(task, launched_ms, lambda: self._tell(TaskLaunched(attempt, task.process_id)))
         self._later(task, initialized_ms, lambda: self._tell(TaskInitialized(attempt)))
-        if deployment.stream is not None:
-            self._later(task, initialized_ms + self._streams.next_batch_in_ms(), lambda: self._run_stream(task))
-        if rng.random() < _SPARK_SHARE:
+        if uses_spark:
             self._later(task, initialized_ms, lambda: self._open_spark(task))
-        self._later(task, ended_ms, lambda: self._exit(task, outcome))
+        if deployment.stream is not None:
+            self._later(task, initialized_ms + rng.random() * _SESSION_MS, lambda: self._start_query(task))
+        if deployment.stream is None or not isinstance(outcome, Finished):  # A stream finishes when its query does.
+            self._later(task, ended_ms, lambda: self._exit(task, outcome))
 
-    def _run_stream(self, task: _Task) -> None:
-        """Begin the query of a stream, and let it commit batches as long as its process lives."""
-        restored = self._streams.begin(task.attempt)
-        self._tell(StreamStarted(task.attempt, f"query of {task.attempt}", f"run of {task.attempt}", "/checkpoints", restored))
-
-        def commit() -> None:
-            self._streams.commit(task.attempt)
-            self._later(task, self._streams.next_batch_in_ms(), commit)
-
-        self._later(task, self._streams.next_batch_in_ms(), commit)
+    def _start_query(self, task: _Task) -> None:
+        if task.is_on_spark:
+            stream = self._streams.open(task.deployment, task.attempt)
+            self._server.start_query(task.attempt, stream, self._streams.fails_in_ms(task.attempt))
 
     def _take_checkpoint(self, attempt: AttemptId, checkpoint_id: int) -> None:
         """Let a stream answer, decline, or say nothing; without a process nobody answers."""
@@ -241,13 +262,15 @@ class TaskProcesses:
         lost = self._lost_inputs_of(deployment)
         if lost and may_fail:
             return Failed(FailureCause("InputLost", f"{task.attempt} cannot read what others published"), lost)
-        if deployment.stream is not None and self._streams.fails(task.attempt):
-            return Failed(FailureCause("StreamingQueryException", f"the query of {task.attempt} was unlucky"))
         if self._rng.random() < _FAILURE_SHARE and may_fail:
             return Failed(FailureCause("ValueError", f"{task.attempt} was unlucky"))
         if self._rng.random() < _FAILURE_SHARE / 4 and may_fail:
             return Killed(_SIGKILL)
-        names = deployment.outputs or ("default",)
+        return self._finished(task)
+
+    @staticmethod
+    def _finished(task: _Task) -> Finished:
+        names = task.deployment.outputs or ("default",)
         return Finished(tuple(OutputLocation(name, f"/{task.attempt}/{name}") for name in names))
 
     def _lost_inputs_of(self, deployment: TaskDeployment) -> tuple[LostInput, ...]:
@@ -259,11 +282,38 @@ class TaskProcesses:
 
     def _open_spark(self, task: _Task) -> None:
         task.is_on_spark = True
+        self._server.open(task.attempt, _Session(self, task))
         self._tell(SparkOpened(task.attempt, "", "sc://localhost"))
 
+    def heartbeat_of(self, task: _Task) -> str:
+        """Return what a task last wrote into its session."""
+        if task.is_alive and self._process.is_running:
+            task.heartbeat = str(self._process.clock.monotonic_ms() // _HEARTBEAT_MS)
+        return task.heartbeat
+
+    def query_started(self, task: _Task, restored_batch_id: int) -> None:
+        """Let a task tell that its query runs."""
+        started = StreamStarted(task.attempt, f"query of {task.attempt}", f"run of {task.attempt}", "/checkpoints", restored_batch_id)
+        self._later(task, 0, lambda: self._tell(started))
+
+    def query_ended(self, task: _Task, failure_type: str, message: str) -> None:
+        """Let a task notice that its query has ended: by itself, if no type of failure is named."""
+        outcome = Failed(FailureCause(failure_type, message)) if failure_type else self._finished(task)
+        self._later(task, self._rng.random() * _SESSION_MS, lambda: self._exit(task, outcome))
+
+    def session_lost(self, task: _Task) -> None:
+        """Let a task notice that its Spark is gone; what waited for the release of its session need not."""
+        task.is_on_spark = False
+        if task.is_alive:
+            gone = Failed(FailureCause("SparkConnectGrpcException", "the server is gone"))
+            self._later(task, self._rng.random() * _SESSION_MS, lambda: self._exit(task, gone))
+        else:
+            self._forget(task)
+
     def _exit(self, task: _Task, outcome: Outcome) -> None:
-        if isinstance(outcome, Finished):
+        if isinstance(outcome, Finished) and task.is_on_spark:
             task.is_on_spark = False  # A task that finishes has closed its session itself.
+            self._server.close(task.attempt)
         self._reap(task)
         self._tell(TaskProcessEnded(task.attempt, outcome))
 
@@ -271,6 +321,14 @@ class TaskProcesses:
         task.is_alive = False
         if not task.is_on_spark:
             self._forget(task)
+            return
+
+        def give_up() -> None:
+            if self._tasks.get(task.attempt) is task and self._server.is_out_of_reach(task.attempt):
+                self._check.abandoned(task.attempt)
+                self._forget(task)
+
+        self._process.after(self._release_timeout_ms, give_up)
 
     def _forget(self, task: _Task) -> None:
         if self._tasks.pop(task.attempt, None) is not None:
@@ -285,7 +343,30 @@ class TaskProcesses:
         self._later(task, delay_ms, lambda: self._exit(task, Killed(_SIGKILL)))
 
     def _release(self, attempt: AttemptId) -> None:
-        task = self._tasks.get(attempt)
-        if task is not None and not task.is_alive:
-            self._forget(task)
-        self._tell(SparkReleased(attempt))
+        def released() -> None:
+            task = self._tasks.get(attempt)
+            if task is not None and not task.is_alive:
+                self._forget(task)
+            self._tell(SparkReleased(attempt))
+
+        self._server.release(attempt, lambda: self._process.deliver(released))
+
+
+class _Session:
+    """The session of a task, as its server sees who has opened it."""
+
+    def __init__(self, processes: TaskProcesses, task: _Task) -> None:
+        self._processes = processes
+        self._task = task
+
+    def heartbeat(self) -> str:
+        return self._processes.heartbeat_of(self._task)
+
+    def query_started(self, restored_batch_id: int) -> None:
+        self._processes.query_started(self._task, restored_batch_id)
+
+    def query_ended(self, failure_type: str, message: str) -> None:
+        self._processes.query_ended(self._task, failure_type, message)
+
+    def session_lost(self) -> None:
+        self._processes.session_lost(self._task)

@@ -259,7 +259,12 @@ _STREAMS_SHARE: Final = 0.5
 """Of the runs."""
 _STREAM_SHARE: Final = 0.75
 """Of the jobs of such a run."""
-_STREAM: Final = {"sources": {"numbers": {"rate": {"rows_per_second": 1}}}, "sink": {"python": "jobs:write"}}
+_ALONE_SHARE: Final = 0.75
+"""Of the streams: how many are all of their job, and so begin at once."""
+_UNBOUNDED_SHARE: Final = 0.4
+"""Of the streams: how many do not end by themselves."""
+_EXACT_SHARE: Final = 0.75
+"""Of the streams: how many write to Kafka; the others to a function."""
 
 
 class Streams:
@@ -282,8 +287,19 @@ class Streams:
             "max_retained": self._rng.choice((1, 1, 3)),
         }
         strategy = graph["restart_strategy"] if graph["restart_strategy"]["type"] == "none" else _SOME_RESTARTS
-        stream = {"vertices": [*others, last | {"stream": _STREAM}], "checkpointing": checkpointing}
+        if self._rng.random() < _ALONE_SHARE:
+            others, graph = [], graph | {"edges": []}
+        stream = {"vertices": [*others, last | {"stream": self._draw_stream()}], "checkpointing": checkpointing}
         return graph | stream | {"restart_strategy": strategy}
+
+    def _draw_stream(self) -> dict[str, Any]:
+        source = {"kafka": {"topic": "numbers", "max_offsets_per_trigger": self._rng.choice((8, 20, 50))}, "format": "text"}
+        sink: dict[str, Any] = {"python": "jobs:write"}
+        if self._rng.random() < _EXACT_SHARE:
+            timeout_ms = self._rng.choice((1_000, 60_000, 60_000, 60_000))
+            sink = {"kafka": {"topic": "answers", "transaction_timeout_ms": timeout_ms}, "format": "text"}
+        trigger = {} if self._rng.random() < _UNBOUNDED_SHARE else {"trigger": {"available_now": True}}
+        return {"sources": {"numbers": source}, "sink": sink, **trigger}
 
     def next_order(self, jobs: Sequence[str]) -> tuple[str, dict[str, object]]:
         """Return which job somebody wants a checkpoint of, and the order."""
