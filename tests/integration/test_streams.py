@@ -1,6 +1,7 @@
 """Streams on a real cluster: they run, survive what is killed, and what they commit counts each record once."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from eventflink.events.log_events import CheckpointAcknowledged, CheckpointCompleted, StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -67,6 +69,17 @@ def test_a_bounded_stream_copies_a_topic_and_finishes(cluster: RunningCluster) -
     rows = reader.read_until(lambda rows: len(rows) >= 1_000)
     assert sorted(row["number"] for row in rows) == list(range(1_000))
     reader.close()
+    mark = mark_of(cluster, job_id, target)
+    assert (mark.offset, bool(re.fullmatch("1 [0-9a-f]{16}", mark.metadata))) == (1, True), "the next batch; the attempt, and what was read"
+
+
+def mark_of(cluster: RunningCluster, job_id: str, topic: str) -> Any:
+    """Return what the sink of a job's only subtask has committed beside its batches."""
+    group = f"{cluster.cluster_id}/{job_id}/stream/0"
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+    [mark] = consumer.committed([TopicPartition(topic, 0)], timeout=15)
+    consumer.close()
+    return mark
 
 
 @pytest.fixture
