@@ -87,6 +87,8 @@ class StreamSource:
 class StreamSink:
     """Where a stream writes."""
 
+    name: str = ""
+    """Of the output that goes there; empty: it is the only one."""
     connector: StreamConnector
     location: str
     """The topic, the directory, or `module:function`."""
@@ -99,10 +101,11 @@ class StreamSink:
 
 @dataclass(slots=True, kw_only=True)
 class StreamDefinition:
-    """What makes the task of a vertex a stream: its sources and its sink, and when its batches begin."""
+    """What makes the task of a vertex a stream: its sources and its sinks, and when its batches begin."""
 
     sources: tuple[StreamSource, ...]
-    sink: StreamSink
+    sinks: tuple[StreamSink, ...]
+    """One without a name, or several topics of one Kafka."""
     trigger: StreamTrigger
     trigger_interval_ms: int = 0
     output_mode: StreamOutputMode = StreamOutputMode.APPEND

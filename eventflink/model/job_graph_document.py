@@ -114,6 +114,10 @@ class VertexDocument(BaseModel):
             raise ValueError(f"python: '{self.python}' is not of the form module:function")
         if self.sql is not None and not self.sql.strip():
             raise ValueError("sql: the query is empty")
+        if self.sql is not None and self.stream is not None and self.stream.sinks is not None:
+            raise ValueError(
+                "sql: a statement has one output; 'sinks' are of a 'python' function that returns a DataFrame for each of them"
+            )
         if self.parallelism > self.max_parallelism:
             raise ValueError(f"parallelism {self.parallelism} is above max_parallelism {self.max_parallelism}")
         return self
@@ -276,7 +280,7 @@ def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocumen
         if stream is not None and name in stream.sources:
             raise ValueError(f"edges[{number}]: the stream '{edge.target}' has a source of that name already: give the edge another 'name'")
     for number, vertex in enumerate(graph.vertices):
-        if vertex.stream is not None and vertex.stream.sink.files is not None and vertex.parallelism > 1:
+        if vertex.stream is not None and vertex.stream.sink is not None and vertex.stream.sink.files is not None and vertex.parallelism > 1:
             raise ValueError(
                 f"vertices[{number}]: a files sink is written by one subtask, not by {vertex.parallelism}: each would need a directory"
             )

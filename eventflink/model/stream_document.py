@@ -21,6 +21,7 @@ from eventflink.model.job_graph import StreamDefinition, StreamSink, StreamSourc
 from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger
 
 MAX_SOURCES: Final = 16
+MAX_SINKS: Final = 16
 MAX_TRIGGER_INTERVAL_MS: Final = 86_400_000
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
 _Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}$")]
@@ -185,11 +186,12 @@ class StreamSinkDocument(_Document):
             raise ValueError("a sink has the columns of its rows; 'schema' goes with format avro")
         return self
 
-    def to_record(self) -> StreamSink:
+    def to_record(self, name: str = "") -> StreamSink:
         """Return the core's record."""
         connector = _connector_of(self, "a sink")
         inner = getattr(self, connector.lower())
         return StreamSink(
+            name=name,
             connector=connector,
             location=_location_of(inner),
             stream_format=StreamFormat((self.format or "none").upper()),
@@ -215,7 +217,9 @@ class StreamDocument(_Document):
     """What makes a vertex a stream."""
 
     sources: dict[Name, StreamSourceDocument] = Field(min_length=1, max_length=MAX_SOURCES)
-    sink: StreamSinkDocument
+    sink: StreamSinkDocument | None = None
+    sinks: Annotated[dict[Name, StreamSinkDocument] | None, Field(min_length=1, max_length=MAX_SINKS)] = None
+    """By the name of the output: topics of one Kafka, all of which a batch is written to in one transaction."""
     trigger: StreamTriggerDocument = Field(default_factory=lambda: StreamTriggerDocument(processing_time_ms=0))
     output_mode: Literal["append", "update", "complete"] = "append"
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=128)
@@ -228,7 +232,16 @@ class StreamDocument(_Document):
                 raise ValueError(f"settings: '{key}' is no setting of Spark: they begin with 'spark.'")
             if key in OWN_SETTINGS:
                 raise ValueError(f"settings: '{key}' cannot be set: {OWN_SETTINGS[key]}")
-        if self.sink.files is not None and self.output_mode != "append":
+        if (self.sink is None) == (self.sinks is None):
+            raise ValueError("exactly one of 'sink' and 'sinks' says where the rows go")
+        kafkas = {name: sink.kafka for name, sink in (self.sinks or {}).items()}
+        if others := [name for name, kafka in kafkas.items() if kafka is None]:
+            raise ValueError(
+                f"sinks.{others[0]}: no topic of Kafka, and only topics are written in one transaction: give it a vertex of its own"
+            )
+        if len({kafka.bootstrap_servers for kafka in kafkas.values() if kafka is not None}) > 1:
+            raise ValueError("sinks: they name different 'bootstrap_servers', and a transaction is within one Kafka")
+        if self.sink is not None and self.sink.files is not None and self.output_mode != "append":
             raise ValueError(f"a files sink can only append, not {self.output_mode}")
         return self
 
@@ -237,7 +250,7 @@ class StreamDocument(_Document):
         interval_ms = self.trigger.processing_time_ms
         return StreamDefinition(
             sources=tuple([source.to_record(name) for name, source in self.sources.items()]),
-            sink=self.sink.to_record(),
+            sinks=tuple([sink.to_record(name) for name, sink in ({"": self.sink} if self.sink else self.sinks or {}).items()]),
             trigger=StreamTrigger.AVAILABLE_NOW if interval_ms is None else StreamTrigger.PROCESSING_TIME,
             trigger_interval_ms=interval_ms or 0,
             output_mode=StreamOutputMode(self.output_mode.upper()),
@@ -309,11 +322,19 @@ def stream_document(stream: StreamDefinition) -> dict[str, Any]:
     is_now = stream.trigger is StreamTrigger.AVAILABLE_NOW
     return {
         "sources": {source.name: _end_document(source) for source in stream.sources},
-        "sink": _end_document(stream.sink),
+        **_sinks_document(stream.sinks),
         "trigger": {"available_now": True} if is_now else {"processing_time_ms": stream.trigger_interval_ms},
         "output_mode": stream.output_mode.lower(),
         "settings": _object_of(stream.settings_json, "settings_json"),
     }
+
+
+def _sinks_document(sinks: tuple[StreamSink, ...]) -> dict[str, Any]:
+    if len(sinks) == 1 and not sinks[0].name:
+        return {"sink": _end_document(sinks[0])}
+    if len({sink.name for sink in sinks}) < len(sinks):
+        raise ValueError("two sinks have the same name")
+    return {"sinks": {sink.name: _end_document(sink) for sink in sinks}}
 
 
 _SHARED: Final[tuple[str, ...]] = ("event_time", "watermark_delay_ms", "registry")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from eventflink.streams.client_watch import ClientWatch
 from eventflink.streams.failures import SinkFenced, SinkUnavailable
@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 KEY: Final = "key"
 VALUE: Final = "value"
+TOPIC: Final = "topic"
 _MAX_RECORD_BYTES: Final = 100 * 1024 * 1024
 """How large a record may be at the most is the topic's business."""
 
@@ -70,7 +71,10 @@ _PASSING: Final = (
 
 
 class KafkaSink:
-    """What Spark calls with each batch, of the columns `value` and, where there are keys, `key`, in this order and as bytes."""
+    """What Spark calls with each batch, of the columns `value`, `key` and `topic`, in this order.
+
+    The last may be missing, or the last two: then there is one topic, or there are no keys.
+    """
 
     def __init__(self, settings: KafkaSinkSettings) -> None:
         """Connect to nothing: the object is pickled, and works in another process."""
@@ -80,6 +84,7 @@ class KafkaSink:
         self._protocol = SinkProtocol(settings)
         self._refusal: KafkaError | None = None
         """Why Kafka did not take a record of the batch."""
+        self._refused_topic = settings.topic
         self._begun_at_s: float | None = None
         """When the first record of the batch was produced."""
         self._watch = ClientWatch()
@@ -144,18 +149,19 @@ class KafkaSink:
     def _produce(self, producer: Producer, batch: "DataFrame") -> None:
         topic = self._settings.topic
         for record in _records(batch):
+            value, key, to = record + (None, None, topic)[len(record) :]
             self._begun_at_s = self._begun_at_s or time.monotonic()
             while True:
                 try:
-                    producer.produce(topic, *record)
+                    producer.produce(to, value, key)
                     break
                 except BufferError:
                     producer.poll(_QUEUE_POLL_S)
         producer.flush(_CALL_TIMEOUT_S)
 
-    def _note_refusal(self, error: KafkaError, _record: object) -> None:
-        if error.code() not in _PURGED:
-            self._refusal = self._refusal or error
+    def _note_refusal(self, error: KafkaError, record: Message) -> None:
+        if error.code() not in _PURGED and self._refusal is None:
+            self._refusal, self._refused_topic = error, record.topic() or self._settings.topic
 
     def _new_producer(self) -> Producer:
         settings = self._settings
@@ -211,7 +217,7 @@ class KafkaSink:
             return SinkFenced(f"a newer attempt of {settings.writer_id} writes to '{settings.topic}': batch {batch_id} was not written")
         # That the transaction cannot go on says less than why.
         reason = (self._refusal or error).str()
-        return SinkUnavailable(f"Kafka at {settings.bootstrap} did not take batch {batch_id} for topic '{settings.topic}': {reason}")
+        return SinkUnavailable(f"Kafka at {settings.bootstrap} did not take batch {batch_id} for topic '{self._refused_topic}': {reason}")
 
 
 def _committed(consumer: Consumer, topic: str) -> TopicPartition:
@@ -221,7 +227,7 @@ def _committed(consumer: Consumer, topic: str) -> TopicPartition:
     return mark
 
 
-def _records(batch: "DataFrame") -> Iterator[tuple[bytes | None, ...]]:
+def _records(batch: "DataFrame") -> Iterator[tuple[Any, ...]]:
     """Yield the rows of the batch as they come, without a `Row` for each as `toLocalIterator` makes: that costs half of the throughput."""
     from pyspark.sql.connect.dataframe import DataFrame as RemoteDataFrame  # noqa: PLC0415 - where Spark calls, it is loaded
 

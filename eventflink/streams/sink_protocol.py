@@ -22,6 +22,7 @@ class KafkaSinkSettings:
 
     bootstrap: str
     topic: str
+    """Of several the first by name: the mark is kept beside it."""
     writer_id: str
     """Of the subtask, the same for all its attempts."""
     attempt: int

@@ -4,20 +4,21 @@ Kafka is written by `kafka_sink.py`, directories by Spark's own file sink, whose
 with Spark; a function of the user is called with each batch, and has to bear that the last one is repeated.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.avro_schema import expand, spark_columns
 from eventflink.model.job_graph import StreamSink
-from eventflink.model.statuses import StreamFormat
+from eventflink.model.statuses import StreamConnector, StreamFormat
 from eventflink.model.stream_document import KafkaSinkDocument, RegistryDocument, sink_document
 from eventflink.model.stream_progress import NO_BATCH
 from eventflink.streams.avro_records import encoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.failures import StreamUnusable
-from eventflink.streams.kafka_sink import KEY, VALUE, KafkaSink
+from eventflink.streams.kafka_sink import KEY, TOPIC, VALUE, KafkaSink
 from eventflink.streams.kafka_topics import partition_count
 from eventflink.streams.progress import last_committed_batch
 from eventflink.streams.sink_protocol import KafkaSinkSettings
@@ -30,9 +31,9 @@ _FILE_LOG: Final = "_spark_metadata"
 _BYTES_COLUMNS: Final = (VALUE, KEY)
 
 
-def write_to_sink(
-    rows: "DataFrame",
-    sink: StreamSink,
+def write_to_sinks(
+    outputs: Mapping[str, "DataFrame"],
+    sinks: Sequence[StreamSink],
     writer_id: str,
     attempt: int,
     location: Path,
@@ -42,8 +43,8 @@ def write_to_sink(
     """Return a writer that only has to be told when, and where its checkpoints are.
 
     Args:
-        rows: what the query results in.
-        sink: what the graph declares.
+        outputs: what the query results in, by the names of the sinks.
+        sinks: what the graph declares: one of any kind, or several topics of one Kafka.
         writer_id: of the subtask, the same for all its attempts.
         attempt: which attempt of it writes.
         location: the checkpoint directory of the subtask.
@@ -54,19 +55,42 @@ def write_to_sink(
         StreamUnusable: the topic is not there, the directory is another stream's, or the rows lack a column that the sink needs.
 
     """
-    document = sink_document(sink)
-    if document.kafka is not None:
-        kafka = document.kafka
-        bootstrap = kafka.bootstrap_servers or bootstrap
-        partition_count(bootstrap, kafka.topic, "the sink")
-        settings = KafkaSinkSettings(bootstrap, kafka.topic, writer_id, attempt, kafka.transaction_timeout_ms, str(location))
-        return _records_of(rows, sink, kafka, document.registry).writeStream.foreachBatch(KafkaSink(settings))
+    if sinks[0].connector is StreamConnector.KAFKA:
+        return _write_to_topics(outputs, sinks, writer_id, attempt, location, bootstrap)
+    [sink] = sinks
+    rows, document = outputs[sink.name], sink_document(sink)
     if document.files is not None:
         _check_directory(Path(document.files.path), location)
         _require(rows, document.files.partition_by)
         writer = rows.writeStream.format(sink.stream_format.lower()).option("path", document.files.path)
         return writer.partitionBy(*document.files.partition_by) if document.files.partition_by else writer
     return rows.writeStream.foreachBatch(WatchedFunction(resolve(sink.location)))
+
+
+def _write_to_topics(
+    outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamSink], writer_id: str, attempt: int, location: Path, bootstrap: str
+) -> "DataStreamWriter":
+    """Write to topics by one query: a batch is one transaction, and what outputs have in common is the same records in each."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    records: list[DataFrame] = []
+    topics, timeouts_ms = [], []
+    for sink in sinks:
+        document = sink_document(sink)
+        kafka = document.kafka
+        assert kafka is not None  # noqa: S101 - the document refuses others beside a topic
+        bootstrap = kafka.bootstrap_servers or bootstrap
+        partition_count(bootstrap, kafka.topic, f"sink '{sink.name}'" if sink.name else "the sink")
+        topics.append(kafka.topic)
+        timeouts_ms.append(kafka.transaction_timeout_ms)
+        rows = _records_of(outputs[sink.name], sink, kafka, document.registry)
+        if len(sinks) > 1:
+            key = f.col(KEY) if KEY in rows.columns else f.lit(None).cast("binary")
+            rows = rows.select(VALUE, key.alias(KEY), f.lit(kafka.topic).alias(TOPIC))
+        records.append(rows)
+    # Which topic has the mark must not depend on the order in which they are written down.
+    settings = KafkaSinkSettings(bootstrap, min(topics), writer_id, attempt, max(timeouts_ms), str(location))
+    return functools.reduce(type(records[0]).unionAll, records).writeStream.foreachBatch(KafkaSink(settings))
 
 
 def _check_directory(path: Path, location: Path) -> None:

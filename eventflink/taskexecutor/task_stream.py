@@ -8,7 +8,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from eventflink.model.job_graph import StreamDefinition, StreamSource
 from eventflink.model.statuses import StreamConnector
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.query import RunningQuery, start_query
-from eventflink.streams.sinks import write_to_sink
+from eventflink.streams.sinks import write_to_sinks
 from eventflink.streams.sources import SubtaskShare, read_source
 from eventflink.taskexecutor.failure_causes import OutputUnusable, bounded, text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
@@ -76,33 +76,33 @@ class StreamTask:
         share = SubtaskShare(self._deployment.subtask_index, self._deployment.parallelism)
         return read_source(spark, source, share, self._settings.bootstrap_servers, resolve_function)
 
-    def run(self, rows: object, orders: Iterable[TakeCheckpoint]) -> None:
+    def run(self, returned: object, orders: Iterable[TakeCheckpoint]) -> None:
         """Run the query until it ends, which a bounded one does.
 
         Args:
-            rows: what the task's function returned.
+            returned: what the task's function returned.
             orders: what the TaskExecutor asks for meanwhile; waits for the next one, and ends with the connection.
 
         Raises:
-            OutputUnusable: the rows are no streaming DataFrame.
+            OutputUnusable: it is not what its sinks need.
             StreamUnusable: the sink cannot be used as it is declared.
             StreamingQueryException: the query failed.
 
         """
-        query = self._start(_check_rows(rows))
+        query = self._start(_outputs_of(returned, [sink.name for sink in self._stream.sinks]))
         self._query = query
         self._tell(StreamStarted(self._attempt, query.query_id, query.run_id, str(self._location), query.restored_batch_id))
         threading.Thread(target=self._answer, args=(orders,), name="stream-orders", daemon=True).start()
         query.await_end()
 
-    def _start(self, rows: "DataFrame") -> RunningQuery:
-        attempt, sink, settings = self._attempt, self._stream.sink, self._settings
-        if sink.connector is StreamConnector.PYTHON:
+    def _start(self, outputs: "dict[str, DataFrame]") -> RunningQuery:
+        attempt, sinks, settings = self._attempt, self._stream.sinks, self._settings
+        if (sink := sinks[0]).connector is StreamConnector.PYTHON:
             resolve_function(sink.location)
             _ship_by_value(self._archives)
         # No id has a slash in it.
         writer_id = f"{settings.cluster_id}/{attempt.job_id}/{attempt.vertex_id}/{attempt.subtask_index}"
-        writer = write_to_sink(rows, sink, writer_id, attempt.attempt, self._location, settings.bootstrap_servers, resolve_function)
+        writer = write_to_sinks(outputs, sinks, writer_id, attempt.attempt, self._location, settings.bootstrap_servers, resolve_function)
         self._location.parent.mkdir(parents=True, exist_ok=True)
         return start_query(writer, self._stream, self._location, str(attempt))
 
@@ -117,6 +117,18 @@ class StreamTask:
         except Exception as error:  # noqa: BLE001 - Spark raises what it likes, and the query may go on
             logger.warning("CheckpointDeclined checkpoint=%d error=%s", checkpoint_id, error)
             return CheckpointDeclined(self._attempt, checkpoint_id, bounded(f"{type(error).__name__}: {text_of(error)}", _REASON_LIMIT))
+
+
+def _outputs_of(returned: object, names: list[str]) -> "dict[str, DataFrame]":
+    """Return the rows for each sink, by its name."""
+    if names == [""]:
+        return {"": _check_rows(returned)}
+    wanted = f"a mapping of {', '.join(names)} to streaming DataFrames, one for each of its sinks"
+    if not isinstance(returned, Mapping):
+        raise OutputUnusable(f"it returned {type(returned).__name__}: this stream returns {wanted}")
+    if different := sorted(set(map(str, returned)) ^ set(names)):
+        raise OutputUnusable(f"it returned {', '.join(map(str, returned)) or 'nothing'}: not {wanted} ({', '.join(different)})")
+    return {name: _check_rows(returned[name]) for name in names}
 
 
 def _check_rows(rows: object) -> "DataFrame":

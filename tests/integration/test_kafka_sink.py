@@ -129,11 +129,11 @@ class Dies(Producer):
         os.kill(os.getpid(), signal.SIGKILL)
 
 kafka_sink.Producer = Dies
-bootstrap, topic, writer_id = settings
+bootstrap, topic, writer_id, *columns = settings
 sink = kafka_sink.KafkaSink(kafka_sink.KafkaSinkSettings(bootstrap, topic, writer_id, 1, 60_000, ""))
 first = 10 * int(batch_id)
 batch = SparkSession.builder.remote(remote).create().range(first, first + 10)
-sink(batch.selectExpr("CAST(to_json(struct(id)) AS BINARY) AS value"), int(batch_id))
+sink(batch.selectExpr("CAST(to_json(struct(id)) AS BINARY) AS value", *columns), int(batch_id))
 """
 
 
@@ -153,6 +153,27 @@ def test_a_sink_that_is_killed_when_it_commits_is_followed_at_once_and_its_batch
     assert time.monotonic() - began_s < 20, "it waited for the transaction of the dead one to time out, which takes 60 s"
     subtask.write(second, batch_id + 1)
     assert subtask.committed(batch_id + 2) == list(range(10 * batch_id + 20))
+
+
+@pytest.mark.parametrize(("moment", "counted"), [("before", 0), ("after", 5)])
+def test_a_batch_for_several_topics_counts_in_all_of_them_or_in_none(
+    subtask: Subtask, bootstrap: str, spark: str, session: SparkSession, moment: str, counted: int
+) -> None:
+    other = create_topic(bootstrap)
+    columns = ["CAST(NULL AS BINARY) AS key", f"IF(id % 2 = 0, '{subtask._topic}', '{other}') AS topic"]
+    readers = [CommittedReader(bootstrap, topic) for topic in (subtask._topic, other)]
+    remote = session_address(spark, str(uuid.uuid4()))
+    arguments = [moment, remote, "0", bootstrap, subtask._topic, subtask._writer_id, *columns]
+    killed = subprocess.run([sys.executable, "-c", DIES_WHEN_IT_COMMITS, *arguments], check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    second = subtask.sink(2)
+    second(session.range(10, 20).selectExpr("CAST(to_json(struct(id)) AS BINARY) AS value", *columns), 1)
+    expected = [[id_ for id_ in range(20) if id_ % 2 == odd and (counted or id_ >= 10)] for odd in (0, 1)]
+    for reader, ids in zip(readers, expected, strict=True):
+        reader.read_until(lambda rows: len(rows) >= 5 + counted)
+        reader.read(1.0)
+        reader.close()
+        assert sorted(row["id"] for row in reader.rows) == ids
 
 
 def test_an_older_attempt_that_begins_late_ends_and_leaves_the_newer_one_alone(subtask: Subtask) -> None:

@@ -107,6 +107,21 @@ def test_what_ends_a_stream_is_said(
     assert re.search(says, cause_of(cluster, job_id))
 
 
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("copy", "OutputUnusable: .*it returned DataFrame: this stream returns a mapping of even, other to streaming DataFrames"),
+        ("split", r"OutputUnusable: .*it returned even, odd: not a mapping of even, other to streaming DataFrames.* \(odd, other\)"),
+    ],
+)
+def test_a_stream_with_several_sinks_returns_rows_for_each_of_them(
+    cluster: RunningCluster, topics: tuple[str, str], function: str, says: str
+) -> None:
+    sinks = {"even": json_sink(topics[1]), "other": json_sink(topics[1])}
+    job_id = run(cluster, vertex(source_of(topics[0]), {}, function, stream={"sink": None, "sinks": sinks}))
+    assert re.search(says, cause_of(cluster, job_id))
+
+
 def test_a_bad_record_ends_the_stream_with_its_place_unless_it_may_be_left_out(cluster: RunningCluster, topics: tuple[str, str]) -> None:
     source, target = topics
     feed(cluster.bootstrap, source, [b"not json", b'{"key": "k", "number": "seven"}'])

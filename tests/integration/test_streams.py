@@ -300,6 +300,38 @@ def test_a_stream_whose_client_is_gone_ends_by_itself(spark: str, tmp_path: Path
     wait_until(stands_still, "its session is closed", 3 * SESSION_TIMEOUT_S)
 
 
+def test_the_outputs_of_one_stream_have_each_record_once_whatever_is_killed(cluster: RunningCluster) -> None:
+    source, *targets = [create_topic(cluster.bootstrap) for _ in range(3)]
+    readers = [CommittedReader(cluster.bootstrap, target) for target in targets]
+    feed(cluster.bootstrap, source, records(0, 300))
+    sinks = {name: {"kafka": {"topic": target}, "format": "json"} for name, target in zip(("even", "odd"), targets, strict=True)}
+    stream = {key: value for key, value in stream_of(source, {}).items() if key != "sink"}
+    job_id = submit(cluster, "split", {**stream, "sinks": sinks}, restarts=20)
+
+    def check(fed: int) -> None:
+        for remainder, reader in enumerate(readers):
+            wanted = list(range(remainder, fed, 2))
+            reader.read_until(lambda rows: len({row["number"] for row in rows}) >= len(wanted), SPARK_TIMEOUT_S)  # noqa: B023 - called now
+            reader.read(1.0)
+            assert sorted(row["number"] for row in reader.rows) == wanted
+
+    check(300)
+    feed(cluster.bootstrap, source, records(300, 600))
+    time.sleep(0.1)
+    [sink] = of_spark(cluster, "foreach_batch_worker")
+    sink.kill()
+    check(600)
+    feed(cluster.bootstrap, source, records(600, 900))
+    time.sleep(0.2)
+    [subtask] = cluster.job(job_id).execution_graph.subtasks()
+    task_process(cluster, job_id, subtask.attempt).kill()
+    check(900)
+    assert [set(reader.rows[0]) for reader in readers] == [{"key", "number"}, {"number"}]
+    cancel(cluster, job_id)
+    for reader in readers:
+        reader.close()
+
+
 def test_a_directory_that_a_stream_writes_has_each_record_once_whatever_is_killed(cluster: RunningCluster, tmp_path: Path) -> None:
     source = create_topic(cluster.bootstrap)
     feed(cluster.bootstrap, source, records(0, 300))

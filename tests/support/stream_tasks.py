@@ -53,3 +53,9 @@ def large(context: Any) -> Any:
         .where("number = 50")
         .selectExpr("array_join(transform(sequence(1, 60000), i -> sha2(string(i), 512)), '') AS text")
     )
+
+
+def split(context: Any) -> Any:
+    """Return the even numbers and, without their keys, the odd ones."""
+    rows = context.inputs["source"]
+    return {"even": rows.where("number % 2 = 0"), "odd": rows.where("number % 2 = 1").select("number")}

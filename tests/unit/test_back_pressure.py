@@ -12,7 +12,7 @@ from eventflink.views.back_pressure import back_pressure_view, level_of
 
 def stream(interval_ms: int = 0, trigger: StreamTrigger = StreamTrigger.PROCESSING_TIME) -> StreamDefinition:
     return StreamDefinition(
-        sources=(), sink=StreamSink(connector=StreamConnector.PYTHON, location="m:f"), trigger=trigger, trigger_interval_ms=interval_ms
+        sources=(), sinks=(StreamSink(connector=StreamConnector.PYTHON, location="m:f"),), trigger=trigger, trigger_interval_ms=interval_ms
     )
 
 

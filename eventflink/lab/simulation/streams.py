@@ -101,7 +101,7 @@ class StreamStorage:
         stream = deployment.stream
         assert stream is not None  # noqa: S101 - the caller runs a stream
         subtask = SubtaskId(deployment.job_id, deployment.vertex_id, deployment.subtask_index)
-        kafka, source = sink_document(stream.sink).kafka, source_document(stream.sources[0]).kafka
+        kafka, source = sink_document(stream.sinks[0]).kafka, source_document(stream.sources[0]).kafka
         assert source is not None  # noqa: S101 - `variations.py` draws no other
         timeout_ms = kafka.transaction_timeout_ms if kafka is not None else 0
         writer = KafkaSinkSettings("", "answers", "/".join(map(str, subtask)), deployment.attempt, timeout_ms, "")
@@ -115,7 +115,7 @@ class StreamStorage:
             self._source_of(subtask),
             source.max_offsets_per_trigger,
             is_bounded=stream.trigger is StreamTrigger.AVAILABLE_NOW,
-            is_exactly_once=stream.sink.connector is StreamConnector.KAFKA,
+            is_exactly_once=stream.sinks[0].connector is StreamConnector.KAFKA,
         )
 
     def complete_jobs(self) -> list[str]:

@@ -330,6 +330,7 @@ def test_a_stream_says_the_same_as_a_document_and_as_a_record() -> None:
 
 
 STREAM = "f: vertices[0].stream"
+TOPIC = {"kafka": {"topic": "t"}, "format": "json"}
 REGISTRY = {"url": "http://registry:8081", "subject": "orders-value"}
 
 
@@ -339,6 +340,17 @@ def _avro(schema: Any) -> dict[str, Any]:
 
 def _record(kind: Any, *more: str) -> dict[str, Any]:
     return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name in ("x", *more)]}
+
+
+def test_a_stream_with_several_sinks_says_the_same_as_a_document_and_as_a_record() -> None:
+    vertex = _stream(sink=None, sinks={"large": TOPIC, "small": TOPIC}) | {"sql": None, "python": "m:f"}
+    graph = parse_job_graph(_graph(vertices=[vertex]), "f")
+    assert check_job_graph(to_document(graph)) == graph
+    assert graph.vertices[0].stream is not None
+    assert [sink.name for sink in graph.vertices[0].stream.sinks] == ["large", "small"]
+    graph.vertices[0].stream.sinks[1].name = "large"
+    with pytest.raises(InvalidJobGraph, match="vertex 'a': stream: two sinks have the same name"):
+        to_document(graph)
 
 
 def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_registry(tmp_path: Path) -> None:
@@ -355,7 +367,7 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
     in_file = parse_job_graph(graph("orders.avsc"), "f", tmp_path)
     assert in_file.vertices[0].stream is not None
     assert [json.loads(source.row_schema or "0") for source in in_file.vertices[0].stream.sources] == [_record("long"), 0]
-    assert json.loads(in_file.vertices[0].stream.sink.row_schema) == _record("long")
+    assert json.loads(in_file.vertices[0].stream.sinks[0].row_schema) == _record("long")
     assert in_file.vertices[0].parameters_json == inline.vertices[0].parameters_json
     with pytest.raises(InvalidJobGraph, match=r"f: vertices\[0\].stream.sources.a.schema: .*/other.avsc: No such file"):
         parse_job_graph(graph("other.avsc"), "f", tmp_path)
@@ -421,6 +433,22 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             {"sources": {"a": _avro(_record("int", "X"))}},
             "schema: field 'X' is there twice, and upper and lower case are the same to Spark",
         ),
+        ({"sinks": {"a": TOPIC}}, f"{STREAM}: exactly one of 'sink' and 'sinks' says where the rows go"),
+        ({"sink": None}, f"{STREAM}: exactly one of 'sink' and 'sinks' says where the rows go"),
+        ({"sink": None, "sinks": {}}, f"{STREAM}.sinks: Dictionary should have at least 1 item"),
+        ({"sink": None, "sinkss": {"a": TOPIC}}, f"{STREAM}.sinkss: Extra inputs are not permitted (did you mean 'sinks'?)"),
+        (
+            {"sink": None, "sinks": {"a": TOPIC, "b": {"files": {"path": "/x"}, "format": "csv"}}},
+            f"{STREAM}: sinks.b: no topic of Kafka, and only topics are written in one transaction",
+        ),
+        (
+            {"sink": None, "sinks": {"a": TOPIC, "b": {"kafka": {"topic": "u", "bootstrap_servers": "other:9092"}, "format": "json"}}},
+            f"{STREAM}: sinks: they name different 'bootstrap_servers', and a transaction is within one Kafka",
+        ),
+        (
+            {"sink": None, "sinks": {"a": TOPIC, "b": TOPIC}},
+            "f: vertices[0]: sql: a statement has one output; 'sinks' are of a 'python' function",
+        ),
         ({"sink": {}}, f"{STREAM}.sink: exactly one of 'kafka', 'files' and 'python' says what a sink is"),
         ({"sink": {"kafka": {"topic": "t"}}}, f"{STREAM}.sink: kafka needs a 'format': json, avro, text, bytes"),
         ({"sink": {"python": "no function"}}, f"{STREAM}.sink.python: String should match pattern"),
@@ -473,6 +501,6 @@ def test_a_record_of_a_stream_whose_options_are_no_object_is_refused_by_its_vert
     graph = parse_job_graph(_graph(vertices=[_stream()]), "f")
     stream = graph.vertices[0].stream
     assert stream is not None
-    setattr(stream if field == "settings_json" else stream.sink, field, "[]")
+    setattr(stream if field == "settings_json" else stream.sinks[0], field, "[]")
     with pytest.raises(InvalidJobGraph, match=f"vertex 'a': stream: {field} is no JSON object: "):
         to_document(graph)
