@@ -1,7 +1,8 @@
 """The sinks of a stream: what its rows become there, and what Spark's writer is told.
 
 Kafka is written by `kafka_sink.py`, directories by Spark's own file sink, whose log of batches makes it exactly once for who reads them
-with Spark; a function of the user is called with each batch, and has to bear that the last one is repeated.
+with Spark; a function of the user is called with each batch, and has to bear that the last one is repeated, as one made by
+`database_sink.py` does.
 """
 
 import functools
@@ -17,6 +18,7 @@ from eventflink.model.stream_progress import NO_BATCH
 from eventflink.streams.avro_records import encoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.client_watch import WatchedFunction
+from eventflink.streams.database_sink import DatabaseSink
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.kafka_sink import KEY, TOPIC, VALUE, KafkaSink
 from eventflink.streams.kafka_topics import partition_count
@@ -64,7 +66,10 @@ def write_to_sinks(
         _require(rows, document.files.partition_by)
         writer = rows.writeStream.format(sink.stream_format.lower()).option("path", document.files.path)
         return writer.partitionBy(*document.files.partition_by) if document.files.partition_by else writer
-    return rows.writeStream.foreachBatch(WatchedFunction(resolve(sink.location)))
+    function = resolve(sink.location)
+    if isinstance(function, DatabaseSink):
+        function = function.of(writer_id, attempt)
+    return rows.writeStream.foreachBatch(WatchedFunction(function))
 
 
 def _write_to_topics(

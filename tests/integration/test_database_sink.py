@@ -1,0 +1,259 @@
+"""The sink that remembers its batches, before a real PostgreSQL: whatever is killed, however late an attempt is, a batch counts once."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.log.administration import delete_topics
+from eventflink.model.statuses import JobStatus
+from eventflink.streams.database_sink import DatabaseSink
+from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable
+from eventflink.taskexecutor.task_spark import session_address
+from tests.support import database_tasks
+from tests.support.postgresql import find_binaries, postgresql
+from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.topics import create_topic, feed
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT_S = 120
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    """What connects to a PostgreSQL of this module's own."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed (Debian's package is postgresql)")
+    with postgresql(binaries) as conninfo:
+        yield conninfo
+
+
+@pytest.fixture(scope="module")
+def session(spark: str) -> Iterator[SparkSession]:
+    session = SparkSession.builder.remote(session_address(spark, str(uuid.uuid4()))).create()
+    yield session
+    session.stop()
+
+
+class Subtask:
+    """The subtask of a stream: its batches, and the sinks of its attempts, which append to a table."""
+
+    def __init__(self, database: str, session: SparkSession) -> None:
+        self.database = database
+        self._session = session
+        self.writer_id = uuid.uuid4().hex
+        self.table = f"table_{self.writer_id}"
+        with psycopg.connect(database) as connection:
+            connection.execute(f"CREATE TABLE {self.table} (id BIGINT)")
+
+    def sink(self, attempt: int, write: Callable[[Any, DataFrame], Any] | None = None) -> DatabaseSink:
+        return DatabaseSink(lambda: psycopg.connect(self.database), write or self.append).of(self.writer_id, attempt)
+
+    def append(self, connection: Any, batch: DataFrame) -> None:
+        with connection.transaction(), connection.cursor() as cursor:
+            cursor.executemany(f"INSERT INTO {self.table} VALUES (%s)", [(row.id,) for row in batch.collect()])
+
+    def write(self, sink: DatabaseSink, batch_id: int) -> None:
+        """Write ten rows of the batch's own."""
+        sink(self._session.range(10 * batch_id, 10 * batch_id + 10), batch_id)
+
+    def committed(self) -> list[int]:
+        with psycopg.connect(self.database) as connection:
+            return [number for (number,) in connection.execute(f"SELECT id FROM {self.table} ORDER BY id")]
+
+
+@pytest.fixture
+def subtask(database: str, session: SparkSession) -> Subtask:
+    return Subtask(database, session)
+
+
+def test_a_batch_that_the_next_attempt_repeats_is_not_written_to_the_database_again(subtask: Subtask) -> None:
+    first = subtask.sink(1)
+    subtask.write(first, 0)
+    subtask.write(first, 1)
+    second = subtask.sink(2)
+    subtask.write(second, 1)
+    subtask.write(second, 2)
+    assert subtask.committed() == list(range(30))
+
+
+DIES_WHEN_IT_COMMITS = """
+import os, signal, sys
+import psycopg
+from pyspark.sql import SparkSession
+from eventflink.streams.database_sink import DatabaseSink
+
+moment, remote, batch_id, database, writer_id, table = sys.argv[1:]
+written = []
+
+class Dies(psycopg.Connection):
+    def commit(self):
+        if not written or moment == "after":
+            super().commit()
+        if written:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+def write(connection, batch):
+    with connection.cursor() as cursor:
+        cursor.executemany(f"INSERT INTO {table} VALUES (%s)", [(row.id,) for row in batch.collect()])
+    written.append(True)
+
+sink = DatabaseSink(lambda: Dies.connect(database), write).of(writer_id, 1)
+first = 10 * int(batch_id)
+sink(SparkSession.builder.remote(remote).create().range(first, first + 10), int(batch_id))
+"""
+
+
+@pytest.mark.parametrize("batch_id", [0, 1])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_process_that_is_killed_when_it_commits_to_the_database_has_written_its_batch_once_or_not(
+    subtask: Subtask, spark: str, moment: str, batch_id: int
+) -> None:
+    for earlier in range(batch_id):
+        subtask.write(subtask.sink(1), earlier)
+    remote = session_address(spark, str(uuid.uuid4()))
+    arguments = [moment, remote, str(batch_id), subtask.database, subtask.writer_id, subtask.table]
+    killed = subprocess.run([sys.executable, "-c", DIES_WHEN_IT_COMMITS, *arguments], check=False, timeout=TIMEOUT_S)
+    assert killed.returncode == -signal.SIGKILL
+    assert subtask.committed() == list(range(10 * batch_id + (10 if moment == "after" else 0)))
+    second = subtask.sink(2)
+    subtask.write(second, batch_id)
+    subtask.write(second, batch_id + 1)
+    assert subtask.committed() == list(range(10 * batch_id + 20))
+
+
+def test_what_an_older_attempt_has_written_is_rolled_back_once_a_newer_one_has_begun(subtask: Subtask) -> None:
+    sent, go_on = threading.Event(), threading.Event()
+    ended: list[str] = []
+
+    def append_and_wait(connection: Any, batch: DataFrame) -> None:
+        subtask.append(connection, batch)
+        sent.set()
+        assert go_on.wait(60)
+
+    def write() -> None:
+        try:
+            subtask.write(subtask.sink(1, append_and_wait), 0)
+        except SinkFenced as error:
+            ended.append(str(error))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert sent.wait(60)
+    second = subtask.sink(2)
+    subtask.write(second, 0)
+    go_on.set()
+    thread.join(60)
+    assert ended == [f"a newer attempt of {subtask.writer_id} writes to the database: batch 0 was not written"]
+    subtask.write(second, 1)
+    assert subtask.committed() == list(range(20))
+
+
+def test_an_older_attempt_that_comes_late_to_the_database_ends_and_leaves_the_newer_one_alone(subtask: Subtask) -> None:
+    second = subtask.sink(2)
+    subtask.write(second, 0)
+    with pytest.raises(SinkFenced, match=r"attempt 2 of .* has written to the database: this is attempt 1"):
+        subtask.write(subtask.sink(1), 1)
+    subtask.write(second, 1)
+    assert subtask.committed() == list(range(20))
+
+
+def test_what_could_lose_or_double_a_batch_is_refused(subtask: Subtask) -> None:
+    first = subtask.sink(1)
+    for batch_id in range(3):
+        subtask.write(first, batch_id)
+    with pytest.raises(CheckpointLost, match=r"batch 0 is to be written to the database, and batch 2 was written before"):
+        subtask.write(subtask.sink(2), 0)
+    committing = DatabaseSink(lambda: psycopg.connect(subtask.database, autocommit=True), subtask.append)
+    with pytest.raises(StreamUnusable, match="commits by itself"):
+        subtask.write(committing.of(subtask.writer_id, 3), 3)
+    with pytest.raises(StreamUnusable, match="whose it is"):
+        subtask.write(committing, 3)
+    assert subtask.committed() == list(range(30))
+
+
+def test_a_user_who_may_make_no_table_writes_with_the_marks_that_are_there(subtask: Subtask) -> None:
+    subtask.write(subtask.sink(1), 0)
+    user = f"user_{subtask.writer_id}"
+    with psycopg.connect(subtask.database) as connection:
+        connection.execute(f"CREATE ROLE {user} LOGIN")
+        connection.execute(f"GRANT SELECT, INSERT, UPDATE ON stream_marks, {subtask.table} TO {user}")
+    restricted = DatabaseSink(lambda: psycopg.connect(subtask.database, user=user), subtask.append).of(subtask.writer_id, 2)
+    subtask.write(restricted, 0)
+    subtask.write(restricted, 1)
+    assert subtask.committed() == list(range(20))
+
+
+@pytest.fixture
+def cluster(bootstrap: str, spark: str, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningCluster]:
+    monkeypatch.setenv("LEDGER_CONNINFO", database)
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    running = RunningCluster(bootstrap, name, tmp_path, **{"spark.remote": spark})
+    running.start_master()
+    running.start_task_executor()
+    yield running
+    running.close()
+    delete_topics(bootstrap, name)
+
+
+def test_a_stream_into_a_database_counts_each_record_once_though_its_sinks_process_is_killed(
+    cluster: RunningCluster, database: str
+) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE TABLE ledger (key TEXT, number BIGINT)")
+    topic = create_topic(cluster.bootstrap)
+    stream = {
+        "sources": {"source": {"kafka": {"topic": topic}, "format": "json", "schema": "key STRING, number BIGINT"}},
+        "sink": {"python": "database_tasks:ledger"},
+    }
+    strategy = {"type": "fixed-delay", "attempts": 20, "delay_ms": 100}
+    archive = cluster.user_code(Path(database_tasks.__file__))
+    vertex = {"id": "stream", "python": "database_tasks:copy", "stream": stream}
+    job_id = cluster.submit(cluster.graph(vertex, restart_strategy=strategy, code_archives=[archive]))
+
+    def numbers() -> list[int]:
+        with psycopg.connect(database) as connection:
+            return [number for (number,) in connection.execute("SELECT number FROM ledger ORDER BY number")]
+
+    fed = 0
+    for _ in range(4):
+        if fed:
+            [worker] = sink_processes()
+            worker.kill()
+            worker.wait(TIMEOUT_S)
+        feed(cluster.bootstrap, topic, [{"key": f"k{number % 7}", "number": number} for number in range(fed, fed + 300)])
+        fed += 300
+        wait_until(lambda: len(set(numbers())) >= fed, "all records are in the database", TIMEOUT_S)  # noqa: B023 - called here
+    time.sleep(1.0)
+    assert numbers() == list(range(fed))
+    [subtask] = cluster.job(job_id).execution_graph.subtasks()
+    assert subtask.attempt == 4
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        gateway.cancel_job(job_id)
+    cluster.wait_for_status(job_id, JobStatus.CANCELED)
+
+
+def sink_processes() -> list[psutil.Process]:
+    """Return the processes in which Spark, which this process has started, calls sinks."""
+    return [each for each in psutil.Process().children(recursive=True) if "foreach_batch_worker" in command_line(each)]
+
+
+def command_line(process: psutil.Process) -> str:
+    """Return how a process was started; nothing of one that has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
