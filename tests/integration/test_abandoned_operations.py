@@ -69,18 +69,25 @@ def await_terminating(spark: str, session_id: str) -> None:
         wait_until(lambda: [each.state for each in stub.GetStatus(request).operation_statuses] == [TERMINATING], "it terminates")
 
 
-def executing_threads(spark: str) -> int:
-    """Return how many operations the server executes: each has a thread, whose name Linux cuts."""
-    port = int(spark.rpartition(":")[2])
-    [server] = {each.pid for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN and each.laddr.port == port}
-    return sum(thread.read_text().startswith("SparkConnectExe") for thread in Path(f"/proc/{server}/task").glob("*/comm"))
+def executing_threads() -> int:
+    """Return how many operations the server executes, which this process has started: each has a thread, whose name Linux cuts."""
+    threads = [thread for each in psutil.Process().children(recursive=True) for thread in Path(f"/proc/{each.pid}/task").glob("*/comm")]
+    return sum(name_of(thread).startswith("SparkConnectExe") for thread in threads)
+
+
+def name_of(thread: Path) -> str:
+    """Return the name of a thread; none of one that has ended."""
+    try:
+        return thread.read_text(encoding="utf-8")
+    except OSError:
+        return ""
 
 
 def test_a_session_is_released_at_once_though_its_client_was_killed_before_it_took_the_end_of_an_answer(spark: str) -> None:
     session_id = str(uuid.uuid4())
     with client_that(READS_HALF, spark, session_id):
         await_terminating(spark, session_id)
-        wait_until(lambda: executing_threads(spark) == 0, "it has ended")
+        wait_until(lambda: executing_threads() == 0, "it has ended")
     began_s = time.monotonic()
     release_session(spark, session_id)
     assert time.monotonic() - began_s < SOON_S
@@ -94,7 +101,7 @@ def test_an_operation_that_is_interrupted_while_it_makes_its_answer_is_waited_fo
     monkeypatch.setattr(_Release, "_drop_answer", lambda _release, operation_id: closed.append(operation_id))
     with client_that(READS_A_LONG_ANSWER, spark, session_id):
         await_terminating(spark, session_id)
-        assert executing_threads(spark) == 1
+        assert executing_threads() == 1
         release_session(spark, session_id, quiet_s=0.0)
-        assert executing_threads(spark) == 0
+        assert executing_threads() == 0
     assert closed == []
