@@ -18,6 +18,7 @@ from eventflink.model.configuration import ConfigurationError
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.processes.child_processes import ChildDied
 from eventflink.processes.pid_files import PidFilesUnusable
+from eventflink.streams.savepoint import SavepointUnusable
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 
 # The first match counts: narrower types come before wider ones.
@@ -29,6 +30,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (InvalidBlobKey, ExitCode.USAGE),
     (FilterInvalid, ExitCode.USAGE),
     (QueryInvalid, ExitCode.USAGE),
+    (SavepointUnusable, ExitCode.USAGE),
     (NothingKnown, ExitCode.NEGATIVE),
     (RequestRefused, ExitCode.NEGATIVE),
     (BlobNotFound, ExitCode.NEGATIVE),

@@ -40,6 +40,8 @@ COMMANDS: Final = {
     "resume": "Resume a suspended job.",
     "shutdown": "Shut down the whole cluster.",
     "checkpoint": "Take a checkpoint of a job now.",
+    "savepoint": "Take, inspect or remove a savepoint.",
+    "stop": "Stop a job with a savepoint.",
     "rescale": "Change the parallelism of a vertex of a job.",
     "taskmanager": "List the TaskManagers, read their logs, block one.",
     "logs": "Show a file that a task wrote.",

@@ -102,6 +102,7 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         failover_strategy=configuration.failover_strategy,
         exception_history_size=configuration.exception_history_size,
         checkpointing=configuration.default_checkpointing,
+        savepoint_directory=configuration.savepoint_directory,
         checkpoint_history_size=configuration.checkpoint_history_size,
         shutdown_timeout_ms=configuration.shutdown_timeout_ms,
         workers=_worker_settings(configuration),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eventflink.events.decision import LogEvent
 from eventflink.events.job_master_events import AttemptEvent
-from eventflink.model.statuses import CheckpointFailureReason
+from eventflink.model.statuses import CheckpointFailureReason, SavepointMode
 from eventflink.model.stream_progress import StreamProgress
 
 
@@ -31,12 +31,31 @@ class CheckpointEvent(LogEvent):
 
 
 @dataclass(slots=True)
+class SavepointRequest:
+    """That a checkpoint is a savepoint: where it is written, and what becomes of the job."""
+
+    path: str
+    mode: SavepointMode
+
+    @property
+    def stops_streams(self) -> bool:
+        """Whether nothing is read after it: the queries are stopped before their state is copied."""
+        return self.mode is not SavepointMode.CONTINUE
+
+    @property
+    def finishes_job(self) -> bool:
+        """Whether the streams finish when it is complete."""
+        return self.mode in (SavepointMode.STOP, SavepointMode.DRAIN)
+
+
+@dataclass(slots=True)
 class CheckpointTriggered(CheckpointEvent):
     """A checkpoint of a job begins: each stream that has not finished is asked where it stands."""
 
     awaited: int
     actor: str = ""
     request_id: str = ""
+    savepoint: SavepointRequest | None = None
 
 
 @dataclass(slots=True)
@@ -54,6 +73,7 @@ class CheckpointCompleted(CheckpointEvent):
     duration_ms: int
     state_rows: int
     state_bytes: int
+    savepoint_path: str = ""
 
 
 @dataclass(slots=True)

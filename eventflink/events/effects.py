@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.model.attempts import AttemptRecord, HasAttemptId
 from eventflink.model.job_graph import StreamDefinition
-from eventflink.model.statuses import Role, ShipStrategy, TaskFile, TaskManagerFile, TaskType
+from eventflink.model.statuses import Role, SavepointMode, ShipStrategy, TaskFile, TaskManagerFile, TaskType
 
 
 @dataclass(slots=True)
@@ -44,6 +44,16 @@ class TaskInput:
 
 
 @dataclass(slots=True)
+class StreamRestore:
+    """The savepoint from which a subtask begins if it has no checkpoint of its own."""
+
+    path: str
+    allow_non_restored_state: bool
+    vertices: tuple[str, ...]
+    """The ids of all streams of the job."""
+
+
+@dataclass(slots=True)
 class TaskDeployment(AttemptRecord):
     """Run this attempt."""
 
@@ -59,6 +69,8 @@ class TaskDeployment(AttemptRecord):
     outputs: tuple[str, ...]
     code_archives: tuple[str, ...]
     stream: StreamDefinition | None = None
+    restore: StreamRestore | None = None
+    is_stopped: bool = False
 
 
 @dataclass(slots=True)
@@ -69,8 +81,42 @@ class TaskCancellation(AttemptRecord):
 
 
 @dataclass(slots=True)
+class SavepointStream:
+    """A stream of which a savepoint has a part for each subtask."""
+
+    vertex_id: str
+    parallelism: int
+
+
+@dataclass(slots=True)
+class SavepointOrder:
+    """What a subtask is told of the savepoint that it takes part in."""
+
+    path: str
+    mode: SavepointMode
+    triggered_at_ms: int
+    streams: tuple[SavepointStream, ...]
+    """All that it has."""
+
+
+@dataclass(slots=True)
 class CheckpointOrder(AttemptRecord):
     """Say where the attempt's stream stands."""
+
+    checkpoint_id: int
+    savepoint: SavepointOrder | None = None
+
+
+@dataclass(slots=True)
+class ResumeStream(AttemptRecord):
+    """Go on with the query: the savepoint for which it was stopped has failed."""
+
+    checkpoint_id: int
+
+
+@dataclass(slots=True)
+class FinishStream(AttemptRecord):
+    """Finish: the savepoint for which the query was stopped is complete, and the job stops with it."""
 
     checkpoint_id: int
 
@@ -168,6 +214,8 @@ DeploymentPayload = (
     | TaskManagerFileUploadOrder
     | StopTaskManager
     | CheckpointOrder
+    | ResumeStream
+    | FinishStream
 )
 
 

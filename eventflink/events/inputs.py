@@ -15,7 +15,7 @@ from eventflink.events.topics import Topic
 from eventflink.model.attempts import AttemptStatus, FailureCause, HasAttemptId, LostInput, OutputLocation, SlotStatus
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, TaskFile, TaskManagerFile
+from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, SavepointMode, TaskFile, TaskManagerFile
 from eventflink.model.stream_progress import StreamProgress
 
 NO_REPLY: Final = -1
@@ -31,6 +31,7 @@ MAX_REPLY_PARTITION: Final = 1_000
 MAX_REASON_LENGTH: Final = 1_024
 MAX_DIAGNOSTICS_LENGTH: Final = 8_192
 MAX_DIGEST_LENGTH: Final = 128
+MAX_DIRECTORY_LENGTH: Final = 2_048
 MAX_BLOCKED_MS: Final = 366 * 86_400_000
 MAX_FREEZE_MS: Final = 600_000
 
@@ -213,6 +214,14 @@ class RescaleJob(FencedJobCommand):
 @dataclass(slots=True, kw_only=True)
 class TriggerCheckpoint(FencedJobCommand):
     """Take a checkpoint of a job with streams now."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TriggerSavepoint(FencedJobCommand):
+    """Take a savepoint of a job with streams, and do with the job what its mode says."""
+
+    target_directory: Annotated[str, at.MaxLen(MAX_DIRECTORY_LENGTH)] = ""
+    mode: SavepointMode = SavepointMode.CONTINUE
 
 
 @dataclass(slots=True)

@@ -164,7 +164,10 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return f"{begin} at {event.location}, {place}"
         case e.CheckpointTriggered():
             return _joined(
-                f"checkpoint {event.checkpoint_id}", _count(event.awaited, "subtask"), _joined(_by(event.actor), _request(event), by=" ")
+                f"checkpoint {event.checkpoint_id}",
+                f"a savepoint in {event.savepoint.path}, {_lower(event.savepoint.mode)}" if event.savepoint is not None else "",
+                _count(event.awaited, "subtask"),
+                _joined(_by(event.actor), _request(event), by=" "),
             )
         case e.CheckpointAcknowledged():
             progress = event.progress
@@ -172,7 +175,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return f"checkpoint {event.checkpoint_id}, batch {progress.batch_id}, {rows} in {progress.batch_duration_ms} ms"
         case e.CheckpointCompleted():
             state = f"state of {_count(event.state_rows, 'row')}, {event.state_bytes} bytes" if event.state_rows else ""
-            return _joined(f"checkpoint {event.checkpoint_id}", f"after {event.duration_ms} ms", state)
+            place = f"a savepoint in {event.savepoint_path}" if event.savepoint_path else ""
+            return _joined(f"checkpoint {event.checkpoint_id}", f"after {event.duration_ms} ms", state, place)
         case e.CheckpointAborted():
             return f"checkpoint {event.checkpoint_id}, {_lower(event.reason)}: {event.message}"
         case e.CheckpointSubsumed():

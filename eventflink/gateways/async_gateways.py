@@ -31,10 +31,12 @@ from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.gateways.reads import MAX_ANSWER_BYTES, KnownMaster, MasterSilent, address_of, answer_of, find_masters, target_of
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerMethods
+from eventflink.gateways.savepoints import remove_savepoint
 from eventflink.gateways.steps import (
     Ask,
     AwaitCheckpoint,
     AwaitUpload,
+    DisposeSavepoint,
     FindMasters,
     Get,
     ListenForLeader,
@@ -75,6 +77,7 @@ class AsyncConnection:
             Tell: self._tell,
             AwaitUpload: self._await_upload,
             AwaitCheckpoint: self._await_checkpoint,
+            DisposeSavepoint: self._dispose_savepoint,
         }
 
     async def run(self, steps: Steps[T]) -> T:
@@ -113,6 +116,9 @@ class AsyncConnection:
     async def _await_checkpoint(self, step: AwaitCheckpoint) -> CheckpointCompleted | CheckpointAborted | None:
         accepted, timeout_s = step.accepted, step.timeout_s
         return await self._in_thread(lambda stop: await_checkpoint(self.bootstrap, self.cluster_id, accepted, timeout_s, stop=stop))
+
+    async def _dispose_savepoint(self, step: DisposeSavepoint) -> str:
+        return await self._in_thread(lambda _stop: remove_savepoint(step.path))
 
     async def _in_thread(self, call: Callable[[Callable[[], bool]], T]) -> T:
         """Return what a blocking call returns; it is given a question that says whether anybody still waits for it."""

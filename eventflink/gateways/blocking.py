@@ -17,7 +17,21 @@ from eventflink.gateways.leader import listen_for_leader
 from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import KnownMaster, ask_master, find_masters
 from eventflink.gateways.request_channel import MAX_REPEAT_AFTER_S, REPEAT_AFTER_S, Accepted, RequestChannel, result_of
-from eventflink.gateways.steps import Ask, AwaitCheckpoint, AwaitUpload, FindMasters, Get, ListenForLeader, Pause, Step, Steps, Tell, drive
+from eventflink.gateways.savepoints import remove_savepoint
+from eventflink.gateways.steps import (
+    Ask,
+    AwaitCheckpoint,
+    AwaitUpload,
+    DisposeSavepoint,
+    FindMasters,
+    Get,
+    ListenForLeader,
+    Pause,
+    Step,
+    Steps,
+    Tell,
+    drive,
+)
 
 T = TypeVar("T")
 _Performer = Callable[[Any], Any]
@@ -44,6 +58,7 @@ class BlockingConnection:
             Tell: self._tell,
             AwaitUpload: self._await_upload,
             AwaitCheckpoint: self._await_checkpoint,
+            DisposeSavepoint: self._dispose_savepoint,
         }
 
     def connect(self) -> RequestChannel:
@@ -76,6 +91,9 @@ class BlockingConnection:
 
     def _await_checkpoint(self, step: AwaitCheckpoint) -> CheckpointCompleted | CheckpointAborted | None:
         return await_checkpoint(self.bootstrap, self.cluster_id, step.accepted, step.timeout_s)
+
+    def _dispose_savepoint(self, step: DisposeSavepoint) -> str:
+        return remove_savepoint(step.path)
 
     def _ask(self, step: Ask) -> Accepted:
         channel = self.connect()

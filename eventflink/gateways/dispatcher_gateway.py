@@ -6,23 +6,32 @@ to any master. So a change of leader in between shows only as time. For many com
 
 import uuid
 from collections.abc import Collection
-from typing import Final, NoReturn, Unpack
+from typing import Final, Unpack
 
 from eventflink.events.effects import LeaderHeartbeat
-from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload, ResumeJob, ShutDownCluster, SuspendJob, TriggerCheckpoint
+from eventflink.events.inputs import (
+    CancelJob,
+    JobSubmission,
+    RequestFileUpload,
+    ResumeJob,
+    ShutDownCluster,
+    SuspendJob,
+    TriggerCheckpoint,
+    TriggerSavepoint,
+)
 from eventflink.gateways import results as r
 from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
-from eventflink.gateways.errors import JobNotTerminated, NotSupported, RequestRefused
+from eventflink.gateways.errors import JobNotTerminated, RequestRefused
 from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, CommandOptions, Gateway, RequestOptions, header, method
 from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, MAX_MASTERS, KnownMaster, MasterSilent, NothingThere, address_of
 from eventflink.gateways.request_channel import Accepted
-from eventflink.gateways.steps import FindMasters, Get, Parameters, Steps, ask, tell
+from eventflink.gateways.steps import DisposeSavepoint, FindMasters, Get, Parameters, Steps, ask, tell
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.statuses import ApplicationStatus, JobStatus, TaskFile
+from eventflink.model.statuses import ApplicationStatus, JobStatus, SavepointMode, TaskFile
 
 DEFAULT_RESULT_TIMEOUT_S: Final = 600.0
 DEFAULT_JOBS: Final = 1_000
@@ -113,6 +122,57 @@ class DispatcherMethods(Gateway):
     ) -> Steps[r.CompletedCheckpoint]:
         """Take a checkpoint of a job's streams now, and wait until it is complete; raises as the JobMaster's method does."""
         return self._checkpoint(TriggerCheckpoint(job_id=job_id, **header(**options)), timeout_s)
+
+    @method
+    def trigger_savepoint(
+        self,
+        job_id: str,
+        target_directory: str = "",
+        timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S,
+        *,
+        cancel_job: bool = False,
+        **options: Unpack[CommandOptions],
+    ) -> Steps[r.CompletedCheckpoint]:
+        """Take a savepoint, and wait until it is complete; with `cancel_job` nothing is read after it, and the job is cancelled then.
+
+        Raises:
+            RequestRefused: with the codes of `trigger_checkpoint`, `InvalidSavepointDirectory`, `StreamFinished` or `SavepointInProgress`.
+            CheckpointFailed: it was aborted; the job goes on.
+            RequestTimedOut: it is not complete yet.
+
+        """
+        mode = SavepointMode.CANCEL if cancel_job else SavepointMode.CONTINUE
+        command = TriggerSavepoint(job_id=job_id, target_directory=target_directory, mode=mode, **header(**options))
+        return self._checkpoint(command, timeout_s)
+
+    @method
+    def stop_with_savepoint(
+        self,
+        job_id: str,
+        target_directory: str = "",
+        timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S,
+        *,
+        drain: bool = False,
+        **options: Unpack[CommandOptions],
+    ) -> Steps[r.CompletedCheckpoint]:
+        """Take a savepoint after which nothing is read, and wait until it is complete; then the streams of the job finish.
+
+        With `drain` what the sources have by then is read first. Raises as `trigger_savepoint` does.
+        """
+        mode = SavepointMode.DRAIN if drain else SavepointMode.STOP
+        command = TriggerSavepoint(job_id=job_id, target_directory=target_directory, mode=mode, **header(**options))
+        return self._checkpoint(command, timeout_s)
+
+    @method
+    def dispose_savepoint(self, savepoint_path: str) -> Steps[str]:
+        """Remove a savepoint, whole or not, with the rights of who calls; return of which job it was.
+
+        Raises:
+            RequestRefused: with the code `InvalidSavepoint`: there is none, or it cannot be removed.
+
+        """
+        job_id: str = yield DisposeSavepoint(savepoint_path)
+        return job_id
 
     # -- reads -----------------------------------------------------------------------------------------------------
 
@@ -217,28 +277,6 @@ class DispatcherMethods(Gateway):
         level = max(subtasks, key=lambda each: each["ratio"])["level"] if subtasks else None
         place = {"job_id": job_id, "vertex_id": vertex_id, "log_offset": answer["log_offset"]}
         return r.read_as(r.OperatorBackPressureStats, {**place, "level": level, "subtasks": subtasks})
-
-    # -- what Flink's has, and this one has not ----------------------------------------------------------------------
-
-    @method
-    def trigger_savepoint(self, job_id: str, target_directory: str) -> Steps[NoReturn]:
-        """Raise `NotSupported`."""
-        return _not_supported(f"trigger_savepoint({job_id!r}, {target_directory!r})")
-
-    @method
-    def stop_with_savepoint(self, job_id: str, target_directory: str, *, drain: bool = False) -> Steps[NoReturn]:
-        """Raise `NotSupported`."""
-        return _not_supported(f"stop_with_savepoint({job_id!r}, {target_directory!r}, drain={drain})")
-
-    @method
-    def dispose_savepoint(self, savepoint_path: str) -> Steps[NoReturn]:
-        """Raise `NotSupported`."""
-        return _not_supported(f"dispose_savepoint({savepoint_path!r})")
-
-
-def _not_supported(call: str) -> Steps[NoReturn]:
-    yield from ()
-    raise NotSupported(f"{call}: there are no savepoints here")
 
 
 class DispatcherGateway(DispatcherMethods, BlockingGateway):

@@ -79,10 +79,6 @@ class TooManyUploads(RequestRefused):
     """Too many files are on their way already: ask again later."""
 
 
-class NotSupported(GatewayError):
-    """Flink's Dispatcher has the method, and this one does not."""
-
-
 class CheckpointFailed(GatewayError):
     """The checkpoint was triggered, and aborted before it was complete; the message says why."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypedDict, TypeVar, cast, overload
 
-from eventflink.events.inputs import Command, TriggerCheckpoint
+from eventflink.events.inputs import Command, TriggerCheckpoint, TriggerSavepoint
 from eventflink.events.log_events import CheckpointAborted
 from eventflink.gateways import results as r
 from eventflink.gateways.errors import CheckpointFailed, FileNotAvailable, RequestTimedOut, UnknownJob, UnknownTaskManager
@@ -133,8 +133,8 @@ class Gateway:
         rows = (yield from self._reads.read("/taskmanagers"))["task_managers"]
         return {row["task_manager_id"]: row["metrics_address"] for row in rows if row.get("metrics_address")}
 
-    def _checkpoint(self, command: TriggerCheckpoint, timeout_s: float) -> Steps[r.CompletedCheckpoint]:
-        """Have a checkpoint taken; wait until it is complete."""
+    def _checkpoint(self, command: TriggerCheckpoint | TriggerSavepoint, timeout_s: float) -> Steps[r.CompletedCheckpoint]:
+        """Have a checkpoint or a savepoint taken; wait until it is complete."""
         accepted = yield from ask(command)
         ended = yield AwaitCheckpoint(accepted, timeout_s)
         if ended is None:
@@ -142,7 +142,9 @@ class Gateway:
         if isinstance(ended, CheckpointAborted):
             what = ended.reason.lower().replace("_", " ")
             raise CheckpointFailed(f"checkpoint {ended.checkpoint_id} of '{ended.job_id}' failed ({what}): {ended.message}")
-        return r.CompletedCheckpoint(ended.job_id, ended.checkpoint_id, ended.duration_ms, ended.state_rows, ended.state_bytes)
+        return r.CompletedCheckpoint(
+            ended.job_id, ended.checkpoint_id, ended.duration_ms, ended.state_rows, ended.state_bytes, ended.savepoint_path
+        )
 
     def _upload(self, command: Command, timeout_s: float) -> Steps[str]:
         """Have a file uploaded; wait for its blob key."""

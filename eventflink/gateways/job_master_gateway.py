@@ -2,13 +2,13 @@
 
 from typing import Unpack
 
-from eventflink.events.inputs import CancelJob, RescaleJob, SuspendJob, TriggerCheckpoint
+from eventflink.events.inputs import CancelJob, RescaleJob, SuspendJob, TriggerCheckpoint, TriggerSavepoint
 from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
 from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, Gateway, RequestOptions, method
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.results import CompletedCheckpoint, ExecutionGraphInfo
 from eventflink.gateways.steps import Steps, ask, tell
-from eventflink.model.statuses import JobStatus
+from eventflink.model.statuses import JobStatus, SavepointMode
 
 
 class JobMasterMethods(Gateway):
@@ -80,6 +80,50 @@ class JobMasterMethods(Gateway):
 
         """
         command = TriggerCheckpoint(job_id=self.job_id, job_master_id=(yield from self._token()), **options)
+        return (yield from self._checkpoint(command, timeout_s))
+
+    @method
+    def trigger_savepoint(
+        self,
+        target_directory: str = "",
+        timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S,
+        *,
+        cancel_job: bool = False,
+        **options: Unpack[RequestOptions],
+    ) -> Steps[CompletedCheckpoint]:
+        """Take a savepoint, and wait until it is complete; with `cancel_job` nothing is read after it, and the job is cancelled then.
+
+        Raises:
+            RequestRefused: as of a checkpoint, or with `InvalidSavepointDirectory`, `StreamFinished` or `SavepointInProgress`.
+            CheckpointFailed: it was aborted; the job goes on.
+            RequestTimedOut: it is not complete yet.
+
+        """
+        return (
+            yield from self._savepoint(target_directory, SavepointMode.CANCEL if cancel_job else SavepointMode.CONTINUE, timeout_s, options)
+        )
+
+    @method
+    def stop_with_savepoint(
+        self,
+        target_directory: str = "",
+        timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S,
+        *,
+        drain: bool = False,
+        **options: Unpack[RequestOptions],
+    ) -> Steps[CompletedCheckpoint]:
+        """Take a savepoint after which nothing is read, and wait until it is complete; then the streams of the job finish.
+
+        With `drain` what the sources have by then is read first. Raises as `trigger_savepoint` does.
+        """
+        mode = SavepointMode.DRAIN if drain else SavepointMode.STOP
+        return (yield from self._savepoint(target_directory, mode, timeout_s, options))
+
+    def _savepoint(
+        self, target_directory: str, mode: SavepointMode, timeout_s: float, options: RequestOptions
+    ) -> Steps[CompletedCheckpoint]:
+        token = yield from self._token()
+        command = TriggerSavepoint(job_id=self.job_id, target_directory=target_directory, mode=mode, job_master_id=token, **options)
         return (yield from self._checkpoint(command, timeout_s))
 
     @method

@@ -239,6 +239,8 @@ class CompletedCheckpoint:
     state_rows: int
     """In the state stores of all streams."""
     state_bytes: int
+    savepoint_path: str = ""
+    """The directory of the savepoint that it is; empty: it is none."""
 
 
 @dataclass(frozen=True, slots=True)

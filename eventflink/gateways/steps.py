@@ -78,13 +78,23 @@ class AwaitUpload:
 
 @dataclass(frozen=True, slots=True)
 class AwaitCheckpoint:
-    """Follow the log from an accepted TriggerCheckpoint on; gives `CheckpointCompleted`, `CheckpointAborted`, or None: the time is over."""
+    """Follow the log from an accepted TriggerCheckpoint or TriggerSavepoint on.
+
+    Gives `CheckpointCompleted`, `CheckpointAborted`, or None: the time is over.
+    """
 
     accepted: Accepted
     timeout_s: float
 
 
-Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload | AwaitCheckpoint
+@dataclass(frozen=True, slots=True)
+class DisposeSavepoint:
+    """Remove a savepoint; gives of which job it was."""
+
+    path: str
+
+
+Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload | AwaitCheckpoint | DisposeSavepoint
 
 
 def random_fraction() -> float:

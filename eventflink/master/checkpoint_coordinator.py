@@ -10,9 +10,9 @@ that is late, stale or of somebody else is skipped by name. Nothing here changes
 from typing import Final
 
 from eventflink.events import log_events as e
-from eventflink.events.inputs import CheckpointAcknowledgement, CheckpointDecline, StreamStartReport, TriggerCheckpoint
+from eventflink.events.inputs import CheckpointAcknowledgement, CheckpointDecline, StreamStartReport, TriggerCheckpoint, TriggerSavepoint
 from eventflink.events.log_events import LogEvent
-from eventflink.master.checkpoints import COUNTED_FAILURES, Checkpoints, PendingCheckpoint
+from eventflink.master.checkpoints import COUNTED_FAILURES, Checkpoints, PendingCheckpoint, streams_of
 from eventflink.master.execution_graph import Subtask, SubtaskKey
 from eventflink.master.inputs import CheckpointDue
 from eventflink.master.job_master import DEPLOYED_STATES, JobMaster
@@ -22,7 +22,7 @@ from eventflink.master.restarts import subtasks_to_restart_globally
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, CheckpointFailureReason, JobStatus
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, CheckpointFailureReason, ExecutionState, JobStatus, SavepointMode
 from eventflink.model.stream_progress import bounded_progress
 
 MAX_REASON_LENGTH: Final = 1_024
@@ -55,23 +55,68 @@ def decide_checkpoint_due(state: ClusterState, due: CheckpointDue, context: Cont
 
 def decide_trigger_checkpoint(state: ClusterState, command: TriggerCheckpoint) -> list[LogEvent]:
     """Trigger a checkpoint that somebody asks for, whatever the interval says; or say why not."""
-    job = state.dispatcher.jobs.get(command.job_id)
-    if job is None:
-        return [state.dispatcher.unknown_job(command)]
-    if job.status is not JobStatus.RUNNING:
-        code = "JobTerminated" if job.status in TERMINAL_JOB_STATUSES else "JobNotRunning"
-        return [rejected(command, code, f"job '{job.job_id}' is {job.status}")]
-    if (checkpoints := job.checkpoints) is None:
-        return [rejected(command, "NoStream", f"job '{job.job_id}' has no stream")]
+    found = _find_streams(state, command)
+    if isinstance(found, e.RequestRejected):
+        return [found]
+    job, checkpoints = found
     if (pending := checkpoints.pending) is not None:
         return [rejected(command, "CheckpointInProgress", f"checkpoint {pending.checkpoint.checkpoint_id} of '{job.job_id}' is under way")]
-    awaited = len(checkpoints.attempts_to_ask(job.execution_graph))
-    if not awaited:
-        return [rejected(command, "StreamsNotReady", f"not every stream of '{job.job_id}' that has not finished runs yet, or all have")]
+    if not (awaited := len(checkpoints.attempts_to_ask(job.execution_graph))):
+        return [_streams_not_ready(command)]
     return [
         accepted(command),
         e.CheckpointTriggered(job.job_id, checkpoints.next_id, awaited, command.actor, command.request_id),
     ]
+
+
+def decide_trigger_savepoint(state: ClusterState, command: TriggerSavepoint, context: Context) -> list[LogEvent]:
+    """Trigger a savepoint, instead of a checkpoint that is under way; or say why not."""
+    found = _find_streams(state, command)
+    if isinstance(found, e.RequestRejected):
+        return [found]
+    job, checkpoints = found
+    directory = command.target_directory or context.settings.savepoint_directory
+    if fault := _find_directory_fault(directory):
+        return [rejected(command, "InvalidSavepointDirectory", fault)]
+    if any(subtask.state is ExecutionState.FINISHED for vertex in streams_of(job.execution_graph) for subtask in vertex.subtasks):
+        return [rejected(command, "StreamFinished", f"a stream of '{job.job_id}' has finished, and a savepoint has all of them")]
+    pending = checkpoints.pending.checkpoint if checkpoints.pending is not None else None
+    if pending is not None and pending.savepoint is not None:
+        return [rejected(command, "SavepointInProgress", f"savepoint {pending.checkpoint_id} of '{job.job_id}' is under way")]
+    if not (awaited := len(checkpoints.attempts_to_ask(job.execution_graph))):
+        return [_streams_not_ready(command)]
+    events: list[LogEvent] = [accepted(command)]
+    if pending is not None:
+        what = f"savepoint {checkpoints.next_id} was asked for"
+        events.append(e.CheckpointAborted(job.job_id, pending.checkpoint_id, CheckpointFailureReason.SAVEPOINT_TRIGGERED, what))
+    path = f"{directory.rstrip('/')}/savepoint-{job.job_id}-{checkpoints.next_id}-{context.now_ms}"
+    savepoint = e.SavepointRequest(path, command.mode)
+    return [*events, e.CheckpointTriggered(job.job_id, checkpoints.next_id, awaited, command.actor, command.request_id, savepoint)]
+
+
+def _find_streams(state: ClusterState, command: TriggerCheckpoint | TriggerSavepoint) -> tuple[JobMaster, Checkpoints] | e.RequestRejected:
+    """Return a job that runs and its checkpoints, or the refusal."""
+    job = state.dispatcher.jobs.get(command.job_id)
+    if job is None:
+        return state.dispatcher.unknown_job(command)
+    if job.status is not JobStatus.RUNNING:
+        code = "JobTerminated" if job.status in TERMINAL_JOB_STATUSES else "JobNotRunning"
+        return rejected(command, code, f"job '{job.job_id}' is {job.status}")
+    if (checkpoints := job.checkpoints) is None:
+        return rejected(command, "NoStream", f"job '{job.job_id}' has no stream")
+    return job, checkpoints
+
+
+def _streams_not_ready(command: TriggerCheckpoint | TriggerSavepoint) -> e.RequestRejected:
+    return rejected(command, "StreamsNotReady", f"not every stream of '{command.job_id}' that has not finished runs yet, or all have")
+
+
+def _find_directory_fault(directory: str) -> str:
+    if not directory:
+        return "the request names no target directory, and execution.checkpointing.savepoint-dir is not set"
+    if not directory.isprintable() or not (directory.startswith("/") or "://" in directory):
+        return f"the target directory is no absolute path, nor a URL: {directory[:200]!r}"
+    return ""
 
 
 def decide_stream_start_report(state: ClusterState, report: StreamStartReport) -> list[LogEvent]:
@@ -104,7 +149,11 @@ def decide_checkpoint_acknowledgement(state: ClusterState, report: CheckpointAck
     all_progress = [progress, *(answer.progress for answer in pending.acknowledged.values())]
     duration_ms = context.now_ms - pending.checkpoint.triggered_at_ms
     sums = (sum(p.state_rows for p in all_progress), sum(p.state_bytes for p in all_progress))
-    events.append(e.CheckpointCompleted(job.job_id, report.checkpoint_id, duration_ms, *sums))
+    savepoint = pending.checkpoint.savepoint
+    path = savepoint.path if savepoint is not None else ""
+    events.append(e.CheckpointCompleted(job.job_id, report.checkpoint_id, duration_ms, *sums, path))
+    if savepoint is not None:
+        return [*events, *(job.decide_cancellation(pending.checkpoint.actor) if savepoint.mode is SavepointMode.CANCEL else ())]
     retained = checkpoints.completed
     subsumed = retained[: max(0, len(retained) + 1 - checkpoints.settings.max_retained)]
     return [*events, *(e.CheckpointSubsumed(job.job_id, checkpoint.checkpoint_id) for checkpoint in subsumed)]
@@ -146,7 +195,8 @@ def _decide_abort(
     aborted = e.CheckpointAborted(job.job_id, pending.checkpoint.checkpoint_id, reason, message)
     tolerable = checkpoints.settings.tolerable_failed_checkpoints
     failures = checkpoints.consecutive_failures + 1
-    if reason not in COUNTED_FAILURES or tolerable < 0 or failures <= tolerable:
+    is_savepoint = pending.checkpoint.savepoint is not None  # What somebody asked for, perhaps with a wrong place, fails no job.
+    if reason not in COUNTED_FAILURES or is_savepoint or tolerable < 0 or failures <= tolerable:
         return [aborted]
     last = f"the last one, {aborted.checkpoint_id}, was {reason.lower()}: {message}"
     what = f"Exceeded checkpoint tolerable failure threshold: {failures} in a row failed, {tolerable} may; {last}"

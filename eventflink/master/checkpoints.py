@@ -18,6 +18,7 @@ from eventflink.events.log_events import (
     CheckpointEvent,
     CheckpointSubsumed,
     CheckpointTriggered,
+    SavepointRequest,
     StreamStarted,
 )
 from eventflink.master.canonical import require
@@ -77,6 +78,21 @@ class Checkpoint:
     state_bytes: int = 0
     reason: CheckpointFailureReason | None = None
     message: str = ""
+    savepoint: SavepointRequest | None = None
+    """That it is a savepoint; None: it is none."""
+
+    @property
+    def stops_streams(self) -> bool:
+        """Whether it is a savepoint after which nothing is read."""
+        return self.savepoint is not None and self.savepoint.stops_streams
+
+
+@dataclass(slots=True)
+class StoppedStream:
+    """An attempt whose query was stopped for a savepoint: it waits to be told whether to resume or to finish."""
+
+    attempt: int
+    checkpoint_id: int
 
 
 @dataclass(slots=True)
@@ -114,6 +130,10 @@ class Checkpoints:
     consecutive_failures: int = 0
     triggered_at_ms: int = 0
     ended_at_ms: int = 0
+    latest_savepoint: Checkpoint | None = None
+    stopped: dict[SubtaskKey, StoppedStream] = field(default_factory=dict)
+    is_finishing: bool = False
+    """A savepoint with which the job stops is complete: the streams finish."""
 
     # -- queries --------------------------------------------------------------------------------------------------
 
@@ -129,6 +149,8 @@ class Checkpoints:
 
     def attempts_to_ask(self, graph: ExecutionGraph) -> dict[SubtaskKey, int]:
         """Return the attempts that a checkpoint would ask, all of streams that have not finished; none unless the query of each runs."""
+        if self.stopped or self.is_finishing:
+            return {}
         attempts: dict[SubtaskKey, int] = {}
         for vertex in streams_of(graph):
             for subtask in vertex.subtasks:
@@ -147,6 +169,7 @@ class Checkpoints:
         key = (event.vertex_id, event.subtask_index)
         told = (event.query_id, event.run_id, event.spark_session_id, event.location, event.restored_batch_id)
         self.starts[key] = StreamStart(event.attempt, at_ms, *told)
+        self.stopped.pop(key, None)
         self.restored_count += event.restored_batch_id >= 0
 
     def trigger(self, event: CheckpointTriggered, graph: ExecutionGraph, at_ms: int) -> None:
@@ -154,7 +177,9 @@ class Checkpoints:
         attempts = self.attempts_to_ask(graph)
         if self.pending is not None or event.checkpoint_id != self.next_id or not attempts or event.awaited != len(attempts):
             raise IllegalTransition(f"{event} does not fit: the next one is {self.next_id}, and asks {len(attempts)} subtasks")
-        self.pending = PendingCheckpoint(Checkpoint(event.checkpoint_id, at_ms, event.actor, len(attempts)), attempts)
+        self.pending = PendingCheckpoint(
+            Checkpoint(event.checkpoint_id, at_ms, event.actor, len(attempts), savepoint=event.savepoint), attempts
+        )
         self.next_id += 1
         self.triggered_at_ms = at_ms
 
@@ -166,6 +191,8 @@ class Checkpoints:
         del pending.awaited[key]
         pending.acknowledged[key] = Acknowledgement(event.attempt, at_ms, event.progress)
         pending.checkpoint.acknowledged += 1
+        if pending.checkpoint.stops_streams:
+            self.stopped[key] = StoppedStream(event.attempt, event.checkpoint_id)
 
     def complete(self, event: CheckpointCompleted, at_ms: int) -> None:
         """Retain the pending one: everybody has answered."""
@@ -175,18 +202,28 @@ class Checkpoints:
         checkpoint = pending.checkpoint
         checkpoint.state_rows, checkpoint.state_bytes = event.state_rows, event.state_bytes
         self.progress = self.progress | pending.acknowledged
-        self.completed.append(checkpoint)
+        if checkpoint.savepoint is None:
+            self.completed.append(checkpoint)
+        else:  # It is the user's: it is not subsumed.
+            self.latest_savepoint = checkpoint
+            self.is_finishing = checkpoint.savepoint.finishes_job
         self.completed_count += 1
         self.consecutive_failures = 0
         self._end(checkpoint, CheckpointStatus.COMPLETED, event.duration_ms, at_ms)
 
-    def abort(self, event: CheckpointAborted, at_ms: int) -> None:
-        """Give the pending one up."""
-        checkpoint = self._require_pending(event).checkpoint
+    def abort(self, event: CheckpointAborted, graph: ExecutionGraph, at_ms: int) -> None:
+        """Give the pending one up; streams that it stopped, or may have stopped, are to resume."""
+        pending = self._require_pending(event)
+        checkpoint = pending.checkpoint
+        if checkpoint.stops_streams:
+            for key, attempt in pending.awaited.items():
+                subtask = graph.subtask(*key)
+                if subtask is not None and subtask.attempt == attempt and subtask.state is ExecutionState.RUNNING:
+                    self.stopped[key] = StoppedStream(attempt, checkpoint.checkpoint_id)
         checkpoint.reason, checkpoint.message = event.reason, event.message
         self.latest_failed = checkpoint
         self.failed_count += 1
-        self.consecutive_failures += event.reason in COUNTED_FAILURES
+        self.consecutive_failures += event.reason in COUNTED_FAILURES and checkpoint.savepoint is None
         self._end(checkpoint, CheckpointStatus.FAILED, at_ms - checkpoint.triggered_at_ms, at_ms)
 
     def subsume(self, event: CheckpointSubsumed) -> None:
@@ -201,6 +238,7 @@ class Checkpoints:
 
     def note_ended(self, key: SubtaskKey, how: str) -> None:
         """Take note that an attempt has ended: a checkpoint that waits for it cannot complete."""
+        self.stopped.pop(key, None)
         if self.pending is not None and key in self.pending.awaited and not self.pending.broken:
             self.pending.broken = how
 
@@ -229,6 +267,10 @@ class Checkpoints:
         for vertex_id, index in self.starts:
             vertex = graph.vertices[vertex_id]
             require(vertex.vertex.stream is not None and index < vertex.parallelism, f"{job_id}/{vertex_id}[{index}] is no stream")
+        for (vertex_id, index), stopped in self.stopped.items():
+            subtask = graph.vertices[vertex_id].subtasks[index]
+            waits = subtask.attempt == stopped.attempt and subtask.state in (ExecutionState.RUNNING, ExecutionState.CANCELING)
+            require(waits, f"{job_id}: {vertex_id}[{index}]#{stopped.attempt} was stopped for a savepoint, and is {subtask.state}")
         if (pending := self.pending) is None:
             return
         require(bool(pending.awaited), f"{job_id}: checkpoint {pending.checkpoint.checkpoint_id} is complete, and pending")

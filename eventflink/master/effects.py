@@ -14,10 +14,15 @@ from eventflink.events.effects import (
     CheckpointOrder,
     DeploymentPayload,
     FileUploadOrder,
+    FinishStream,
     InstanceForgotten,
     LeaderChanged,
     RegistrationAccepted,
+    ResumeStream,
+    SavepointOrder,
+    SavepointStream,
     StopTaskManager,
+    StreamRestore,
     TaskCancellation,
     TaskDeployment,
     TaskInput,
@@ -25,6 +30,7 @@ from eventflink.events.effects import (
 )
 from eventflink.events.inputs import NO_REPLY
 from eventflink.events.log_events import LogEvent, RequestAccepted, RequestRejected
+from eventflink.master.checkpoints import streams_of
 from eventflink.master.cluster_shutdown import REASON
 from eventflink.master.execution_graph import ExecutionGraph, Subtask
 from eventflink.master.job_master import JobMaster
@@ -147,6 +153,8 @@ def _effects_of(state: ClusterState, event: LogEvent) -> Iterator[Effect]:  # no
             yield from _of_worker(state, event.worker_id)
         case e.CheckpointTriggered():
             yield from _of_checkpoint(state, event.job_id)
+        case e.CheckpointCompleted() | e.CheckpointAborted():
+            yield from _of_stopped_streams(state, event.job_id)
         case e.FileUploadRequested() | e.TaskManagerFileUploadRequested():
             yield _of_upload(state, event.request_id)
         case e.JobResultStored():
@@ -165,6 +173,7 @@ def unacknowledged(state: Master) -> Iterator[Effect]:
         for attempt in allocation.attempts:
             yield from _of_attempt(state, attempt)
     yield from chain.from_iterable(_of_checkpoint(state, job_id) for job_id in state.dispatcher.streaming_jobs)
+    yield from chain.from_iterable(_of_stopped_streams(state, job_id) for job_id in state.dispatcher.streaming_jobs)
     for request_id in state.uploads.pending:
         yield _of_upload(state, request_id)
     for job_id, dirty in state.dispatcher.dirty.items():
@@ -220,7 +229,7 @@ def _of_attempt(state: ClusterState, attempt: AttemptId) -> Iterator[Deployment]
     if subtask.state is ExecutionState.CANCELING:
         payload = TaskCancellation(*attempt, reason=job.cancellation_reason(attempt.vertex_id))
     elif subtask.state is ExecutionState.DEPLOYING and subtask.key not in job.to_cancel:
-        payload = _deployment(job.execution_graph, subtask, attempt, allocation.slot_index)
+        payload = _deployment(job, subtask, attempt, allocation.slot_index)
     else:
         return
     yield Deployment(allocation.task_manager_id, allocation.instance_id, payload)
@@ -230,16 +239,39 @@ def _of_checkpoint(state: ClusterState, job_id: str) -> Iterator[Deployment]:
     """Yield the question to each subtask that a pending checkpoint waits for."""
     job = state.dispatcher.jobs[job_id]
     pending = job.checkpoints.pending if job.checkpoints is not None else None
-    for (vertex_id, index), number in pending.awaited.items() if pending is not None and not job.aborts_checkpoint else ():
-        attempt = AttemptId(job_id, vertex_id, index, number)
-        subtask = state.live_subtask(attempt)
-        allocation = state.slot_manager.allocations.get(subtask.allocation_id) if subtask is not None else None
-        if pending is not None and allocation is not None and not allocation.orphaned:
-            order = CheckpointOrder(*attempt, checkpoint_id=pending.checkpoint.checkpoint_id)
-            yield Deployment(allocation.task_manager_id, allocation.instance_id, order)
+    if pending is None or job.aborts_checkpoint:
+        return
+    checkpoint, savepoint = pending.checkpoint, None
+    if (request := checkpoint.savepoint) is not None:
+        streams = tuple([SavepointStream(v.vertex.vertex_id, v.parallelism) for v in streams_of(job.execution_graph)])
+        savepoint = SavepointOrder(request.path, request.mode, checkpoint.triggered_at_ms, streams)
+    for key, number in pending.awaited.items():
+        attempt = AttemptId(job_id, *key, number)
+        yield from _to_instance_of(state, CheckpointOrder(*attempt, checkpoint_id=checkpoint.checkpoint_id, savepoint=savepoint))
 
 
-def _deployment(graph: ExecutionGraph, subtask: Subtask, attempt: AttemptId, slot_index: int) -> TaskDeployment:
+def _of_stopped_streams(state: ClusterState, job_id: str) -> Iterator[Deployment]:
+    """Yield what follows to each stream that was stopped for a savepoint which is not under way any more."""
+    checkpoints = state.dispatcher.jobs[job_id].checkpoints
+    if checkpoints is None or (checkpoints.pending is not None and checkpoints.pending.checkpoint.stops_streams):
+        return
+    order_type = FinishStream if checkpoints.is_finishing else ResumeStream
+    for key, stopped in checkpoints.stopped.items():
+        subtask = state.live_subtask(attempt := AttemptId(job_id, *key, stopped.attempt))
+        if subtask is not None and subtask.state is ExecutionState.RUNNING:
+            yield from _to_instance_of(state, order_type(*attempt, checkpoint_id=stopped.checkpoint_id))
+
+
+def _to_instance_of(state: ClusterState, order: CheckpointOrder | ResumeStream | FinishStream) -> Iterator[Deployment]:
+    """Yield the order to the instance that runs its attempt, if one does."""
+    subtask = state.live_subtask(order.attempt_id)
+    allocation = state.slot_manager.allocations.get(subtask.allocation_id) if subtask is not None else None
+    if allocation is not None and not allocation.orphaned:
+        yield Deployment(allocation.task_manager_id, allocation.instance_id, order)
+
+
+def _deployment(job: JobMaster, subtask: Subtask, attempt: AttemptId, slot_index: int) -> TaskDeployment:
+    graph = job.execution_graph
     vertex = graph.vertices[attempt.vertex_id].vertex
     edges = graph.edges_to.get(attempt.vertex_id, ())
     return TaskDeployment(
@@ -256,7 +288,15 @@ def _deployment(graph: ExecutionGraph, subtask: Subtask, attempt: AttemptId, slo
         outputs=tuple(dict.fromkeys(edge.output for edge in graph.edges_from.get(attempt.vertex_id, ()))),
         code_archives=graph.graph.code_archives,
         stream=vertex.stream,
+        restore=_restore(graph) if vertex.stream is not None else None,
+        is_stopped=vertex.stream is not None and job.checkpoints is not None and job.checkpoints.is_finishing,
     )
+
+
+def _restore(graph: ExecutionGraph) -> StreamRestore | None:
+    if (restore := graph.graph.restore) is None:
+        return None
+    return StreamRestore(restore.path, restore.allow_non_restored_state, tuple([v.vertex.vertex_id for v in streams_of(graph)]))
 
 
 def _of_upload(state: ClusterState, request_id: str) -> Deployment:

@@ -406,7 +406,7 @@ class JobMaster:
 
     def apply_checkpoint_aborted(self, event: CheckpointAborted, at_ms: int) -> None:
         """Give the pending checkpoint up."""
-        self._require_checkpoints(event).abort(event, at_ms)
+        self._require_checkpoints(event).abort(event, self.execution_graph, at_ms)
         self._want()
 
     def apply_checkpoint_subsumed(self, event: CheckpointSubsumed) -> None:

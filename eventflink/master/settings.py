@@ -80,6 +80,8 @@ class MasterSettings:
     exception_history_size: int = DEFAULT_HISTORY_SIZE
     checkpointing: CheckpointSettings = field(default_factory=default_checkpointing)
     """Of jobs with streams whose graph says nothing about it."""
+    savepoint_directory: str = ""
+    """Where savepoints go whose request names no directory; empty: such a request is refused."""
     checkpoint_history_size: int = DEFAULT_CHECKPOINT_HISTORY
     workers: WorkerSettings | None = None
     """None: no resource driver starts TaskManagers."""

@@ -144,6 +144,16 @@ class JobEdge:
 
 
 @dataclass(slots=True)
+class SavepointRestore:
+    """Where the streams of a job begin: in a savepoint."""
+
+    path: str
+    """Its directory: a path or a URL that fsspec knows."""
+    allow_non_restored_state: bool = False
+    """Whether it may have streams that the job does not have."""
+
+
+@dataclass(slots=True)
 class JobGraph:
     """A directed acyclic graph of vertices, validated before it enters the log."""
 
@@ -155,3 +165,5 @@ class JobGraph:
     scheduler: SchedulerType = SchedulerType.CLUSTER_DEFAULT
     checkpointing: CheckpointSettings | None = None
     """Of its streams; None: the cluster's."""
+    restore: SavepointRestore | None = None
+    """Where its streams begin; None: where their sources say."""

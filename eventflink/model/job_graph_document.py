@@ -39,6 +39,7 @@ from eventflink.model.job_graph import (
     JobGraph,
     JobVertex,
     RestartStrategy,
+    SavepointRestore,
 )
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
@@ -229,6 +230,20 @@ class CheckpointingDocument(BaseModel):
         return CheckpointSettings(**{key: getattr(self, key) for key in type(self).model_fields if key != "retention"}, retention=retention)
 
 
+class RestoreDocument(BaseModel):
+    """The savepoint in which the job's streams begin."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    savepoint: Annotated[str, Field(min_length=1, max_length=4_096, pattern=r"^(/|[a-zA-Z][a-zA-Z0-9+.-]*://)[^\x00-\x1f]*$")]
+    """Its directory: an absolute path, or a URL that fsspec knows."""
+    allow_non_restored_state: bool = False
+
+    def to_record(self) -> SavepointRestore:
+        """Return the core's record."""
+        return SavepointRestore(self.savepoint, self.allow_non_restored_state)
+
+
 class JobGraphDocument(BaseModel):
     """The whole document."""
 
@@ -241,6 +256,7 @@ class JobGraphDocument(BaseModel):
     code_archives: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=list, max_length=64)
     scheduler: Literal["cluster-default", "default", "adaptive"] = "cluster-default"
     checkpointing: CheckpointingDocument | None = None
+    restore: RestoreDocument | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -290,6 +306,8 @@ def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocumen
         )
     if graph.checkpointing is not None and not streams:
         raise ValueError("'checkpointing' is for streams, and no vertex is one")
+    if graph.restore is not None and not streams:
+        raise ValueError("'restore' is for streams, and no vertex is one")
 
 
 def _check_bounds(graph: JobGraphDocument) -> None:
@@ -423,6 +441,7 @@ def check_job_graph(document: object) -> JobGraph:
             code_archives=tuple(parsed.code_archives),
             scheduler=SchedulerType(parsed.scheduler.upper().replace("-", "_")),
             checkpointing=parsed.checkpointing.to_record() if parsed.checkpointing is not None else None,
+            restore=parsed.restore.to_record() if parsed.restore is not None else None,
         )
     except ValidationError as error:
         raise InvalidJobGraph(describe_errors(error, _known_keys())) from error
@@ -493,6 +512,8 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
     }
     if (checkpointing := graph.checkpointing) is not None:
         document["checkpointing"] = dataclasses.asdict(checkpointing) | {"retention": checkpointing.retention.lower().replace("_", "-")}
+    if (restore := graph.restore) is not None:
+        document["restore"] = {"savepoint": restore.path, "allow_non_restored_state": restore.allow_non_restored_state}
     return document
 
 

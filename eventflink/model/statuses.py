@@ -154,6 +154,16 @@ class CheckpointFailureReason(UpperStrEnum):
     DECLINED = auto()
     TASK_ENDED = auto()
     JOB_NOT_RUNNING = auto()
+    SAVEPOINT_TRIGGERED = auto()
+
+
+class SavepointMode(UpperStrEnum):
+    """What becomes of a job with its savepoint: it goes on, stops, stops when it has read what is there, or is cancelled."""
+
+    CONTINUE = auto()
+    STOP = auto()
+    DRAIN = auto()
+    CANCEL = auto()
 
 
 class BackPressureLevel(UpperStrEnum):

@@ -105,6 +105,23 @@ class KafkaSink:
         except KafkaException as error:
             raise self._explain(error.args[0], batch_id) from error
 
+    def settle(self) -> int:
+        """End what this attempt has begun to write, and return the number of the batch that the topic has not got yet.
+
+        Raises:
+            SinkFenced: a newer attempt writes.
+            SinkUnavailable: Kafka does not say so.
+
+        """
+        steps = self._protocol.opening()
+        try:
+            step = next_step(steps, None)
+            while step is not None:
+                step = next_step(steps, self._carry_out(step, None, self._protocol.next_batch_id))
+        except KafkaException as error:
+            raise self._explain(error.args[0], self._protocol.next_batch_id) from error
+        return self._protocol.next_batch_id
+
     def _write(self, batch: "DataFrame", batch_id: int) -> None:
         self._refusal = self._begun_at_s = None
         steps, is_begun = self._protocol.steps(batch_id, self._offsets_of(batch_id)), False

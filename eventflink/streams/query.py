@@ -16,6 +16,7 @@ from eventflink.streams.progress import last_begun_batch, last_committed_batch, 
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.listener import StateOperatorProgress
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ class RunningQuery:
         self._location = location
         self._source_names = [source.name for source in stream.sources]
         self._is_bounded = stream.trigger is StreamTrigger.AVAILABLE_NOW
+        self.was_stopped = False
         self.restored_batch_id = restored_batch_id
         """The last batch that an earlier attempt committed."""
 
@@ -44,7 +46,7 @@ class RunningQuery:
         return str(self._query.runId)
 
     def await_end(self) -> None:
-        """Wait until the query ends by itself, which a bounded one does.
+        """Wait until the query ends by itself, which a bounded one does, or was stopped by `stop`.
 
         Raises:
             StreamingQueryException: it failed.
@@ -53,8 +55,18 @@ class RunningQuery:
         """
         while not self._query.awaitTermination(_POLL_S):
             pass
-        if not self._is_bounded:
+        if not self._is_bounded and not self.was_stopped:
             raise StreamStopped("its query was stopped by somebody else, or taken over by a newer attempt")
+
+    def stop(self) -> None:
+        """Stop the query, which cuts the batch that it computes."""
+        self.was_stopped = True
+        self._query.stop()
+
+    def operator_progress(self) -> "list[StateOperatorProgress]":
+        """Return what Spark says of each stateful operator after the last batch; nothing before the first."""
+        last = self._query.lastProgress
+        return list(last.stateOperators) if last is not None else []
 
     def progress(self) -> StreamProgress:
         """Return where the query stands now."""

@@ -29,6 +29,8 @@ class KafkaSinkSettings:
     transaction_timeout_ms: int
     location: str
     """The checkpoint directory of the subtask."""
+    first_batch_id: int = 0
+    """Batches below it are in the topic, written by the job from whose savepoint this one began."""
 
     @property
     def transactional_id(self) -> str:
@@ -99,7 +101,7 @@ class SinkProtocol:
         """Know nothing yet."""
         self._settings = settings
         self._is_open = False
-        self._next_batch_id = 0
+        self._next_batch_id = settings.first_batch_id
         self._written_offsets = ""
         """The fingerprint of what the last written batch read, where this attempt has not written one."""
 
@@ -116,10 +118,7 @@ class SinkProtocol:
 
         """
         if not self._is_open:
-            # This attempt may itself be an older one that is only late.
-            self._take_mark((yield BEFORE_FENCING))
-            yield FenceOlder()
-            self._take_mark((yield AFTER_FENCING))
+            yield from self.opening()
             self._check_directory(batch_id, offsets)
             self._is_open = True
         if self._is_written(batch_id):
@@ -131,6 +130,23 @@ class SinkProtocol:
         yield Commit()
         self._next_batch_id = batch_id + 1
 
+    def opening(self) -> Generator[SinkStep, Mark | None, None]:
+        """Yield the steps before anything is written: older attempts are ended, and what they have written is known.
+
+        Raises:
+            SinkFenced: a newer attempt writes.
+
+        """
+        # This attempt may itself be an older one that is only late.
+        self._take_mark((yield BEFORE_FENCING))
+        yield FenceOlder()
+        self._take_mark((yield AFTER_FENCING))
+
+    @property
+    def next_batch_id(self) -> int:
+        """The number of the batch that the sink has not got yet, as far as this attempt knows."""
+        return self._next_batch_id
+
     def _take_mark(self, mark: Mark | None) -> None:
         if mark is None:
             return
@@ -139,7 +155,8 @@ class SinkProtocol:
             raise SinkFenced(
                 f"attempt {mark.attempt} of {settings.writer_id} has written to '{settings.topic}': this is attempt {settings.attempt}"
             )
-        self._next_batch_id, self._written_offsets = mark.next_batch_id, mark.offsets
+        if mark.next_batch_id >= settings.first_batch_id:
+            self._next_batch_id, self._written_offsets = mark.next_batch_id, mark.offsets
 
     def _check_directory(self, batch_id: int, offsets: str) -> None:
         """Spark repeats the last batch at the most, with its records: else others would come under numbers that were written."""

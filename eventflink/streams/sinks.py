@@ -7,6 +7,7 @@ with Spark; a function of the user is called with each batch, and has to bear th
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,24 +34,31 @@ _FILE_LOG: Final = "_spark_metadata"
 _BYTES_COLUMNS: Final = (VALUE, KEY)
 
 
+@dataclass(frozen=True, slots=True)
+class SinkWriter:
+    """Who writes to a sink."""
+
+    writer_id: str
+    """Of the subtask, the same for all its attempts."""
+    attempt: int
+    """Which attempt of it writes."""
+    location: Path
+    """The checkpoint directory of the subtask."""
+    bootstrap: str
+    """The Kafka of the cluster, for a sink that names none."""
+    first_batch_id: int = 0
+    """Batches below it were written before the savepoint from which the stream began."""
+
+
 def write_to_sinks(
-    outputs: Mapping[str, "DataFrame"],
-    sinks: Sequence[StreamSink],
-    writer_id: str,
-    attempt: int,
-    location: Path,
-    bootstrap: str,
-    resolve: Callable[[str], Callable[..., Any]],
+    outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamSink], writer: SinkWriter, resolve: Callable[[str], Callable[..., Any]]
 ) -> "DataStreamWriter":
     """Return a writer that only has to be told when, and where its checkpoints are.
 
     Args:
         outputs: what the query results in, by the names of the sinks.
         sinks: what the graph declares: one of any kind, or several topics of one Kafka.
-        writer_id: of the subtask, the same for all its attempts.
-        attempt: which attempt of it writes.
-        location: the checkpoint directory of the subtask.
-        bootstrap: the Kafka of the cluster, for a sink that names none.
+        writer: who writes.
         resolve: finds a function of the user's code by `module:function`.
 
     Raises:
@@ -58,44 +66,73 @@ def write_to_sinks(
 
     """
     if sinks[0].connector is StreamConnector.KAFKA:
-        return _write_to_topics(outputs, sinks, writer_id, attempt, location, bootstrap)
+        return _write_to_topics(outputs, sinks, writer)
     [sink] = sinks
     rows, document = outputs[sink.name], sink_document(sink)
     if document.files is not None:
-        _check_directory(Path(document.files.path), location)
+        _check_directory(Path(document.files.path), writer.location)
         _require(rows, document.files.partition_by)
-        writer = rows.writeStream.format(sink.stream_format.lower()).option("path", document.files.path)
-        return writer.partitionBy(*document.files.partition_by) if document.files.partition_by else writer
+        to_files = rows.writeStream.format(sink.stream_format.lower()).option("path", document.files.path)
+        return to_files.partitionBy(*document.files.partition_by) if document.files.partition_by else to_files
     function = resolve(sink.location)
     if isinstance(function, DatabaseSink):
-        function = function.of(writer_id, attempt)
+        function = function.of(writer.writer_id, writer.attempt)
     return rows.writeStream.foreachBatch(WatchedFunction(function))
 
 
-def _write_to_topics(
-    outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamSink], writer_id: str, attempt: int, location: Path, bootstrap: str
-) -> "DataStreamWriter":
+def _write_to_topics(outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamSink], writer: SinkWriter) -> "DataStreamWriter":
     """Write to topics by one query: a batch is one transaction, and what outputs have in common is the same records in each."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
+    settings = _kafka_settings(sinks, writer)
     records: list[DataFrame] = []
-    topics, timeouts_ms = [], []
     for sink in sinks:
         document = sink_document(sink)
-        kafka = document.kafka
-        assert kafka is not None  # noqa: S101 - the document refuses others beside a topic
-        bootstrap = kafka.bootstrap_servers or bootstrap
-        partition_count(bootstrap, kafka.topic, f"sink '{sink.name}'" if sink.name else "the sink")
-        topics.append(kafka.topic)
-        timeouts_ms.append(kafka.transaction_timeout_ms)
+        kafka = _kafka_of(sink)
+        partition_count(settings.bootstrap, kafka.topic, f"sink '{sink.name}'" if sink.name else "the sink")
         rows = _records_of(outputs[sink.name], sink, kafka, document.registry)
         if len(sinks) > 1:
             key = f.col(KEY) if KEY in rows.columns else f.lit(None).cast("binary")
             rows = rows.select(VALUE, key.alias(KEY), f.lit(kafka.topic).alias(TOPIC))
         records.append(rows)
-    # Which topic has the mark must not depend on the order in which they are written down.
-    settings = KafkaSinkSettings(bootstrap, min(topics), writer_id, attempt, max(timeouts_ms), str(location))
     return functools.reduce(type(records[0]).unionAll, records).writeStream.foreachBatch(KafkaSink(settings))
+
+
+def settle_sinks(sinks: Sequence[StreamSink], writer: SinkWriter, next_batch_id: int) -> int:
+    """Let nothing more be written of a query that was stopped, and return the number of the batch that the sinks have not got yet.
+
+    Args:
+        sinks: what the graph declares.
+        writer: who has written.
+        next_batch_id: that of the checkpoint directory, which is right where Spark keeps account of the sink's batches itself.
+
+    Raises:
+        SinkFenced: a newer attempt writes.
+        SinkUnavailable: Kafka does not say so.
+
+    """
+    if sinks[0].connector is not StreamConnector.KAFKA:
+        return next_batch_id
+    return max(KafkaSink(_kafka_settings(sinks, writer)).settle(), next_batch_id)
+
+
+def _kafka_of(sink: StreamSink) -> KafkaSinkDocument:
+    kafka = sink_document(sink).kafka
+    assert kafka is not None  # noqa: S101 - the document refuses others beside a topic
+    return kafka
+
+
+def _kafka_settings(sinks: Sequence[StreamSink], writer: SinkWriter) -> KafkaSinkSettings:
+    topics = [_kafka_of(sink) for sink in sinks]
+    return KafkaSinkSettings(
+        topics[0].bootstrap_servers or writer.bootstrap,
+        min(kafka.topic for kafka in topics),  # Which topic has the mark must not depend on the order in which they are written down.
+        writer.writer_id,
+        writer.attempt,
+        max(kafka.transaction_timeout_ms for kafka in topics),
+        str(writer.location),
+        writer.first_batch_id,
+    )
 
 
 def _check_directory(path: Path, location: Path) -> None:

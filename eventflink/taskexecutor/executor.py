@@ -26,7 +26,7 @@ from eventflink.taskexecutor.blob_access import note_blob_server
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
-from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ReleaseSpark, TakeCheckpoint
+from eventflink.taskexecutor.process_events import EndTask, FinishQuery, LaunchTask, ReleaseSpark, ResumeQuery, TakeCheckpoint
 from eventflink.taskexecutor.process_link import ProcessLink, spark_server_settings
 from eventflink.taskexecutor.protocol import (
     Action,
@@ -201,7 +201,7 @@ class TaskExecutor:
 
     def _perform(self, action: DriverAction) -> None:
         match action:
-            case LaunchTask() | EndTask() | ReleaseSpark() | TakeCheckpoint():
+            case LaunchTask() | EndTask() | ReleaseSpark() | TakeCheckpoint() | ResumeQuery() | FinishQuery():
                 self._processes.send_order(action)
             case SendReports(reports=reports, sent_at_ms=sent_at_ms):
                 self._writer.send_reports(reports, sent_at_ms)

@@ -36,10 +36,12 @@ from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,
     Finished,
+    FinishQuery,
     ForkServerReady,
     Killed,
     LaunchTask,
     ReleaseSpark,
+    ResumeQuery,
     SparkOpened,
     SparkReleased,
     TakeCheckpoint,
@@ -137,7 +139,7 @@ class ForkServerLoop:
                 child = self._by_attempt.get(attempt)
                 if child is not None:
                     self._end(child, kill_after_ms / 1000)
-            case TakeCheckpoint(attempt=attempt):
+            case TakeCheckpoint(attempt=attempt) | ResumeQuery(attempt=attempt) | FinishQuery(attempt=attempt):
                 child = self._by_attempt.get(attempt)
                 if child is not None:  # How one that takes no orders ends is told, and why its checkpoint failed.
                     _hand_over(child, encode_line(order))

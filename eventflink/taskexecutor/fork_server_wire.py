@@ -69,6 +69,8 @@ _CODEC: Final = LineCodec(
     process_events.EndTask,
     process_events.ReleaseSpark,
     process_events.TakeCheckpoint,
+    process_events.ResumeQuery,
+    process_events.FinishQuery,
     process_events.TaskLaunched,
     process_events.TaskInitialized,
     process_events.SparkOpened,

@@ -6,7 +6,7 @@ an attempt whose process was never started, or is long gone, does not come.
 
 from dataclasses import dataclass
 
-from eventflink.events.effects import TaskDeployment
+from eventflink.events.effects import SavepointOrder, TaskDeployment
 from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
 from eventflink.model.stream_progress import StreamProgress
 
@@ -48,9 +48,30 @@ class TakeCheckpoint:
 
     attempt: AttemptId
     checkpoint_id: int
+    savepoint: SavepointOrder | None = None
+    """That it is a savepoint, and what that asks of the stream; None: it is none."""
 
 
-ProcessOrder = LaunchTask | EndTask | ReleaseSpark | TakeCheckpoint
+@dataclass(slots=True)
+class ResumeQuery:
+    """Have the attempt's stream start its query again, which it has stopped for this savepoint, or may have."""
+
+    attempt: AttemptId
+    checkpoint_id: int
+
+
+@dataclass(slots=True)
+class FinishQuery:
+    """Have the attempt's stream finish, whose query was stopped for this savepoint."""
+
+    attempt: AttemptId
+    checkpoint_id: int
+
+
+StreamOrder = TakeCheckpoint | ResumeQuery | FinishQuery
+"""What a stream is asked for while it runs."""
+
+ProcessOrder = LaunchTask | EndTask | ReleaseSpark | StreamOrder
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
-from eventflink.taskexecutor.process_events import Finished, LaunchTask, TakeCheckpoint, TaskEvent, TaskInitialized
+from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
 from eventflink.taskexecutor.task_files import output_path
 from eventflink.taskexecutor.task_spark import TaskSpark
@@ -40,7 +40,7 @@ Tell = Callable[[TaskEvent], None]
 
 
 def run_task(
-    order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened: OpenedInputs, later_orders: Iterable[TakeCheckpoint]
+    order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened: OpenedInputs, later_orders: Iterable[StreamOrder]
 ) -> Finished:
     """Run the task and return what it published; whatever it raises passes through.
 
@@ -54,6 +54,9 @@ def run_task(
     """
     deployment = order.deployment
     attempt = order.attempt
+    if deployment.is_stopped:
+        tell(TaskInitialized(attempt))
+        return Finished(())
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
     stream = _make_stream(deployment, attempt, settings, archives, tell)

@@ -1,28 +1,43 @@
 """Runs the task of a stream: opens its sources, starts its query, and answers checkpoints until the query ends.
 
 What a query is and how it writes is the room `streams`. The rule it keeps: the main thread waits for the query, one other thread answers
-orders; both may speak to the TaskExecutor, one line at a time.
+orders; both may speak to the TaskExecutor, one line at a time. A query that was stopped for a savepoint is waited for no longer, but for
+what the master decides then.
 """
 
+import dataclasses
 import json
 import logging
+import queue
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventflink.events.effects import TaskDeployment
+from eventflink.events.effects import SavepointOrder, TaskDeployment
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import StreamDefinition, StreamSource
-from eventflink.model.statuses import StreamConnector
+from eventflink.model.statuses import SavepointMode, StreamConnector, StreamTrigger
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.query import RunningQuery, start_query
-from eventflink.streams.sinks import write_to_sinks
+from eventflink.streams.savepoint import SavepointManifest, SavepointStreamDocument
+from eventflink.streams.savepoint_restore import RestoringSubtask, restore_checkpoint, setting_text
+from eventflink.streams.savepoint_taking import open_part, take_part
+from eventflink.streams.sinks import SinkWriter, write_to_sinks
 from eventflink.streams.sources import SubtaskShare, read_source
 from eventflink.taskexecutor.failure_causes import OutputUnusable, bounded, text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
-from eventflink.taskexecutor.process_events import CheckpointDeclined, CheckpointTaken, StreamEvent, StreamStarted, TakeCheckpoint
+from eventflink.taskexecutor.process_events import (
+    CheckpointDeclined,
+    CheckpointTaken,
+    FinishQuery,
+    ResumeQuery,
+    StreamEvent,
+    StreamOrder,
+    StreamStarted,
+    TakeCheckpoint,
+)
 from eventflink.taskexecutor.spark_jars import PROBLEM_SETTING
 from eventflink.taskexecutor.task_code import resolve_function
 from eventflink.taskexecutor.task_files import checkpoint_path
@@ -56,7 +71,13 @@ class StreamTask:
         self._tell = tell
         self.sources = stream.sources
         self._location = checkpoint_path(settings.working_path, attempt)
+        self._first_batch_id = 0
+        self._outputs: dict[str, DataFrame] = {}
         self._query: RunningQuery | None = None
+        self._decisions: queue.SimpleQueue[_Resumed | _Finish | Exception] = queue.SimpleQueue()
+        """What becomes of a query that was stopped for a savepoint."""
+        self._stopped_for = 0
+        self._resumed_for = 0
 
     def prepare(self, spark: "SparkSession") -> None:
         """Give the session what the graph says of it, before the task's function sees it.
@@ -66,18 +87,27 @@ class StreamTask:
 
         """
         for key, value in json.loads(self._stream.settings_json).items():
-            spark.conf.set(key, str(value).lower() if isinstance(value, bool) else str(value))
+            spark.conf.set(key, setting_text(value))
         problem = spark.conf.get(PROBLEM_SETTING, "")
         if problem and any(source.connector is StreamConnector.KAFKA for source in self._stream.sources):
             raise StreamUnusable(f"Spark cannot read Kafka: {problem}")
+        if (restore := self._deployment.restore) is not None:
+            place = (self._attempt.vertex_id, self._attempt.subtask_index, self._deployment.parallelism)
+            self._first_batch_id = restore_checkpoint(
+                restore.path,
+                RestoringSubtask(*place, self._stream),
+                restore.vertices,
+                self._location,
+                allow_non_restored_state=restore.allow_non_restored_state,
+            )
 
     def read(self, source: StreamSource, spark: "SparkSession") -> "DataFrame":
         """Return this subtask's share of a source."""
         share = SubtaskShare(self._deployment.subtask_index, self._deployment.parallelism)
         return read_source(spark, source, share, self._settings.bootstrap_servers, resolve_function)
 
-    def run(self, returned: object, orders: Iterable[TakeCheckpoint]) -> None:
-        """Run the query until it ends, which a bounded one does.
+    def run(self, returned: object, orders: Iterable[StreamOrder]) -> None:
+        """Run the query until it ends, which a bounded one does, and any with a savepoint with which its job stops.
 
         Args:
             returned: what the task's function returned.
@@ -89,34 +119,112 @@ class StreamTask:
             StreamingQueryException: the query failed.
 
         """
-        query = self._start(_outputs_of(returned, [sink.name for sink in self._stream.sinks]))
-        self._query = query
-        self._tell(StreamStarted(self._attempt, query.query_id, query.run_id, str(self._location), query.restored_batch_id))
-        threading.Thread(target=self._answer, args=(orders,), name="stream-orders", daemon=True).start()
-        query.await_end()
+        self._outputs = _outputs_of(returned, [sink.name for sink in self._stream.sinks])
+        self._begin()
+        threading.Thread(target=self._obey, args=(orders,), name="stream-orders", daemon=True).start()
+        while True:
+            query = self._running
+            query.await_end()
+            if not query.was_stopped:
+                return
+            decision = self._decisions.get()
+            if isinstance(decision, Exception):
+                raise decision
+            if isinstance(decision, _Finish):
+                return
 
-    def _start(self, outputs: "dict[str, DataFrame]") -> RunningQuery:
-        attempt, sinks, settings = self._attempt, self._stream.sinks, self._settings
-        if (sink := sinks[0]).connector is StreamConnector.PYTHON:
-            resolve_function(sink.location)
-            _ship_by_value(self._archives)
+    @property
+    def _running(self) -> RunningQuery:
+        assert self._query is not None  # noqa: S101 - orders are obeyed from its start on
+        return self._query
+
+    @property
+    def _writer(self) -> SinkWriter:
+        attempt, settings = self._attempt, self._settings
         # No id has a slash in it.
         writer_id = f"{settings.cluster_id}/{attempt.job_id}/{attempt.vertex_id}/{attempt.subtask_index}"
-        writer = write_to_sinks(outputs, sinks, writer_id, attempt.attempt, self._location, settings.bootstrap_servers, resolve_function)
+        return SinkWriter(writer_id, attempt.attempt, self._location, settings.bootstrap_servers, self._first_batch_id)
+
+    def _begin(self) -> None:
+        """Start the query, and tell of it."""
+        self._query = query = self._start(self._stream)
+        self._tell(StreamStarted(self._attempt, query.query_id, query.run_id, str(self._location), query.restored_batch_id))
+
+    def _start(self, stream: StreamDefinition) -> RunningQuery:
+        if (sink := stream.sinks[0]).connector is StreamConnector.PYTHON:
+            resolve_function(sink.location)
+            _ship_by_value(self._archives)
+        writer = write_to_sinks(self._outputs, stream.sinks, self._writer, resolve_function)
         self._location.parent.mkdir(parents=True, exist_ok=True)
-        return start_query(writer, self._stream, self._location, str(attempt))
+        return start_query(writer, stream, self._location, str(self._attempt))
 
-    def _answer(self, orders: Iterable[TakeCheckpoint]) -> None:
+    # -- orders ----------------------------------------------------------------------------------------------------
+
+    def _obey(self, orders: Iterable[StreamOrder]) -> None:
         for order in orders:
-            self._tell(self._take_checkpoint(order.checkpoint_id))
+            match order:
+                case TakeCheckpoint():
+                    self._tell(self._take_checkpoint(order))
+                case ResumeQuery(checkpoint_id=checkpoint_id) if checkpoint_id > self._resumed_for:
+                    self._resume(checkpoint_id)
+                case FinishQuery(checkpoint_id=checkpoint_id) if checkpoint_id == self._stopped_for:
+                    self._decisions.put(_Finish())
+                case _:
+                    logger.info("StreamOrderRepeated order=%s", order)
 
-    def _take_checkpoint(self, checkpoint_id: int) -> CheckpointTaken | CheckpointDeclined:
-        assert self._query is not None  # noqa: S101 - orders are answered from its start on
+    def _take_checkpoint(self, order: TakeCheckpoint) -> CheckpointTaken | CheckpointDeclined:
         try:
-            return CheckpointTaken(self._attempt, checkpoint_id, self._query.progress())
+            if order.savepoint is not None:
+                self._take_savepoint(order.checkpoint_id, order.savepoint)
+            return CheckpointTaken(self._attempt, order.checkpoint_id, self._running.progress())
         except Exception as error:  # noqa: BLE001 - Spark raises what it likes, and the query may go on
-            logger.warning("CheckpointDeclined checkpoint=%d error=%s", checkpoint_id, error)
-            return CheckpointDeclined(self._attempt, checkpoint_id, bounded(f"{type(error).__name__}: {text_of(error)}", _REASON_LIMIT))
+            logger.warning("CheckpointDeclined checkpoint=%d error=%s", order.checkpoint_id, error)
+            reason = bounded(f"{type(error).__name__}: {text_of(error)}", _REASON_LIMIT)
+            return CheckpointDeclined(self._attempt, order.checkpoint_id, reason)
+
+    def _take_savepoint(self, checkpoint_id: int, order: SavepointOrder) -> None:
+        """Write this subtask's part; unless the job goes on, nothing is read after it."""
+        part = open_part(order.path, self._manifest(checkpoint_id, order), self._attempt.vertex_id, self._attempt.subtask_index)
+        is_stopped = order.mode is not SavepointMode.CONTINUE
+        operators = self._running.operator_progress()
+        if is_stopped:
+            self._stopped_for = checkpoint_id
+            self._running.stop()
+        if order.mode is SavepointMode.DRAIN:
+            self._query = self._start(dataclasses.replace(self._stream, trigger=StreamTrigger.AVAILABLE_NOW))
+            self._query.await_end()
+            operators = self._query.operator_progress() or operators
+        take_part(part, self._stream, self._writer, operators, is_stopped=is_stopped)
+
+    def _manifest(self, checkpoint_id: int, order: SavepointOrder) -> SavepointManifest:
+        return SavepointManifest(
+            cluster_id=self._settings.cluster_id,
+            job_id=self._attempt.job_id,
+            job_name=self._deployment.job_name,
+            savepoint_id=checkpoint_id,
+            mode=order.mode,
+            triggered_at_ms=order.triggered_at_ms,
+            streams=tuple([SavepointStreamDocument(vertex_id=s.vertex_id, parallelism=s.parallelism) for s in order.streams]),
+        )
+
+    def _resume(self, checkpoint_id: int) -> None:
+        """Start the query again; also one that was not stopped, so that its new run says that it was told."""
+        self._resumed_for = checkpoint_id
+        decision: _Resumed | Exception = _Resumed()
+        try:
+            self._running.stop()
+            self._begin()
+        except Exception as error:  # noqa: BLE001 - it fails the attempt
+            decision = error
+        self._decisions.put(decision)
+
+
+class _Resumed:
+    """The query runs again."""
+
+
+class _Finish:
+    """The job stops with the savepoint."""
 
 
 def _outputs_of(returned: object, names: list[str]) -> "dict[str, DataFrame]":

@@ -34,7 +34,6 @@ from eventflink.gateways.errors import (
     GatewayError,
     JobNotTerminated,
     JobTerminated,
-    NotSupported,
     RequestRefused,
     UnknownJob,
     UnknownTaskManager,
@@ -216,13 +215,13 @@ def test_commands_are_done_or_refused_with_a_type(cluster: RunningCluster, dispa
         dispatcher.cancel_job("words")
     with pytest.raises(UnknownJob):
         dispatcher.cancel_job("nobody")
-    unsupported: list[Callable[[], object]] = [
-        partial(dispatcher.trigger_savepoint, "running", "/tmp"),
-        partial(dispatcher.stop_with_savepoint, "running", "/tmp", drain=True),
-        partial(dispatcher.dispose_savepoint, "/tmp/savepoint"),
+    refused: list[tuple[Callable[[], object], str]] = [
+        (partial(dispatcher.trigger_savepoint, "running", "/tmp"), "NoStream"),
+        (partial(dispatcher.stop_with_savepoint, "running", "/tmp", drain=True), "NoStream"),
+        (partial(dispatcher.dispose_savepoint, "/nowhere/savepoint"), "'/nowhere/savepoint' is no savepoint"),
     ]
-    for call in unsupported:
-        with pytest.raises(NotSupported):
+    for call, reason in refused:
+        with pytest.raises(RequestRefused, match=reason):
             call()
     with pytest.raises(RequestRefused, match="NoStream"):
         dispatcher.trigger_checkpoint("running")
@@ -294,14 +293,10 @@ def test_every_method_answers_in_an_event_loop_as_it_does_in_a_thread(
             assert (await waiting.cancel_job("awaited", fencing_token=(await waiting.find_leader()).leader_id)).job_id == "awaited"
             assert await waiting.tell_cancel_job("awaited")
             assert (await waiting.request_file_upload(AttemptId(*WORDS), TaskFile.LOG)).job_id == "words"
-            for unsupported in (
-                waiting.trigger_savepoint("running", "/tmp"),
-                waiting.stop_with_savepoint("running", "/tmp"),
-                waiting.dispose_savepoint("/tmp"),
-            ):
-                with pytest.raises(NotSupported):
-                    await unsupported
             for refused, error in (
+                (waiting.trigger_savepoint("running", "/tmp"), RequestRefused),
+                (waiting.stop_with_savepoint("running", "/tmp"), RequestRefused),
+                (waiting.dispose_savepoint("/nowhere/savepoint"), RequestRefused),
                 (waiting.cancel_job("running", fencing_token="x"), FencingTokenMismatch),
                 (waiting.request_job("nobody"), UnknownJob),
                 (waiting.job_master("running").trigger_checkpoint(), RequestRefused),

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from eventflink.events import log_events as e
+from eventflink.events.checkpoint_events import SavepointRequest
 from eventflink.events.decision import Decision, InputCause
 from eventflink.events.effects import DeploymentEnvelope, TaskCancellation
 from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
@@ -52,6 +53,7 @@ from eventflink.master.state import ClusterState
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
 from eventflink.snapshots.state_codec import document_of
+from eventflink.streams import savepoint_copy
 from eventflink.streams.client_watch import ClientWatch
 from eventflink.streams.sink_protocol import KafkaSinkSettings, Mark, SendMark, SinkProtocol, SinkStep, next_step
 from eventflink.taskexecutor import task_files
@@ -539,6 +541,17 @@ def _steps_without(is_left_out: Callable[[SinkStep], bool]) -> Callable[[SinkPro
     return steps
 
 
+@breaks("S3", "what is copied of a stopped query forgets which offsets the batch had that was cut")
+def cut_batches_lose_their_range(patch: pytest.MonkeyPatch) -> None:
+    select = savepoint_copy.select_files
+    patch.setattr(savepoint_copy, "select_files", lambda location, batch_id, **_: select(location, batch_id, with_next_batch=False))
+
+
+@breaks("S3", "an attempt that is deployed when its job has stopped with a savepoint reads on")
+def stopped_streams_begin_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SavepointRequest, "finishes_job", property(lambda _: False))
+
+
 # -- liveness ------------------------------------------------------------------------------------------------------
 
 
@@ -717,6 +730,8 @@ FOUND_BY_TEST = {
     "level_is_raised_alone": "test_it_is_raised_when_every_master_that_was_heard_of_can_read_it_and_not_before_three_leases",
     "silent_clients_are_not_noticed": "test_a_task_that_is_silent_for_too_long_is_given_up_and_one_that_speaks_is_not",
     "late_attempts_fence_newer_ones": "test_an_attempt_that_finds_the_mark_of_a_newer_one_ends_before_it_fences_anything",
+    "cut_batches_lose_their_range": "test_a_batch_that_was_cut_keeps_its_range_of_offsets",
+    "stopped_streams_begin_again": "test_an_attempt_that_dies_when_its_job_stops_is_replaced_by_one_that_finishes_at_once",
     "wall_clock_is_believed": "test_a_wall_clock_far_ahead_draws_by_a_tenth_at_most",
     "deaf_leaders_go_on": "test_a_decision_not_read_back_within_a_lease_ends_the_leadership",
     "own_presence_is_not_awaited": "test_who_has_not_read_its_own_word_never_campaigns",

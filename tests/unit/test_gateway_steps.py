@@ -22,7 +22,6 @@ from eventflink.gateways.errors import (
     FencingTokenMismatch,
     JobNotTerminated,
     NoLeader,
-    NotSupported,
     RequestRefused,
     RequestTimedOut,
     UnknownJob,
@@ -444,7 +443,7 @@ def test_a_method_takes_the_same_steps_in_a_thread_and_in_an_event_loop() -> Non
         dispatcher.cancel_job("j", actor="me", request_id="r"),
         job_master.tell_rescale_job("v", 2, actor="me"),
     ]
-    with pytest.raises(NotSupported, match=r"trigger_savepoint\('j', '/tmp'\)"):
+    with pytest.raises(RequestTimedOut):
         dispatcher.trigger_savepoint("j", "/tmp")
 
     async def wait() -> list[Any]:
@@ -456,9 +455,9 @@ def test_a_method_takes_the_same_steps_in_a_thread_and_in_an_event_loop() -> Non
                 await dispatcher.cancel_job("j", actor="me", request_id="r"),
                 await job_master.tell_rescale_job("v", 2, actor="me"),
             ]
-            unsupported = dispatcher.trigger_savepoint("j", "/tmp")
-            with pytest.raises(NotSupported, match=r"trigger_savepoint\('j', '/tmp'\)"):
-                await unsupported
+            not_in_time = dispatcher.trigger_savepoint("j", "/tmp")
+            with pytest.raises(RequestTimedOut):
+                await not_in_time
             return outcomes
 
     assert asyncio.run(wait()) == blocking
@@ -492,6 +491,26 @@ def test_a_checkpoint_is_waited_for_until_it_is_complete_or_has_failed() -> None
         world.dispatcher().trigger_checkpoint("j", fencing_token="t")
     assert raised.value.request_id == "r"
     assert world.sent[-1].leader_id == "t"
+
+
+def test_a_savepoint_says_what_becomes_of_the_job_and_gives_its_place() -> None:
+    done = CheckpointCompleted("j", 7, 40, 5, 50, "/savepoints/savepoint-j-7-1")
+    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": STANDING}, checkpoint=done)
+    dispatcher, job_master = world.dispatcher(), JobMasterGateway("nowhere", "c", "j", connection=VirtualConnection(world))
+    taken = [
+        dispatcher.trigger_savepoint("j", "/savepoints"),
+        dispatcher.trigger_savepoint("j", cancel_job=True),
+        dispatcher.stop_with_savepoint("j"),
+        dispatcher.stop_with_savepoint("j", drain=True),
+        job_master.trigger_savepoint(),
+        job_master.trigger_savepoint("/savepoints", cancel_job=True),
+        job_master.stop_with_savepoint("/savepoints"),
+        job_master.stop_with_savepoint(drain=True),
+    ]
+    assert {each.savepoint_path for each in taken} == {"/savepoints/savepoint-j-7-1"}
+    assert [command.mode for command in world.sent] == ["CONTINUE", "CANCEL", "STOP", "DRAIN"] * 2
+    assert [command.target_directory for command in world.sent] == ["/savepoints", "", "", "", "", "/savepoints", "/savepoints", ""]
+    assert {command.job_master_id for command in world.sent[4:]} == {STANDING["job_master_id"]}
 
 
 def test_back_pressure_is_that_of_the_streams_worst_subtask() -> None:

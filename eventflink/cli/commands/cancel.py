@@ -11,14 +11,32 @@ from eventflink.model.statuses import JobStatus
 
 
 @click.command()
-@click.argument("job_id")
+@click.argument("job_id", required=False)
+@click.option(
+    "-s",
+    "--with-savepoint",
+    "directory",
+    is_flag=False,
+    flag_value="",
+    metavar="[DIRECTORY]",
+    help="Take a savepoint first, after which nothing is read. Default directory: execution.checkpointing.savepoint-dir.",
+)
 @click.option("--wait", is_flag=True, help="Wait until the job has ended.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Wait no longer than this.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
-def cancel(session: Session, job_id: str, timeout_s: float | None, *, wait: bool, as_json: bool) -> int:
+def cancel(session: Session, job_id: str | None, directory: str | None, timeout_s: float | None, *, wait: bool, as_json: bool) -> int:
     """Cancel the job JOB_ID."""
+    if job_id is None and directory:
+        job_id, directory = directory, ""  # As in Flink, whose option may have no value either.
+    if job_id is None:
+        raise click.MissingParameter(param_type="argument", param_hint="'JOB_ID'")
     with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+        if directory is not None:
+            taken = gateway.trigger_savepoint(job_id, directory, cancel_job=True, actor=actor_name())
+            click.echo(
+                f"savepoint {taken.checkpoint_id} of {job_id} is complete after {taken.duration_ms} ms: {taken.savepoint_path}", err=as_json
+            )
         accepted = gateway.cancel_job(job_id, actor=actor_name())
         status = gateway.request_job_result(job_id, timeout_s=timeout_s or math.inf).status if wait else None
     if as_json:

@@ -21,12 +21,14 @@ from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,
     Finished,
+    FinishQuery,
     Killed,
     LaunchTask,
     Outcome,
     ProcessEvent,
     ProcessOrder,
     ReleaseSpark,
+    ResumeQuery,
     SparkReleased,
     TakeCheckpoint,
     TaskInitialized,
@@ -84,6 +86,8 @@ class SimulatedTasks:
                 return [SparkReleased(attempt)]
             case TakeCheckpoint(attempt=attempt, checkpoint_id=checkpoint_id):
                 return [CheckpointDeclined(attempt, checkpoint_id, "a simulated task is no stream")]
+            case ResumeQuery() | FinishQuery():
+                return []
 
     def finished(self, now_ms: int) -> list[ProcessEvent]:
         """Return the ends of the tasks whose run time is over."""

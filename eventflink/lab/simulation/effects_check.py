@@ -8,9 +8,11 @@ from eventflink.events.effects import (
     CheckpointOrder,
     DeploymentPayload,
     FileUploadOrder,
+    FinishStream,
     InstanceForgotten,
     LeaderChanged,
     RegistrationAccepted,
+    ResumeStream,
     StopTaskManager,
     TaskCancellation,
     TaskDeployment,
@@ -95,7 +97,7 @@ class EffectsCheck:
                 )
             case TaskCancellation():
                 return _attempt_of(payload) in ledger.cancelled
-            case CheckpointOrder():
+            case CheckpointOrder() | ResumeStream() | FinishStream():
                 place = ledger.allocated.get(ledger.slots_of_attempts.get(_attempt_of(payload), ""), ("", "", -1))
                 known = ledger.checkpoints.get(payload.job_id)
                 return known is not None and 0 < payload.checkpoint_id <= known.newest and place[:2] == receiver
@@ -122,11 +124,11 @@ class EffectsCheck:
             raise ViolationFound(Invariant.EFFECT_OF_ACCEPTED, message)
 
 
-def _attempt_of(payload: TaskDeployment | TaskCancellation | CheckpointOrder) -> AttemptId:
+def _attempt_of(payload: TaskDeployment | TaskCancellation | CheckpointOrder | ResumeStream | FinishStream) -> AttemptId:
     return AttemptId(payload.job_id, payload.vertex_id, payload.subtask_index, payload.attempt)
 
 
 def _name(payload: DeploymentPayload) -> str:
-    if isinstance(payload, TaskDeployment | TaskCancellation | CheckpointOrder):
+    if isinstance(payload, TaskDeployment | TaskCancellation | CheckpointOrder | ResumeStream | FinishStream):
         return f"{type(payload).__name__} {_attempt_of(payload)}"
     return type(payload).__name__

@@ -51,6 +51,13 @@ class CheckpointKeys(Keys):
         description="What becomes of them when the job is cancelled: DELETE_ON_CANCELLATION or RETAIN_ON_CANCELLATION. Those of a failed "
         "job stay, those of a finished one go.",
     )
+    savepoint_directory: str = Field(
+        "",
+        alias="execution.checkpointing.savepoint-dir",
+        max_length=2_048,
+        description="Where savepoints are made whose request names no directory: a path that all TaskExecutors share, or a URL that fsspec "
+        "knows. Empty: such a request is refused.",
+    )
     checkpoint_history_size: int = Field(
         10,
         alias="web.checkpoints.history",

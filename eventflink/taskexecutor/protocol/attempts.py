@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from eventflink.events.effects import CheckpointOrder, TaskCancellation, TaskDeployment
+from eventflink.events.effects import CheckpointOrder, FinishStream, ResumeStream, TaskCancellation, TaskDeployment
 from eventflink.events.inputs import (
     CheckpointAcknowledgement,
     CheckpointDecline,
@@ -31,10 +31,12 @@ from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,
     Finished,
+    FinishQuery,
     Killed,
     LaunchTask,
     Outcome,
     ReleaseSpark,
+    ResumeQuery,
     SparkOpened,
     SparkReleased,
     StreamEvent,
@@ -204,9 +206,16 @@ class AttemptTable:
             return  # How it ended is reported when its Spark session is released, and says more.
         elif order.checkpoint_id > known.checkpoint_id:
             known.checkpoint_id, known.checkpoint_answer = order.checkpoint_id, None
-            self._outbox.add_process_action(TakeCheckpoint(attempt, order.checkpoint_id))
+            self._outbox.add_process_action(TakeCheckpoint(attempt, order.checkpoint_id, order.savepoint))
         elif order.checkpoint_id == known.checkpoint_id and known.checkpoint_answer is not None:
             self._outbox.add_reports([known.checkpoint_answer])
+
+    def go_on(self, order: ResumeStream | FinishStream) -> None:
+        """Tell the attempt's stream what follows its savepoint; one that has ended is told nothing, and its end is reported."""
+        known = self._live.get(order.attempt_id)
+        if known is not None and known.outcome is None and not known.ending:
+            action = FinishQuery if isinstance(order, FinishStream) else ResumeQuery
+            self._outbox.add_process_action(action(known.attempt, order.checkpoint_id))
 
     def end_all(self, now_ms: int, *, silent: bool) -> None:
         """End every attempt because the instance ends; when silent, nothing more is reported of any."""

@@ -13,9 +13,11 @@ from eventflink.events.effects import (
     CheckpointOrder,
     DeploymentEnvelope,
     FileUploadOrder,
+    FinishStream,
     InstanceForgotten,
     LeaderChanged,
     RegistrationAccepted,
+    ResumeStream,
     StopTaskManager,
     TaskCancellation,
     TaskDeployment,
@@ -292,7 +294,7 @@ class TaskExecutorProtocol:
             return  # Nothing can be run before the first leader is known; the master resends what is not acknowledged.
         newly = self._become_registered(heard_ms, now_ms)
         match payload:
-            case TaskDeployment() | TaskCancellation() | CheckpointOrder():
+            case TaskDeployment() | TaskCancellation() | CheckpointOrder() | ResumeStream() | FinishStream():
                 self._obey(payload, now_ms)
             case FileUploadOrder() | TaskManagerFileUploadOrder():
                 self._upload(payload)
@@ -302,7 +304,7 @@ class TaskExecutorProtocol:
             self._table.report_slots(is_ready=self._fork_server_ready)
         self._reported_epoch = envelope.epoch
 
-    def _obey(self, order: TaskDeployment | TaskCancellation | CheckpointOrder, now_ms: int) -> None:
+    def _obey(self, order: TaskDeployment | TaskCancellation | CheckpointOrder | ResumeStream | FinishStream, now_ms: int) -> None:
         match order:
             case TaskDeployment():
                 refusal = "" if self._fork_server_up else "the fork server is being started again"
@@ -311,6 +313,8 @@ class TaskExecutorProtocol:
                 self._table.cancel(order, now_ms)
             case CheckpointOrder():
                 self._table.take_checkpoint(order)
+            case _:
+                self._table.go_on(order)
 
     def _answered_ms(self, timestamp_ms: int, now_ms: int) -> int:
         """Return the earliest time, by this host's clock, at which an effect can have been written; `timestamp_ms` is Kafka's time of it.

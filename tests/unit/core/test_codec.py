@@ -41,7 +41,7 @@ ENUMERATIONS += [statuses.RestartStrategyType, statuses.TaskFile, statuses.Follo
 ENUMERATIONS += [statuses.ApplicationStatus, statuses.SlotRequestDeferralReason]
 ENUMERATIONS += [statuses.TaskManagerFile, statuses.SchedulerType, statuses.RescaleReason, statuses.CheckpointFailureReason]
 ENUMERATIONS += [statuses.StreamConnector, statuses.StreamFormat, statuses.StreamTrigger, statuses.StreamOutputMode]
-ENUMERATIONS += [statuses.CheckpointRetention]
+ENUMERATIONS += [statuses.CheckpointRetention, statuses.SavepointMode]
 
 ENVELOPE_FIELDS: dict[str, dict[str, Any]] = {
     "SubmissionEnvelope": {"sent_at_ms": 5},

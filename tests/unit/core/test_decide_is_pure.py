@@ -63,6 +63,7 @@ def _fitting() -> list[MasterInput]:
         c.CheckpointDecline("tm5", "tm5-1", "streaming", "s", 1, 2, 4, "reason"),
         i.CheckpointDue("streaming"),
         *[c.TriggerCheckpoint(request_id="new", job_id=job) for job in ("streaming", "running", "failing", "done3", "x")],
+        *[c.TriggerSavepoint(request_id="new", job_id=job, target_directory="/s") for job in ("streaming", "running", "x")],
         i.UnreadableInput("code", "message", "subject"),
         i.InputTooOld("r", 0, "job", 5),
         c.ReportSnapshot(

@@ -1,0 +1,134 @@
+"""Where a subtask begins whose job was submitted with a savepoint: in the part that fits it, or with the reason why none does.
+
+What Spark would ignore without a word is refused here: a setting that the state was written with, another topic, a stream that nobody takes
+over. What does not fit the state itself Spark refuses, when the query begins. The rule it keeps: a checkpoint directory that is there is
+never replaced, so that a savepoint is restored once, by the first attempt.
+"""
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from eventflink.model.job_graph import StreamDefinition
+from eventflink.model.statuses import StreamConnector
+from eventflink.streams.savepoint import (
+    Savepoint,
+    SavepointUnusable,
+    SubtaskManifest,
+    check_streams,
+    open_path,
+    part_path,
+    read_savepoint,
+)
+from eventflink.streams.savepoint_copy import BatchNote, install_checkpoint, redistribute, write_beginning
+
+logger = logging.getLogger(__name__)
+
+RESTORED: Final = "restored.json"
+"""In a checkpoint directory: from which savepoint, and from which batch on its sink lacks anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoringSubtask:
+    """Who begins in a savepoint."""
+
+    vertex_id: str
+    subtask_index: int
+    parallelism: int
+    stream: StreamDefinition
+
+
+def restore_checkpoint(
+    path: str, subtask: RestoringSubtask, vertex_ids: tuple[str, ...], location: Path, *, allow_non_restored_state: bool
+) -> int:
+    """Put a subtask's part of a savepoint where its query will begin, unless an earlier attempt has begun there.
+
+    Args:
+        path: the savepoint.
+        subtask: who begins.
+        vertex_ids: of all streams of the job.
+        location: the subtask's checkpoint directory.
+        allow_non_restored_state: whether the savepoint may have streams that the job does not have.
+
+    Returns:
+        The number of the first batch that the sink has not got yet; 0 of a stream that the savepoint does not have.
+
+    Raises:
+        SavepointUnusable: there is none, or it does not fit the job.
+
+    """
+    if location.exists():
+        restored = location / RESTORED
+        return int(json.loads(restored.read_text(encoding="utf-8"))["next_sink_batch_id"]) if restored.is_file() else 0
+    savepoint = read_savepoint(path)
+    check_streams(savepoint, vertex_ids, allow_non_restored_state=allow_non_restored_state)
+    count = savepoint.parallelism_of(subtask.vertex_id)
+    if count == 0:
+        logger.info("StreamNotInSavepoint path=%s vertex=%s", path, subtask.vertex_id)
+        return 0
+    location.parent.mkdir(parents=True, exist_ok=True)
+    parts = [savepoint.part(subtask.vertex_id, index) for index in range(count)]
+    for part in parts:
+        check_part(savepoint, part, subtask.stream)
+    if count != subtask.parallelism:
+        note = _redistributed(savepoint, parts, subtask)
+        next_sink_batch_id = 1
+        write_beginning(location, note, {RESTORED: _restored(path, next_sink_batch_id)})
+    else:
+        part = parts[subtask.subtask_index]
+        next_sink_batch_id = part.next_sink_batch_id
+        files, root = open_path(path)
+        source = part_path(root, subtask.vertex_id, subtask.subtask_index)
+        install_checkpoint(files, source, location, {RESTORED: _restored(path, next_sink_batch_id)})
+    logger.info("SavepointRestored path=%s location=%s parts=%d next_sink_batch=%d", path, location, count, next_sink_batch_id)
+    return next_sink_batch_id
+
+
+def _restored(path: str, next_sink_batch_id: int) -> str:
+    return json.dumps({"savepoint": path, "next_sink_batch_id": next_sink_batch_id})
+
+
+def check_part(savepoint: Savepoint, part: SubtaskManifest, stream: StreamDefinition) -> None:
+    """Check that a stream reads what the part was read from, with the settings that its state was written with.
+
+    Raises:
+        SavepointUnusable: it does not; the message says what differs.
+
+    """
+    where = f"the savepoint '{savepoint.path}' of {part.vertex_id}"
+    before = {(source.name, source.connector, source.location) for source in part.sources}
+    now = {(source.name, source.connector, source.location) for source in stream.sources}
+    for what, sources in (("was taken of", before - now), ("was not taken of", now - before)):
+        if sources:
+            named = ", ".join(f"'{name}' ({connector.lower()} {location})" for name, connector, location in sorted(sources))
+            have = "does not have" if sources <= before else "has"
+            raise SavepointUnusable(f"{where} {what} the source {named}, which the stream {have}: its offsets would have no meaning")
+    if not part.operators:
+        return
+    for key, value in json.loads(stream.settings_json).items():
+        written = part.settings.get(key)
+        if written is not None and written != setting_text(value):
+            raise SavepointUnusable(
+                f"{where}: its state was written with {key}={written}, and the graph has {setting_text(value)}; Spark would go on with "
+                f"{written} and say nothing. Leave the setting out, or begin without the savepoint"
+            )
+
+
+def setting_text(value: Any) -> str:
+    """Return the value of a setting as Spark takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _redistributed(savepoint: Savepoint, parts: list[SubtaskManifest], subtask: RestoringSubtask) -> BatchNote:
+    where = f"the savepoint '{savepoint.path}' has {len(parts)} subtasks of {subtask.vertex_id}, and the job {subtask.parallelism}"
+    names = sorted({operator.name for part in parts for operator in part.operators})
+    if names:
+        raise SavepointUnusable(f"{where}: the state of {', '.join(names)} belongs to the subtask whose partitions it came from")
+    if any(source.connector is not StreamConnector.KAFKA for source in subtask.stream.sources):
+        raise SavepointUnusable(f"{where}: only the partitions of Kafka topics can be shared out anew")
+    if any(not part.offsets for part in parts):
+        raise SavepointUnusable(f"{where}: a subtask had not read anything yet, so its partitions have no place to begin")
+    notes = [BatchNote(part.settings, part.watermark_ms, part.offsets) for part in parts]
+    return redistribute(notes, subtask.subtask_index, subtask.parallelism)

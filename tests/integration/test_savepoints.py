@@ -1,0 +1,333 @@
+"""Savepoints on a real cluster: what is read before one and after one counts once, whatever is killed meanwhile."""
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
+from eventflink.events.log_events import CheckpointAborted, CheckpointTriggered, StreamStarted, TaskFailed
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.errors import CheckpointFailed
+from eventflink.log.administration import delete_topics
+from eventflink.model.statuses import JobStatus
+from eventflink.streams.savepoint import MANIFEST, read_savepoint
+from tests.support import stream_tasks
+from tests.support.running_cluster import RunningCluster, descendants, wait_until
+from tests.support.topics import CommittedReader, create_topic, feed
+
+pytestmark = pytest.mark.slow
+
+CODE = Path(stream_tasks.__file__)
+SPARK_TIMEOUT_S = 180
+KEYS = 7
+
+
+@pytest.fixture(scope="module")
+def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("savepoints"))
+    running.start_master("master-1")
+    running.start_standby("master-2")
+    running.start_task_executor(slots=4)
+    yield running
+    running.close()
+    delete_topics(bootstrap, name)
+
+
+class Work:
+    """A topic, what a stream makes of it in another, and who runs it: one job after the other."""
+
+    def __init__(self, cluster: RunningCluster, function: str = "copy", **stream: Any) -> None:
+        self.cluster, self.function, self.stream = cluster, function, stream
+        self.source, self.target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
+        self.reader = CommittedReader(cluster.bootstrap, self.target)
+        self.fed = 0
+
+    def feed(self, count: int = 300) -> None:
+        numbers = range(self.fed, self.fed + count)
+        feed(self.cluster.bootstrap, self.source, ({"key": f"k{number % KEYS}", "number": number} for number in numbers))
+        self.fed += count
+
+    def submit(self, vertex_id: str = "stream", savepoint: str | None = None, *, parallelism: int = 1, **more: Any) -> str:
+        source = {"kafka": {"topic": self.source}, "format": "json", "schema": "key STRING, number BIGINT"}
+        stream = {"sources": {"source": source}, "sink": {"kafka": {"topic": self.target}, "format": "json"}, **self.stream, **more}
+        vertex = {"id": vertex_id, "python": f"stream_tasks:{self.function}", "stream": stream, "parallelism": parallelism}
+        restore = {} if savepoint is None else {"restore": {"savepoint": savepoint}}
+        strategy = {"type": "fixed-delay", "attempts": 20, "delay_ms": 100}
+        archive = self.cluster.user_code(CODE)
+        return self.cluster.submit(self.cluster.graph(vertex, restart_strategy=strategy, code_archives=[archive], **restore))
+
+    def wait_for_start(self, job_id: str) -> StreamStarted:
+        def started() -> list[StreamStarted]:
+            return [event for event in self.cluster.events_of(job_id) if isinstance(event, StreamStarted)]
+
+        first: StreamStarted = wait_until(started, "its query runs", SPARK_TIMEOUT_S)[0]
+        return first
+
+    def wait_until_copied(self) -> None:
+        self.reader.read_until(lambda rows: len({row["number"] for row in rows}) >= self.fed, SPARK_TIMEOUT_S)
+
+    def check_copied_once(self) -> None:
+        self.wait_until_copied()
+        self.reader.read(1.0)
+        assert sorted(row["number"] for row in self.reader.rows) == list(range(self.fed))
+
+    def check_counted_once(self) -> None:
+        """The last count of each key is right, and no count of any was told twice."""
+        counts = {f"k{key}": len([n for n in range(self.fed) if n % KEYS == key]) for key in range(KEYS)}
+        self.reader.read_until(lambda rows: {row["key"]: row["count"] for row in rows} == counts, SPARK_TIMEOUT_S)
+        for key in counts:
+            seen = [row["count"] for row in self.reader.rows if row["key"] == key]
+            assert seen == sorted(set(seen))
+
+    def cancel(self, job_id: str) -> None:
+        with DispatcherGateway(self.cluster.bootstrap, self.cluster.cluster_id) as gateway:
+            gateway.cancel_job(job_id)
+        self.cluster.wait_for_status(job_id, JobStatus.CANCELED)
+        self.reader.close()
+
+
+def ask(cluster: RunningCluster, capsys: pytest.CaptureFixture[str], *command: str) -> dict[str, Any]:
+    capsys.readouterr()
+    exit_code = run(["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, *command, "--json"])
+    captured = capsys.readouterr()
+    assert exit_code in (ExitCode.OK, ExitCode.NEGATIVE), captured.err
+    assert captured.out, captured.err
+    answer: dict[str, Any] = json.loads(captured.out)
+    return answer
+
+
+def stop(cluster: RunningCluster, job_id: str, directory: Path, *, drain: bool = False) -> str:
+    """Stop a job with a savepoint, and return where that is."""
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        taken = gateway.stop_with_savepoint(job_id, str(directory), drain=drain)
+    cluster.wait_for_status(job_id, JobStatus.FINISHED)
+    return taken.savepoint_path
+
+
+def is_gone(path: Path) -> bool:
+    return not path.exists()
+
+
+def has_more_than(count: int, rows: list[dict[str, Any]]) -> bool:
+    return len(rows) > count
+
+
+def refusal_of(cluster: RunningCluster, job_id: str) -> str:
+    """Return why the first attempt of a stream failed, once it has."""
+
+    def causes() -> list[str]:
+        failures = [event.cause for event in cluster.events_of(job_id) if isinstance(event, TaskFailed)]
+        assert {cause.failure_type for cause in failures} <= {"SavepointUnusable"}, failures
+        return [cause.message for cause in failures]
+
+    return str(wait_until(causes, "it is refused", SPARK_TIMEOUT_S)[0])
+
+
+def test_what_is_fed_all_the_time_is_copied_once_by_three_jobs_one_after_the_other(cluster: RunningCluster, tmp_path: Path) -> None:
+    """Each is stopped in the middle of its batches, wherever that is."""
+    work = Work(cluster)
+    ended = threading.Event()
+
+    def feed_on() -> None:
+        while not ended.wait(0.02):
+            work.feed(50)
+
+    feeding = threading.Thread(target=feed_on)
+    feeding.start()
+    path: str | None = None
+    try:
+        for _ in range(3):
+            job_id = work.submit(savepoint=path)
+            work.wait_for_start(job_id)
+            seen = len(work.reader.rows)
+            work.reader.read_until(partial(has_more_than, seen + 300), SPARK_TIMEOUT_S)
+            path = stop(cluster, job_id, tmp_path)
+            own = cluster.directory / "data" / "jobs" / job_id / "stream" / "checkpoint.0"
+            wait_until(partial(is_gone, own), "what the job left is removed")
+    finally:
+        ended.set()
+        feeding.join()
+    job_id = work.submit(savepoint=path)
+    work.check_copied_once()
+    work.cancel(job_id)
+
+
+def test_counts_go_on_in_another_job_and_a_savepoint_is_shown_and_removed(
+    cluster: RunningCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = Work(cluster, "count_by_key", output_mode="update", settings={"spark.sql.shuffle.partitions": 3})
+    work.feed()
+    job_id = work.submit()
+    work.check_counted_once()
+    stopped = ask(cluster, capsys, "stop", job_id, "-p", str(tmp_path))
+    assert (stopped["status"], stopped["state_rows"]) == ("FINISHED", KEYS)
+    path = stopped["savepoint_path"]
+    shown = ask(cluster, capsys, "savepoint", "inspect", path)
+    [part] = shown["parts"]
+    assert (shown["job_id"], shown["mode"], part["vertex_id"]) == (job_id, "STOP", "stream")
+    [operator] = part["operators"]
+    assert (operator["name"], operator["partitions"], operator["rows"]) == ("stateStoreSave", 3, KEYS)
+    assert sum(json.loads(part["offsets"][0])[work.source].values()) == 300
+    state = ask(cluster, capsys, "savepoint", "inspect", path, "--state", "stream")
+    assert {row["key"]["key"]: row["value"]["count"] for row in state["rows"]} == {
+        f"k{key}": len([n for n in range(300) if n % KEYS == key]) for key in range(KEYS)
+    }
+    work.feed()
+    moved = tmp_path / "moved"
+    Path(path).rename(moved)
+    again = work.submit(savepoint=str(moved))
+    assert work.wait_for_start(again).restored_batch_id == part["batch_id"]
+    work.check_counted_once()
+    assert run(["savepoint", "--dispose", str(moved)]) == ExitCode.OK
+    assert not moved.exists()
+    work.feed()
+    work.check_counted_once()
+    work.cancel(again)
+
+
+def test_a_job_goes_on_after_a_savepoint_and_another_begins_where_that_is(
+    cluster: RunningCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = Work(cluster, "count_by_key", output_mode="update", settings={"spark.sql.shuffle.partitions": 2})
+    work.feed()
+    job_id = work.submit()
+    work.check_counted_once()
+    path = ask(cluster, capsys, "savepoint", job_id, str(tmp_path))["savepoint_path"]
+    work.feed()
+    work.check_counted_once()
+    other = Work(cluster, "count_by_key", **work.stream)
+    other.source, other.fed = work.source, work.fed
+    fork = other.submit(savepoint=path)
+    other.check_counted_once()
+    assert min(row["count"] for row in other.reader.rows) > 300 // KEYS
+    [subtask] = cluster.job(job_id).execution_graph.subtasks()
+    assert subtask.attempt == 1
+    work.feed()
+    work.check_counted_once()
+    work.cancel(job_id)
+    other.cancel(fork)
+
+
+def test_a_job_is_cancelled_or_drained_with_a_savepoint(
+    cluster: RunningCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = Work(cluster, trigger={"processing_time_ms": 600_000})
+    work.feed()
+    job_id = work.submit()
+    work.wait_until_copied()
+    work.feed()
+    path = stop(cluster, job_id, tmp_path, drain=True)
+    work.check_copied_once()
+    second = work.submit(savepoint=path)
+    work.wait_for_start(second)
+    assert ask(cluster, capsys, "cancel", "-s", str(tmp_path), second, "--wait")["status"] == "CANCELED"
+    [path] = [str(each) for each in tmp_path.iterdir() if second in each.name]
+    work.feed()
+    third = work.submit(savepoint=path)
+    work.check_copied_once()
+    work.cancel(third)
+
+
+def test_when_a_savepoint_cannot_be_written_the_stream_goes_on(cluster: RunningCluster, tmp_path: Path) -> None:
+    work = Work(cluster)
+    work.feed()
+    job_id = work.submit()
+    work.wait_until_copied()
+    occupied = tmp_path / "a-file"
+    occupied.touch()
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        with pytest.raises(CheckpointFailed, match="a-file"):
+            gateway.trigger_savepoint(job_id, str(occupied))
+        with pytest.raises(CheckpointFailed, match="a-file"):
+            gateway.stop_with_savepoint(job_id, str(occupied))
+        wait_until(lambda: len([s for s in cluster.events_of(job_id) if isinstance(s, StreamStarted)]) == 2, "it runs again")
+        work.feed()
+        work.check_copied_once()
+        [subtask] = cluster.job(job_id).execution_graph.subtasks()
+        assert subtask.attempt == 1
+        gateway.trigger_checkpoint(job_id)
+    work.cancel(job_id)
+
+
+def test_the_task_and_the_leader_are_killed_in_a_savepoint_and_what_follows_is_right(cluster: RunningCluster, tmp_path: Path) -> None:
+    work = Work(cluster)
+    work.feed()
+    job_id = work.submit()
+    work.wait_until_copied()
+    log = f"{job_id}/stream-0-1.log"
+    [task] = [p for p in descendants(cluster.processes["tm"]) if any(file.path.endswith(log) for file in p.open_files())]
+    task.suspend()
+    failures: list[CheckpointFailed] = []
+
+    def stop_it() -> None:
+        with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway, pytest.raises(CheckpointFailed) as raised:
+            gateway.stop_with_savepoint(job_id, str(tmp_path))
+        failures.append(raised.value)
+
+    stopping = threading.Thread(target=stop_it)
+    stopping.start()
+    wait_until(
+        lambda: any(isinstance(event, CheckpointTriggered) and event.savepoint for event in cluster.events_of(job_id)), "it is under way"
+    )
+    task.kill()
+    stopping.join(SPARK_TIMEOUT_S)
+    assert len(failures) == 1
+    work.feed()
+    work.check_copied_once()
+
+    def restarted() -> bool:
+        return any(isinstance(event, StreamStarted) and event.attempt == 2 for event in cluster.events_of(job_id))
+
+    wait_until(restarted, "the next attempt")
+    cluster.kill("master-1")
+    path = stop(cluster, job_id, tmp_path)
+    cluster.start_standby("master-1")
+    work.feed()
+    again = work.submit(savepoint=path)
+    work.check_copied_once()
+    work.cancel(again)
+    assert [event for event in cluster.events_of(job_id) if isinstance(event, CheckpointAborted)]
+
+
+def test_a_stream_without_state_is_rescaled_and_one_with_state_is_not(cluster: RunningCluster, tmp_path: Path) -> None:
+    work = Work(cluster)
+    work.feed()
+    job_id = work.submit()
+    work.wait_until_copied()
+    path = stop(cluster, job_id, tmp_path)
+    work.feed()
+    wide = work.submit(savepoint=path, parallelism=2)
+    work.check_copied_once()
+    path = stop(cluster, wide, tmp_path)
+    assert read_savepoint(path).parallelism_of("stream") == 2
+    work.feed()
+    narrow = work.submit(savepoint=path)
+    work.check_copied_once()
+    work.cancel(narrow)
+
+    counting = Work(cluster, "count_by_key", output_mode="update", settings={"spark.sql.shuffle.partitions": 2})
+    counting.feed()
+    job_id = counting.submit()
+    counting.check_counted_once()
+    path = stop(cluster, job_id, tmp_path)
+    for refused, reason in (
+        ({"parallelism": 2}, "the state of stateStoreSave belongs to the subtask whose partitions it came from"),
+        ({"settings": {"spark.sql.shuffle.partitions": 5}}, "was written with spark.sql.shuffle.partitions=2, and the graph has 5"),
+        ({"vertex_id": "another"}, "has state of 'stream', which no stream of the job takes"),
+    ):
+        job_id = counting.submit(savepoint=path, **refused)
+        assert reason in refusal_of(cluster, job_id)
+        with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+            gateway.cancel_job(job_id)
+    (Path(path) / MANIFEST).unlink()
+    job_id = counting.submit(savepoint=path)
+    assert f"'{path}' is no savepoint: it has no {MANIFEST}" in refusal_of(cluster, job_id)
+    counting.cancel(job_id)

@@ -1,0 +1,292 @@
+"""A savepoint on disk: what is copied of a checkpoint, what is refused of a savepoint, and what a copy says of itself."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fsspec.implementations.local import LocalFileSystem
+
+from eventflink.model.job_graph import StreamDefinition, StreamSink, StreamSource
+from eventflink.model.statuses import SavepointMode, StreamConnector, StreamTrigger
+from eventflink.streams.savepoint import (
+    CHECKPOINT,
+    MANIFEST,
+    SUBTASK_MANIFEST,
+    SavepointManifest,
+    SavepointStreamDocument,
+    SavepointUnusable,
+    SourcePosition,
+    StateOperator,
+    SubtaskManifest,
+    check_streams,
+    dispose_savepoint,
+    open_path,
+    read_savepoint,
+    write_document,
+)
+from eventflink.streams.savepoint_copy import (
+    BatchNote,
+    copy_checkpoint,
+    install_checkpoint,
+    read_batch_note,
+    redistribute,
+    select_files,
+    state_operators,
+)
+from eventflink.streams.savepoint_restore import RESTORED, RestoringSubtask, restore_checkpoint
+
+SCHEMA_FILE = "0_1b2c"
+
+
+def put(directory: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def checkpoint(location: Path, committed: int, begun: int) -> Path:
+    """Make a checkpoint directory like Spark's, with the state stores that it has."""
+    header = json.dumps({"batchWatermarkMs": 70, "batchTimestampMs": 5, "conf": {"spark.sql.shuffle.partitions": "2"}})
+    put(location, metadata=json.dumps({"id": "query-of-the-first"}))
+    for batch in range(begun + 1):
+        put(location, **{f"offsets/{batch}": f'v1\n{header}\n{{"t":{{"0":{batch},"1":10}}}}', f"offsets/.{batch}.crc": "checksum"})
+    for batch in range(committed + 1):
+        put(location, **{f"commits/{batch}": 'v1\n{"nextBatchWatermarkMs":0}'})
+    put(location, **{"sources/0/0": "v1\nfirst"})
+    for version in range(1, begun + 2):
+        put(location, **{f"state/0/0/{version}.delta": "d", f"state/0/1/left-keyToNumValues/{version}.delta": "d"})
+    put(location, **{"state/0/0/2.snapshot": "s", "state/0/0/SSTs/000008-a.sst": "r", "state/0/0/.3.delta.tmp": "half"})
+    schema = f"file:{location}/state/0/_stateSchema/default/{SCHEMA_FILE}"
+    operator = {"operatorId": 0, "operatorName": "transformWithStateInPandasExec"}
+    stores = [{"storeName": "default", "numPartitions": 2, "stateSchemaFilePaths": [schema]}]
+    put(location, **{"state/0/_metadata/v2/0": f"v2\n{json.dumps({'operatorInfo': operator, 'stateStoreInfo': stores})}"})
+    put(location, **{f"state/0/_stateSchema/default/{SCHEMA_FILE}": "schema"})
+    return location
+
+
+def names(location: Path, batch_id: int, *, with_next_batch: bool = False) -> set[str]:
+    return {path.relative_to(location).as_posix() for path in select_files(location, batch_id, with_next_batch=with_next_batch)}
+
+
+def test_a_copy_has_what_is_needed_after_a_batch_and_nothing_of_later_ones(tmp_path: Path) -> None:
+    location = checkpoint(tmp_path, committed=4, begun=5)
+    assert names(location, 3) == {
+        *("metadata", "offsets/2", "offsets/3", "commits/2", "commits/3", "sources/0/0"),
+        *("state/0/0/2.snapshot", "state/0/0/2.delta", "state/0/0/3.delta", "state/0/0/4.delta", "state/0/0/SSTs/000008-a.sst"),
+        *(f"state/0/1/left-keyToNumValues/{version}.delta" for version in (1, 2, 3, 4)),
+        *("state/0/_metadata/v2/0", f"state/0/_stateSchema/default/{SCHEMA_FILE}"),
+    }
+
+
+def test_a_batch_that_was_cut_keeps_its_range_of_offsets(tmp_path: Path) -> None:
+    location = checkpoint(tmp_path / "own", committed=4, begun=5)
+    copy_checkpoint(location, 4, LocalFileSystem(), str(tmp_path / "copy"), with_next_batch=True)
+    assert read_batch_note(tmp_path / "copy", 5).offsets == ('{"t":{"0":5,"1":10}}',)
+    assert not (tmp_path / "copy" / "commits" / "5").exists()
+
+
+def test_before_the_first_batch_there_is_nothing_but_the_query(tmp_path: Path) -> None:
+    put(tmp_path, metadata="{}")
+    assert names(tmp_path, -1, with_next_batch=True) == {"metadata"}
+    assert read_batch_note(tmp_path, -1) == BatchNote({}, 0, ())
+    assert list(state_operators(tmp_path)) == []
+
+
+def test_a_copy_that_is_installed_is_another_query_and_names_its_own_files(tmp_path: Path) -> None:
+    location = checkpoint(tmp_path / "own", committed=4, begun=4)
+    files = LocalFileSystem()
+    copied = copy_checkpoint(location, 4, files, str(tmp_path / "part" / CHECKPOINT), with_next_batch=False)
+    assert copied.files == len(names(location, 4))
+    place = tmp_path / "jobs" / "stream" / "checkpoint.0"
+    place.parent.mkdir(parents=True)
+    install_checkpoint(files, str(tmp_path / "part"), place, {"more.json": "{}"})
+    assert json.loads((place / "metadata").read_text())["id"] != "query-of-the-first"
+    [store] = json.loads((place / "state/0/_metadata/v2/0").read_text().splitlines()[1])["stateStoreInfo"]
+    [schema] = store["stateSchemaFilePaths"]
+    assert schema == f"file:{place}/state/0/_stateSchema/default/{SCHEMA_FILE}"
+    assert Path(schema.removeprefix("file:")).is_file()
+    assert list(state_operators(place)) == [(0, "transformWithStateInPandasExec", 2)]
+
+
+# -- whole savepoints -------------------------------------------------------------------------------------------------
+
+
+def stream(topic: str = "t", settings: dict[str, Any] | None = None) -> StreamDefinition:
+    source = StreamSource(name="source", connector=StreamConnector.KAFKA, location=topic)
+    sink = StreamSink(connector=StreamConnector.KAFKA, location="out")
+    return StreamDefinition(
+        sources=(source,), sinks=(sink,), trigger=StreamTrigger.PROCESSING_TIME, settings_json=json.dumps(settings or {})
+    )
+
+
+def part(index: int, *operators: StateOperator, offsets: tuple[str, ...] = ('{"t":{"0":3,"1":4,"2":5}}',)) -> SubtaskManifest:
+    return SubtaskManifest(
+        vertex_id="s",
+        subtask_index=index,
+        attempt=1,
+        batch_id=4,
+        next_sink_batch_id=6,
+        sources=(SourcePosition(name="source", connector=StreamConnector.KAFKA, location="t"),),
+        offsets=offsets,
+        settings={"spark.sql.shuffle.partitions": "2"},
+        watermark_ms=0,
+        operators=operators,
+        files=1,
+        bytes=2,
+        copy_ms=3,
+    )
+
+
+def savepoint(path: Path, *parts: SubtaskManifest) -> Path:
+    """Make a savepoint of one stream, with a checkpoint in each part."""
+    files, root = open_path(str(path))
+    manifest = SavepointManifest(
+        cluster_id="c",
+        job_id="j",
+        job_name="n",
+        savepoint_id=1,
+        mode=SavepointMode.STOP,
+        triggered_at_ms=1,
+        streams=(SavepointStreamDocument(vertex_id="s", parallelism=len(parts)),),
+    )
+    files.makedirs(root)
+    write_document(files, f"{root}/{MANIFEST}", manifest)
+    for each in parts:
+        directory = path / "s" / str(each.subtask_index)
+        checkpoint(directory / CHECKPOINT, committed=4, begun=5)
+        write_document(files, str(directory / SUBTASK_MANIFEST), each)
+    return path
+
+
+def restore(path: Path, location: Path, *, parallelism: int = 1, definition: StreamDefinition | None = None) -> int:
+    subtask = RestoringSubtask("s", 0, parallelism, definition or stream())
+    return restore_checkpoint(str(path), subtask, ("s",), location, allow_non_restored_state=False)
+
+
+AGGREGATE = StateOperator(operator_id=0, name="stateStoreSave", partitions=2, rows=7)
+
+
+def test_a_savepoint_is_restored_once_and_every_later_attempt_knows_what_the_sink_has(tmp_path: Path) -> None:
+    path, location = savepoint(tmp_path / "one", part(0, AGGREGATE)), tmp_path / "jobs" / "checkpoint.0"
+    assert restore(path, location) == 6
+    (location / "commits" / "5").write_text("v1\n{}")
+    dispose_savepoint(str(path))
+    assert restore(path, location) == 6
+    assert (location / "commits" / "5").is_file()
+
+
+def test_a_stream_that_the_savepoint_does_not_have_begins_where_its_sources_say(tmp_path: Path) -> None:
+    path = savepoint(tmp_path / "one", part(0))
+    subtask = RestoringSubtask("new", 0, 1, stream())
+    assert restore_checkpoint(str(path), subtask, ("new", "s"), tmp_path / "own", allow_non_restored_state=False) == 0
+    assert not (tmp_path / "own").exists()
+
+
+@pytest.mark.parametrize(
+    ("definition", "parallelism", "reason"),
+    [
+        (stream(topic="u"), 1, "was taken of the source 'source' (kafka t), which the stream does not have"),
+        (
+            stream(settings={"spark.sql.shuffle.partitions": 3}),
+            1,
+            "with spark.sql.shuffle.partitions=2, and the graph has 3; Spark would go on with 2",
+        ),
+        (stream(), 2, "has 1 subtasks of s, and the job 2: the state of stateStoreSave belongs to the subtask"),
+    ],
+)
+def test_what_spark_would_ignore_is_refused_with_the_reason(
+    tmp_path: Path, definition: StreamDefinition, parallelism: int, reason: str
+) -> None:
+    path = savepoint(tmp_path / "one", part(0, AGGREGATE))
+    with pytest.raises(SavepointUnusable) as refused:
+        restore(path, tmp_path / "own", parallelism=parallelism, definition=definition)
+    assert reason in str(refused.value)
+    assert not (tmp_path / "own").exists()
+
+
+def test_the_partitions_of_a_stream_without_state_are_shared_out_anew(tmp_path: Path) -> None:
+    parts = part(0, offsets=('{"t":{"0":3,"2":5}}',)), part(1, offsets=('{"t":{"1":4,"3":6}}',))
+    path, location = savepoint(tmp_path / "one", *parts), tmp_path / "own"
+    assert restore(path, location) == 1
+    assert read_batch_note(location, 0) == BatchNote({"spark.sql.shuffle.partitions": "2"}, 0, ('{"t": {"0": 3, "1": 4, "2": 5, "3": 6}}',))
+    assert (location / "commits" / "0").is_file()
+    assert (location / RESTORED).is_file()
+    notes = [BatchNote({}, 0, each.offsets) for each in parts]
+    assert [redistribute(notes, index, 3).offsets for index in range(3)] == [
+        ('{"t": {"0": 3, "3": 6}}',),
+        ('{"t": {"1": 4}}',),
+        ('{"t": {"2": 5}}',),
+    ]
+
+
+def test_what_cannot_be_shared_out_anew_says_why(tmp_path: Path) -> None:
+    with pytest.raises(SavepointUnusable, match="a subtask had not read anything yet"):
+        restore(savepoint(tmp_path / "one", part(0, offsets=())), tmp_path / "own", parallelism=2)
+    with pytest.raises(SavepointUnusable, match="is no offset of Kafka"):
+        restore(savepoint(tmp_path / "two", part(0, offsets=("7",))), tmp_path / "own", parallelism=2)
+
+
+def test_state_that_no_stream_takes_is_refused_unless_that_is_allowed(tmp_path: Path) -> None:
+    found = read_savepoint(str(savepoint(tmp_path / "one", part(0))))
+    with pytest.raises(SavepointUnusable, match=r"has state of 's', which no stream of the job takes: .* the job has 'a', 'b'"):
+        check_streams(found, ("a", "b"), allow_non_restored_state=False)
+    check_streams(found, ("a", "b"), allow_non_restored_state=True)
+
+
+def without_manifest(path: Path) -> None:
+    (path / MANIFEST).unlink()
+
+
+def without_part(path: Path) -> None:
+    (path / "s" / "1" / SUBTASK_MANIFEST).unlink()
+
+
+def with_another_manifest(path: Path) -> None:
+    (path / MANIFEST).write_text('{"format_version": 7}')
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (without_manifest, "is no savepoint: it has no manifest.json"),
+        (without_part, r"is not complete: it has no part of s\[1\]"),
+        (with_another_manifest, "is not what a savepoint has there: format_version: Input should be 1"),
+    ],
+)
+def test_what_is_no_whole_savepoint_says_what_is_missing(tmp_path: Path, spoil: Callable[[Path], None], reason: str) -> None:
+    path = savepoint(tmp_path / "one", part(0), part(1))
+    spoil(path)
+    with pytest.raises(SavepointUnusable, match=reason):
+        read_savepoint(str(path))
+
+
+def test_a_path_that_fsspec_does_not_know_is_refused_by_its_scheme() -> None:
+    with pytest.raises(SavepointUnusable, match="'nowhere://x' cannot be used: Protocol not known: nowhere"):
+        read_savepoint("nowhere://x")
+
+
+def test_a_savepoint_is_removed_with_what_it_has_and_nothing_else(tmp_path: Path) -> None:
+    path = savepoint(tmp_path / "one", part(0), part(1))
+    without_part(path)
+    put(path, **{"notes.txt": "mine", "other/file": "mine"})
+    assert dispose_savepoint(str(path)).job_id == "j"
+    assert sorted(each.name for each in path.iterdir()) == ["notes.txt", "other"]
+    with pytest.raises(SavepointUnusable, match="is no savepoint"):
+        dispose_savepoint(str(path))
+    dispose_savepoint(str(savepoint(tmp_path / "two", part(0))))
+    assert not (tmp_path / "two").exists()
+
+
+def test_a_savepoint_may_be_where_any_file_system_is(tmp_path: Path) -> None:
+    files, root = open_path("memory://savepoints/one")
+    path = savepoint(tmp_path / "one", part(0))
+    files.put(f"{path}/", f"{root}/", recursive=True)
+    location = tmp_path / "jobs" / "checkpoint.0"
+    subtask = RestoringSubtask("s", 0, 1, stream())
+    assert restore_checkpoint("memory://savepoints/one", subtask, ("s",), location, allow_non_restored_state=False) == 6
+    assert (location / "offsets" / "5").is_file()
+    dispose_savepoint("memory://savepoints/one")
+    assert not files.exists(root)
