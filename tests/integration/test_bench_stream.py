@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from eventflink.cli.main import cli
+from eventflink.lab.benchmarks.stream_savepoints import PROBES
 from eventflink.lab.benchmarks.stream_throughput import ALL
 
 pytestmark = pytest.mark.slow
@@ -29,6 +30,14 @@ def test_a_task_is_killed_and_each_record_comes_once(bootstrap: str) -> None:
     assert (killed["repeated"], killed["missing"], killed["attempts"]) == (0, 0, 2)
     assert killed["gap_ms"] > 0
     assert "0 repeated, 0 missing" in said
+
+
+def test_a_job_that_begins_in_a_savepoint_has_all_of_its_keys(bootstrap: str) -> None:
+    document, _ = run(bootstrap, "--savepoints", str(ROWS))
+    [figures] = document["keys"]
+    assert (figures["keys"], figures["counted_right"]) == (ROWS, PROBES)
+    assert figures["bytes"] > 0
+    assert figures["stop_ms"] >= figures["copy_ms"] > 0
 
 
 def test_a_job_and_plain_pyspark_read_the_same_records_in_alternation(bootstrap: str) -> None:

@@ -12,6 +12,7 @@ from eventflink.lab.benchmarks.report import Distribution, as_row
 from eventflink.lab.benchmarks.stream_cluster import StreamCluster
 from eventflink.lab.benchmarks.stream_faults import GAP_AIMS_MS, Fault, FaultBench
 from eventflink.lab.benchmarks.stream_latency import measure_latency
+from eventflink.lab.benchmarks.stream_savepoints import PROBES, measure_savepoints
 from eventflink.lab.benchmarks.stream_throughput import Side, ThroughputBench
 
 
@@ -25,6 +26,13 @@ from eventflink.lab.benchmarks.stream_throughput import Side, ThroughputBench
 @click.option(
     "--faults", type=click.Choice([fault.value for fault in Fault]), help="Measure instead what kill -9 of this process does to a stream."
 )
+@click.option(
+    "--savepoints",
+    type=click.IntRange(PROBES, 100_000_000),
+    multiple=True,
+    metavar="KEYS",
+    help="Measure instead what a savepoint costs of a stream with so many keys in state; repeatable.",
+)
 @click.option("--runs", type=click.IntRange(1, 1000), default=10, show_default=True, help="With --faults: how often it is killed.")
 @click.option("--seed", type=int, default=1, show_default=True, help="With --faults: of the moments at which it is killed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
@@ -35,6 +43,7 @@ def bench_stream(
     rows: int,
     seconds: int,
     faults: str | None,
+    savepoints: tuple[int, ...],
     runs: int,
     seed: int,
     *,
@@ -43,10 +52,10 @@ def bench_stream(
 ) -> int:
     """Measure a stream from Kafka to Kafka beside plain PySpark on the same Spark server.
 
-    The exit code is 1 if a record was repeated or is missing. docs/performance.md says what is measured.
+    The exit code is 1 if a record was repeated or is missing, or a restored job lacks state. docs/performance.md says what is measured.
     """
-    if latency and faults:
-        raise click.UsageError("--latency and --faults exclude each other")
+    if sum(map(bool, (latency, savepoints, faults))) > 1:
+        raise click.UsageError("--latency, --savepoints and --faults exclude each other")
     if faults == Fault.BROKER and session.configuration.bootstrap_servers:
         raise click.UsageError("--faults broker kills an embedded broker, and bootstrap.servers names another Kafka")
     with (
@@ -57,6 +66,8 @@ def bench_stream(
         if faults:
             bench = FaultBench(cluster, Fault(faults), broker, sayer(session))
             return _report_faults(session, bench, runs, seed, as_json=as_json)
+        if savepoints:
+            return _report_savepoints(session, cluster, savepoints, as_json=as_json)
         if latency:
             return _report_latency(session, cluster, seconds, as_json=as_json)
         return _report_throughput(session, cluster, rounds, rows, as_json=as_json)
@@ -88,6 +99,23 @@ def _report_latency(session: Session, cluster: StreamCluster, seconds: int, *, a
     rows = [as_row(f"fed → read committed, a batch each {each.trigger_ms} ms", "ms", each.latency_ms) for each in figures]
     print_figures(session, rows, {"benchmark": "stream-latency", "triggers": [asdict(each) for each in figures]}, as_json=as_json)
     return ExitCode.OK if all(each.counts.is_exact for each in figures) else ExitCode.NEGATIVE
+
+
+def _report_savepoints(session: Session, cluster: StreamCluster, keys: tuple[int, ...], *, as_json: bool) -> int:
+    figures = measure_savepoints(cluster, keys, sayer(session))
+    rows = [
+        row
+        for each in figures
+        for row in (
+            as_row(f"{each.keys:,} keys: stopped with a savepoint", "ms", Distribution.of([each.stop_ms])),
+            as_row(f"{each.keys:,} keys: of that the copy of {each.files} files", "ms", Distribution.of([each.copy_ms])),
+            as_row(f"{each.keys:,} keys: size", "bytes", Distribution.of([each.bytes])),
+            as_row(f"{each.keys:,} keys: first job, submission to first commit", "ms", Distribution.of([each.first_start_ms])),
+            as_row(f"{each.keys:,} keys: restored job, submission to first commit", "ms", Distribution.of([each.restored_start_ms])),
+        )
+    ]
+    print_figures(session, rows, {"benchmark": "stream-savepoints", "keys": [asdict(each) for each in figures]}, as_json=as_json)
+    return ExitCode.OK if all(each.counted_right == PROBES for each in figures) else ExitCode.NEGATIVE
 
 
 def _report_throughput(session: Session, cluster: StreamCluster, rounds: int, count: int, *, as_json: bool) -> int:
