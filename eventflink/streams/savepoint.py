@@ -20,6 +20,7 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from eventflink.model.document_fields import Name
 from eventflink.model.statuses import SavepointMode, StreamConnector
 from eventflink.streams.failures import StreamUnusable
 
@@ -27,6 +28,7 @@ MANIFEST: Final = "manifest.json"
 SUBTASK_MANIFEST: Final = "subtask.json"
 CHECKPOINT: Final = "checkpoint"
 MAX_MANIFEST_BYTES: Final = 4 * 1024 * 1024
+MAX_PARALLELISM: Final = 10_000
 UNKNOWN: Final = -1
 
 
@@ -41,8 +43,9 @@ class _Document(BaseModel):
 class SavepointStreamDocument(_Document):
     """A stream that has a part for each subtask."""
 
-    vertex_id: str
-    parallelism: int = Field(ge=1)
+    vertex_id: Name
+    """A directory of this name is read, and removed: what a manifest says is not believed further than a name goes."""
+    parallelism: int = Field(ge=1, le=MAX_PARALLELISM)
 
 
 class SavepointManifest(_Document):

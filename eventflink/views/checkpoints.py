@@ -33,7 +33,12 @@ def checkpoints_view(job: JobMaster) -> View:
         "failed": checkpoints.failed_count,
         "restored": checkpoints.restored_count,
     }
-    latest = {"completed": _shown(checkpoints.latest), "failed": _shown(checkpoints.latest_failed), "restored": _restored(checkpoints)}
+    latest = {
+        "completed": _shown(checkpoints.latest),
+        "savepoint": _shown(checkpoints.latest_savepoint),
+        "failed": _shown(checkpoints.latest_failed),
+        "restored": _restored(checkpoints),
+    }
     last_words = checkpoints.progress | (pending.acknowledged if pending is not None else {})
     keys = [(vertex.vertex, subtask.key) for vertex in streams_of(job.execution_graph) for subtask in vertex.subtasks]
     shown = [_subtask_view(checkpoints, last_words, key, vertex.stream) for vertex, key in islice(keys, MAX_SUBTASKS) if vertex.stream]
@@ -51,7 +56,7 @@ def checkpoints_view(job: JobMaster) -> View:
 
 def no_checkpoints(job_id: str, name: str, status: JobStatus) -> View:
     """Return the view of a job without streams."""
-    latest = {"completed": None, "failed": None, "restored": None}
+    latest = dict.fromkeys(("completed", "savepoint", "failed", "restored"))
     counts = dict.fromkeys(("triggered", "in_progress", "completed", "failed", "restored"), 0)
     view: View = {"job_id": job_id, "name": name, "status": status, "settings": None, "counts": counts, "latest": latest, "pending": None}
     return view | {"retained": [], "history": [], "subtasks": [], "subtasks_total": 0}

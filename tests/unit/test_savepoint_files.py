@@ -248,12 +248,19 @@ def with_another_manifest(path: Path) -> None:
     (path / MANIFEST).write_text('{"format_version": 7}')
 
 
+def with_a_path_for_a_name(path: Path) -> None:
+    manifest = json.loads((path / MANIFEST).read_text())
+    manifest["streams"][0]["vertex_id"] = "../../elsewhere"
+    (path / MANIFEST).write_text(json.dumps(manifest))
+
+
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
         (without_manifest, "is no savepoint: it has no manifest.json"),
         (without_part, r"is not complete: it has no part of s\[1\]"),
         (with_another_manifest, "is not what a savepoint has there: format_version: Input should be 1"),
+        (with_a_path_for_a_name, "is not what a savepoint has there: streams.0.vertex_id: String should match pattern"),
     ],
 )
 def test_what_is_no_whole_savepoint_says_what_is_missing(tmp_path: Path, spoil: Callable[[Path], None], reason: str) -> None:
@@ -261,6 +268,15 @@ def test_what_is_no_whole_savepoint_says_what_is_missing(tmp_path: Path, spoil: 
     spoil(path)
     with pytest.raises(SavepointUnusable, match=reason):
         read_savepoint(str(path))
+
+
+def test_a_manifest_that_names_other_directories_removes_none(tmp_path: Path) -> None:
+    path = savepoint(tmp_path / "one" / "two", part(0))
+    put(tmp_path / "elsewhere", file="mine")
+    with_a_path_for_a_name(path)
+    with pytest.raises(SavepointUnusable, match=r"streams\.0\.vertex_id"):
+        dispose_savepoint(str(path))
+    assert (tmp_path / "elsewhere" / "file").is_file()
 
 
 def test_a_path_that_fsspec_does_not_know_is_refused_by_its_scheme() -> None:

@@ -44,6 +44,8 @@ def _print(session: Session, view: View) -> None:
     out.print(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in view["counts"].items()))
     if (restored := view["latest"]["restored"]) is not None:
         out.print(f"latest restore: {restored['task']} after batch {restored['batch_id']} at {restored['at']}")
+    if (savepoint := view["latest"].get("savepoint")) is not None:
+        out.print(Text(f"latest savepoint: {savepoint['savepoint']['path']} at {savepoint['triggered_at']}"))
     out.print(_history_table(view))
     out.print(_subtask_table(view))
     if more := view["subtasks_total"] - len(view["subtasks"]):
@@ -59,7 +61,8 @@ def _history_table(view: View) -> Table:
         table.add_column(heading, justify="right")
     table.add_column("why")
     for each in [*([view["pending"]] if view["pending"] else []), *view["history"]]:
-        asked = "" if each["actor"] is None else f"asked for by {each['actor']}"
+        savepoint = "a savepoint, " if each.get("savepoint") else ""
+        asked = "" if each["actor"] is None else f"{savepoint}asked for by {each['actor']}"
         why = ": ".join(part for part in ((each["reason"] or "").lower().replace("_", " "), each["message"] or asked) if part)
         sizes = [str(each[name] or "") for name in ("duration_ms", "state_rows", "state_bytes")]
         answered = f"{each['acknowledged']}/{each['subtasks']}"

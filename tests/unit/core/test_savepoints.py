@@ -19,6 +19,7 @@ from eventflink.master.effects import Deployment, Effect, unacknowledged
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import CheckpointFailureReason, ExecutionState, JobStatus, SavepointMode
+from eventflink.views.checkpoints import checkpoints_view
 from tests.support.cluster import (
     ScriptedCluster,
     cancellations,
@@ -100,6 +101,8 @@ def test_a_job_that_goes_on_is_told_nothing_more_and_the_savepoint_is_not_subsum
     assert [checkpoint.checkpoint_id for checkpoint in checkpoints.completed] == [3]
     assert checkpoints.latest_savepoint is not None
     assert checkpoints.latest_savepoint.checkpoint_id == 1
+    latest = checkpoints_view(cluster.job("job"))["latest"]
+    assert (latest["completed"]["savepoint"], latest["savepoint"]["savepoint"]["path"].startswith(TARGET)) == (None, True)
 
 
 @pytest.mark.parametrize("mode", [SavepointMode.STOP, SavepointMode.DRAIN])
