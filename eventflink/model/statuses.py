@@ -122,6 +122,7 @@ class StreamTrigger(UpperStrEnum):
 
     PROCESSING_TIME = auto()
     AVAILABLE_NOW = auto()
+    REAL_TIME = auto()
 
 
 class StreamOutputMode(UpperStrEnum):

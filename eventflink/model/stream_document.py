@@ -23,6 +23,9 @@ from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutpu
 MAX_SOURCES: Final = 16
 MAX_SINKS: Final = 16
 MAX_TRIGGER_INTERVAL_MS: Final = 86_400_000
+MIN_REAL_TIME_MS: Final = 5_000
+"""Spark refuses shorter batches."""
+
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
 _Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}$")]
 _Text = Annotated[str, Field(min_length=1, max_length=4_096)]
@@ -93,7 +96,7 @@ class RateSourceDocument(_Document):
 
 
 class KafkaSinkDocument(_Document):
-    """A topic that is written, exactly once: each batch is one transaction."""
+    """A topic that is written: exactly once, each batch in one transaction, or at least once, by Spark's own sink."""
 
     topic: _Topic
     bootstrap_servers: _Text | None = None
@@ -101,6 +104,13 @@ class KafkaSinkDocument(_Document):
     key: list[_Column] = Field(default_factory=list, max_length=32)
     """The columns of the record's key: one as it is, several as a JSON object."""
     transaction_timeout_ms: int = Field(60_000, ge=1_000, le=MAX_TRANSACTION_TIMEOUT_MS)
+    guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.guarantee == "at_least_once" and "transaction_timeout_ms" in self.model_fields_set:
+            raise ValueError("'transaction_timeout_ms' goes with guarantee exactly_once: at_least_once writes without transactions")
+        return self
 
 
 class FilesSinkDocument(_Document):
@@ -201,16 +211,26 @@ class StreamSinkDocument(_Document):
 
 
 class StreamTriggerDocument(_Document):
-    """When the next batch begins: `processing_time_ms`, or once for everything that is there now."""
+    """When the next batch begins: each so often, once for everything that is there now, or at once, for so long a batch."""
 
     processing_time_ms: int | None = Field(None, ge=0, le=MAX_TRIGGER_INTERVAL_MS)
     available_now: Literal[True] | None = None
+    real_time_ms: Annotated[int | None, Field(ge=MIN_REAL_TIME_MS, le=MAX_TRIGGER_INTERVAL_MS)] = None
+    """How long a batch lasts; its rows are written while it does."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.processing_time_ms is None) == (self.available_now is None):
-            raise ValueError("exactly one of 'processing_time_ms' and 'available_now: true' says when a batch begins")
+        if len(self.model_dump(exclude_none=True)) != 1:
+            raise ValueError("exactly one of 'processing_time_ms', 'available_now: true' and 'real_time_ms' says when a batch begins")
         return self
+
+    def to_record(self) -> tuple[StreamTrigger, int]:
+        """Return the core's kind, and its interval in milliseconds."""
+        if self.real_time_ms is not None:
+            return StreamTrigger.REAL_TIME, self.real_time_ms
+        if self.processing_time_ms is not None:
+            return StreamTrigger.PROCESSING_TIME, self.processing_time_ms
+        return StreamTrigger.AVAILABLE_NOW, 0
 
 
 class StreamDocument(_Document):
@@ -241,18 +261,46 @@ class StreamDocument(_Document):
             )
         if len({kafka.bootstrap_servers for kafka in kafkas.values() if kafka is not None}) > 1:
             raise ValueError("sinks: they name different 'bootstrap_servers', and a transaction is within one Kafka")
+        if lax := [name for name, kafka in kafkas.items() if kafka is not None and kafka.guarantee == "at_least_once"]:
+            raise ValueError(f"sinks.{lax[0]}.kafka.guarantee: several sinks are written in one transaction, so exactly_once")
         if self.sink is not None and self.sink.files is not None and self.output_mode != "append":
             raise ValueError(f"a files sink can only append, not {self.output_mode}")
+        if self.trigger.real_time_ms is not None:
+            self._check_real_time()
         return self
+
+    def _check_real_time(self) -> None:
+        """Refuse what Spark does not have in real time."""
+        kafka = self.sink.kafka if self.sink is not None else None
+        if kafka is None or kafka.guarantee != "at_least_once":
+            where = "sinks" if self.sink is None else "sink" if kafka is None else "sink.kafka.guarantee"
+            raise ValueError(
+                f"{where}: with trigger real_time_ms Spark writes rows before their batch ends, by its own sink for one topic of Kafka, "
+                "which may repeat them: that needs 'guarantee: at_least_once'"
+            )
+        if self.output_mode != "update":
+            raise ValueError(f"output_mode: trigger real_time_ms needs update, not {self.output_mode}")
+        ends = {"sink": self.sink} | {f"sources.{name}": source for name, source in self.sources.items()}
+        for where, end in ends.items():
+            if end is not None and end.format == "avro":
+                raise ValueError(
+                    f"{where}.format: avro is decoded and encoded by Arrow functions, which Spark refuses with trigger real_time_ms"
+                )
+        for name, source in self.sources.items():
+            if source.files is not None or source.rate is not None:
+                kind = "files" if source.files is not None else "rate"
+                raise ValueError(f"sources.{name}.{kind}: trigger real_time_ms reads Kafka, not {kind}")
+            if source.kafka is not None and "max_offsets_per_trigger" in source.kafka.model_fields_set:
+                raise ValueError(f"sources.{name}.kafka.max_offsets_per_trigger: a batch of trigger real_time_ms ends with its time alone")
 
     def to_record(self) -> StreamDefinition:
         """Return the core's record."""
-        interval_ms = self.trigger.processing_time_ms
+        trigger, interval_ms = self.trigger.to_record()
         return StreamDefinition(
             sources=tuple([source.to_record(name) for name, source in self.sources.items()]),
             sinks=tuple([sink.to_record(name) for name, sink in ({"": self.sink} if self.sink else self.sinks or {}).items()]),
-            trigger=StreamTrigger.AVAILABLE_NOW if interval_ms is None else StreamTrigger.PROCESSING_TIME,
-            trigger_interval_ms=interval_ms or 0,
+            trigger=trigger,
+            trigger_interval_ms=interval_ms,
             output_mode=StreamOutputMode(self.output_mode.upper()),
             settings_json=canonical_json(self.settings),
         )
@@ -319,14 +367,19 @@ def stream_document(stream: StreamDefinition) -> dict[str, Any]:
         ValueError: options or settings are not a JSON object.
 
     """
-    is_now = stream.trigger is StreamTrigger.AVAILABLE_NOW
     return {
         "sources": {source.name: _end_document(source) for source in stream.sources},
         **_sinks_document(stream.sinks),
-        "trigger": {"available_now": True} if is_now else {"processing_time_ms": stream.trigger_interval_ms},
+        "trigger": _trigger_document(stream),
         "output_mode": stream.output_mode.lower(),
         "settings": _object_of(stream.settings_json, "settings_json"),
     }
+
+
+def _trigger_document(stream: StreamDefinition) -> dict[str, Any]:
+    if stream.trigger is StreamTrigger.AVAILABLE_NOW:
+        return {"available_now": True}
+    return {f"{stream.trigger.lower()}_ms": stream.trigger_interval_ms}
 
 
 def _sinks_document(sinks: tuple[StreamSink, ...]) -> dict[str, Any]:

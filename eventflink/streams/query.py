@@ -85,9 +85,14 @@ def start_query(writer: "DataStreamWriter", stream: StreamDefinition, location: 
 
     """
     restored_batch_id, begun_batch_id = last_committed_batch(location), last_begun_batch(location)
-    trigger: dict[str, Any] = {"processingTime": f"{stream.trigger_interval_ms} milliseconds"}
-    if stream.trigger is StreamTrigger.AVAILABLE_NOW:
-        trigger = {"availableNow": True}
+    interval = f"{stream.trigger_interval_ms} milliseconds"
+    match stream.trigger:
+        case StreamTrigger.AVAILABLE_NOW:
+            trigger: dict[str, Any] = {"availableNow": True}
+        case StreamTrigger.REAL_TIME:
+            trigger = {"realTime": interval}
+        case StreamTrigger.PROCESSING_TIME:
+            trigger = {"processingTime": interval}
     writer = writer.outputMode(stream.output_mode.lower()).queryName(name).option("checkpointLocation", str(location))
     query = writer.trigger(**trigger).start()
     batches = f"restored_batch={restored_batch_id} begun_batch={begun_batch_id}"

@@ -1,8 +1,8 @@
 """The sinks of a stream: what its rows become there, and what Spark's writer is told.
 
-Kafka is written by `kafka_sink.py`, directories by Spark's own file sink, whose log of batches makes it exactly once for who reads them
-with Spark; a function of the user is called with each batch, and has to bear that the last one is repeated, as one made by
-`database_sink.py` does.
+Kafka is written by `kafka_sink.py`, or at least once by Spark's own sink where the graph wants that; directories by Spark's own file sink,
+whose log of batches makes it exactly once for who reads them with Spark; a function of the user is called with each batch, and has to bear
+that the last one is repeated, as one made by `database_sink.py` does.
 """
 
 import functools
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eventflink.model.avro_schema import expand, spark_columns
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.statuses import StreamConnector, StreamFormat
-from eventflink.model.stream_document import KafkaSinkDocument, RegistryDocument, sink_document
+from eventflink.model.stream_document import KafkaSinkDocument, RegistryDocument, StreamSinkDocument, sink_document
 from eventflink.model.stream_progress import NO_BATCH
 from eventflink.streams.avro_records import encoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
@@ -65,10 +65,12 @@ def write_to_sinks(
         StreamUnusable: the topic is not there, the directory is another stream's, or the rows lack a column that the sink needs.
 
     """
-    if sinks[0].connector is StreamConnector.KAFKA:
+    if _is_transactional(sinks):
         return _write_to_topics(outputs, sinks, writer)
     [sink] = sinks
     rows, document = outputs[sink.name], sink_document(sink)
+    if document.kafka is not None:
+        return _write_at_least_once(rows, sink, document, document.kafka.bootstrap_servers or writer.bootstrap)
     if document.files is not None:
         _check_directory(Path(document.files.path), writer.location)
         _require(rows, document.files.partition_by)
@@ -78,6 +80,19 @@ def write_to_sinks(
     if isinstance(function, DatabaseSink):
         function = function.of(writer.writer_id, writer.attempt)
     return rows.writeStream.foreachBatch(WatchedFunction(function))
+
+
+def _is_transactional(sinks: Sequence[StreamSink]) -> bool:
+    """Tell whether `kafka_sink.py` writes."""
+    return sinks[0].connector is StreamConnector.KAFKA and _kafka_of(sinks[0]).guarantee == "exactly_once"
+
+
+def _write_at_least_once(rows: "DataFrame", sink: StreamSink, document: StreamSinkDocument, bootstrap: str) -> "DataStreamWriter":
+    """Write to a topic by Spark's own sink, which writes a row as it comes."""
+    kafka = _kafka_of(sink)
+    partition_count(bootstrap, kafka.topic, "the sink")
+    records = _records_of(rows, sink, kafka, document.registry)
+    return records.writeStream.format("kafka").options(**{"kafka.bootstrap.servers": bootstrap, "topic": kafka.topic})
 
 
 def _write_to_topics(outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamSink], writer: SinkWriter) -> "DataStreamWriter":
@@ -111,7 +126,7 @@ def settle_sinks(sinks: Sequence[StreamSink], writer: SinkWriter, next_batch_id:
         SinkUnavailable: Kafka does not say so.
 
     """
-    if sinks[0].connector is not StreamConnector.KAFKA:
+    if not _is_transactional(sinks):
         return next_batch_id
     return max(KafkaSink(_kafka_settings(sinks, writer)).settle(), next_batch_id)
 

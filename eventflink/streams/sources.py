@@ -5,7 +5,7 @@ says otherwise; it never becomes a row of nulls.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 BAD_RECORD: Final = "_bad_record"
 _VALUE: Final = "value"
 _PARSED: Final = "_parsed"
+_MANY: Final = 100_000
+"""More rows than Spark has cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,47 @@ class SubtaskShare:
     subtask_index: int
     parallelism: int
 
+    def of(self, count: int) -> range:
+        """Return which of so many partitions those are."""
+        return range(self.subtask_index, count, self.parallelism)
+
+
+def check_cores(spark: "SparkSession", sources: Iterable[StreamSource], share: SubtaskShare, bootstrap: str) -> None:
+    """Refuse a query in real time for which Spark has too few cores: it keeps one for each partition, and never reads the others.
+
+    Args:
+        spark: the session of the task.
+        sources: of the graph; what those of `python` read is not known.
+        share: of Kafka's partitions.
+        bootstrap: the Kafka of the cluster.
+
+    Raises:
+        StreamUnusable: a topic is not there, or this subtask reads more partitions than Spark has cores.
+
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    reads = 0
+    for source in sources:
+        if (kafka := source_document(source).kafka) is not None:
+            count = partition_count(kafka.bootstrap_servers or bootstrap, kafka.topic, f"source '{source.name}'")
+            reads += len(share.of(count))
+    # Spark Connect does not say its parallelism, but makes so many partitions of a range.
+    cores = spark.range(_MANY).select(f.spark_partition_id()).distinct().count() if reads > 1 else 1
+    if reads > cores:
+        raise StreamUnusable(
+            f"with trigger real_time_ms a query keeps a core of Spark for each partition: this subtask reads {reads}, and Spark has {cores}"
+        )
+
 
 def read_source(
-    spark: "SparkSession", source: StreamSource, share: SubtaskShare, bootstrap: str, resolve: Callable[[str], Callable[..., Any]]
+    spark: "SparkSession",
+    source: StreamSource,
+    share: SubtaskShare,
+    bootstrap: str,
+    resolve: Callable[[str], Callable[..., Any]],
+    *,
+    is_real_time: bool = False,
 ) -> "DataFrame":
     """Return this subtask's share of a source, as a streaming DataFrame.
 
@@ -45,6 +85,7 @@ def read_source(
         share: of Kafka's partitions; any other source is read whole, and by one subtask only.
         bootstrap: the Kafka of the cluster, for a source that names none.
         resolve: finds a function of the user's code by `module:function`.
+        is_real_time: whether its batches end with their time, and no other bound.
 
     Raises:
         StreamUnusable: the topic is not there, has fewer partitions than the vertex has subtasks, or the function returns no stream.
@@ -52,7 +93,8 @@ def read_source(
     """
     document = source_document(source)
     if document.kafka is not None:
-        rows = _read_kafka(spark, source, document, document.kafka, share, bootstrap)
+        options = _kafka_options(source, document.kafka, share, document.kafka.bootstrap_servers or bootstrap, is_real_time=is_real_time)
+        rows = _read_kafka(spark, source, document, document.kafka, options)
     elif share.parallelism > 1:
         raise StreamUnusable(
             f"source '{source.name}': a {source.connector.lower()} source is read by one subtask, not by {share.parallelism}"
@@ -101,13 +143,11 @@ def _read_kafka(
     source: StreamSource,
     document: StreamSourceDocument,
     kafka: KafkaSourceDocument,
-    share: SubtaskShare,
-    bootstrap: str,
+    options: dict[str, str],
 ) -> "DataFrame":
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    bootstrap = kafka.bootstrap_servers or bootstrap
-    records = spark.readStream.format("kafka").options(**_kafka_options(source, kafka, share, bootstrap)).load()
+    records = spark.readStream.format("kafka").options(**options).load()
     more = [f.col(name) for name in ("key", "topic", "partition", "offset", "timestamp")] if kafka.metadata else []
     match source.stream_format:
         case StreamFormat.BYTES:
@@ -120,7 +160,9 @@ def _read_kafka(
             return _rows_of(records, _parse_json(source), source, kafka, more)
 
 
-def _kafka_options(source: StreamSource, kafka: KafkaSourceDocument, share: SubtaskShare, bootstrap: str) -> dict[str, str]:
+def _kafka_options(
+    source: StreamSource, kafka: KafkaSourceDocument, share: SubtaskShare, bootstrap: str, *, is_real_time: bool
+) -> dict[str, str]:
     count = partition_count(bootstrap, kafka.topic, f"source '{source.name}'")
     if count < share.parallelism:
         raise StreamUnusable(f"source '{source.name}': topic '{kafka.topic}' has {count} partitions for {share.parallelism} subtasks")
@@ -129,12 +171,13 @@ def _kafka_options(source: StreamSource, kafka: KafkaSourceDocument, share: Subt
         "kafka.isolation.level": "read_committed",
         "startingOffsets": kafka.starting_offsets,
         "failOnDataLoss": str(kafka.fail_on_data_loss).lower(),
-        "maxOffsetsPerTrigger": str(kafka.max_offsets_per_trigger),
     }
+    if not is_real_time:
+        options["maxOffsetsPerTrigger"] = str(kafka.max_offsets_per_trigger)
     if share.parallelism == 1:  # Partitions that are added later are read as well.
         options["subscribe"] = kafka.topic
     else:
-        options["assign"] = json.dumps({kafka.topic: list(range(share.subtask_index, count, share.parallelism))})
+        options["assign"] = json.dumps({kafka.topic: list(share.of(count))})
     return options
 
 

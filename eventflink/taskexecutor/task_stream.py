@@ -25,7 +25,7 @@ from eventflink.streams.savepoint import SavepointManifest, SavepointStreamDocum
 from eventflink.streams.savepoint_restore import RestoringSubtask, restore_checkpoint, setting_text
 from eventflink.streams.savepoint_taking import open_part, take_part
 from eventflink.streams.sinks import SinkWriter, write_to_sinks
-from eventflink.streams.sources import SubtaskShare, read_source
+from eventflink.streams.sources import SubtaskShare, check_cores, read_source
 from eventflink.taskexecutor.failure_causes import OutputUnusable, bounded, text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import (
@@ -91,6 +91,8 @@ class StreamTask:
         problem = spark.conf.get(PROBLEM_SETTING, "")
         if problem and any(source.connector is StreamConnector.KAFKA for source in self._stream.sources):
             raise StreamUnusable(f"Spark cannot read Kafka: {problem}")
+        if self._is_real_time:
+            check_cores(spark, self._stream.sources, self._share, self._settings.bootstrap_servers)
         if (restore := self._deployment.restore) is not None:
             place = (self._attempt.vertex_id, self._attempt.subtask_index, self._deployment.parallelism)
             self._first_batch_id = restore_checkpoint(
@@ -103,8 +105,16 @@ class StreamTask:
 
     def read(self, source: StreamSource, spark: "SparkSession") -> "DataFrame":
         """Return this subtask's share of a source."""
-        share = SubtaskShare(self._deployment.subtask_index, self._deployment.parallelism)
-        return read_source(spark, source, share, self._settings.bootstrap_servers, resolve_function)
+        bootstrap = self._settings.bootstrap_servers
+        return read_source(spark, source, self._share, bootstrap, resolve_function, is_real_time=self._is_real_time)
+
+    @property
+    def _is_real_time(self) -> bool:
+        return self._stream.trigger is StreamTrigger.REAL_TIME
+
+    @property
+    def _share(self) -> SubtaskShare:
+        return SubtaskShare(self._deployment.subtask_index, self._deployment.parallelism)
 
     def run(self, returned: object, orders: Iterable[StreamOrder]) -> None:
         """Run the query until it ends, which a bounded one does, and any with a savepoint with which its job stops.

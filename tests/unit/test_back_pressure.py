@@ -45,6 +45,15 @@ def test_the_level_is_that_of_the_worst_part_and_says_which(interval_ms: int, sa
     assert reason in view["reason"]
 
 
+def test_a_stream_in_real_time_is_judged_by_what_it_leaves_alone() -> None:
+    real_time = stream(5_000, StreamTrigger.REAL_TIME)
+    progress = StreamProgress(batch_id=3, batch_duration_ms=9_000, slowest_phase="addBatch", slowest_phase_ms=8_000)
+    assert back_pressure_view(real_time, progress) == {"level": BackPressureLevel.OK, "ratio": 0.0, "reason": "it keeps up"}
+    behind = StreamProgress(batch_id=3, batch_duration_ms=5_100, sources=sources(29), input_rows=71)
+    assert back_pressure_view(real_time, behind)["reason"] == "29 records behind, after a batch of 71"
+    assert back_pressure_view(real_time, behind)["level"] is BackPressureLevel.LOW
+
+
 def test_the_slowest_phase_of_the_batch_is_named_with_its_share() -> None:
     progress = StreamProgress(batch_id=3, batch_duration_ms=1_000, slowest_phase="addBatch", slowest_phase_ms=610)
     assert back_pressure_view(stream(500), progress)["reason"].endswith("500 ms; addBatch takes 61 % of the batch")

@@ -1,5 +1,6 @@
 """`eventflink bench stream`: what streams cost, how long a record takes, and what the death of a process does to them."""
 
+import os
 from dataclasses import asdict
 from functools import partial
 
@@ -11,7 +12,7 @@ from eventflink.cli.session import Session, pass_session
 from eventflink.lab.benchmarks.report import Distribution, as_row
 from eventflink.lab.benchmarks.stream_cluster import StreamCluster
 from eventflink.lab.benchmarks.stream_faults import GAP_AIMS_MS, Fault, FaultBench
-from eventflink.lab.benchmarks.stream_latency import measure_latency
+from eventflink.lab.benchmarks.stream_latency import CORES, measure_latency
 from eventflink.lab.benchmarks.stream_savepoints import PROBES, measure_savepoints
 from eventflink.lab.benchmarks.stream_throughput import Side, ThroughputBench
 
@@ -58,6 +59,9 @@ def bench_stream(
         raise click.UsageError("--latency, --savepoints and --faults exclude each other")
     if faults == Fault.BROKER and session.configuration.bootstrap_servers:
         raise click.UsageError("--faults broker kills an embedded broker, and bootstrap.servers names another Kafka")
+    if latency:
+        master = f"local[{max(CORES, os.cpu_count() or 1)}]"
+        session = Session(session.config, {"spark.local.master": master, **session.overrides}, session.verbose)
     with (
         explained(),
         own_broker(session) as (used, bootstrap, broker),
@@ -96,7 +100,7 @@ def _report_faults(session: Session, bench: FaultBench, runs: int, seed: int, *,
 
 def _report_latency(session: Session, cluster: StreamCluster, seconds: int, *, as_json: bool) -> int:
     figures = measure_latency(cluster, seconds=seconds, say=sayer(session))
-    rows = [as_row(f"fed → read committed, a batch each {each.trigger_ms} ms", "ms", each.latency_ms) for each in figures]
+    rows = [as_row(f"fed → read committed, {each.trigger} {each.trigger_ms}", "ms", each.latency_ms) for each in figures]
     print_figures(session, rows, {"benchmark": "stream-latency", "triggers": [asdict(each) for each in figures]}, as_json=as_json)
     return ExitCode.OK if all(each.counts.is_exact for each in figures) else ExitCode.NEGATIVE
 

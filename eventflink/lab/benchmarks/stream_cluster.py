@@ -35,14 +35,16 @@ _STARTED: Final = re.compile(r"StreamStarted .*restored_batch=(-?\d+) begun_batc
 
 
 def stream_graph(topics: StreamTopics, trigger: Mapping[str, Any], max_offsets_per_trigger: int | None = None) -> JobGraph:
-    """Return a job that copies a topic by `SQL`, and goes on after every failure."""
+    """Return a job that copies a topic by `SQL`, and goes on after every failure; in real time at least once, else exactly once."""
     kafka: dict[str, Any] = {"topic": topics.source}
     if max_offsets_per_trigger is not None:
         kafka["max_offsets_per_trigger"] = max_offsets_per_trigger
+    in_real_time = "real_time_ms" in trigger
     stream = {
         "sources": {"source": {"kafka": kafka, "format": "json", "schema": SCHEMA}},
-        "sink": {"kafka": {"topic": topics.target}, "format": "json"},
+        "sink": {"kafka": {"topic": topics.target} | ({"guarantee": "at_least_once"} if in_real_time else {}), "format": "json"},
         "trigger": dict(trigger),
+        "output_mode": "update" if in_real_time else "append",
     }
     strategy = {"type": "fixed-delay", "attempts": _RESTARTS, "delay_ms": _RESTART_DELAY_MS}
     document = {"name": "stream", "vertices": [{"id": _VERTEX, "sql": SQL, "stream": stream}], "restart_strategy": strategy}

@@ -8,9 +8,11 @@ from typing import Final
 from eventflink.lab.benchmarks.report import Distribution
 from eventflink.lab.benchmarks.stream_cluster import START_TIMEOUT_S, StreamCluster, stream_graph
 from eventflink.lab.benchmarks.stream_counts import Counts, count_records
-from eventflink.lab.benchmarks.stream_traffic import Arrivals, Feed, stream_topics
+from eventflink.lab.benchmarks.stream_traffic import PARTITIONS, Arrivals, Feed, stream_topics
 
-TRIGGERS_MS: Final = (0, 100, 500)
+TRIGGERS: Final = (("processing_time_ms", 0), ("processing_time_ms", 100), ("processing_time_ms", 500), ("real_time_ms", 5_000))
+CORES: Final = PARTITIONS
+"""A stream in real time keeps one for each partition."""
 RECORDS_PER_S: Final = 100.0
 WARM_UP_S: Final = 10.0
 
@@ -21,6 +23,8 @@ _ALL_TIMEOUT_S: Final = 60.0
 class LatencyFigures:
     """One trigger."""
 
+    trigger: str
+    """As the graph names it."""
     trigger_ms: int
     records_per_s: float
     latency_ms: Distribution
@@ -35,16 +39,17 @@ def measure_latency(cluster: StreamCluster, *, seconds: float, say: Callable[[st
 
     """
     cluster.start(1)
-    return [_measure(cluster, trigger_ms, seconds, say) for trigger_ms in TRIGGERS_MS]
+    return [_measure(cluster, trigger, seconds, say) for trigger in TRIGGERS]
 
 
-def _measure(cluster: StreamCluster, trigger_ms: int, seconds: float, say: Callable[[str], None]) -> LatencyFigures:
-    say(f"a batch each {trigger_ms} ms, {RECORDS_PER_S:.0f} records/s for {seconds:.0f} s")
+def _measure(cluster: StreamCluster, trigger: tuple[str, int], seconds: float, say: Callable[[str], None]) -> LatencyFigures:
+    name, trigger_ms = trigger
+    say(f"{name} {trigger_ms}, {RECORDS_PER_S:.0f} records/s for {seconds:.0f} s")
     with (
         stream_topics(cluster.bootstrap) as topics,
         Feed(cluster.bootstrap, topics.source) as feed,
         Arrivals(cluster.bootstrap, topics.target) as arrivals,
-        cluster.running(stream_graph(topics, {"processing_time_ms": trigger_ms})),
+        cluster.running(stream_graph(topics, {name: trigger_ms})),
     ):
         feed.start(RECORDS_PER_S)
         arrivals.wait_for(bool, "the first records", START_TIMEOUT_S)
@@ -54,4 +59,6 @@ def _measure(cluster: StreamCluster, trigger_ms: int, seconds: float, say: Calla
         last, fed = feed.fed, feed.stop()
         seen = arrivals.wait_for(lambda seen: len({arrival.number for arrival in seen}) >= fed, "all records", _ALL_TIMEOUT_S)
     measured = [arrival.latency_ms for arrival in seen if first <= arrival.number < last]
-    return LatencyFigures(trigger_ms, RECORDS_PER_S, Distribution.of(measured), count_records(fed, [arrival.number for arrival in seen]))
+    return LatencyFigures(
+        name, trigger_ms, RECORDS_PER_S, Distribution.of(measured), count_records(fed, [arrival.number for arrival in seen])
+    )

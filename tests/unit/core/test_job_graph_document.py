@@ -19,7 +19,7 @@ from eventflink.model.job_graph_document import (
     parse_job_graph,
     to_document,
 )
-from eventflink.model.statuses import RestartStrategyType, ShipStrategy, TaskType
+from eventflink.model.statuses import RestartStrategyType, ShipStrategy, StreamTrigger, TaskType
 
 
 def _vertex(name: str = "a", **more: Any) -> dict[str, Any]:
@@ -342,6 +342,26 @@ def _record(kind: Any, *more: str) -> dict[str, Any]:
     return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name in ("x", *more)]}
 
 
+def _lax(**kafka: Any) -> dict[str, Any]:
+    return {"kafka": {"topic": "t", "guarantee": "at_least_once"} | kafka, "format": "json"}
+
+
+def _real_time(**more: Any) -> dict[str, Any]:
+    sources = {"a": {"kafka": {"topic": "t"}, "format": "text"}}
+    return {"sources": sources, "sink": _lax(), "output_mode": "update", "trigger": {"real_time_ms": 5_000}} | more
+
+
+def test_a_stream_in_real_time_says_the_same_as_a_document_and_as_a_record() -> None:
+    graph = parse_job_graph(_graph(vertices=[_stream(**_real_time())]), "f")
+    assert check_job_graph(to_document(graph)) == graph
+    stream = graph.vertices[0].stream
+    assert stream is not None
+    assert (stream.trigger, stream.trigger_interval_ms) == (StreamTrigger.REAL_TIME, 5_000)
+    stream.sinks[0].options_json = "{}"
+    with pytest.raises(InvalidJobGraph, match=r"needs 'guarantee: at_least_once'"):
+        check_job_graph(to_document(graph))
+
+
 def test_a_stream_with_several_sinks_says_the_same_as_a_document_and_as_a_record() -> None:
     vertex = _stream(sink=None, sinks={"large": TOPIC, "small": TOPIC}) | {"sql": None, "python": "m:f"}
     graph = parse_job_graph(_graph(vertices=[vertex]), "f")
@@ -452,7 +472,7 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ({"sink": {}}, f"{STREAM}.sink: exactly one of 'kafka', 'files' and 'python' says what a sink is"),
         ({"sink": {"kafka": {"topic": "t"}}}, f"{STREAM}.sink: kafka needs a 'format': json, avro, text, bytes"),
         ({"sink": {"python": "no function"}}, f"{STREAM}.sink.python: String should match pattern"),
-        ({"trigger": {}}, f"{STREAM}.trigger: exactly one of 'processing_time_ms' and 'available_now: true' says when a batch begins"),
+        ({"trigger": {}}, f"{STREAM}.trigger: exactly one of 'processing_time_ms', 'available_now: true' and 'real_time_ms' says when a b"),
         ({"trigger": {"available_now": False}}, f"{STREAM}.trigger.available_now: Input should be True"),
         ({"output_mode": "upsert"}, f"{STREAM}.output_mode: Input should be 'append', 'update' or 'complete'"),
         ({"settings": {"shuffle": 1}}, f"{STREAM}: settings: 'shuffle' is no setting of Spark: they begin with 'spark.'"),
@@ -463,6 +483,36 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         (
             {"sink": {"files": {"path": "/x"}, "format": "csv"}, "output_mode": "update"},
             f"{STREAM}: a files sink can only append, not update",
+        ),
+        ({"sink": _lax(transaction_timeout_ms=5_000)}, f"{STREAM}.sink.kafka: 'transaction_timeout_ms' goes with guarantee exactly_once"),
+        ({"sink": _lax(guarantee="at_least_onse")}, f"{STREAM}.sink.kafka.guarantee: Input should be 'exactly_once' or 'at_least_once'"),
+        ({"sink": None, "sinks": {"a": TOPIC, "b": _lax()}}, f"{STREAM}: sinks.b.kafka.guarantee: several sinks are written in one trans"),
+        ({"trigger": {"real_time_ms": 4_999}}, f"{STREAM}.trigger.real_time_ms: Input should be greater than or equal to 5000"),
+        (
+            {"trigger": {"realtime_ms": 5_000}},
+            f"{STREAM}.trigger.realtime_ms: Extra inputs are not permitted (did you mean 'real_time_ms'?)",
+        ),
+        ({"trigger": {"real_time_ms": 5_000, "processing_time_ms": 0}}, f"{STREAM}.trigger: exactly one of 'processing_time_ms', "),
+        (_real_time(sink=TOPIC), f"{STREAM}: sink.kafka.guarantee: with trigger real_time_ms Spark writes rows before their batch ends"),
+        (_real_time(sink={"python": "m:f"}), f"{STREAM}: sink: with trigger real_time_ms Spark writes rows before their batch ends"),
+        (_real_time(sink=None, sinks={"a": TOPIC}), f"{STREAM}: sinks: with trigger real_time_ms Spark writes rows before their"),
+        (_real_time(output_mode="append"), f"{STREAM}: output_mode: trigger real_time_ms needs update, not append"),
+        (
+            _real_time(sink=_lax() | {"format": "avro", "registry": REGISTRY}),
+            f"{STREAM}: sink.format: avro is decoded and encoded by Arrow functions, which Spark refuses",
+        ),
+        (_real_time(sources={"a": _avro(_record("int"))}), f"{STREAM}: sources.a.format: avro is decoded and encoded by Arrow functions"),
+        (
+            _real_time(sources={"a": {"rate": {"rows_per_second": 1}}}),
+            f"{STREAM}: sources.a.rate: trigger real_time_ms reads Kafka, not rate",
+        ),
+        (
+            _real_time(sources={"a": {"files": {"path": "/x"}, "format": "text"}}),
+            f"{STREAM}: sources.a.files: trigger real_time_ms reads Kafka, not files",
+        ),
+        (
+            _real_time(sources={"a": {"kafka": {"topic": "t", "max_offsets_per_trigger": 1_000_000}, "format": "text"}}),
+            f"{STREAM}: sources.a.kafka.max_offsets_per_trigger: a batch of trigger real_time_ms ends with its time",
         ),
         ({"triger": {}}, f"{STREAM}.triger: Extra inputs are not permitted (did you mean 'trigger'?)"),
     ],
