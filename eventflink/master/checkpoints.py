@@ -207,6 +207,8 @@ class Checkpoints:
         else:  # It is the user's: it is not subsumed.
             self.latest_savepoint = checkpoint
             self.is_finishing = checkpoint.savepoint.finishes_job
+            if not self.is_finishing:  # What was stopped is cancelled by the same decision: told to resume, it would read on until then.
+                self.stopped.clear()
         self.completed_count += 1
         self.consecutive_failures = 0
         self._end(checkpoint, CheckpointStatus.COMPLETED, event.duration_ms, at_ms)

@@ -134,7 +134,9 @@ def test_a_job_is_cancelled_with_the_last_answer_and_not_before(cluster: Scripte
     run_streams(cluster)
     one, other = trigger(cluster, SavepointMode.CANCEL)
     assert not cancellations(cluster.acknowledge(one))
-    assert len(cancellations(cluster.acknowledge(other))) == 2
+    effects = cluster.acknowledge(other)
+    assert len(cancellations(effects)) == 2
+    assert not told(effects, ResumeStream)
     assert cluster.job("job").status is JobStatus.CANCELLING
 
 
