@@ -105,15 +105,19 @@ class KafkaSink:
         except KafkaException as error:
             raise self._explain(error.args[0], batch_id) from error
 
-    def settle(self) -> int:
+    def settle(self, next_batch_id: int) -> int:
         """End what this attempt has begun to write, and return the number of the batch that the topic has not got yet.
+
+        Args:
+            next_batch_id: the first batch that the checkpoint directory does not have as done.
 
         Raises:
             SinkFenced: a newer attempt writes.
             SinkUnavailable: Kafka does not say so.
+            CheckpointLost: the checkpoint directory is behind what was written.
 
         """
-        steps = self._protocol.opening()
+        steps = self._protocol.settling(next_batch_id, self._offsets_of(next_batch_id))
         try:
             step = next_step(steps, None)
             while step is not None:

@@ -142,6 +142,23 @@ class SinkProtocol:
         yield FenceOlder()
         self._take_mark((yield AFTER_FENCING))
 
+    def settling(self, batch_id: int, offsets: str) -> Generator[SinkStep, Mark | None, None]:
+        """Yield the steps after which nothing more is written of a query that was stopped, so that a savepoint can say what was.
+
+        Args:
+            batch_id: the first that the checkpoint directory does not have as done.
+            offsets: a fingerprint of what it was to read; empty: it was not begun.
+
+        Raises:
+            SinkFenced: a newer attempt writes.
+            CheckpointLost: the directory is behind what was written.
+
+        """
+        yield from self.opening()
+        self._check_directory(batch_id, offsets)
+        if not offsets and batch_id < self._next_batch_id and self._written_offsets:
+            raise CheckpointLost(f"batch {batch_id} was written to '{self._settings.topic}', and the checkpoint directory does not have it")
+
     @property
     def next_batch_id(self) -> int:
         """The number of the batch that the sink has not got yet, as far as this attempt knows."""

@@ -128,7 +128,7 @@ def settle_sinks(sinks: Sequence[StreamSink], writer: SinkWriter, next_batch_id:
     """
     if not _is_transactional(sinks):
         return next_batch_id
-    return max(KafkaSink(_kafka_settings(sinks, writer)).settle(), next_batch_id)
+    return max(KafkaSink(_kafka_settings(sinks, writer)).settle(next_batch_id), next_batch_id)
 
 
 def _kafka_of(sink: StreamSink) -> KafkaSinkDocument:

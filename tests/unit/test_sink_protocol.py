@@ -77,6 +77,30 @@ def test_a_repeated_batch_that_reads_the_same_or_of_which_that_is_unknown_is_no_
     assert run(sink(), 4, now, Mark(5, 1, then))[-1] == ComputeBatch()
 
 
+@pytest.mark.parametrize(
+    ("batch_id", "offsets", "message"),
+    [
+        (3, "x", "batch 3 is to be written to 'answers', and batch 4 was written before"),
+        (4, "y", "batch 4 was written to 'answers' before, and had read up to other offsets"),
+        (4, "", "batch 4 was written to 'answers', and the checkpoint directory does not have it"),
+    ],
+)
+def test_a_savepoint_is_not_taken_of_a_directory_that_is_behind_what_was_written(batch_id: int, offsets: str, message: str) -> None:
+    """The job that begins in it would take records for written which are not."""
+    steps = sink().settling(batch_id, offsets)
+    assert [next_step(steps, None), next_step(steps, None), next_step(steps, None)] == OPENING
+    with pytest.raises(CheckpointLost, match=message):
+        next_step(steps, Mark(5, 1, "x"))
+
+
+def test_a_sink_that_is_settled_says_which_batch_it_has_not_got_yet() -> None:
+    protocol = sink()
+    steps = protocol.settling(4, "x")
+    taken = [next_step(steps, found) for found in (None, Mark(4, 1, "w"), None, Mark(5, 1, "x"))]
+    assert taken == [*OPENING, None]
+    assert protocol.next_batch_id == 5
+
+
 def test_a_task_that_is_silent_for_too_long_is_given_up_and_one_that_speaks_is_not() -> None:
     watch = ClientWatch(timeout_s=60)
     for now_s in (0.0, 59.0, 118.0):
