@@ -99,6 +99,7 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         request_horizon_ms=configuration.request_horizon_ms,
         drills_allowed=configuration.drills_allowed,
         restart_strategy=configuration.default_restart_strategy,
+        stream_restart_strategy=configuration.default_stream_restart_strategy,
         failover_strategy=configuration.failover_strategy,
         exception_history_size=configuration.exception_history_size,
         checkpointing=configuration.default_checkpointing,

@@ -141,10 +141,10 @@ class Dispatcher:
                 what = f"with another graph; {what}"
             return [rejected(submission, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
         settings, adaptive = context.settings, context.settings.adaptive
+        has_stream = any(vertex.stream is not None for vertex in graph.vertices)
         strategy = graph.restart_strategy
         if strategy.strategy_type is RestartStrategyType.CLUSTER_DEFAULT:
-            strategy = settings.restart_strategy
-        has_stream = any(vertex.stream is not None for vertex in graph.vertices)
+            strategy = (settings.stream_restart_strategy if has_stream else None) or settings.restart_strategy
         scheduler = graph.scheduler
         if scheduler is SchedulerType.CLUSTER_DEFAULT:  # The state of a stream is kept by subtask: its parallelism stays.
             scheduler = SchedulerType.DEFAULT if has_stream else adaptive.scheduler

@@ -76,6 +76,8 @@ class MasterSettings:
     request_horizon_ms: int = 604_800_000
     drills_allowed: bool = False
     restart_strategy: RestartStrategy = field(default_factory=lambda: RestartStrategy(strategy_type=RestartStrategyType.NONE))
+    stream_restart_strategy: RestartStrategy | None = None
+    """Of jobs with streams; None: the same as of others."""
     failover_strategy: FailoverStrategy = FailoverStrategy.REGION
     exception_history_size: int = DEFAULT_HISTORY_SIZE
     checkpointing: CheckpointSettings = field(default_factory=default_checkpointing)

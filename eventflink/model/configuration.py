@@ -84,7 +84,15 @@ class Configuration(MetricsKeys, BlobKeys, TaskManagerKeys, SlotKeys, Checkpoint
     @property
     def default_restart_strategy(self) -> RestartStrategy:
         """The strategy of graphs that name none."""
-        strategy_type = self.restart_strategy
+        return self._restart_strategy_of(self.restart_strategy)
+
+    @property
+    def default_stream_restart_strategy(self) -> RestartStrategy:
+        """The same of graphs with streams: where the configuration names none either, as in Flink one that always restarts."""
+        is_named = "restart_strategy" in self.model_fields_set
+        return self._restart_strategy_of(self.restart_strategy if is_named else RestartStrategyType.EXPONENTIAL_DELAY)
+
+    def _restart_strategy_of(self, strategy_type: RestartStrategyType) -> RestartStrategy:
         match strategy_type:
             case RestartStrategyType.FIXED_DELAY:
                 return RestartStrategy(strategy_type, attempts=self.restart_attempts, delay_ms=self.restart_delay_ms)

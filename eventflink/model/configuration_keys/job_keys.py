@@ -42,7 +42,8 @@ class JobKeys(Keys):
     restart_strategy: RestartStrategyType = Field(
         RestartStrategyType.NONE,
         alias="restart-strategy.type",
-        description="For graphs that name none: none, fixed-delay, exponential-delay or failure-rate.",
+        description="For graphs that name none: none, fixed-delay, exponential-delay or failure-rate. Where it is not set, jobs with "
+        "streams have exponential-delay.",
     )
     restart_attempts: int = Field(
         1, alias="restart-strategy.fixed-delay.attempts", ge=0, le=UNLIMITED_RESTARTS, description="Restarts of one job."

@@ -10,7 +10,16 @@ from eventflink.master.checkpoints import Checkpoints
 from eventflink.master.effects import CleanUp, Deployment, Effect, unacknowledged
 from eventflink.master.settings import AdaptiveSettings, MasterSettings
 from eventflink.model.attempts import FailureCause
-from eventflink.model.statuses import CheckpointFailureReason, CheckpointStatus, ExecutionState, IllegalTransition, JobStatus, SchedulerType
+from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.statuses import (
+    CheckpointFailureReason,
+    CheckpointStatus,
+    ExecutionState,
+    IllegalTransition,
+    JobStatus,
+    RestartStrategyType,
+    SchedulerType,
+)
 from eventflink.model.stream_progress import MAX_NUMBER, MAX_OFFSET_LENGTH, StreamSourceProgress
 from eventflink.snapshots.state_codec import document_of, restore_fold
 from tests.support.cluster import (
@@ -142,6 +151,20 @@ def test_what_applies_is_the_graphs_and_else_the_clusters_and_stands_in_the_log(
     own = checkpoints_of(cluster, "own")
     assert (own.settings.interval_ms, own.settings.max_retained, own.history_size) == (5, 7, 3)
     cluster.check()
+
+
+def test_a_job_with_streams_that_names_no_strategy_has_the_one_for_streams() -> None:
+    always = RestartStrategy(RestartStrategyType.EXPONENTIAL_DELAY, delay_ms=1_000, max_delay_ms=2_000, multiplier=2.0)
+    cluster = ScriptedCluster(MasterSettings(stream_restart_strategy=always))
+    cluster.register(slots=8)
+    for job_id, document in (
+        ("stream", graph(stream("s"), restart_strategy={"type": "cluster-default"})),
+        ("own", graph(stream("s"), restart_strategy={"type": "none"})),
+        ("batch", graph(vertex("a"), restart_strategy={"type": "cluster-default"})),
+    ):
+        cluster.submit(document, job_id=job_id)
+    strategies = {event.job_id: event.restart_strategy.strategy_type for event in cluster.events(e.JobMasterStarted)}
+    assert strategies == {"stream": "EXPONENTIAL_DELAY", "own": "NONE", "batch": "NONE"}
 
 
 # -- asking for one ------------------------------------------------------------------------------------------------

@@ -118,6 +118,15 @@ def test_the_default_restart_strategy_has_what_its_keys_say(keys: dict[str, Any]
     assert build_configuration(keys, "f").default_restart_strategy == strategy
 
 
+def test_streams_always_restart_unless_a_strategy_is_configured() -> None:
+    unnamed = build_configuration({"restart-strategy.exponential-delay.initial-backoff": 7}, "f")
+    assert unnamed.default_restart_strategy.strategy_type is RestartStrategyType.NONE
+    strategy = unnamed.default_stream_restart_strategy
+    assert (strategy.strategy_type, strategy.delay_ms) == (RestartStrategyType.EXPONENTIAL_DELAY, 7)
+    named = build_configuration({"restart-strategy.type": "none"}, "f")
+    assert named.default_stream_restart_strategy == named.default_restart_strategy
+
+
 @pytest.mark.parametrize(("written", "meant"), [("full", FailoverStrategy.FULL), ("Region", FailoverStrategy.REGION)])
 def test_a_master_decides_with_what_its_configuration_says(written: str, meant: FailoverStrategy) -> None:
     keys = {"jobmanager.execution.failover-strategy": written, "web.exception-history-size": 5, "restart-strategy.type": "failure-rate"}
