@@ -1,9 +1,9 @@
 """A sink for databases that counts each batch once: a batch, and the mark that it was written, are one transaction of the database.
 
 For users: a job declares an object of `DatabaseSink` as its sink, `python: "module:object"`. Like the sink for Kafka it runs where Spark
-calls it, and keeps two rules: a batch below the mark is not written again (S1), and a newer attempt takes the mark over before it writes,
-after which nothing of an older one can be committed (S2). The mark's row is locked for the moment of a commit only, so a newer attempt
-does not wait for what an older one has begun.
+calls it, and keeps two rules: a batch below the mark is not written again (S1), and a newer query takes the mark over before it writes,
+after which nothing of an older one can be committed (S2); an attempt that stops its query takes it over as well (S3). The mark's row is
+locked for the moment of a commit only, so a newer query does not wait for what an older one has begun.
 """
 
 import contextlib
@@ -23,8 +23,11 @@ _MAKE: Final = (
 )
 _TAKE: Final = "UPDATE stream_marks SET attempt = ? WHERE writer_id = ? AND attempt < ?"
 _READ: Final = "SELECT attempt, next_batch_id FROM stream_marks WHERE writer_id = ?"
-_BEGIN: Final = "INSERT INTO stream_marks (writer_id, attempt, next_batch_id) VALUES (?, ?, 0)"
+_BEGIN: Final = "INSERT INTO stream_marks (writer_id, attempt, next_batch_id) VALUES (?, ?, ?)"
 _ADVANCE: Final = "UPDATE stream_marks SET next_batch_id = ? WHERE writer_id = ? AND attempt = ?"
+
+_QUERIES: Final = 1_000_000
+"""The column `attempt` counts queries: the number of the attempt times this, and the number of the query within the attempt."""
 
 
 class DatabaseSink:
@@ -43,21 +46,43 @@ class DatabaseSink:
         self._write = write
         self._placeholder = placeholder
         self._writer_id = ""
-        self._attempt = 0
+        self._query = 0
+        self._first_batch_id = 0
         self._connection: Any = None
         self._next_batch_id = 0
 
-    def of(self, writer_id: str, attempt: int) -> "DatabaseSink":
-        """Return the sink of one attempt; a stream of the cluster does that itself.
+    def of(self, writer_id: str, attempt: int, query: int = 0, first_batch_id: int = 0) -> "DatabaseSink":
+        """Return the sink of one query; a stream of the cluster does that itself.
 
         Args:
             writer_id: of the subtask, the same for all its attempts.
             attempt: its number, from 1 on; a newer one has a higher number.
+            query: its number within the attempt, which may stop one and start another.
+            first_batch_id: batches below it were written by the job from whose savepoint this one began.
 
         """
         sink = DatabaseSink(self._connect, self._write, placeholder=self._placeholder)
-        sink._writer_id, sink._attempt = writer_id, attempt
+        sink._writer_id, sink._query, sink._first_batch_id = writer_id, attempt * _QUERIES + query, first_batch_id
         return sink
+
+    def settle(self, next_batch_id: int) -> int:
+        """Take the mark over from a query that was stopped, so that it commits nothing more, and return the batch that is not there yet.
+
+        Args:
+            next_batch_id: the first batch that the checkpoint directory does not have as done.
+
+        Raises:
+            SinkFenced: a newer attempt writes.
+            CheckpointLost: the checkpoint directory is behind what was written.
+            StreamUnusable: the connection commits by itself.
+
+        """
+        self._connection = self._connect()
+        try:
+            self._begin(next_batch_id)
+        finally:
+            self._give_up()
+        return self._next_batch_id
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         """Write a batch in one transaction, or only compute it if it was written before.
@@ -86,27 +111,31 @@ class DatabaseSink:
     def _write_batch(self, batch: "DataFrame", batch_id: int) -> None:
         self._check_mark()  # The transaction begins with that: what the user's function puts into a block of its own does not end it.
         self._write(self._connection, batch)
-        if self._execute(_ADVANCE, batch_id + 1, self._writer_id, self._attempt).rowcount != 1:
-            raise SinkFenced(f"a newer attempt of {self._writer_id} writes to the database: batch {batch_id} was not written")
+        if self._execute(_ADVANCE, batch_id + 1, self._writer_id, self._query).rowcount != 1:
+            raise SinkFenced(f"a newer query of {self._writer_id} writes to the database: batch {batch_id} was not written")
         self._connection.commit()
         self._next_batch_id = batch_id + 1
 
     def _begin(self, batch_id: int) -> None:
-        """Take the mark over from older attempts, and learn which batches they have written."""
-        if getattr(self._connection, "autocommit", False) is True:
-            raise StreamUnusable("the connection commits by itself: a batch and its mark have to be one transaction")
-        self._make_table()
-        self._execute(_TAKE, self._attempt, self._writer_id, self._attempt)
-        if (next_batch_id := self._check_mark()) is None:
-            self._execute(_BEGIN, self._writer_id, self._attempt)
-        self._connection.commit()
-        self._next_batch_id = next_batch_id or 0
+        """Take the mark over, and refuse a checkpoint directory that does not fit it."""
+        self._take_over()
         # Spark repeats the last batch at the most. Who begins further back would read other records under numbers that were written.
         if self._next_batch_id > batch_id + 1:
             raise CheckpointLost(
                 f"batch {batch_id} is to be written to the database, and batch {self._next_batch_id - 1} was written before: "
                 f"the checkpoint directory was lost, or another job was called {self._writer_id}"
             )
+
+    def _take_over(self) -> None:
+        """Take the mark over from older queries, and learn which batches they have written."""
+        if getattr(self._connection, "autocommit", False) is True:
+            raise StreamUnusable("the connection commits by itself: a batch and its mark have to be one transaction")
+        self._make_table()
+        self._execute(_TAKE, self._query, self._writer_id, self._query)
+        if (next_batch_id := self._check_mark()) is None:
+            self._execute(_BEGIN, self._writer_id, self._query, self._first_batch_id)
+        self._connection.commit()
+        self._next_batch_id = self._first_batch_id if next_batch_id is None else next_batch_id
 
     def _make_table(self) -> None:
         try:
@@ -120,8 +149,8 @@ class DatabaseSink:
     def _check_mark(self) -> int | None:
         """Return the number of the next batch; None if the writer has no mark."""
         mark = self._execute(_READ, self._writer_id).fetchone()
-        if mark is not None and mark[0] != self._attempt:
-            raise SinkFenced(f"attempt {mark[0]} of {self._writer_id} has written to the database: this is attempt {self._attempt}")
+        if mark is not None and mark[0] != self._query:
+            raise SinkFenced(f"{_name(mark[0])} of {self._writer_id} has written to the database: this is {_name(self._query)}")
         return None if mark is None else int(mark[1])
 
     def _execute(self, statement: str, *values: object) -> Any:
@@ -136,3 +165,8 @@ class DatabaseSink:
             connection.rollback()
         with contextlib.suppress(Exception):
             connection.close()
+
+
+def _name(query: int) -> str:
+    attempt, number = divmod(query, _QUERIES)
+    return f"query {number} of attempt {attempt}"

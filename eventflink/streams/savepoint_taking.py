@@ -2,9 +2,10 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fsspec import AbstractFileSystem
 
@@ -61,7 +62,13 @@ def open_part(path: str, manifest: SavepointManifest, vertex_id: str, subtask_in
 
 
 def take_part(
-    part: SavepointPart, stream: StreamDefinition, writer: SinkWriter, operators: "list[StateOperatorProgress]", *, is_stopped: bool
+    part: SavepointPart,
+    stream: StreamDefinition,
+    writer: SinkWriter,
+    operators: "list[StateOperatorProgress]",
+    resolve: Callable[[str], Callable[..., Any]],
+    *,
+    is_stopped: bool,
 ) -> SubtaskManifest:
     """Copy the checkpoint of a subtask as it is after its last committed batch, and write what it is.
 
@@ -70,12 +77,13 @@ def take_part(
         stream: what the graph declares.
         writer: who writes to the sink, and where its checkpoints are.
         operators: what Spark says of the stateful operators.
+        resolve: finds a function of the user's code by `module:function`.
         is_stopped: whether the query was stopped, so that the batch that was cut may be in the sink already.
 
     """
     began_s = time.monotonic()
     batch_id, copied = _copy(part, writer.location, with_next_batch=is_stopped)
-    next_sink_batch_id = settle_sinks(stream.sinks, writer, batch_id + 1) if is_stopped else batch_id + 1
+    next_sink_batch_id = settle_sinks(stream.sinks, writer, batch_id + 1, resolve) if is_stopped else batch_id + 1
     note = read_batch_note(writer.location, next_sink_batch_id - 1)
     told = dict(enumerate(operators))
     manifest = SubtaskManifest(

@@ -42,6 +42,8 @@ class SinkWriter:
     """Of the subtask, the same for all its attempts."""
     attempt: int
     """Which attempt of it writes."""
+    query: int
+    """Which query of the attempt, or what comes after that one: a higher number than all before."""
     location: Path
     """The checkpoint directory of the subtask."""
     bootstrap: str
@@ -78,7 +80,7 @@ def write_to_sinks(
         return to_files.partitionBy(*document.files.partition_by) if document.files.partition_by else to_files
     function = resolve(sink.location)
     if isinstance(function, DatabaseSink):
-        function = function.of(writer.writer_id, writer.attempt)
+        function = _database_sink_of(function, writer)
     return rows.writeStream.foreachBatch(WatchedFunction(function))
 
 
@@ -113,19 +115,26 @@ def _write_to_topics(outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamS
     return functools.reduce(type(records[0]).unionAll, records).writeStream.foreachBatch(KafkaSink(settings))
 
 
-def settle_sinks(sinks: Sequence[StreamSink], writer: SinkWriter, next_batch_id: int) -> int:
+def _database_sink_of(sink: DatabaseSink, writer: SinkWriter) -> DatabaseSink:
+    return sink.of(writer.writer_id, writer.attempt, writer.query, writer.first_batch_id)
+
+
+def settle_sinks(sinks: Sequence[StreamSink], writer: SinkWriter, next_batch_id: int, resolve: Callable[[str], Callable[..., Any]]) -> int:
     """Let nothing more be written of a query that was stopped, and return the number of the batch that the sinks have not got yet.
 
     Args:
         sinks: what the graph declares.
-        writer: who has written.
+        writer: who writes after the query that was stopped.
         next_batch_id: that of the checkpoint directory, which is right where Spark keeps account of the sink's batches itself.
+        resolve: finds a function of the user's code by `module:function`.
 
     Raises:
         SinkFenced: a newer attempt writes.
-        SinkUnavailable: Kafka does not say so.
+        SinkUnavailable: Kafka does not say so; what the driver of a database raises passes through.
 
     """
+    if sinks[0].connector is StreamConnector.PYTHON and isinstance(function := resolve(sinks[0].location), DatabaseSink):
+        return max(_database_sink_of(function, writer).settle(next_batch_id), next_batch_id)
     if not _is_transactional(sinks):
         return next_batch_id
     return max(KafkaSink(_kafka_settings(sinks, writer)).settle(next_batch_id), next_batch_id)

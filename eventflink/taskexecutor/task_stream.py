@@ -74,6 +74,7 @@ class StreamTask:
         self._first_batch_id = 0
         self._outputs: dict[str, DataFrame] = {}
         self._query: RunningQuery | None = None
+        self._writers = 0
         self._decisions: queue.SimpleQueue[_Resumed | _Finish | Exception] = queue.SimpleQueue()
         """What becomes of a query that was stopped for a savepoint."""
         self._stopped_for = 0
@@ -148,12 +149,13 @@ class StreamTask:
         assert self._query is not None  # noqa: S101 - orders are obeyed from its start on
         return self._query
 
-    @property
-    def _writer(self) -> SinkWriter:
+    def _next_writer(self) -> SinkWriter:
+        """Return who writes from now on, and nobody before it any more."""
         attempt, settings = self._attempt, self._settings
         # No id has a slash in it.
         writer_id = f"{settings.cluster_id}/{attempt.job_id}/{attempt.vertex_id}/{attempt.subtask_index}"
-        return SinkWriter(writer_id, attempt.attempt, self._location, settings.bootstrap_servers, self._first_batch_id)
+        self._writers += 1
+        return SinkWriter(writer_id, attempt.attempt, self._writers, self._location, settings.bootstrap_servers, self._first_batch_id)
 
     def _begin(self) -> None:
         """Start the query, and tell of it."""
@@ -164,7 +166,7 @@ class StreamTask:
         if (sink := stream.sinks[0]).connector is StreamConnector.PYTHON:
             resolve_function(sink.location)
             _ship_by_value(self._archives)
-        writer = write_to_sinks(self._outputs, stream.sinks, self._writer, resolve_function)
+        writer = write_to_sinks(self._outputs, stream.sinks, self._next_writer(), resolve_function)
         self._location.parent.mkdir(parents=True, exist_ok=True)
         return start_query(writer, stream, self._location, str(self._attempt))
 
@@ -204,7 +206,7 @@ class StreamTask:
             self._query = self._start(dataclasses.replace(self._stream, trigger=StreamTrigger.AVAILABLE_NOW))
             self._query.await_end()
             operators = self._query.operator_progress() or operators
-        take_part(part, self._stream, self._writer, operators, is_stopped=is_stopped)
+        take_part(part, self._stream, self._next_writer(), operators, resolve_function, is_stopped=is_stopped)
 
     def _manifest(self, checkpoint_id: int, order: SavepointOrder) -> SavepointManifest:
         return SavepointManifest(

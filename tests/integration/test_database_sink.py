@@ -20,6 +20,7 @@ from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.database_sink import DatabaseSink
 from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable
+from eventflink.streams.savepoint import read_savepoint
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import database_tasks
 from tests.support.postgresql import find_binaries, postgresql
@@ -59,8 +60,8 @@ class Subtask:
         with psycopg.connect(database) as connection:
             connection.execute(f"CREATE TABLE {self.table} (id BIGINT)")
 
-    def sink(self, attempt: int, write: Callable[[Any, DataFrame], Any] | None = None) -> DatabaseSink:
-        return DatabaseSink(lambda: psycopg.connect(self.database), write or self.append).of(self.writer_id, attempt)
+    def sink(self, attempt: int, write: Callable[[Any, DataFrame], Any] | None = None, **more: int) -> DatabaseSink:
+        return DatabaseSink(lambda: psycopg.connect(self.database), write or self.append).of(self.writer_id, attempt, **more)
 
     def append(self, connection: Any, batch: DataFrame) -> None:
         with connection.transaction(), connection.cursor() as cursor:
@@ -157,15 +158,61 @@ def test_what_an_older_attempt_has_written_is_rolled_back_once_a_newer_one_has_b
     subtask.write(second, 0)
     go_on.set()
     thread.join(60)
-    assert ended == [f"a newer attempt of {subtask.writer_id} writes to the database: batch 0 was not written"]
+    assert ended == [f"a newer query of {subtask.writer_id} writes to the database: batch 0 was not written"]
     subtask.write(second, 1)
     assert subtask.committed() == list(range(20))
+
+
+def test_what_a_stopped_query_has_sent_is_rolled_back_once_its_attempt_settles_and_the_next_query_goes_on(subtask: Subtask) -> None:
+    sent, go_on = threading.Event(), threading.Event()
+    ended: list[str] = []
+
+    def append_and_wait(connection: Any, batch: DataFrame) -> None:
+        subtask.append(connection, batch)
+        sent.set()
+        assert go_on.wait(60)
+
+    def write() -> None:
+        try:
+            subtask.write(subtask.sink(1, append_and_wait, query=2), 1)
+        except SinkFenced as error:
+            ended.append(str(error))
+
+    subtask.write(subtask.sink(1, query=1), 0)
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert sent.wait(60)
+    assert subtask.sink(1, query=3).settle(1) == 1
+    go_on.set()
+    thread.join(60)
+    assert ended == [f"a newer query of {subtask.writer_id} writes to the database: batch 1 was not written"]
+    subtask.write(subtask.sink(1, query=4), 1)
+    assert subtask.sink(1, query=5).settle(2) == 2
+    assert subtask.committed() == list(range(20))
+
+
+def test_a_query_that_was_stopped_before_its_first_batch_begins_none_once_its_attempt_has_settled(subtask: Subtask) -> None:
+    assert subtask.sink(1, query=2).settle(0) == 0
+    with pytest.raises(SinkFenced, match=r"query 2 of attempt 1 of .* has written to the database: this is query 1 of attempt 1"):
+        subtask.write(subtask.sink(1, query=1), 0)
+    assert subtask.committed() == []
+
+
+def test_the_next_job_leaves_out_the_batches_that_its_savepoint_says_are_there(subtask: Subtask) -> None:
+    restored = subtask.sink(1, query=1, first_batch_id=3)
+    subtask.write(restored, 2)
+    subtask.write(restored, 3)
+    subtask.write(subtask.sink(2, query=1, first_batch_id=3), 3)
+    assert subtask.committed() == list(range(30, 40))
+    with pytest.raises(CheckpointLost, match="batch 2 is to be written to the database, and batch 3 was written before"):
+        subtask.sink(2, query=2, first_batch_id=3).settle(2)
+    assert subtask.sink(2, query=2, first_batch_id=3).settle(4) == 4
 
 
 def test_an_older_attempt_that_comes_late_to_the_database_ends_and_leaves_the_newer_one_alone(subtask: Subtask) -> None:
     second = subtask.sink(2)
     subtask.write(second, 0)
-    with pytest.raises(SinkFenced, match=r"attempt 2 of .* has written to the database: this is attempt 1"):
+    with pytest.raises(SinkFenced, match=r"query 0 of attempt 2 of .* has written to the database: this is query 0 of attempt 1"):
         subtask.write(subtask.sink(1), 1)
     subtask.write(second, 1)
     assert subtask.committed() == list(range(20))
@@ -241,6 +288,60 @@ def test_a_stream_into_a_database_counts_each_record_once_though_its_sinks_proce
     assert numbers() == list(range(fed))
     [subtask] = cluster.job(job_id).execution_graph.subtasks()
     assert subtask.attempt == 4
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        gateway.cancel_job(job_id)
+    cluster.wait_for_status(job_id, JobStatus.CANCELED)
+
+
+def test_what_is_fed_all_the_time_is_in_the_database_once_though_three_jobs_stop_in_the_middle(
+    cluster: RunningCluster, database: str, tmp_path: Path
+) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("DROP TABLE IF EXISTS ledger")
+        connection.execute("CREATE TABLE ledger (key TEXT, number BIGINT)")
+    topic, fed, ended = create_topic(cluster.bootstrap), 0, threading.Event()
+    archive = cluster.user_code(Path(database_tasks.__file__))
+    path: str | None = None
+
+    def feed_on() -> None:
+        nonlocal fed
+        while not ended.wait(0.02):
+            feed(cluster.bootstrap, topic, [{"key": f"k{number % 7}", "number": number} for number in range(fed, fed + 50)])
+            fed += 50
+
+    def submit() -> str:
+        stream = {
+            "sources": {"source": {"kafka": {"topic": topic}, "format": "json", "schema": "key STRING, number BIGINT"}},
+            "sink": {"python": "database_tasks:ledger"},
+        }
+        restore = {} if path is None else {"restore": {"savepoint": path}}
+        vertex = {"id": "stream", "python": "database_tasks:copy", "stream": stream}
+        return cluster.submit(cluster.graph(vertex, code_archives=[archive], **restore))
+
+    def numbers() -> list[int]:
+        with psycopg.connect(database) as connection:
+            return [number for (number,) in connection.execute("SELECT number FROM ledger ORDER BY number")]
+
+    feeding = threading.Thread(target=feed_on)
+    feeding.start()
+    try:
+        for _ in range(3):
+            job_id, seen = submit(), len(numbers())
+            wait_until(lambda: len(numbers()) > seen + 300, "it writes", TIMEOUT_S)  # noqa: B023 - called here
+            with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+                path = gateway.stop_with_savepoint(job_id, str(tmp_path)).savepoint_path
+            cluster.wait_for_status(job_id, JobStatus.FINISHED)
+            [part] = read_savepoint(path).parts
+            with psycopg.connect(database) as connection:
+                marks = connection.execute("SELECT next_batch_id FROM stream_marks WHERE writer_id LIKE %s", (f"%/{job_id}/%",)).fetchall()
+            assert marks == [(part.next_sink_batch_id,)]
+    finally:
+        ended.set()
+        feeding.join()
+    job_id = submit()
+    wait_until(lambda: len(set(numbers())) >= fed, "all records are in the database", TIMEOUT_S)
+    time.sleep(1.0)
+    assert numbers() == list(range(fed))
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
         gateway.cancel_job(job_id)
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
