@@ -117,7 +117,7 @@ class KafkaSink:
             CheckpointLost: the checkpoint directory is behind what was written.
 
         """
-        steps = self._protocol.settling(next_batch_id, self._offsets_of(next_batch_id))
+        steps = self._protocol.settling(next_batch_id, self._offsets_of(next_batch_id), self._offsets_of(next_batch_id - 1))
         try:
             step = next_step(steps, None)
             while step is not None:
@@ -128,7 +128,7 @@ class KafkaSink:
 
     def _write(self, batch: "DataFrame", batch_id: int) -> None:
         self._refusal = self._begun_at_s = None
-        steps, is_begun = self._protocol.steps(batch_id, self._offsets_of(batch_id)), False
+        steps, is_begun = self._protocol.steps(batch_id, self._offsets_of(batch_id), self._offsets_of(batch_id - 1)), False
         step = next_step(steps, None)
         try:
             while step is not None:

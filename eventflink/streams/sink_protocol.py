@@ -105,21 +105,22 @@ class SinkProtocol:
         self._written_offsets = ""
         """The fingerprint of what the last written batch read, where this attempt has not written one."""
 
-    def steps(self, batch_id: int, offsets: str) -> Generator[SinkStep, Mark | None, None]:
+    def steps(self, batch_id: int, offsets: str, offsets_before: str = "") -> Generator[SinkStep, Mark | None, None]:
         """Yield what to do with a batch, each step when the one before is done; `ReadMark` takes what it found.
 
         Args:
             batch_id: its number.
             offsets: a fingerprint of what it reads; empty: unknown.
+            offsets_before: the same of the batch before.
 
         Raises:
             SinkFenced: a newer attempt writes.
-            CheckpointLost: batches beyond the next one were written before, or it was, and read something else.
+            CheckpointLost: batches beyond the next one were written before, or it or the one before was, and read something else.
 
         """
         if not self._is_open:
             yield from self.opening()
-            self._check_directory(batch_id, offsets)
+            self._check_directory(batch_id, offsets, offsets_before)
             self._is_open = True
         if self._is_written(batch_id):
             yield ComputeBatch()
@@ -142,12 +143,13 @@ class SinkProtocol:
         yield FenceOlder()
         self._take_mark((yield AFTER_FENCING))
 
-    def settling(self, batch_id: int, offsets: str) -> Generator[SinkStep, Mark | None, None]:
+    def settling(self, batch_id: int, offsets: str, offsets_before: str = "") -> Generator[SinkStep, Mark | None, None]:
         """Yield the steps after which nothing more is written of a query that was stopped, so that a savepoint can say what was.
 
         Args:
             batch_id: the first that the checkpoint directory does not have as done.
             offsets: a fingerprint of what it was to read; empty: it was not begun.
+            offsets_before: the same of the batch before.
 
         Raises:
             SinkFenced: a newer attempt writes.
@@ -155,7 +157,7 @@ class SinkProtocol:
 
         """
         yield from self.opening()
-        self._check_directory(batch_id, offsets)
+        self._check_directory(batch_id, offsets, offsets_before)
         if not offsets and batch_id < self._next_batch_id and self._written_offsets:
             raise CheckpointLost(f"batch {batch_id} was written to '{self._settings.topic}', and the checkpoint directory does not have it")
 
@@ -175,7 +177,7 @@ class SinkProtocol:
         if mark.next_batch_id >= settings.first_batch_id:
             self._next_batch_id, self._written_offsets = mark.next_batch_id, mark.offsets
 
-    def _check_directory(self, batch_id: int, offsets: str) -> None:
+    def _check_directory(self, batch_id: int, offsets: str, offsets_before: str) -> None:
         """Spark repeats the last batch at the most, with its records: else others would come under numbers that were written."""
         written, topic, writer = self._next_batch_id - 1, self._settings.topic, self._settings.writer_id
         if batch_id < written:
@@ -183,9 +185,11 @@ class SinkProtocol:
                 f"batch {batch_id} is to be written to '{topic}', and batch {written} was written before: the checkpoint directory was "
                 f"lost, or another job was called {writer}"
             )
-        if batch_id == written and offsets and self._written_offsets not in ("", offsets):
+        # A directory that lost its newest batch may have got another one of that number, which an older attempt then noted as done.
+        noted = {written: offsets, written + 1: offsets_before}.get(batch_id, "")
+        if noted and self._written_offsets not in ("", noted):
             raise CheckpointLost(
-                f"batch {batch_id} was written to '{topic}' before, and had read up to other offsets: the checkpoint directory has lost "
+                f"batch {written} was written to '{topic}' before, and had read up to other offsets: the checkpoint directory has lost "
                 f"its newest batch, or another job was called {writer}"
             )
 

@@ -72,6 +72,13 @@ def test_a_directory_that_is_behind_what_was_written_is_noticed(batch_id: int, m
         run(sink(), batch_id, "y", mark)
 
 
+def test_a_batch_that_another_of_its_number_has_replaced_in_the_directory_is_noticed_at_the_next_one() -> None:
+    steps = sink().steps(5, "z", "y")
+    assert [next_step(steps, None), next_step(steps, None), next_step(steps, None)] == OPENING
+    with pytest.raises(CheckpointLost, match="batch 4 was written to 'answers' before, and had read up to other offsets"):
+        next_step(steps, Mark(5, 1, "x"))
+
+
 @pytest.mark.parametrize(("then", "now"), [("x", "x"), ("", "x"), ("x", "")])
 def test_a_repeated_batch_that_reads_the_same_or_of_which_that_is_unknown_is_no_loss(then: str, now: str) -> None:
     assert run(sink(), 4, now, Mark(5, 1, then))[-1] == ComputeBatch()

@@ -319,7 +319,9 @@ class Query:
         self.is_in_sink = False
 
     def _write_once(self, batch_id: int, records: range) -> Steps:
-        steps, is_begun = self._protocol.steps(batch_id, str(records.stop)), False
+        # A batch begins where the one before has read up to, by the directory.
+        before = str(records.start) if batch_id else ""
+        steps, is_begun = self._protocol.steps(batch_id, str(records.stop), before), False
         step = next_step(steps, None)
         try:
             while step is not None:
