@@ -5,13 +5,14 @@ over. What does not fit the state itself Spark refuses, when the query begins. T
 never replaced, so that a savepoint is restored once, by the first attempt.
 """
 
+import dataclasses
 import json
 import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from eventflink.model.job_graph import StreamDefinition
+from eventflink.model.job_graph import JobGraph, SavepointRestore, StreamDefinition
 from eventflink.model.statuses import StreamConnector
 from eventflink.streams.savepoint import (
     Savepoint,
@@ -88,6 +89,33 @@ def restore_checkpoint(
 
 def _restored(path: str, next_sink_batch_id: int) -> str:
     return json.dumps({"savepoint": path, "next_sink_batch_id": next_sink_batch_id})
+
+
+def begin_in_savepoint(graph: JobGraph, path: Path | str | None, *, allow_non_restored_state: bool) -> JobGraph:
+    """Return a graph with the savepoint in which it begins, if that fits: what can be known is said before the job runs.
+
+    Args:
+        graph: the job.
+        path: the savepoint; None: the one that the graph names.
+        allow_non_restored_state: whether the savepoint may have streams that the graph does not have; of the graph's own it says so itself.
+
+    Raises:
+        SavepointUnusable: it does not fit.
+
+    """
+    restore = graph.restore
+    if path is not None:
+        text = str(path)
+        restore = SavepointRestore(text if "://" in text else str(Path(text).resolve()), allow_non_restored_state)
+    if restore is None:
+        return graph
+    streams = {vertex.vertex_id: vertex.stream for vertex in graph.vertices if vertex.stream is not None}
+    savepoint = read_savepoint(restore.path)
+    check_streams(savepoint, streams, allow_non_restored_state=restore.allow_non_restored_state)
+    for part in savepoint.parts:
+        if (stream := streams.get(part.vertex_id)) is not None:
+            check_part(savepoint, part, stream)
+    return dataclasses.replace(graph, restore=restore)
 
 
 def check_part(savepoint: Savepoint, part: SubtaskManifest, stream: StreamDefinition) -> None:

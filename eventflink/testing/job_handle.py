@@ -4,12 +4,16 @@ Asked of the masters each time, nothing is kept; a change of leader in between s
 """
 
 import time
+import uuid
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterUnreachable, RequestRefused, RequestTimedOut
 from eventflink.gateways.reads import NoMasterAnswered, ask_masters, exceptions_path
-from eventflink.gateways.results import ExecutionGraphInfo, SubtaskInfo
+from eventflink.gateways.results import CompletedCheckpoint, ExecutionGraphInfo, SubtaskInfo
 from eventflink.jobs.result import read_result
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.testing.failures import Unexpected
@@ -20,11 +24,15 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT_S: Final = 180.0
 """The first job of a cluster waits for Spark as well, which takes a minute on a busy machine."""
 
+REQUEST_TIMEOUT_S: Final = 15.0
 _POLL_S: Final = 0.05
 _SHOWN_EXCEPTIONS: Final = 3
 _SHOWN_TRACE_LINES: Final = 12
 _NO_ANSWER: Final = (NoMasterAnswered, ClusterUnreachable, RequestTimedOut)
 """What a crashed leader or broker looks like from here, until somebody leads again."""
+
+_NOT_YET: Final = ("StreamsNotReady", "JobNotRunning")
+"""Why a savepoint is refused while a crashed task starts again."""
 
 
 class JobHandle:
@@ -92,6 +100,73 @@ class JobHandle:
         if len(rows) > limit:
             raise ValueError(f"vertex '{vertex}' left more than {limit} rows; give a higher limit, or look at them with Spark")
         return rows
+
+    # -- savepoints ------------------------------------------------------------------------------------------------
+
+    def savepoint(self, directory: Path | str | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
+        """Take a savepoint and return its path; the job goes on.
+
+        It waits for a leader, and until all streams run. This and the two methods below may be called in a thread of their own: so a test
+        crashes something in the middle of a savepoint.
+
+        Args:
+            directory: where the savepoint gets a directory of its own; None: one among the cluster's temporary directories.
+            timeout_s: how long all of it may take.
+
+        Raises:
+            CheckpointFailed: it was aborted, for instance because a task died; the job goes on.
+            RequestRefused: the leader refuses it; the message says why.
+
+        """
+        return self._take_savepoint(lambda gateway: gateway.trigger_savepoint, directory, timeout_s)
+
+    def stop_with_savepoint(self, directory: Path | str | None = None, *, drain: bool = False, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
+        """Take a savepoint after which nothing is read, wait until the job is FINISHED, and return the path; otherwise as `savepoint`.
+
+        With `drain` what the sources have by then is read first.
+        """
+        return self._take_savepoint(
+            lambda gateway: partial(gateway.stop_with_savepoint, drain=drain), directory, timeout_s, JobStatus.FINISHED
+        )
+
+    def cancel_with_savepoint(self, directory: Path | str | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
+        """Take a savepoint after which nothing is read, wait until the job is CANCELED, and return the path; otherwise as `savepoint`."""
+        return self._take_savepoint(
+            lambda gateway: partial(gateway.trigger_savepoint, cancel_job=True), directory, timeout_s, JobStatus.CANCELED
+        )
+
+    def _take_savepoint(
+        self,
+        method_of: Callable[[DispatcherGateway], Callable[..., CompletedCheckpoint]],
+        directory: Path | str | None,
+        timeout_s: float,
+        end: JobStatus | None = None,
+    ) -> str:
+        """Have a savepoint taken, also by the leader that comes after a crash, and wait for the job's end if it is to have one."""
+        target = self._cluster.savepoint_directory if directory is None else str(directory)
+        deadline = time.monotonic() + timeout_s
+        request_id = str(uuid.uuid4())  # Asked again after a silence, it is the same savepoint.
+
+        def taken() -> str:
+            nonlocal request_id
+            try:
+                left_s = max(deadline - time.monotonic(), _POLL_S)
+                return method_of(gateway)(self.job_id, target, left_s, actor="eventflink.testing", request_id=request_id).savepoint_path
+            except RequestRefused as refused:
+                if refused.code not in _NOT_YET:
+                    raise
+                request_id = str(uuid.uuid4())
+                return ""
+
+        def ended() -> bool:
+            return gateway.request_job_status(self.job_id) is end
+
+        # A gateway is for one thread.
+        with DispatcherGateway(self._cluster.bootstrap, self._cluster.cluster_id, request_timeout_s=REQUEST_TIMEOUT_S) as gateway:
+            path: str = self._wait_for(taken, "ready for a savepoint, or the savepoint was not complete,", timeout_s)
+            if end is not None:
+                self._wait_for(ended, end, max(deadline - time.monotonic(), _POLL_S))
+        return path
 
     # -- acting and waiting ----------------------------------------------------------------------------------------
 

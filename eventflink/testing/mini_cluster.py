@@ -19,9 +19,10 @@ from eventflink.log.administration import AdministrationError, delete_topics, en
 from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.streams.savepoint_restore import begin_in_savepoint
 from eventflink.testing.cluster_processes import ClusterProcesses
 from eventflink.testing.failures import CannotCrash
-from eventflink.testing.job_handle import DEFAULT_TIMEOUT_S, JobHandle
+from eventflink.testing.job_handle import DEFAULT_TIMEOUT_S, REQUEST_TIMEOUT_S, JobHandle
 from eventflink.testing.records import Record, Topics, records_of
 from eventflink.testing.settings import MiniClusterSettings
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_COLLECT_TIMEOUT_S: Final = 60.0
-_REQUEST_TIMEOUT_S: Final = 15.0
 
 Crashable = Literal["leader", "standby", "taskexecutor", "task", "spark", "broker"]
 
@@ -58,6 +58,7 @@ class MiniCluster:
         self.settings = settings or MiniClusterSettings()
         self.cluster_id = f"test-{uuid.uuid4().hex[:12]}"
         self.processes = ClusterProcesses(bootstrap, self.cluster_id, directory, self.settings)
+        self.savepoint_directory = str((directory / "savepoints").resolve())
         self._broker = broker
         self._topics = Topics(bootstrap, self._describe_jobs)
         self._jobs: list[JobHandle] = []
@@ -67,7 +68,7 @@ class MiniCluster:
     def gateway(self) -> DispatcherGateway:
         """The Python gateway to the cluster's Dispatcher (docs/gateways.md), for what a handle does not offer."""
         if self._gateway is None:
-            self._gateway = DispatcherGateway(self.bootstrap, self.cluster_id, request_timeout_s=_REQUEST_TIMEOUT_S)
+            self._gateway = DispatcherGateway(self.bootstrap, self.cluster_id, request_timeout_s=REQUEST_TIMEOUT_S)
         return self._gateway
 
     def __enter__(self) -> Self:
@@ -107,6 +108,9 @@ class MiniCluster:
         graph: JobGraph | Mapping[str, Any] | Path | str,
         code: Sequence[Path | str | ModuleType] = (),
         job_id: str | None = None,
+        *,
+        savepoint: Path | str | None = None,
+        allow_non_restored_state: bool = False,
     ) -> JobHandle:
         """Submit a job and return when it is in the log.
 
@@ -114,13 +118,18 @@ class MiniCluster:
             graph: a JobGraph, its document as a mapping, or the path of a document in YAML or JSON.
             code: what travels with the job: files, directories, or imported modules and packages.
             job_id: None: a new one.
+            savepoint: in which savepoint its streams begin; None: what the graph says.
+            allow_non_restored_state: whether that may have streams that the job does not have.
 
         Raises:
             InvalidJobGraph, ArchiveError: the document or the code is not usable; the message names the place.
+            SavepointUnusable: there is no such savepoint, or it does not fit the graph.
             RequestRefused: the leader refuses the job; the message says why.
 
         """
         parsed = graph if isinstance(graph, JobGraph) else _read_graph(graph)
+        if savepoint is not None or parsed.restore is not None:
+            parsed = begin_in_savepoint(parsed, savepoint, allow_non_restored_state=allow_non_restored_state)
         if code:
             archive = build_archive([_path_of(part) for part in code])
             key = put_blob(self.gateway.find_leader().blob_address, archive)

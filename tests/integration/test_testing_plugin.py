@@ -8,6 +8,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from confluent_kafka import Producer
 
 from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.model.statuses import JobStatus
+from eventflink.streams.savepoint import SavepointUnusable
 from eventflink.testing.failures import CannotCrash, Unexpected
 from eventflink.testing.mini_cluster import Crashable, MiniCluster
 from eventflink.testing.records import Record
@@ -179,6 +181,50 @@ def test_a_stream_is_fed_moved_on_in_event_time_crashed_and_collected(eventflink
     assert job.status is JobStatus.CANCELED
 
 
+@pytest.mark.timeout(600)
+def test_a_stream_goes_on_in_other_jobs_from_savepoints_and_is_crashed_in_the_middle_of_one(
+    eventflink_cluster: MiniCluster, tmp_path: Path
+) -> None:
+    cluster = eventflink_cluster
+    source, target = cluster.create_topic(cluster.unique("numbers"), 2), cluster.create_topic(cluster.unique("copies"))
+    stream = {
+        "sources": {"numbers": {"kafka": {"topic": source}, "format": "json", "schema": "number BIGINT"}},
+        "sink": {"kafka": {"topic": target}, "format": "json"},
+    }
+    vertex = {"id": "copy", "sql": "SELECT number FROM numbers", "stream": stream}
+    graph = {"name": "copies", "vertices": [vertex], "restart_strategy": {"type": "fixed-delay", "attempts": 9, "delay_ms": 100}}
+
+    def feed(first: int) -> None:
+        cluster.feed(source, [{"number": number} for number in range(first, first + COUNT)])
+
+    feed(0)
+    with cluster.submit(graph) as job:
+        cluster.collect(target, COUNT, 180)
+        assert Path(job.savepoint()).is_relative_to(cluster.savepoint_directory)
+        feed(COUNT)
+        cluster.crash("task", job=job)
+        with ThreadPoolExecutor(1) as threads:
+            stopping = threads.submit(job.stop_with_savepoint, tmp_path)
+            cluster.crash("leader")
+            path = stopping.result(180)
+        assert (job.status, Path(path).parent) == (JobStatus.FINISHED, tmp_path)
+    feed(2 * COUNT)
+    with cluster.submit(graph, savepoint=path) as job:
+        cluster.collect(target, 3 * COUNT, 180)
+        path = job.cancel_with_savepoint()
+        assert job.status is JobStatus.CANCELED
+    with cluster.submit(graph, savepoint=path) as job:
+        feed(3 * COUNT)
+        path = job.stop_with_savepoint(drain=True)
+        records = cluster.collect(target, 4 * COUNT, 1)
+    assert sorted(record.json["number"] for record in records) == list(range(4 * COUNT))
+    renamed = graph | {"vertices": [vertex | {"id": "renamed"}]}
+    with pytest.raises(SavepointUnusable, match="has state of 'copy', which no stream of the job takes"):
+        cluster.submit(renamed, savepoint=path)
+    with cluster.submit(renamed, savepoint=path, allow_non_restored_state=True) as job:
+        cluster.collect(target, 8 * COUNT, 180)
+
+
 # -- crashes -------------------------------------------------------------------------------------------------------
 
 
@@ -244,10 +290,11 @@ def run_pytest(directory: Path, *arguments: str, **environment: str) -> subproce
     command = [sys.executable, "-m", "pytest", "-p", "eventflink.testing.plugin", "-p", "no:cacheprovider", "--rootdir", str(directory)]
     known = {name: value for name, value in os.environ.items() if name != "EVENTFLINK_TEST_BOOTSTRAP"} | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        [*command, *arguments], cwd=directory, env=known | environment, capture_output=True, text=True, timeout=280, check=False
+        [*command, *arguments], cwd=directory, env=known | environment, capture_output=True, text=True, timeout=500, check=False
     )
 
 
+@pytest.mark.timeout(600)
 def test_the_tests_of_the_examples_pass_on_a_kafka_that_is_named(eventflink_broker: str, tmp_path: Path) -> None:
     example = shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (example / "pytest.ini").write_text("[pytest]\neventflink_slots = 2\n")
@@ -262,7 +309,7 @@ def test_the_tests_of_the_examples_pass_on_a_kafka_that_is_named(eventflink_brok
         "        eventflink_cluster.crash('standby')\n"
     )
     run = run_pytest(example, f"--eventflink-bootstrap={eventflink_broker}")
-    assert (run.returncode, "5 passed" in run.stdout) == (0, True), run.stdout + run.stderr
+    assert (run.returncode, "6 passed" in run.stdout) == (0, True), run.stdout + run.stderr
 
 
 USES_CLUSTER = "def test_it(eventflink_cluster):\n    pass\n"

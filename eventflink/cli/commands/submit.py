@@ -17,7 +17,7 @@ from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.request_channel import Accepted
 from eventflink.jobs.archive import build_archive
-from eventflink.model.job_graph import JobGraph, SavepointRestore
+from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def submit(
     """Submit the job that FILE (JSON or YAML; - for standard input) describes, and wait for its end."""
     graph = parse_job_graph(read_document(file), "standard input" if str(file) == "-" else str(file), file.parent)
     if savepoint_path is not None or graph.restore is not None:
-        graph = _restoring(graph, savepoint_path, allow_non_restored_state=allow_non_restored_state)
+        from eventflink.streams.savepoint_restore import begin_in_savepoint
+
+        graph = begin_in_savepoint(graph, savepoint_path, allow_non_restored_state=allow_non_restored_state)
     archive = build_archive(code) if code else None
     accepted = _submit(session, graph, archive, job_id)
     report: dict[str, Any] = {
@@ -95,28 +97,6 @@ def read_document(file: Path) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CommandFailed(ExitCode.USAGE, f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from error
-
-
-def _restoring(graph: JobGraph, path: str | None, *, allow_non_restored_state: bool) -> JobGraph:
-    """Return the graph with the savepoint in which it begins, if that fits: what can be known is said before the job runs.
-
-    Raises:
-        SavepointUnusable: it does not fit.
-
-    """
-    from eventflink.streams.savepoint import check_streams, read_savepoint
-    from eventflink.streams.savepoint_restore import check_part
-
-    own = SavepointRestore(str(Path(path).resolve()) if "://" not in path else path, allow_non_restored_state) if path else None
-    restore = own or graph.restore
-    assert restore is not None  # noqa: S101 - one of the two is there
-    streams = {vertex.vertex_id: vertex.stream for vertex in graph.vertices if vertex.stream is not None}
-    savepoint = read_savepoint(restore.path)
-    check_streams(savepoint, streams, allow_non_restored_state=restore.allow_non_restored_state)
-    for part in savepoint.parts:
-        if (stream := streams.get(part.vertex_id)) is not None:
-            check_part(savepoint, part, stream)
-    return dataclasses.replace(graph, restore=restore)
 
 
 def _submit(session: Session, graph: JobGraph, archive: bytes | None, job_id: str | None) -> Accepted:
