@@ -68,6 +68,8 @@ def run_task(
         returned = _run_sql(deployment, context)
     else:
         function = resolve_function(deployment.task)
+        if stream is not None:
+            stream.ship_code()
         tell(TaskInitialized(attempt))
         returned = function(context)
     if stream is not None:

@@ -104,6 +104,16 @@ class StreamTask:
                 allow_non_restored_state=restore.allow_non_restored_state,
             )
 
+    def ship_code(self) -> None:
+        """Have the job's modules travel by value with a `StatefulProcessor` of theirs.
+
+        Spark calls its `init` in a process beside the driver first, where the session's archives are not.
+        """
+        from pyspark.sql.streaming import StatefulProcessor  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+        if StatefulProcessor.__subclasses__():
+            _ship_by_value(self._archives)
+
     def read(self, source: StreamSource, spark: "SparkSession") -> "DataFrame":
         """Return this subtask's share of a source."""
         bootstrap = self._settings.bootstrap_servers
