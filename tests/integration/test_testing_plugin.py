@@ -203,6 +203,7 @@ def test_a_stream_goes_on_in_other_jobs_from_savepoints_and_is_crashed_in_the_mi
         assert Path(job.savepoint()).is_relative_to(cluster.savepoint_directory)
         feed(COUNT)
         cluster.crash("task", job=job)
+        job.wait_until_running(attempt=2)
         with ThreadPoolExecutor(1) as threads:
             stopping = threads.submit(job.stop_with_savepoint, tmp_path)
             cluster.crash("leader")
