@@ -504,7 +504,7 @@ def marks_are_not_sent(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("S1", "a checkpoint directory that is behind what was written is not noticed")
 def lost_directories_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SinkProtocol, "_check_directory", lambda _self, _batch_id, _offsets: None)
+    patch.setattr(SinkProtocol, "_check_directory", lambda *_: None)
 
 
 @breaks("S2", "each attempt has a transactional id of its own, so that none fences another")
@@ -528,11 +528,11 @@ def zombies_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AttemptsCheck, "began", lambda *_: None)  # Which would see it first.
 
 
-def _steps_without(is_left_out: Callable[[SinkStep], bool]) -> Callable[[SinkProtocol, int, str], Generator[SinkStep, Mark | None, None]]:
+def _steps_without(is_left_out: Callable[[SinkStep], bool]) -> Callable[..., Generator[SinkStep, Mark | None, None]]:
     steps_of = SinkProtocol.steps
 
-    def steps(self: SinkProtocol, batch_id: int, offsets: str) -> Generator[SinkStep, Mark | None, None]:
-        steps = steps_of(self, batch_id, offsets)
+    def steps(self: SinkProtocol, *of_batch: Any) -> Generator[SinkStep, Mark | None, None]:
+        steps = steps_of(self, *of_batch)
         step = next_step(steps, None)
         while step is not None:
             found = None if is_left_out(step) else (yield step)
