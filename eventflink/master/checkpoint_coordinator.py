@@ -4,7 +4,9 @@ One is triggered when it is due and the query of every stream runs that has not 
 decision. It is aborted when it takes too long, when a stream declines, when one ends that has not answered, and when the job stops
 running. As in Flink only the first two count, and a stream that declines because its task ends does not: more than
 `tolerable_failed_checkpoints` of them in a row are a failure of the job as a whole, for which the restart strategy is asked. An answer
-that is late, stale or of somebody else is skipped by name. Nothing here changes anything; the data are in `checkpoints.py`.
+that is late, stale or of somebody else is skipped by name. A savepoint is a checkpoint with a place, which says what becomes of its job. It
+comes before one that is under way, counts as no failure, and is not subsumed (S3). Nothing here changes anything; the data are in
+`checkpoints.py`.
 """
 
 from typing import Final

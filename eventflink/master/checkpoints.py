@@ -4,7 +4,8 @@ A subtask of a stream is a query that commits its batches itself, and every exch
 batches of all subtasks, taken together, are a place from which the job can go on, whenever each of them was read: a checkpoint asks for
 them, and holds nothing up. At most one is pending. When one is due, and what an answer leads to, is decided in
 `checkpoint_coordinator.py`; here are the data, and how events change them. Everything is bounded: progress is kept of the pending one and
-of the latest completed one, of older ones only sums.
+of the latest completed one, of older ones only sums. A savepoint that is to end its job stops the queries: which of them wait for what
+follows is kept here as well (S3).
 """
 
 from collections.abc import Iterable

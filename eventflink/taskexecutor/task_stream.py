@@ -81,10 +81,11 @@ class StreamTask:
         self._resumed_for = 0
 
     def prepare(self, spark: "SparkSession") -> None:
-        """Give the session what the graph says of it, before the task's function sees it.
+        """Give the session what the graph says of it before the task's function sees it, and put a savepoint where the query begins.
 
         Raises:
-            StreamUnusable: the server cannot read Kafka.
+            StreamUnusable: the server cannot read Kafka, or not in real time.
+            SavepointUnusable: there is no such savepoint, or it does not fit.
 
         """
         for key, value in json.loads(self._stream.settings_json).items():

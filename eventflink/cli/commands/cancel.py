@@ -4,6 +4,7 @@ import math
 
 import click
 
+from eventflink.cli.checkpoint_options import describe_savepoint
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -34,9 +35,7 @@ def cancel(session: Session, job_id: str | None, directory: str | None, timeout_
     with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         if directory is not None:
             taken = gateway.trigger_savepoint(job_id, directory, cancel_job=True, actor=actor_name())
-            click.echo(
-                f"savepoint {taken.checkpoint_id} of {job_id} is complete after {taken.duration_ms} ms: {taken.savepoint_path}", err=as_json
-            )
+            click.echo(describe_savepoint(taken), err=as_json)
         accepted = gateway.cancel_job(job_id, actor=actor_name())
         status = gateway.request_job_result(job_id, timeout_s=timeout_s or math.inf).status if wait else None
     if as_json:

@@ -4,22 +4,15 @@ import dataclasses
 
 import click
 
+from eventflink.cli.checkpoint_options import timeout_option
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S
 
 
 @click.command()
 @click.argument("job_id")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0, min_open=True),
-    default=DEFAULT_CHECKPOINT_TIMEOUT_S,
-    show_default=True,
-    help="How long to wait until it is complete, in seconds.",
-)
+@timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
 def checkpoint(session: Session, job_id: str, timeout_s: float, *, as_json: bool) -> int:

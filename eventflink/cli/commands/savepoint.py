@@ -14,15 +14,15 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.cli.checkpoint_options import describe_savepoint, timeout_option
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S
-from eventflink.gateways.savepoints import remove_savepoint
 from eventflink.streams.savepoint import (
     UNKNOWN,
     Savepoint,
     SubtaskManifest,
+    dispose_savepoint,
     open_path,
     part_path,
     read_savepoint,
@@ -58,14 +58,7 @@ def savepoint() -> None:
 @savepoint.command()
 @click.argument("job_id")
 @click.argument("directory", default="")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0, min_open=True),
-    default=DEFAULT_CHECKPOINT_TIMEOUT_S,
-    show_default=True,
-    help="How long to wait until it is complete, in seconds.",
-)
+@timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
 def trigger(session: Session, job_id: str, directory: str, timeout_s: float, *, as_json: bool) -> int:
@@ -75,7 +68,7 @@ def trigger(session: Session, job_id: str, directory: str, timeout_s: float, *, 
     if as_json:
         session.print_json(dataclasses.asdict(taken))
     else:
-        click.echo(f"savepoint {taken.checkpoint_id} of {job_id} is complete after {taken.duration_ms} ms: {taken.savepoint_path}")
+        click.echo(describe_savepoint(taken))
     return ExitCode.OK
 
 
@@ -83,7 +76,7 @@ def trigger(session: Session, job_id: str, directory: str, timeout_s: float, *, 
 @click.argument("path")
 def dispose(path: str) -> int:
     """Remove the savepoint PATH, whole or not; what is none is refused."""
-    click.echo(f"the savepoint of {remove_savepoint(path)} is removed: {path}")
+    click.echo(f"the savepoint of {dispose_savepoint(path).job_id} is removed: {path}")
     return ExitCode.OK
 
 

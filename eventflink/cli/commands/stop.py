@@ -1,14 +1,13 @@
 """`eventflink stop`: a savepoint, and with it the end of a job."""
 
 import dataclasses
-import math
 
 import click
 
+from eventflink.cli.checkpoint_options import describe_savepoint, timeout_option
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S
 from eventflink.model.statuses import JobStatus
 
 
@@ -16,14 +15,7 @@ from eventflink.model.statuses import JobStatus
 @click.argument("job_id")
 @click.option("-p", "--savepoint-path", "directory", default="", help="Where to make it. Default: execution.checkpointing.savepoint-dir.")
 @click.option("-d", "--drain", is_flag=True, help="Read what the sources have by now first.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0, min_open=True),
-    default=DEFAULT_CHECKPOINT_TIMEOUT_S,
-    show_default=True,
-    help="How long to wait until it is complete, in seconds.",
-)
+@timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
 def stop(session: Session, job_id: str, directory: str, timeout_s: float, *, drain: bool, as_json: bool) -> int:
@@ -31,8 +23,8 @@ def stop(session: Session, job_id: str, directory: str, timeout_s: float, *, dra
     with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         taken = gateway.stop_with_savepoint(job_id, directory, timeout_s, drain=drain, actor=actor_name())
         if not as_json:
-            click.echo(f"savepoint {taken.checkpoint_id} of {job_id} is complete after {taken.duration_ms} ms: {taken.savepoint_path}")
-        status = gateway.request_job_result(job_id, timeout_s=math.inf).status
+            click.echo(describe_savepoint(taken))
+        status = gateway.request_job_result(job_id, timeout_s=timeout_s).status
     if as_json:
         session.print_json(dataclasses.asdict(taken) | {"status": status})
     else:

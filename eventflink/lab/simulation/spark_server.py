@@ -152,7 +152,7 @@ class SparkServer:
         self.scheduler.after(int(duration_ms * MILLISECOND), self.process.resume)
 
     def kill(self) -> None:
-        """End it, and all that it runs; another one is started by whoever needs it."""
+        """End it, and all that it runs; the next task that needs one starts it."""
         self.transcript.note(self.name, "its Spark is gone")
         self.process.kill()
         self.process = Process(self.name, self.scheduler, self.clock)
