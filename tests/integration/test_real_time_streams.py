@@ -12,7 +12,7 @@ from eventflink.events.log_events import StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
-from tests.integration.test_streams import SPARK_TIMEOUT_S, task_process
+from tests.integration.test_streams import SPARK_TIMEOUT_S
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
@@ -91,7 +91,7 @@ def test_records_arrive_before_their_batch_ends_and_a_killed_task_loses_none(clu
     assert sorted(took_s)[5] < BATCH_MS / 1000 / 4
     for attempt in (1, 2):
         copy.feed()
-        task_process(cluster, job_id, attempt).kill()
+        cluster.wait_for_task_process(job_id).kill()
         copy.feed()
         wait_until(lambda: len(starts(cluster, job_id)) == attempt + 1, "the next attempt", SPARK_TIMEOUT_S)  # noqa: B023 - called here
         copy.feed()

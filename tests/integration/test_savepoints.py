@@ -1,6 +1,7 @@
 """Savepoints on a real cluster: what is read before one and after one counts once, whatever is killed meanwhile."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -178,9 +179,12 @@ def test_counts_go_on_in_another_job_and_a_savepoint_is_shown_and_removed(
     [operator] = part["operators"]
     assert (operator["name"], operator["partitions"], operator["rows"]) == ("stateStoreSave", 3, KEYS)
     assert sum(json.loads(part["offsets"][0])[work.source].values()) == 300
-    # In a process of its own, as for a user: it starts a Spark, and the one of a test may be a client of Spark Connect.
+    # In a process of its own, as for a user: it starts a Spark. A client of Spark Connect leaves these variables to its children.
     inspect = [sys.executable, "-m", "eventflink.cli", "savepoint", "inspect", path, "--state", "stream", "--json"]
-    state = json.loads(subprocess.run(inspect, capture_output=True, check=True, timeout=SPARK_TIMEOUT_S).stdout)
+    environment = os.environ | {"SPARK_CONNECT_MODE_ENABLED": "1", "SPARK_REMOTE": "sc://127.0.0.1:1"}
+    read = subprocess.run(inspect, capture_output=True, check=False, timeout=SPARK_TIMEOUT_S, env=environment)
+    assert read.returncode == ExitCode.OK, read.stderr.decode()
+    state = json.loads(read.stdout)
     assert {row["key"]["key"]: row["value"]["count"] for row in state["rows"]} == {
         f"k{key}": len([n for n in range(300) if n % KEYS == key]) for key in range(KEYS)
     }

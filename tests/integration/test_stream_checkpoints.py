@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from eventflink.cli.failures import ExitCode
@@ -17,7 +16,7 @@ from eventflink.gateways.errors import RequestRefused
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import BackPressureLevel, JobStatus
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster, descendants, wait_until
+from tests.support.running_cluster import RunningCluster, wait_until
 from tests.support.topics import create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -44,11 +43,6 @@ def submit(cluster: RunningCluster, source: str, target: str) -> str:
     strategy = {"type": "fixed-delay", "attempts": 5, "delay_ms": 100}
     archive = cluster.user_code(Path(stream_tasks.__file__))
     return cluster.submit(cluster.graph(vertex, restart_strategy=strategy, checkpointing={"interval_ms": 0}, code_archives=[archive]))
-
-
-def task_process(cluster: RunningCluster, job_id: str, attempt: int) -> psutil.Process:
-    log = f"{job_id}/stream-0-{attempt}.log"
-    return next(p for p in descendants(cluster.processes["tm"]) if any(file.path.endswith(log) for file in p.open_files()))
 
 
 def wait_for_start(cluster: RunningCluster, job_id: str, attempt: int) -> e.StreamStarted:
@@ -92,7 +86,7 @@ def test_a_stream_says_where_it_stands_and_goes_on_from_there_also_under_another
     batch_id = before["subtasks"][0]["answer"]["batch_id"]
     assert batch_id >= 0
 
-    task_process(cluster, job_id, 1).kill()
+    cluster.wait_for_task_process(job_id).kill()
     assert wait_for_start(cluster, job_id, 2).restored_batch_id >= batch_id
     cluster.kill("master-1")
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:

@@ -120,20 +120,11 @@ class RunningCopy:
         return subtask.attempt
 
     def task_process(self) -> psutil.Process:
-        return task_process(self.cluster, self.job_id, self.attempt())
+        return self.cluster.wait_for_task_process(self.job_id)
 
     def end(self) -> None:
         cancel(self.cluster, self.job_id)
         self.reader.close()
-
-
-def task_process(cluster: RunningCluster, job_id: str, attempt: int) -> psutil.Process:
-    """Return the process of a task, which has the log of its attempt open."""
-    log = f"{job_id}/stream-0-{attempt}.log"
-    for process in descendants(cluster.processes["tm"]):
-        if any(file.path.endswith(log) for file in process.open_files()):
-            return process
-    raise AssertionError(f"no process writes {log}")
 
 
 def cancel(cluster: RunningCluster, job_id: str) -> None:
@@ -238,7 +229,7 @@ def test_checkpoints_go_on_under_the_next_leader_and_a_new_attempt_goes_on_where
     numbers = completed()
     assert sorted(set(numbers)) == numbers
     cluster.start_standby("master-1")
-    task_process(cluster, job_id, 1).kill()
+    cluster.wait_for_task_process(job_id).kill()
     wait_until(lambda: started(cluster, job_id, 2), "the next attempt")
     first, second = [e for e in cluster.events_of(job_id) if isinstance(e, StreamStarted)]
     assert (first.restored_batch_id, second.restored_batch_id) == (-1, progress.batch_id)
@@ -324,7 +315,7 @@ def test_the_outputs_of_one_stream_have_each_record_once_whatever_is_killed(clus
     wait_until(lambda: started(cluster, job_id, 2), "the next attempt", SPARK_TIMEOUT_S)  # The batch may have been committed before.
     feed(cluster.bootstrap, source, records(600, 900))
     time.sleep(0.2)
-    task_process(cluster, job_id, 2).kill()
+    cluster.wait_for_task_process(job_id).kill()
     check(900)
     assert [set(reader.rows[0]) for reader in readers] == [{"key", "number"}, {"number"}]
     cancel(cluster, job_id)
@@ -343,7 +334,7 @@ def test_a_directory_that_a_stream_writes_has_each_record_once_whatever_is_kille
 
     wait_until(commits, "the first batch", SPARK_TIMEOUT_S)
     feed(cluster.bootstrap, source, records(300, 600))
-    task_process(cluster, job_id, 1).kill()
+    cluster.wait_for_task_process(job_id).kill()
     wait_until(lambda: started(cluster, job_id, 2), "the next attempt", SPARK_TIMEOUT_S)
     feed(cluster.bootstrap, source, records(600, 900))
     for process in of_spark(cluster, "SparkConnectServer"):

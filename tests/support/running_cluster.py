@@ -251,10 +251,28 @@ class RunningCluster:
 
         self.wait_for(running, f"{job_id} runs")
 
+    def wait_for_task_process(self, job_id: str, timeout_s: float = TIMEOUT_S) -> psutil.Process:
+        """Return the process of the current attempt of a job's only task on `tm`; it has the log of that attempt open."""
+
+        def find() -> psutil.Process | None:
+            [subtask] = self.job(job_id).execution_graph.subtasks()
+            log = f"{job_id}/{subtask.vertex_id}-0-{subtask.attempt}.log"
+            return next((p for p in descendants(self.processes["tm"]) if log in _open_files(p)), None)
+
+        process: psutil.Process = wait_until(find, f"the process of {job_id}'s task", timeout_s)
+        return process
+
 
 def descendants(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """Return all processes below one, now."""
     return list(psutil.Process(process.pid).children(recursive=True))
+
+
+def _open_files(process: psutil.Process) -> str:
+    try:
+        return "\n".join(file.path for file in process.open_files())
+    except psutil.Error:  # It has just ended.
+        return ""
 
 
 def is_alive(process_id: int) -> bool:

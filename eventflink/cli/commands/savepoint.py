@@ -4,6 +4,7 @@ As Flink spells it, `savepoint JOB [DIRECTORY]` takes one and `savepoint --dispo
 """
 
 import dataclasses
+import os
 import shutil
 import tempfile
 from datetime import UTC, datetime
@@ -32,6 +33,9 @@ from eventflink.streams.savepoint_copy import install_checkpoint
 _DISPOSE: Final = ("-d", "--dispose")
 _SHOWN_OFFSET: Final = 60
 _MAX_ROWS: Final = 100_000
+
+_SPARK_CONNECT: Final = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE")
+"""With these set, Spark refuses to start in this process; a user may have them set for other work."""
 
 
 class _FlinkSpelling(click.Group):
@@ -171,6 +175,8 @@ def _read_state(path: str, part: SubtaskManifest, operator_id: int, limit: int) 
 
     files, root = open_path(path)
     directory = Path(tempfile.mkdtemp(prefix="eventflink-savepoint-"))
+    for name in _SPARK_CONNECT:
+        os.environ.pop(name, None)
     try:
         location = directory / "checkpoint"
         install_checkpoint(files, part_path(root, part.vertex_id, part.subtask_index), location, {})
