@@ -2,7 +2,7 @@
 
 It runs where Spark calls `foreachBatch`: in a process beside the Spark server, one for each query, as long as that runs. Spark repeats the
 batch that it had not noted as done when it was ended. What is done with it is decided in `sink_protocol.py`; here it is carried out: the
-mark is the offset of a consumer group that is named as the subtask, with the attempt and the fingerprint as its metadata.
+mark is the offset of a consumer group that is named as the subtask, with `ATTEMPT.QUERY FINGERPRINT` as its metadata.
 
 So a record counts once for whoever reads committed records, whatever was killed, and whether or not a repeated batch has its rows in the
 same order and partitions.
@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -106,7 +106,7 @@ class KafkaSink:
             raise self._explain(error.args[0], batch_id) from error
 
     def settle(self, next_batch_id: int) -> int:
-        """End what this attempt has begun to write, and return the number of the batch that the topic has not got yet.
+        """Let no older query write any more, and return the number of the batch that the topic has not got yet.
 
         Args:
             next_batch_id: the first batch that the checkpoint directory does not have as done.
@@ -119,17 +119,17 @@ class KafkaSink:
         """
         steps = self._protocol.settling(next_batch_id, self._offsets_of(next_batch_id), self._offsets_of(next_batch_id - 1))
         try:
-            step = next_step(steps, None)
-            while step is not None:
-                step = next_step(steps, self._carry_out(step, None, self._protocol.next_batch_id))
+            self._carry_out_all(steps, None, next_batch_id)
         except KafkaException as error:
             raise self._explain(error.args[0], self._protocol.next_batch_id) from error
         return self._protocol.next_batch_id
 
     def _write(self, batch: "DataFrame", batch_id: int) -> None:
         self._refusal = self._begun_at_s = None
-        steps, is_begun = self._protocol.steps(batch_id, self._offsets_of(batch_id), self._offsets_of(batch_id - 1)), False
-        step = next_step(steps, None)
+        self._carry_out_all(self._protocol.steps(batch_id, self._offsets_of(batch_id), self._offsets_of(batch_id - 1)), batch, batch_id)
+
+    def _carry_out_all(self, steps: Generator[SinkStep, Mark | None, None], batch: "DataFrame | None", batch_id: int) -> None:
+        step, is_begun = next_step(steps, None), False
         try:
             while step is not None:
                 found = self._carry_out(step, batch, batch_id)
@@ -141,7 +141,7 @@ class KafkaSink:
                     self._open_producer.abort_transaction(_CALL_TIMEOUT_S)
             raise
 
-    def _carry_out(self, step: SinkStep, batch: "DataFrame", batch_id: int) -> Mark | None:
+    def _carry_out(self, step: SinkStep, batch: "DataFrame | None", batch_id: int) -> Mark | None:
         match step:
             case ReadMark(awaits_transactions=awaits_transactions):
                 return self._read_mark("read_committed" if awaits_transactions else "read_uncommitted")
@@ -149,6 +149,7 @@ class KafkaSink:
                 self._producer = self._new_producer()
                 _retry(lambda: self._open_producer.init_transactions(_CALL_TIMEOUT_S))
             case ComputeBatch():
+                assert batch is not None  # noqa: S101 - who settles has no batch, and computes none
                 logger.info("BatchRepeated writer=%s batch=%d", self._settings.writer_id, batch_id)
                 batch.write.format("noop").mode("overwrite").save()
             case BeginTransaction():
@@ -156,7 +157,7 @@ class KafkaSink:
             case WriteRecords():
                 self._produce(self._open_producer, batch)
             case SendMark(mark=mark):
-                offset = TopicPartition(self._settings.topic, 0, mark.next_batch_id, f"{mark.attempt} {mark.offsets}")
+                offset = TopicPartition(self._settings.topic, 0, mark.next_batch_id, f"{mark.attempt}.{mark.query} {mark.offsets}")
                 self._open_producer.send_offsets_to_transaction([offset], self._group, _CALL_TIMEOUT_S)
             case Commit():
                 _retry(lambda: self._open_producer.commit_transaction(_CALL_TIMEOUT_S))
@@ -215,8 +216,9 @@ class KafkaSink:
             consumer.close()
         if offset.offset < 0:
             return None
-        attempt, _, offsets = (offset.metadata or "0").partition(" ")
-        return Mark(offset.offset, int(attempt), offsets)
+        writer, _, offsets = (offset.metadata or "0").partition(" ")
+        attempt, _, query = writer.partition(".")
+        return Mark(offset.offset, int(attempt), offsets, int(query or 1))
 
     def _offsets_of(self, batch_id: int) -> str:
         """Return a fingerprint of what a batch reads: of what Spark notes before it begins, without the version and the time."""

@@ -7,6 +7,7 @@ What makes the repetition of a batch harmless:
   for the state that Spark has to have of it (S1).
 - The transactional id is the subtask's, so the first word of a newer attempt to Kafka ends what an older one has begun, and lets it never
   commit again (KIP-98). An attempt that finds the mark of a newer one ends, and does so before it ends anything of that (S2).
+- Who settles the sink for a savepoint puts its own number into the mark. A query that begins to write after that finds it (S3).
 """
 
 from collections.abc import Generator
@@ -31,6 +32,8 @@ class KafkaSinkSettings:
     """The checkpoint directory of the subtask."""
     first_batch_id: int = 0
     """Batches below it are in the topic, written by the job from whose savepoint this one began."""
+    query: int = 1
+    """Its number within the attempt, which may stop one and start another."""
 
     @property
     def transactional_id(self) -> str:
@@ -44,9 +47,11 @@ class Mark:
 
     next_batch_id: int
     attempt: int
-    """Which one wrote the batch."""
+    """Which one moved the mark."""
     offsets: str = ""
     """Of what the batch read, a fingerprint; empty: nobody knows."""
+    query: int = 1
+    """Which query of the attempt, or what settled the sink after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +132,7 @@ class SinkProtocol:
             return
         yield BeginTransaction()
         yield WriteRecords()
-        yield SendMark(Mark(batch_id + 1, self._settings.attempt, offsets))
+        yield SendMark(self._mark(batch_id + 1, offsets))
         yield Commit()
         self._next_batch_id = batch_id + 1
 
@@ -144,7 +149,7 @@ class SinkProtocol:
         self._take_mark((yield AFTER_FENCING))
 
     def settling(self, batch_id: int, offsets: str, offsets_before: str = "") -> Generator[SinkStep, Mark | None, None]:
-        """Yield the steps after which nothing more is written of a query that was stopped, so that a savepoint can say what was.
+        """Yield the steps after which nothing more is written of this query and older ones, so that a savepoint can say what was.
 
         Args:
             batch_id: the first that the checkpoint directory does not have as done.
@@ -160,20 +165,25 @@ class SinkProtocol:
         self._check_directory(batch_id, offsets, offsets_before)
         if not offsets and batch_id < self._next_batch_id and self._written_offsets:
             raise CheckpointLost(f"batch {batch_id} was written to '{self._settings.topic}', and the checkpoint directory does not have it")
+        # A query that has written nothing yet is not fenced: it finds this mark when it begins. It would not find one of the next job.
+        yield BeginTransaction()
+        yield SendMark(self._mark(self._next_batch_id, self._written_offsets))
+        yield Commit()
 
     @property
     def next_batch_id(self) -> int:
         """The number of the batch that the sink has not got yet, as far as this attempt knows."""
         return self._next_batch_id
 
+    def _mark(self, next_batch_id: int, offsets: str) -> Mark:
+        return Mark(next_batch_id, self._settings.attempt, offsets, self._settings.query)
+
     def _take_mark(self, mark: Mark | None) -> None:
         if mark is None:
             return
         settings = self._settings
-        if mark.attempt > settings.attempt:
-            raise SinkFenced(
-                f"attempt {mark.attempt} of {settings.writer_id} has written to '{settings.topic}': this is attempt {settings.attempt}"
-            )
+        if (mark.attempt, mark.query) > (settings.attempt, settings.query):
+            raise SinkFenced(f"{_name(mark)} of {settings.writer_id} has written to '{settings.topic}': this is {_name(settings)}")
         if mark.next_batch_id >= settings.first_batch_id:
             self._next_batch_id, self._written_offsets = mark.next_batch_id, mark.offsets
 
@@ -195,6 +205,10 @@ class SinkProtocol:
 
     def _is_written(self, batch_id: int) -> bool:
         return batch_id < self._next_batch_id
+
+
+def _name(writer: KafkaSinkSettings | Mark) -> str:
+    return f"query {writer.query} of attempt {writer.attempt}"
 
 
 def next_step(steps: Generator[SinkStep, Mark | None, None], found: Mark | None) -> SinkStep | None:

@@ -156,6 +156,7 @@ def _kafka_settings(sinks: Sequence[StreamSink], writer: SinkWriter) -> KafkaSin
         max(kafka.transaction_timeout_ms for kafka in topics),
         str(writer.location),
         writer.first_batch_id,
+        writer.query,
     )
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,9 @@ class Subtask:
         self._topic = create_topic(bootstrap)
         self._writer_id = uuid.uuid4().hex
 
-    def sink(self, attempt: int) -> KafkaSink:
-        return KafkaSink(KafkaSinkSettings(self._bootstrap, self._topic, self._writer_id, attempt, 60_000, str(self._offsets.parent)))
+    def sink(self, attempt: int, query: int = 1) -> KafkaSink:
+        location = str(self._offsets.parent)
+        return KafkaSink(KafkaSinkSettings(self._bootstrap, self._topic, self._writer_id, attempt, 60_000, location, query=query))
 
     def begin(self, batch_id: int, end: int) -> None:
         """Note as Spark does what a batch reads, and when it begins."""
@@ -179,9 +181,41 @@ def test_a_batch_for_several_topics_counts_in_all_of_them_or_in_none(
 def test_an_older_attempt_that_begins_late_ends_and_leaves_the_newer_one_alone(subtask: Subtask) -> None:
     second = subtask.sink(2)
     subtask.write(second, 0)
-    with pytest.raises(SinkFenced, match=r"attempt 2 of .* has written to '.*': this is attempt 1"):
+    with pytest.raises(SinkFenced, match=r"query 1 of attempt 2 of .* has written to '.*': this is query 1 of attempt 1"):
         subtask.write(subtask.sink(1), 1)
     subtask.write(second, 1)
+    assert subtask.committed(2) == list(range(20))
+
+
+class Late(KafkaSink):
+    """Stands still when it has found no mark of a newer attempt, and has fenced nothing yet."""
+
+    def __init__(self, settings: KafkaSinkSettings) -> None:
+        super().__init__(settings)
+        self.looked, self.go_on = threading.Event(), threading.Event()
+
+    def _new_producer(self) -> Any:
+        self.looked.set()
+        assert self.go_on.wait(60)
+        return super()._new_producer()
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_a_query_that_wakes_after_its_sink_was_settled_for_a_savepoint_writes_nothing(subtask: Subtask, attempt: int) -> None:
+    """What it would write is written by the job that begins in the savepoint, under an id that fences nothing of this one."""
+    subtask.write(subtask.sink(1), 0)
+    late = Late(subtask.sink(attempt)._settings)
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(subtask.write, late, 1)
+        assert late.looked.wait(60)
+        assert subtask.sink(2, query=2).settle(1) == 1
+        late.go_on.set()
+        with pytest.raises(SinkFenced, match=rf"query 2 of attempt 2 of .* has written to '.*': this is query 1 of attempt {attempt}"):
+            writing.result(60)
+    with pytest.raises(SinkFenced):
+        subtask.write(subtask.sink(attempt), 1)
+    assert subtask.sink(2, query=3).settle(1) == 1
+    subtask.write(subtask.sink(2, query=4), 1)
     assert subtask.committed(2) == list(range(20))
 
 

@@ -70,7 +70,9 @@ def test_a_bounded_stream_copies_a_topic_and_finishes(cluster: RunningCluster) -
     assert sorted(row["number"] for row in rows) == list(range(1_000))
     reader.close()
     mark = mark_of(cluster, job_id, target)
-    assert (mark.offset, bool(re.fullmatch("1 [0-9a-f]{16}", mark.metadata))) == (1, True), "the next batch; the attempt, and what was read"
+    assert (mark.offset, bool(re.fullmatch(r"1\.1 [0-9a-f]{16}", mark.metadata))) == (1, True), (
+        "the next batch; who wrote, and what was read"
+    )
 
 
 def mark_of(cluster: RunningCluster, job_id: str, topic: str) -> Any:

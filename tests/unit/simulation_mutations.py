@@ -499,7 +499,7 @@ def written_batches_are_written_again(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("S1", "the mark of a batch is not part of its transaction, nor committed at all")
 def marks_are_not_sent(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SinkProtocol, "steps", _steps_without(lambda step: isinstance(step, SendMark)))
+    patch.setattr(SinkProtocol, "steps", _without_marks(SinkProtocol.steps))
 
 
 @breaks("S1", "a checkpoint directory that is behind what was written is not noticed")
@@ -528,14 +528,14 @@ def zombies_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AttemptsCheck, "began", lambda *_: None)  # Which would see it first.
 
 
-def _steps_without(is_left_out: Callable[[SinkStep], bool]) -> Callable[..., Generator[SinkStep, Mark | None, None]]:
-    steps_of = SinkProtocol.steps
-
+def _without_marks(
+    steps_of: Callable[..., Generator[SinkStep, Mark | None, None]],
+) -> Callable[..., Generator[SinkStep, Mark | None, None]]:
     def steps(self: SinkProtocol, *of_batch: Any) -> Generator[SinkStep, Mark | None, None]:
         steps = steps_of(self, *of_batch)
         step = next_step(steps, None)
         while step is not None:
-            found = None if is_left_out(step) else (yield step)
+            found = None if isinstance(step, SendMark) else (yield step)
             step = next_step(steps, found)
 
     return steps
@@ -545,6 +545,11 @@ def _steps_without(is_left_out: Callable[[SinkStep], bool]) -> Callable[..., Gen
 def cut_batches_lose_their_range(patch: pytest.MonkeyPatch) -> None:
     select = savepoint_copy.select_files
     patch.setattr(savepoint_copy, "select_files", lambda location, batch_id, **_: select(location, batch_id, with_next_batch=False))
+
+
+@breaks("S3", "who settles a sink for a savepoint leaves its mark as it was")
+def settled_sinks_keep_their_mark(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SinkProtocol, "settling", _without_marks(SinkProtocol.settling))
 
 
 @breaks("S3", "an attempt that is deployed when its job has stopped with a savepoint reads on")
@@ -731,6 +736,7 @@ FOUND_BY_TEST = {
     "silent_clients_are_not_noticed": "test_a_task_that_is_silent_for_too_long_is_given_up_and_one_that_speaks_is_not",
     "late_attempts_fence_newer_ones": "test_an_attempt_that_finds_the_mark_of_a_newer_one_ends_before_it_fences_anything",
     "cut_batches_lose_their_range": "test_a_batch_that_was_cut_keeps_its_range_of_offsets",
+    "settled_sinks_keep_their_mark": "test_a_query_that_begins_to_write_after_a_newer_one_has_settled_the_sink_ends",
     "stopped_streams_begin_again": "test_an_attempt_that_dies_when_its_job_stops_is_replaced_by_one_that_finishes_at_once",
     "wall_clock_is_believed": "test_a_wall_clock_far_ahead_draws_by_a_tenth_at_most",
     "deaf_leaders_go_on": "test_a_decision_not_read_back_within_a_lease_ends_the_leadership",

@@ -23,8 +23,8 @@ from eventflink.streams.sink_protocol import (
 OPENING: list[SinkStep] = [BEFORE_FENCING, FenceOlder(), AFTER_FENCING]
 
 
-def sink(attempt: int = 2) -> SinkProtocol:
-    return SinkProtocol(KafkaSinkSettings("", "answers", "job/v/0", attempt, 60_000, ""))
+def sink(attempt: int = 2, query: int = 1) -> SinkProtocol:
+    return SinkProtocol(KafkaSinkSettings("", "answers", "job/v/0", attempt, 60_000, "", query=query))
 
 
 def run(protocol: SinkProtocol, batch_id: int, offsets: str = "", early: Mark | None = None, late: Mark | None = None) -> list[SinkStep]:
@@ -56,7 +56,7 @@ def test_a_batch_that_an_older_attempt_committed_until_it_was_fenced_is_computed
 def test_an_attempt_that_finds_the_mark_of_a_newer_one_ends_before_it_fences_anything() -> None:
     steps = sink(2).steps(7, "")
     assert next_step(steps, None) is BEFORE_FENCING
-    with pytest.raises(SinkFenced, match="attempt 3 of job/v/0 has written to 'answers': this is attempt 2"):
+    with pytest.raises(SinkFenced, match="query 1 of attempt 3 of job/v/0 has written to 'answers': this is query 1 of attempt 2"):
         next_step(steps, Mark(7, 3))
 
 
@@ -100,12 +100,41 @@ def test_a_savepoint_is_not_taken_of_a_directory_that_is_behind_what_was_written
         next_step(steps, Mark(5, 1, "x"))
 
 
-def test_a_sink_that_is_settled_says_which_batch_it_has_not_got_yet() -> None:
-    protocol = sink()
-    steps = protocol.settling(4, "x")
-    taken = [next_step(steps, found) for found in (None, Mark(4, 1, "w"), None, Mark(5, 1, "x"))]
-    assert taken == [*OPENING, None]
-    assert protocol.next_batch_id == 5
+def settle(protocol: SinkProtocol, early: Mark | None, late: Mark | None) -> list[SinkStep]:
+    """Return the steps after batch 4 was cut, which was to read up to x, where these marks are found."""
+    steps, taken = protocol.settling(4, "x", "w"), list[SinkStep]()
+    step = next_step(steps, None)
+    while step is not None:
+        taken.append(step)
+        step = next_step(steps, early if step is BEFORE_FENCING else late if step is AFTER_FENCING else None)
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("late", "next_batch_id", "offsets"), [(None, 0, ""), (Mark(4, 1, "w"), 4, "w"), (Mark(5, 1, "x"), 5, "x")], ids=["none", "4", "5"]
+)
+def test_who_settles_a_sink_says_which_batch_it_has_not_got_yet_and_puts_itself_into_the_mark(
+    late: Mark | None, next_batch_id: int, offsets: str
+) -> None:
+    protocol = sink(2, query=3)
+    own = SendMark(Mark(next_batch_id, 2, offsets, query=3))
+    assert settle(protocol, None if late is None else Mark(4, 1, "w"), late) == [*OPENING, BeginTransaction(), own, Commit()]
+    assert protocol.next_batch_id == next_batch_id
+
+
+@pytest.mark.parametrize(("attempt", "query"), [(1, 2), (2, 2)])
+@pytest.mark.parametrize("looked_before", [False, True])
+def test_a_query_that_begins_to_write_after_a_newer_one_has_settled_the_sink_ends(attempt: int, query: int, *, looked_before: bool) -> None:
+    """Neither had written, so nothing that it had begun was there to be fenced."""
+    marks = [step.mark for step in settle(sink(2, query=3), None, None) if isinstance(step, SendMark)]
+    settled = marks[0] if marks else None
+    with pytest.raises(SinkFenced, match=f"query 3 of attempt 2 of job/v/0 has written to 'answers': this is query {query} of"):
+        run(sink(attempt, query), 4, "x", None if looked_before else settled, settled)
+
+
+def test_the_next_query_of_an_attempt_that_has_settled_the_sink_goes_on() -> None:
+    """As where the savepoint has failed, and the stream resumes."""
+    assert run(sink(2, query=4), 4, "x", Mark(5, 2, "x", query=3)) == [*OPENING, ComputeBatch()]
 
 
 def test_a_task_that_is_silent_for_too_long_is_given_up_and_one_that_speaks_is_not() -> None:
