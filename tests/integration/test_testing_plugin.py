@@ -24,7 +24,7 @@ from eventflink.testing.failures import CannotCrash, Unexpected
 from eventflink.testing.mini_cluster import Crashable, MiniCluster
 from eventflink.testing.records import Record
 from eventflink.testing.settings import MiniClusterSettings
-from tests.support import kafka_tasks, user_tasks
+from tests.support import kafka_tasks, stream_tasks, user_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -224,6 +224,32 @@ def test_a_stream_goes_on_in_other_jobs_from_savepoints_and_is_crashed_in_the_mi
         cluster.submit(renamed, savepoint=path)
     with cluster.submit(renamed, savepoint=path, allow_non_restored_state=True) as job:
         cluster.collect(target, 8 * COUNT, 180)
+
+
+def test_the_broker_dies_in_the_middle_of_a_transaction_of_a_stream_and_each_record_counts_once(
+    eventflink_cluster: MiniCluster, eventflink_embedded_broker: EmbeddedBroker | None, tmp_path: Path
+) -> None:
+    if eventflink_embedded_broker is None:
+        pytest.skip("the broker is not ours to crash")
+    cluster, gate = eventflink_cluster, tmp_path / "gate"
+    source, target = cluster.create_topic(cluster.unique("numbers"), 2), cluster.create_topic(cluster.unique("copies"))
+    stream = {
+        "sources": {"source": {"kafka": {"topic": source}, "format": "json", "schema": "number BIGINT"}},
+        "sink": {"kafka": {"topic": target}, "format": "json"},
+    }
+    vertex = {"id": "copy", "python": "stream_tasks:copy_when_let", "parameters": {"gate": str(gate)}, "stream": stream}
+    graph = {"name": "copies", "vertices": [vertex], "restart_strategy": {"type": "fixed-delay", "attempts": 9, "delay_ms": 100}}
+    cluster.feed(source, [Record({"number": number}, partition=number % 2) for number in range(COUNT)])
+    with cluster.submit(graph, code=[stream_tasks]) as job:
+        assert len(cluster.collect(target, COUNT // 2, 180, committed=False)) == COUNT // 2
+        assert cluster.collect(target, 0) == [], "the transaction is open"
+        cluster.crash("broker")
+        gate.touch()
+        cluster.feed(source, [Record({"number": number}, partition=number % 2) for number in range(COUNT, 2 * COUNT)])
+        cluster.collect(target, 2 * COUNT, 180)
+    records = cluster.collect(target, 2 * COUNT)
+    assert sorted(record.json["number"] for record in records) == list(range(2 * COUNT))
+    assert job.status is JobStatus.CANCELED
 
 
 # -- crashes -------------------------------------------------------------------------------------------------------

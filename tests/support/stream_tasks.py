@@ -1,5 +1,6 @@
 """Streams as a user writes them; tests pack this file into an archive and never import it."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,24 @@ from typing import Any
 def copy(context: Any) -> Any:
     """Return the only source as it is."""
     return context.inputs["source"]
+
+
+def copy_when_let(context: Any) -> Any:
+    """Return the only source as it is; of each batch all but the first partition comes when the file that a parameter names is there."""
+    gate = Path(context.parameters["gate"])
+
+    def wait(batches: Any) -> Any:
+        from pyspark import TaskContext  # noqa: PLC0415 - here as in a task that is imported without Spark
+
+        deadline_s = time.monotonic() + 120
+        while TaskContext.get().partitionId() > 0 and not gate.exists():
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"{gate} did not come")
+            time.sleep(0.02)
+        yield from batches
+
+    rows = context.inputs["source"]
+    return rows.mapInArrow(wait, rows.schema)
 
 
 def count_by_key(context: Any) -> Any:
