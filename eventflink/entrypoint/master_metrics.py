@@ -269,6 +269,11 @@ def _tell_subtask(
         add(c.STREAM_WATERMARK_LAG, (answer.at_ms - progress.watermark_ms) / 1000, *labels)
     if behind := [source.records_behind for source in progress.sources if source.records_behind >= 0]:
         add(c.STREAM_RECORDS_BEHIND, sum(behind), *labels)
+        add(c.STREAM_PARTITIONS_BEHIND, progress.partitions_behind, *labels)
+    # A query may read a source twice, and two series must not have the same labels.
+    lags = {(lag.source, lag.topic, str(lag.partition)): lag.records_behind for lag in reversed(progress.partition_lags)}
+    for place, records_behind in lags.items():
+        add(c.STREAM_PARTITION_LAG, records_behind, *labels, *place)
 
 
 def _age_s(view: StateView, since_ms: int) -> float:

@@ -9,12 +9,13 @@ from typing import Final
 
 from eventflink.metrics.definitions import Metric, MetricType
 from eventflink.model.metric_settings import MetricScope
+from eventflink.model.stream_progress import MAX_PARTITION_LAGS
 
 MAX_JOB_TASKS: Final = 10_000
 """How many subtasks are counted by job in one scrape: more would hold up decisions for milliseconds."""
 
 MAX_STREAM_SUBTASKS: Final = 1_000
-"""How many subtasks of streams have metrics of their own, over all jobs: each has ten series."""
+"""How many subtasks of streams have metrics of their own, over all jobs: each has eleven series, and one of each partition it tells of."""
 
 METRICS: Final[list[Metric]] = []
 """All of them, in the order of the documentation."""
@@ -159,6 +160,19 @@ STREAM_RECORDS_BEHIND = _job.gauge(
     "stream_records_behind",
     "Records that were there and not read yet, summed over the sources that tell it, as Kafka does; left out where none does.",
     *_SUBTASK,
+)
+STREAM_PARTITIONS_BEHIND = _job.gauge(
+    "stream_partitions_behind",
+    "Partitions with records that were there and not read yet, over these sources; left out where none tells it.",
+    *_SUBTASK,
+)
+STREAM_PARTITION_LAG = _job.gauge(
+    "stream_partition_records_behind",
+    f"Records of a partition that were there and not read yet; only of the {MAX_PARTITION_LAGS} of a subtask that are furthest behind.",
+    *_SUBTASK,
+    "source",
+    "topic",
+    "partition",
 )
 STREAM_BACK_PRESSURE = _job.gauge(
     "stream_back_pressure_ratio", "The part by which it does not keep up: up to 0.1 is ok, up to 0.5 low, above it high.", *_SUBTASK

@@ -14,6 +14,7 @@ from eventflink.metrics.server import MAX_SCRAPES, SCRAPE_TIMEOUT_S
 from eventflink.model.configuration import Configuration
 from eventflink.model.generated_page import write_page
 from eventflink.model.metric_settings import MetricScope
+from eventflink.model.stream_progress import MAX_PARTITION_LAGS
 
 _COMMAND: Final = "python -m eventflink.metrics.reference --write docs/generated/metrics.md"
 
@@ -62,6 +63,7 @@ be imported; it asks for the Prometheus that it is to use.
 - No label is unbounded: live jobs have metrics of their own up to `metrics.max-jobs` (and up to {MAX_JOB_TASKS:,} tasks together), the
   oldest first, and `eventflink_jobmanager_jobs_without_metrics` says how many are left out. Of the streams of these jobs up to
   {MAX_STREAM_SUBTASKS:,} subtasks have metrics, and `eventflink_jobmanager_stream_subtasks_without_metrics` says how many are left out.
+  A subtask tells of {MAX_PARTITION_LAGS} partitions at most, those that are furthest behind.
   Running tasks have theirs at their TaskExecutor, whose slots bound them.
 - What a subtask of a stream is said to do is what it answered in the last completed checkpoint, and as old as that.
   While its query has ended no batch since it began, only the last committed batch is told.

@@ -4,7 +4,9 @@ These classes mirror the schemas of the same names; a test holds the two togethe
 of the query.
 """
 
+import heapq
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,11 +17,16 @@ NO_WATERMARK: Final = -1
 
 MAX_SOURCES: Final = 16
 MAX_NAME_LENGTH: Final = 128
+MAX_TOPIC_LENGTH: Final = 249
+"""As Kafka has it."""
+MAX_PARTITION_LAGS: Final = 16
+"""How many partitions a subtask tells of, however many it reads: each is part of every checkpoint's record."""
 MAX_OFFSET_LENGTH: Final = 16_384
 MAX_NUMBER: Final = 2**48
 """The sum of ten thousand of them is still a long."""
 MAX_OFFSETS_LENGTH: Final = 49_152
 """Of all sources together."""
+_MAX_INT: Final = 2**31 - 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +38,17 @@ class StreamSourceProgress:
     """As Spark writes it: of Kafka a JSON object of the next offset by topic and partition; empty: too long to be told."""
     records_behind: int
     """How many records were there and not read yet; -1: the source does not say."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionLag:
+    """How far a stream is behind in one partition of Kafka."""
+
+    source: str
+    topic: str
+    partition: int
+    records_behind: int
+    """How many of its records were there and not read yet."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +72,17 @@ class StreamProgress:
     """Of the last batch: rows that came behind the watermark."""
     watermark_ms: int = NO_WATERMARK
     """Event time before which nothing more is expected; -1: the query has no watermark."""
+    partitions_behind: int = 0
+    """How many partitions have records that were there and not read yet, over all sources that tell it."""
+    partition_lags: tuple[PartitionLag, ...] = ()
+    """Those of them that are furthest behind, at most `MAX_PARTITION_LAGS`, the furthest first."""
+
+
+def furthest_behind(lags: Iterable[PartitionLag]) -> tuple[PartitionLag, ...]:
+    """Return the partitions that are furthest behind, the furthest first."""
+    return tuple(
+        heapq.nsmallest(MAX_PARTITION_LAGS, lags, key=lambda each: (-each.records_behind, each.source, each.topic, each.partition))
+    )
 
 
 def bounded_progress(progress: StreamProgress) -> StreamProgress:
@@ -78,6 +107,18 @@ def bounded_progress(progress: StreamProgress) -> StreamProgress:
         state_bytes=_bounded(progress.state_bytes),
         late_rows_dropped=_bounded(progress.late_rows_dropped),
         watermark_ms=_bounded(progress.watermark_ms, NO_WATERMARK),
+        partitions_behind=min(max(progress.partitions_behind, 0), _MAX_INT),
+        partition_lags=tuple(
+            [
+                PartitionLag(
+                    source=lag.source[:MAX_NAME_LENGTH],
+                    topic=lag.topic[:MAX_TOPIC_LENGTH],
+                    partition=min(max(lag.partition, 0), _MAX_INT),
+                    records_behind=_bounded(lag.records_behind),
+                )
+                for lag in progress.partition_lags[:MAX_PARTITION_LAGS]
+            ]
+        ),
     )
 
 

@@ -6,10 +6,18 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from eventflink.model.stream_progress import NO_BATCH, NO_WATERMARK, StreamProgress, StreamSourceProgress
+from eventflink.model.stream_progress import (
+    NO_BATCH,
+    NO_WATERMARK,
+    PartitionLag,
+    StreamProgress,
+    StreamSourceProgress,
+    furthest_behind,
+)
 
 MAX_OFFSET_LENGTH: Final = 16_384
-_OFFSETS: Final = TypeAdapter(dict[str, dict[str, int]])
+_OFFSETS: Final = TypeAdapter(dict[str, dict[int, int]])
+"""Of Kafka: the next offset by topic and partition."""
 _TRIGGER: Final = "triggerExecution"
 _BEGUN: Final = "offsets"
 """The directory of the batches that have begun."""
@@ -29,9 +37,14 @@ def progress_of(reported: Any, source_names: list[str], last_batch_id: int) -> S
     phases = {name: ms for name, ms in reported.durationMs.items() if name != _TRIGGER}
     slowest = max(phases, key=lambda name: phases[name], default="")
     states = reported.stateOperators
+    names = [_name_of(source_names, i, each) for i, each in enumerate(reported.sources)]
+    lags = [
+        _partition_lags(name, each.endOffset or "", each.latestOffset or "") for name, each in zip(names, reported.sources, strict=True)
+    ]
+    behind = [lag for of_source in lags for lag in of_source or ()]
     return StreamProgress(
         batch_id=last_batch_id,
-        sources=tuple([_source_progress(each, _name_of(source_names, i, each)) for i, each in enumerate(reported.sources)]),
+        sources=tuple([_source_progress(*each) for each in zip(names, reported.sources, lags, strict=True)]),
         input_rows=reported.numInputRows,
         input_rows_per_second=_finite(reported.inputRowsPerSecond),
         processed_rows_per_second=_finite(reported.processedRowsPerSecond),
@@ -42,25 +55,32 @@ def progress_of(reported: Any, source_names: list[str], last_batch_id: int) -> S
         state_bytes=sum(state.memoryUsedBytes for state in states),
         late_rows_dropped=sum(state.numRowsDroppedByWatermark for state in states),
         watermark_ms=_watermark_ms(reported.eventTime.get("watermark", "")),
+        partitions_behind=len(behind),
+        partition_lags=furthest_behind(behind),
     )
 
 
-def _source_progress(source: Any, name: str) -> StreamSourceProgress:
+def _source_progress(name: str, source: Any, lags: list[PartitionLag] | None) -> StreamSourceProgress:
     offset = source.endOffset or ""
     return StreamSourceProgress(
         name=name,
         end_offset=offset if len(offset) <= MAX_OFFSET_LENGTH else "",
-        records_behind=_records_behind(offset, source.latestOffset or ""),
+        records_behind=-1 if lags is None else sum(lag.records_behind for lag in lags),
     )
 
 
-def _records_behind(read: str, latest: str) -> int:
-    """Return how many records lie between two offsets of Kafka, over all partitions: Spark's own figures are of one partition."""
+def _partition_lags(name: str, read: str, latest: str) -> list[PartitionLag] | None:
+    """Return the partitions that have records between two offsets, which Spark's own figures do not name; None: they are not Kafka's."""
     try:
         ends, latests = _OFFSETS.validate_json(read), _OFFSETS.validate_json(latest)
     except ValidationError:
-        return -1
-    return sum(max(0, end - ends.get(topic, {}).get(number, 0)) for topic, numbers in latests.items() for number, end in numbers.items())
+        return None
+    return [
+        PartitionLag(source=name, topic=topic, partition=number, records_behind=behind)
+        for topic, numbers in latests.items()
+        for number, end in numbers.items()
+        if (behind := end - ends.get(topic, {}).get(number, 0)) > 0
+    ]
 
 
 def _name_of(names: list[str], index: int, source: Any) -> str:

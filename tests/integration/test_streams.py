@@ -15,11 +15,14 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
 from eventflink.events.log_events import CheckpointAcknowledged, CheckpointCompleted, StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.result import read_result
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
+from eventflink.model.stream_progress import StreamProgress
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import stream_tasks
@@ -245,6 +248,41 @@ def test_checkpoints_go_on_under_the_next_leader_and_a_new_attempt_goes_on_where
         assert seen == sorted(set(seen))
     reader.close()
     cancel(cluster, job_id)
+
+
+def test_a_stream_that_is_behind_tells_by_how_much_it_is_in_each_partition(
+    cluster: RunningCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
+    feed(cluster.bootstrap, source, records(0, 500))
+    stream = stream_of(source, {"kafka": {"topic": target}, "format": "json"}, trigger={"processing_time_ms": 3_600_000})
+    stream["sources"]["source"]["kafka"]["max_offsets_per_trigger"] = 100
+    job_id = submit(cluster, "copy", stream, checkpointing={"interval_ms": 300})
+
+    def told() -> list[StreamProgress]:
+        answers = [e.progress for e in cluster.events_of(job_id) if isinstance(e, CheckpointAcknowledged)]
+        return [progress for progress in answers if progress.sources]
+
+    wait_until(told, "the first batch, which the second follows in an hour", SPARK_TIMEOUT_S)
+    progress = told()[0]
+    [position] = progress.sources
+    behind = {number: end - json.loads(position.end_offset)[source][str(number)] for number, end in end_offsets(cluster, source).items()}
+    assert {lag.partition: lag.records_behind for lag in progress.partition_lags} == {n: lag for n, lag in behind.items() if lag}
+    assert {(lag.source, lag.topic) for lag in progress.partition_lags} == {("source", source)}
+    assert (position.records_behind, progress.input_rows) == (sum(behind.values()), 500 - sum(behind.values()))
+    assert progress.partitions_behind == len(progress.partition_lags) > 0
+    assert run(["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "checkpoints", job_id]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    assert [lag for lag in progress.partition_lags if f"{source}/{lag.partition}: {lag.records_behind} " not in shown] == []
+    cancel(cluster, job_id)
+
+
+def end_offsets(cluster: RunningCluster, topic: str) -> dict[int, int]:
+    """Return the end of each of the two partitions of a topic."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": uuid.uuid4().hex})
+    ends = {number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=15)[1] for number in range(2)}
+    consumer.close()
+    return ends
 
 
 def test_a_task_executor_that_was_frozen_and_comes_back_writes_nothing_twice(running_copy: RunningCopy, cluster: RunningCluster) -> None:

@@ -25,7 +25,7 @@ from eventflink.master.effects import Deployment
 from eventflink.metrics import metric_catalogue
 from eventflink.model.configuration import Configuration, build_configuration
 from eventflink.model.statuses import ExecutionState
-from eventflink.model.stream_progress import NO_BATCH, StreamSourceProgress
+from eventflink.model.stream_progress import NO_BATCH, PartitionLag, StreamSourceProgress
 from tests.support.cluster import acknowledgement, decline, graph, stream, stream_start, vertex
 from tests.support.participants import HEARTBEATS, Node, World
 from tests.support.scrapes import STREAM_METRICS, Scrape, scrape_registry
@@ -213,6 +213,11 @@ def behind(*records: int) -> tuple[StreamSourceProgress, ...]:
     return tuple(StreamSourceProgress(name="s", end_offset="", records_behind=number) for number in records)
 
 
+def lags(*of_partitions: tuple[int, int]) -> dict[str, object]:
+    told = tuple(PartitionLag(source="s", topic="t", partition=number, records_behind=records) for number, records in of_partitions)
+    return {"partitions_behind": 30, "partition_lags": told}
+
+
 def test_checkpoints_are_counted_by_job_and_the_last_one_is_told() -> None:
     streams = Streams()
     [one, other] = streams.orders("first")
@@ -241,7 +246,7 @@ def test_a_subtask_of_a_stream_tells_what_it_said_in_the_last_completed_checkpoi
     [one, other] = streams.orders("first")
     told = {"state_rows": 7, "state_bytes": 900, "late_rows_dropped": 3, "watermark_ms": streams.world.wall_ms - 60_000}
     rates = {"input_rows": 20, "input_rows_per_second": 40.0, "processed_rows_per_second": 80.0, "batch_duration_ms": 250}
-    streams.report(acknowledgement(one, 4, sources=behind(50, -1, 10), **told, **rates))
+    streams.report(acknowledgement(one, 4, sources=behind(50, -1, 10), **lags((1, 40), (7, 20), (1, 5)), **told, **rates))
     assert streams.scrape(streams.node).values(f"{STREAM}last_committed_batch") == []
     streams.report(acknowledgement(other, 9))
     scrape = streams.scrape(streams.node)
@@ -255,19 +260,25 @@ def test_a_subtask_of_a_stream_tells_what_it_said_in_the_last_completed_checkpoi
         "state_bytes": 900,
         "late_rows_dropped": 3,
         "records_behind": 60,
+        "partitions_behind": 30,
         "back_pressure_ratio": 0.75,
     }
     assert {name: scrape.one(f"{STREAM}{name}", **labels) for name in expected} == expected
     assert scrape.one(f"{STREAM}watermark_lag_seconds", **labels) == pytest.approx(60, abs=0.5)
     assert scrape.by("subtask_index", f"{STREAM}last_committed_batch") == {"0": 4, "1": 9}
+    assert scrape.by("partition", f"{STREAM}partition_records_behind") == {"1": 40, "7": 20}
+    assert scrape.one(f"{STREAM}partition_records_behind", source="s", topic="t", partition="7", **labels) == 20
     assert STREAM_METRICS - scrape.names == set()
 
 
 @pytest.mark.parametrize(
     ("said", "left_out"),
     [
-        ({"sources": behind(-1), "watermark_ms": -1}, {"watermark_lag_seconds", "records_behind"}),
-        ({"sources": behind(0), "watermark_ms": 0}, {"watermark_lag_seconds"}),
+        (
+            {"sources": behind(-1), "watermark_ms": -1},
+            {"watermark_lag_seconds", "records_behind", "partitions_behind", "partition_records_behind"},
+        ),
+        ({"sources": behind(0), "watermark_ms": 0}, {"watermark_lag_seconds", "partition_records_behind"}),
     ],
 )
 def test_a_stream_without_watermark_or_lag_has_no_such_metric(said: dict[str, object], left_out: set[str]) -> None:

@@ -14,7 +14,7 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.participant import Participant
-from eventflink.model.stream_progress import StreamSourceProgress
+from eventflink.model.stream_progress import PartitionLag, StreamSourceProgress
 from eventflink.views.plain import iso_time
 from tests.support.cluster import START_MS, ScriptedCluster, decline, deployments, graph, orders, replay, stream, vertex
 from tests.support.hand import NOWHERE, Hand
@@ -116,7 +116,9 @@ def test_a_standby_tells_the_checkpoints_of_a_job_and_where_its_streams_stand() 
         cluster.start_stream(deployment, restored_batch_id=number)
     cluster.say(decline(orders(cluster.pass_time(100))[0]))
     source = StreamSourceProgress(name="in", end_offset="{}", records_behind=900)
-    cluster.acknowledge(*orders(cluster.pass_time(100)), batch_id=4, sources=(source,), input_rows=100, state_rows=3, watermark_ms=START_MS)
+    lag = PartitionLag(source="in", topic="orders", partition=3, records_behind=900)
+    said = {"sources": (source,), "partitions_behind": 1, "partition_lags": (lag,), "input_rows": 100, "state_rows": 3}
+    cluster.acknowledge(*orders(cluster.pass_time(100)), batch_id=4, watermark_ms=START_MS, **said)
     cluster.acknowledge(orders(cluster.pass_time(100))[0], batch_id=5)
     standby = Hand()
     standby.follow(cluster.log)
@@ -139,6 +141,8 @@ def test_a_standby_tells_the_checkpoints_of_a_job_and_where_its_streams_stand() 
             iso_time(START_MS),
             0.9,
         )
+        assert second["answer"]["partitions_behind"] == 1
+        assert second["answer"]["partition_lags"] == [{"source": "in", "topic": "orders", "partition": 3, "records_behind": 900}]
         assert second["start"]["run_id"] == "run-1-of-s-1"
         batch = await asker.get("/jobs/batch/checkpoints")
         assert (batch["settings"], batch["history"], batch["subtasks"]) == (None, [], [])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from eventflink.model.stream_progress import StreamProgress, StreamSourceProgress
+from eventflink.model.stream_progress import PartitionLag, StreamProgress, StreamSourceProgress
 from eventflink.streams.progress import MAX_OFFSET_LENGTH, last_committed_batch, progress_of
 
 UUID = "6454d22b-3619-444f-b4f7-6dd9562e0f63"
@@ -43,6 +43,10 @@ def reported(**more: object) -> StreamingQueryProgress:
     return StreamingQueryProgress.fromJson(batch | more)
 
 
+def lag(topic: str, partition: int, records_behind: int, source: str = "orders") -> PartitionLag:
+    return PartitionLag(source=source, topic=topic, partition=partition, records_behind=records_behind)
+
+
 def test_it_is_what_spark_says_of_the_batch_and_what_is_behind_over_all_partitions() -> None:
     source = StreamSourceProgress(name="orders", end_offset='{"orders": {"0": 10, "1": 20}}', records_behind=5 + 0 + 7)
     assert progress_of(reported(), ["orders"], 4) == StreamProgress(
@@ -55,6 +59,8 @@ def test_it_is_what_spark_says_of_the_batch_and_what_is_behind_over_all_partitio
         slowest_phase="addBatch",
         slowest_phase_ms=300,
         watermark_ms=1_795_392_000_000,
+        partitions_behind=2,
+        partition_lags=(lag("orders", 2, 7), lag("orders", 0, 5)),
     )
 
 
@@ -69,7 +75,26 @@ def test_what_is_not_known_is_said_to_be_so() -> None:
     assert [(source.name, source.end_offset, source.records_behind) for source in progress.sources] == [
         ("KafkaV2[Subscribe[orders]]", "12", -1)
     ]
-    assert progress.watermark_ms == -1
+    assert (progress.watermark_ms, progress.partitions_behind, progress.partition_lags) == (-1, 0, ())
+
+
+def test_of_many_partitions_those_that_are_furthest_behind_are_told_over_all_sources_and_the_others_counted() -> None:
+    many = SOURCE | {
+        "endOffset": {"orders": dict.fromkeys(map(str, range(1_000)), 50)},
+        "latestOffset": {"orders": {str(number): 50 + (number if number < 900 else -number) for number in range(1_000)}},
+    }
+    other = SOURCE | {"endOffset": {"a": {"0": 1}, "b": {"7": 1}}, "latestOffset": {"a": {"0": 890}, "b": {"7": 891}}}
+    progress = progress_of(reported(sources=[many, other]), ["orders", "two"], 4)
+    assert progress.partitions_behind == 899 + 2, "partition 0 and those from 900 on have nothing that was not read"
+    own = [lag("orders", number, number) for number in (899, 898, 897, 896, 895, 894, 893, 892, 891, 890, 889, 888, 887, 886)]
+    assert list(progress.partition_lags) == [*own[:10], lag("b", 7, 890, "two"), own[10], lag("a", 0, 889, "two"), *own[11:]]
+    assert [source.records_behind for source in progress.sources] == [sum(range(900)), 890 + 889]
+
+
+def test_offsets_that_are_not_those_of_partitions_tell_no_lag() -> None:
+    named = SOURCE | {"endOffset": {"shard": {"left": 1}}, "latestOffset": {"shard": {"left": 9}}}
+    progress = progress_of(reported(sources=[named]), ["orders"], 4)
+    assert (progress.sources[0].records_behind, progress.partition_lags) == (-1, ())
 
 
 def test_an_offset_that_is_too_long_is_left_out() -> None:

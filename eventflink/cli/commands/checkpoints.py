@@ -1,5 +1,7 @@
 """`eventflink checkpoints`: what became of the checkpoints of a job, and where each of its streams stood at the last one."""
 
+from typing import Final
+
 import click
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +14,8 @@ from eventflink.views.plain import View
 
 _SHOWN_OFFSET = 80
 """Of an offset in the table; --json has all of it."""
+_SHOWN_LAGS: Final = 4
+"""Of the partitions that are behind in the table; --json has more of them."""
 
 
 @click.command()
@@ -75,7 +79,7 @@ def _subtask_table(view: View) -> Table:
     table.add_column("task")
     for heading in ("batch", "rows", "ms", "state rows", "state bytes"):
         table.add_column(heading, justify="right")
-    for heading in ("watermark", "offsets", "behind"):
+    for heading in ("watermark", "offsets", "behind", "furthest behind"):
         table.add_column(heading)
     for row in view["subtasks"]:
         answer = row["answer"]
@@ -86,8 +90,15 @@ def _subtask_table(view: View) -> Table:
         offsets = "\n".join(f"{source['name']}: {_short(source['end_offset'])}" for source in answer["sources"])
         behind = "\n".join("" if source["records_behind"] < 0 else str(source["records_behind"]) for source in answer["sources"])
         task = f"{row['task']}#{answer['attempt']}"
-        table.add_row(Text(task), *numbers, answer["watermark"] or "", Text(offsets), behind)
+        table.add_row(Text(task), *numbers, answer["watermark"] or "", Text(offsets), behind, Text(_furthest_behind(answer)))
     return table
+
+
+def _furthest_behind(answer: View) -> str:
+    lags = answer.get("partition_lags", [])[:_SHOWN_LAGS]  # The archive of a job that ended before this was told has none.
+    lines = [f"{lag['topic']}/{lag['partition']}: {lag['records_behind']}" for lag in lags]
+    more = answer.get("partitions_behind", 0) - len(lags)
+    return "\n".join([*lines, *([f"{more} more"] if more > 0 else [])])
 
 
 def _short(offset: str) -> str:

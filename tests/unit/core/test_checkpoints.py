@@ -20,7 +20,7 @@ from eventflink.model.statuses import (
     RestartStrategyType,
     SchedulerType,
 )
-from eventflink.model.stream_progress import MAX_NUMBER, MAX_OFFSET_LENGTH, StreamSourceProgress
+from eventflink.model.stream_progress import MAX_NUMBER, MAX_OFFSET_LENGTH, MAX_PARTITION_LAGS, PartitionLag, StreamSourceProgress
 from eventflink.snapshots.state_codec import document_of, restore_fold
 from tests.support.cluster import (
     ScriptedCluster,
@@ -293,6 +293,15 @@ def test_what_is_too_long_in_an_answer_is_left_out(cluster: ScriptedCluster) -> 
     assert lengths == [5, 0, *[MAX_OFFSET_LENGTH] * 2, 0, 0, *[5] * 10]
     assert max(len(source.name) for source in event.progress.sources) == 128
     assert (event.progress.processed_rows_per_second, event.progress.input_rows_per_second) == (0.0, 0.0)
+
+
+def test_of_the_partitions_that_an_answer_tells_no_more_are_kept_than_a_subtask_may_tell(cluster: ScriptedCluster) -> None:
+    run_streams(cluster)
+    many = [PartitionLag(source="s" * 999, topic="t" * 999, partition=2**40, records_behind=2**60) for _ in range(MAX_PARTITION_LAGS + 1)]
+    cluster.acknowledge(*trigger(cluster), partitions_behind=2**40, partition_lags=tuple(many))
+    [event] = cluster.events(e.CheckpointAcknowledged)
+    kept = PartitionLag(source="s" * 128, topic="t" * 249, partition=2**31 - 1, records_behind=MAX_NUMBER)
+    assert (event.progress.partitions_behind, event.progress.partition_lags) == (2**31 - 1, (kept,) * MAX_PARTITION_LAGS)
 
 
 # -- aborting ------------------------------------------------------------------------------------------------------
