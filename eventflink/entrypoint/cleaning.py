@@ -1,7 +1,7 @@
-"""Removing the intermediate data of ended jobs: outside Kafka, in a thread, its outcome handed back as an input.
+"""Removing the intermediate data of ended jobs, in a thread, its outcome handed back as an input.
 
-Only what lies below the job's own folder in the working directory is touched, and of that everything but the results. Doing
-it twice is harmless.
+Only what lies below the job's own folder in the working directory is touched, and of that everything but the results; and the topics of
+the job's pipelined edges. Doing it twice is harmless.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
+from eventflink.log.admin_connection import AdministrationError
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted, MasterInput
 from eventflink.model.job_graph_document import is_valid_job_id
@@ -61,9 +62,12 @@ def _prune(folder: Path, keep: set[Path]) -> bool:
 class Cleaner:
     """Does the clean-ups of a term, one batch after the other."""
 
-    def __init__(self, working_path: Path, on_outcome: Callable[[MasterInput], None]) -> None:
-        """Hand outcomes to `on_outcome`, in the event loop's thread."""
+    def __init__(
+        self, working_path: Path, on_outcome: Callable[[MasterInput], None], remove_edges: Callable[[str, tuple[str, ...]], None]
+    ) -> None:
+        """Hand outcomes to `on_outcome`, in the event loop's thread; `remove_edges` takes a job and its edges, in another one."""
         self._working_path = working_path
+        self._remove_edges = remove_edges
         self._on_outcome = on_outcome
         self._waiting: dict[str, CleanUp] = {}
         self._under_way: set[str] = set()
@@ -98,8 +102,10 @@ class Cleaner:
         for clean_up in batch:
             try:
                 remove_intermediate_data(self._working_path, clean_up.job_id, clean_up.kept)
+                if clean_up.edges:
+                    self._remove_edges(clean_up.job_id, clean_up.edges)
                 done.append(clean_up.job_id)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, AdministrationError) as error:
                 failed.append(CleanupFailed(clean_up.job_id, str(error)[:1024]))
         return done, failed
 

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from typing import Any, Final
 
 from eventflink.blob.job_archives import JobArchives
@@ -24,6 +25,7 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.master_life import Deregister, MasterLife, Step
 from eventflink.leadership.reads import Read
+from eventflink.log.administration import remove_edges
 from eventflink.log.producers import EffectProducer, LogAppender
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.inputs import MasterInput
@@ -60,7 +62,9 @@ class Term:
         self._effects = effects
         self._guardian = guardian
         self._appender = LogAppender(bootstrap, configuration.cluster_id, configuration.lease_timeout_ms)
-        self._cleaner = (NotingCleaner if is_rehearsal else Cleaner)(configuration.working_path, self._later)
+        self._cleaner = (NotingCleaner if is_rehearsal else Cleaner)(
+            configuration.working_path, self._later, partial(remove_edges, bootstrap, configuration.cluster_id)
+        )
         self._archiver = (NotingArchiver if is_rehearsal else Archiver)(archives, self._ask, self._later)
         self._supervisor = WorkerSupervisor(driver, self._later) if driver is not None else None
         self._flush_s = configuration.lease_timeout_ms / 1000

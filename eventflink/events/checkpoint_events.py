@@ -36,11 +36,8 @@ class SavepointRequest:
 
     path: str
     mode: SavepointMode
-
-    @property
-    def stops_streams(self) -> bool:
-        """Whether nothing is read after it: the queries are stopped before their state is copied."""
-        return self.mode is not SavepointMode.CONTINUE
+    stops_streams: bool
+    """Whether the queries are stopped before their state is copied, and wait for what the master decides then."""
 
     @property
     def finishes_job(self) -> bool:

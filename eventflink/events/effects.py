@@ -97,6 +97,10 @@ class SavepointOrder:
     triggered_at_ms: int
     streams: tuple[SavepointStream, ...]
     """All that it has."""
+    stops_stream: bool
+    """Whether the query is stopped before its state is copied, and waits for what the master decides then."""
+    timeout_ms: int
+    """How long after its trigger the savepoint is given up."""
 
 
 @dataclass(slots=True)

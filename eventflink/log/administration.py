@@ -5,6 +5,7 @@ is never changed, and what exists wrongly is refused by name.
 """
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from confluent_kafka.admin import NewTopic
@@ -24,6 +25,7 @@ from eventflink.log.topic_checks import (
     find_fault,
     wanted_configuration,
 )
+from eventflink.model.pipelined_edges import edge_topic
 
 __all__ = [
     "AdministrationError",
@@ -36,6 +38,7 @@ __all__ = [
     "describe_topics",
     "ensure_topics",
     "log_topic_id",
+    "remove_edges",
     "topic_ids",
     "trim_log",
 ]
@@ -119,6 +122,18 @@ def _check_brokers_suffice(connection: AdminConnection, bootstrap: str, replicat
         raise AdministrationError(
             f"{bootstrap}: topics.replication-factor is {replication_factor}, but the Kafka cluster has {brokers} broker(s) now"
         )
+
+
+def remove_edges(bootstrap: str, cluster_id: str, job_id: str, edges: Iterable[str]) -> None:
+    """Remove the topics of a job's pipelined edges.
+
+    Raises:
+        AdministrationError: a topic could not be removed, or no broker answered.
+
+    """
+    topics = [edge_topic(cluster_id, job_id, edge) for edge in edges]
+    AdminConnection(bootstrap).delete_topics(topics)
+    _LOGGER.info("EdgesRemoved job=%s topics=%s", job_id, ",".join(topics))
 
 
 def topic_ids(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[Topic, str]:

@@ -92,7 +92,9 @@ def decide_trigger_savepoint(state: ClusterState, command: TriggerSavepoint, con
         what = f"savepoint {checkpoints.next_id} was asked for"
         events.append(e.CheckpointAborted(job.job_id, pending.checkpoint_id, CheckpointFailureReason.SAVEPOINT_TRIGGERED, what))
     path = f"{directory.rstrip('/')}/savepoint-{job.job_id}-{checkpoints.next_id}-{context.now_ms}"
-    savepoint = e.SavepointRequest(path, command.mode)
+    # Rows that are on an edge between two streams are in the state of neither: the reader has to come after the writer.
+    stops_streams = command.mode is not SavepointMode.CONTINUE or bool(job.execution_graph.pipelined_writers())
+    savepoint = e.SavepointRequest(path, command.mode, stops_streams)
     return [*events, e.CheckpointTriggered(job.job_id, checkpoints.next_id, awaited, command.actor, command.request_id, savepoint)]
 
 

@@ -30,6 +30,7 @@ from eventflink.model.statuses import (
     CheckpointStatus,
     ExecutionState,
     IllegalTransition,
+    SavepointMode,
 )
 from eventflink.model.stream_progress import StreamProgress
 
@@ -106,6 +107,13 @@ class PendingCheckpoint:
     acknowledged: dict[SubtaskKey, Acknowledgement] = field(default_factory=dict)
     broken: str = ""
     """How an attempt ended that had not answered; empty: all of them live."""
+
+    def asked(self, graph: ExecutionGraph) -> dict[SubtaskKey, int]:
+        """Return the awaited attempts that can answer: of a savepoint the readers of an edge come when its writers have answered."""
+        if self.checkpoint.savepoint is None or not (writers := graph.pipelined_writers()):
+            return self.awaited
+        waiting = {vertex_id for vertex_id, _ in self.awaited}
+        return {key: attempt for key, attempt in self.awaited.items() if waiting.isdisjoint(writers.get(key[0], ()))}
 
 
 @dataclass(slots=True)
@@ -208,8 +216,8 @@ class Checkpoints:
         else:  # It is the user's: it is not subsumed.
             self.latest_savepoint = checkpoint
             self.is_finishing = checkpoint.savepoint.finishes_job
-            if not self.is_finishing:  # What was stopped is cancelled by the same decision: told to resume, it would read on until then.
-                self.stopped.clear()
+            if checkpoint.savepoint.mode is SavepointMode.CANCEL:
+                self.stopped.clear()  # What was stopped is cancelled by the same decision: told to resume, it would read on until then.
         self.completed_count += 1
         self.consecutive_failures = 0
         self._end(checkpoint, CheckpointStatus.COMPLETED, event.duration_ms, at_ms)
@@ -219,7 +227,7 @@ class Checkpoints:
         pending = self._require_pending(event)
         checkpoint = pending.checkpoint
         if checkpoint.stops_streams:
-            for key, attempt in pending.awaited.items():
+            for key, attempt in pending.asked(graph).items():
                 subtask = graph.subtask(*key)
                 if subtask is not None and subtask.attempt == attempt and subtask.state is ExecutionState.RUNNING:
                     self.stopped[key] = StoppedStream(attempt, checkpoint.checkpoint_id)

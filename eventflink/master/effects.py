@@ -39,6 +39,7 @@ from eventflink.master.state import ClusterState
 from eventflink.master.uploads import PendingUpload
 from eventflink.master.workers import PendingWorker
 from eventflink.model.attempts import AttemptId
+from eventflink.model.pipelined_edges import edge_location, stream_with_edges
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import CheckpointRetention, DrillStepType, ExecutionState, JobStatus
 
@@ -74,6 +75,8 @@ class CleanUp:
 
     job_id: str
     kept: tuple[str, ...]
+    edges: tuple[str, ...] = ()
+    """The pipelined edges of the job, whose topics are to be removed."""
 
 
 @dataclass(slots=True)
@@ -153,6 +156,8 @@ def _effects_of(state: ClusterState, event: LogEvent) -> Iterator[Effect]:  # no
             yield from _of_worker(state, event.worker_id)
         case e.CheckpointTriggered():
             yield from _of_checkpoint(state, event.job_id)
+        case e.CheckpointAcknowledged():
+            yield from _of_readers(state, event)
         case e.CheckpointCompleted() | e.CheckpointAborted():
             yield from _of_stopped_streams(state, event.job_id)
         case e.FileUploadRequested() | e.TaskManagerFileUploadRequested():
@@ -244,10 +249,29 @@ def _of_checkpoint(state: ClusterState, job_id: str) -> Iterator[Deployment]:
     checkpoint, savepoint = pending.checkpoint, None
     if (request := checkpoint.savepoint) is not None:
         streams = tuple([SavepointStream(v.vertex.vertex_id, v.parallelism) for v in streams_of(job.execution_graph)])
-        savepoint = SavepointOrder(request.path, request.mode, checkpoint.triggered_at_ms, streams)
-    for key, number in pending.awaited.items():
+        savepoint = SavepointOrder(
+            request.path,
+            request.mode,
+            checkpoint.triggered_at_ms,
+            streams,
+            stops_stream=request.stops_streams,
+            timeout_ms=job.checkpoints.settings.timeout_ms if job.checkpoints is not None else 0,
+        )
+    for key, number in pending.asked(job.execution_graph).items():
         attempt = AttemptId(job_id, *key, number)
         yield from _to_instance_of(state, CheckpointOrder(*attempt, checkpoint_id=checkpoint.checkpoint_id, savepoint=savepoint))
+
+
+def _of_readers(state: ClusterState, event: e.CheckpointAcknowledged) -> Iterator[Deployment]:
+    """Yield the question to the readers of an edge whose writers have just answered."""
+    job = state.dispatcher.jobs[event.job_id]
+    pending = job.checkpoints.pending if job.checkpoints is not None else None
+    if pending is None or pending.checkpoint.savepoint is None:
+        return
+    readers = [vertex_id for vertex_id, writers in job.execution_graph.pipelined_writers().items() if event.vertex_id in writers]
+    if readers:
+        asked = _of_checkpoint(state, event.job_id)
+        yield from (each for each in asked if isinstance(each.payload, CheckpointOrder) and each.payload.vertex_id in readers)
 
 
 def _of_stopped_streams(state: ClusterState, job_id: str) -> Iterator[Deployment]:
@@ -287,7 +311,7 @@ def _deployment(job: JobMaster, subtask: Subtask, attempt: AttemptId, slot_index
         inputs=tuple([TaskInput(edge.input_name, edge.ship, edge.keys, graph.input_locations(edge)) for edge in edges]),
         outputs=tuple(dict.fromkeys(edge.output for edge in graph.edges_from.get(attempt.vertex_id, ()))),
         code_archives=graph.graph.code_archives,
-        stream=vertex.stream,
+        stream=stream_with_edges(graph.graph, vertex),
         restore=_restore(graph) if vertex.stream is not None else None,
         is_stopped=vertex.stream is not None and job.checkpoints is not None and job.checkpoints.is_finishing,
     )
@@ -327,7 +351,8 @@ def _clean_up(state: ClusterState, job_id: str) -> CleanUp:
     graph = job.execution_graph
     read = {(edge.source, edge.output) for edge in graph.graph.edges}
     kept = [o.location for s in graph.subtasks() for o in s.outputs if (s.vertex_id, o.output) not in read]
-    return CleanUp(job_id, (*kept, *_kept_checkpoints(job)))
+    edges = tuple([edge_location(edge) for edge in graph.graph.edges if edge.pipeline is not None])
+    return CleanUp(job_id, (*kept, *_kept_checkpoints(job)), edges)
 
 
 def _kept_checkpoints(job: JobMaster) -> list[str]:

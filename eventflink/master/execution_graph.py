@@ -86,18 +86,20 @@ class ExecutionVertex:
 
 
 def edges_by_source(graph: JobGraph) -> dict[str, list[JobEdge]]:
-    """Return the edges that leave each vertex; a vertex without any is left out."""
+    """Return the blocking edges that leave each vertex; a vertex without any is left out."""
     return _edges_by(attrgetter("source"), graph)
 
 
 def edges_by_target(graph: JobGraph) -> dict[str, list[JobEdge]]:
-    """Return the edges that lead to each vertex; a vertex without any is left out."""
+    """Return the blocking edges that lead to each vertex; a vertex without any is left out."""
     return _edges_by(attrgetter("target"), graph)
 
 
 def _edges_by(end: Callable[[JobEdge], str], graph: JobGraph) -> dict[str, list[JobEdge]]:
     edges: dict[str, list[JobEdge]] = {}
     for edge in graph.edges:
+        if edge.pipeline is not None:  # Its ends run at the same time, and neither waits for the other.
+            continue
         edges.setdefault(end(edge), []).append(edge)
     return edges
 
@@ -358,6 +360,14 @@ class ExecutionGraph:
                     found.add(edge.target)
                     waiting.append(edge.target)
         return found
+
+    def pipelined_writers(self) -> dict[str, set[str]]:
+        """Return, for each vertex to which pipelined edges lead, the vertices that write them."""
+        writers: dict[str, set[str]] = {}
+        for edge in self.graph.edges:
+            if edge.pipeline is not None:
+                writers.setdefault(edge.target, set()).add(edge.source)
+        return writers
 
     def input_locations(self, edge: JobEdge) -> tuple[str, ...]:
         """Return where the rows of an edge are, in the order of the writer's subtasks."""

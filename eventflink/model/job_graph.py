@@ -105,7 +105,7 @@ class StreamDefinition:
 
     sources: tuple[StreamSource, ...]
     sinks: tuple[StreamSink, ...]
-    """One without a name, or several topics of one Kafka."""
+    """One without a name, or several topics of one Kafka; none: pipelined edges have its rows."""
     trigger: StreamTrigger
     trigger_interval_ms: int = 0
     output_mode: StreamOutputMode = StreamOutputMode.APPEND
@@ -132,15 +132,33 @@ class JobVertex:
 
 
 @dataclass(slots=True, kw_only=True)
+class EdgePipeline:
+    """A pipelined edge: a topic of the job, which a stream writes and another one reads."""
+
+    row_schema: str
+    """The columns of its rows, as Spark's DDL."""
+    partitions: int
+    """Of the topic."""
+    event_time: str = ""
+    """The column with the time of a row; empty: none."""
+    watermark_delay_ms: int = 0
+
+
+DEFAULT_OUTPUT: Final = "default"
+
+
+@dataclass(slots=True, kw_only=True)
 class JobEdge:
-    """A blocking edge: its reader starts when its writer has finished."""
+    """An edge: a blocking one, whose reader starts when its writer has finished, or a pipelined one between streams."""
 
     source: str
     target: str
-    output: str = "default"
+    output: str = DEFAULT_OUTPUT
     input_name: str
     ship: ShipStrategy
     keys: tuple[str, ...] = ()
+    pipeline: EdgePipeline | None = None
+    """How rows stream over it; None: it is blocking."""
 
 
 @dataclass(slots=True)

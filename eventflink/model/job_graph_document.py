@@ -18,7 +18,7 @@ import hashlib
 import json
 import re
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -29,12 +29,14 @@ from eventflink.model.avro_schema import with_schema_files
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
 from eventflink.model.job_graph import (
+    DEFAULT_OUTPUT,
     MAX_CHECKPOINT_TIME_MS,
     MAX_FAILURE_RATE,
     MAX_RESTART_DELAY_MS,
     MAX_RESTART_INTERVAL_MS,
     MAX_RETAINED_CHECKPOINTS,
     CheckpointSettings,
+    EdgePipeline,
     JobEdge,
     JobGraph,
     JobVertex,
@@ -44,12 +46,13 @@ from eventflink.model.job_graph import (
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
 from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, SchedulerType, ShipStrategy, TaskType
-from eventflink.model.stream_document import StreamDocument, stream_document
+from eventflink.model.stream_document import EVENT_TIME_WITH_DELAY, MAX_WATERMARK_DELAY_MS, StreamDocument, stream_document
 
 MAX_VERTICES: Final = 1_000
 MAX_PARALLELISM: Final = 4_096
 MAX_SUBTASKS: Final = 10_000
 MAX_NESTING: Final = 100
+MAX_EDGE_PARTITIONS: Final = 1_000
 MAX_PROFILES: Final = 16
 """How many different resources the vertices of one job may ask for: matching costs by how many different ones wait."""
 _SHOWN: Final = 40
@@ -139,27 +142,43 @@ class VertexDocument(BaseModel):
 
 
 class EdgeDocument(BaseModel):
-    """One blocking edge."""
+    """One edge; between two streams it is pipelined, and `schema` and what follows it are of such edges only."""
 
     model_config = ConfigDict(extra="forbid")
 
     source: str = Field(alias="from")
     target: str = Field(alias="to")
-    output: Name = "default"
+    output: Name = DEFAULT_OUTPUT
     name: Name | None = None
     ship: Literal["forward", "hash", "rebalance", "broadcast"] = "rebalance"
     keys: list[str] = Field(default_factory=list, max_length=32)
+    schema_: Annotated[str | None, Field(alias="schema", min_length=1, max_length=65_536)] = None
+    """The columns of its rows, as Spark's DDL."""
+    partitions: Annotated[int | None, Field(ge=1, le=MAX_EDGE_PARTITIONS)] = None
+    """Of its topic; default: as many as the reader has subtasks."""
+    event_time: Annotated[str | None, Field(min_length=1, max_length=256)] = None
+    watermark_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if (self.event_time is None) != (self.watermark_delay_ms is None):
+            raise ValueError(EVENT_TIME_WITH_DELAY)
         if self.ship == "hash" and not self.keys:
             raise ValueError("ship: hash needs 'keys', the columns that decide where a row goes")
         if self.ship != "hash" and self.keys:
             raise ValueError(f"'keys' go with ship: hash, not with {self.ship}")
         return self
 
-    def to_record(self) -> JobEdge:
-        """Return the core's record."""
+    def to_record(self, readers: int) -> JobEdge:
+        """Return the core's record, of an edge whose reader has so many subtasks."""
+        pipeline = None
+        if self.schema_ is not None:
+            pipeline = EdgePipeline(
+                row_schema=self.schema_,
+                partitions=self.partitions or readers,
+                event_time=self.event_time or "",
+                watermark_delay_ms=self.watermark_delay_ms or 0,
+            )
         return JobEdge(
             source=self.source,
             target=self.target,
@@ -167,6 +186,7 @@ class EdgeDocument(BaseModel):
             input_name=self.name or self.source,
             ship=ShipStrategy(self.ship.upper()),
             keys=tuple(self.keys),
+            pipeline=pipeline,
         )
 
 
@@ -290,12 +310,14 @@ def _check_graph(graph: JobGraphDocument) -> None:
 def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocument]) -> None:
     streams = {vertex_id for vertex_id, vertex in vertices.items() if vertex.stream is not None}
     for number, edge in enumerate(graph.edges):
-        if edge.source in streams:
-            raise ValueError(f"edges[{number}]: '{edge.source}' is a stream, whose rows go to its sink: no other vertex can read them")
         stream, name = vertices[edge.target].stream, edge.name or edge.source
         if stream is not None and name in stream.sources:
             raise ValueError(f"edges[{number}]: the stream '{edge.target}' has a source of that name already: give the edge another 'name'")
+        if fault := _find_edge_fault(edge, vertices[edge.source], vertices[edge.target]):
+            raise ValueError(f"edges[{number}]{fault}")
     for number, vertex in enumerate(graph.vertices):
+        if vertex.stream is not None and (fault := _find_end_fault(vertex, vertex.stream, graph.edges, streams)):
+            raise ValueError(f"vertices[{number}]{fault}")
         if vertex.stream is not None and vertex.stream.sink is not None and vertex.stream.sink.files is not None and vertex.parallelism > 1:
             raise ValueError(
                 f"vertices[{number}]: a files sink is written by one subtask, not by {vertex.parallelism}: each would need a directory"
@@ -308,6 +330,51 @@ def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocumen
         raise ValueError("'checkpointing' is for streams, and no vertex is one")
     if graph.restore is not None and not streams:
         raise ValueError("'restore' is for streams, and no vertex is one")
+
+
+def _find_end_fault(vertex: VertexDocument, stream: StreamDocument, edges: list[EdgeDocument], streams: Collection[str]) -> str:
+    """Return where a stream lacks a beginning or an end, behind its place; empty: nowhere."""
+    outputs = {edge.output for edge in edges if edge.source == vertex.id}
+    if not stream.sources and not any(edge.target == vertex.id and edge.source in streams for edge in edges):
+        return ".stream.sources: there is none, and no edge from another stream leads here"
+    if not stream.has_sink and not outputs:
+        return ".stream: neither 'sink' nor 'sinks' says where the rows go, nor an edge to another stream"
+    if vertex.sql is not None and outputs - {DEFAULT_OUTPUT}:
+        return f": a statement has one output, and an edge reads '{min(outputs - {DEFAULT_OUTPUT})}' of it"
+    return ""
+
+
+_PIPELINED: Final = {"schema_": "schema", "partitions": "partitions", "event_time": "event_time"}
+"""What only pipelined edges have."""
+
+
+def _find_edge_fault(edge: EdgeDocument, writer: VertexDocument, reader: VertexDocument) -> str:
+    """Return what is wrong with an edge from or to a stream, behind its place; empty: nothing is."""
+    if writer.stream is not None and reader.stream is not None:
+        return _find_pipeline_fault(edge, writer.stream, reader.stream) or _find_partitions_fault(edge, reader)
+    if writer.stream is not None:
+        return f": '{edge.source}' is a stream, and '{edge.target}' is none: only another stream can read its rows"
+    of_streams = [key for name, key in _PIPELINED.items() if getattr(edge, name) is not None]
+    return f".{of_streams[0]}: it is for edges from a stream to a stream; this one is blocking" if of_streams else ""
+
+
+def _find_pipeline_fault(edge: EdgeDocument, writer: StreamDocument, reader: StreamDocument) -> str:
+    if edge.schema_ is None:
+        return f": between streams it needs a 'schema', the columns of '{edge.source}' as Spark's DDL such as 'id BIGINT, at TIMESTAMP'"
+    if reader.trigger.available_now and not writer.trigger.available_now:
+        return f": '{edge.target}' has trigger available_now, and ends when its inputs do; '{edge.source}' never does, without that trigger"
+    if reader.trigger.real_time_ms is not None:
+        return f": '{edge.target}' has trigger real_time_ms, and the rows of '{edge.source}' come batch by batch: give it another trigger"
+    return f": '{edge.source}' {fault}" if (fault := writer.find_edge_fault()) else ""
+
+
+def _find_partitions_fault(edge: EdgeDocument, reader: VertexDocument) -> str:
+    partitions, readers = edge.partitions, reader.parallelism
+    if edge.ship == "forward" and partitions not in (None, readers):
+        return f".partitions: with ship: forward the topic has one for each of the {readers} subtasks, not {partitions}"
+    if edge.ship != "broadcast" and partitions is not None and partitions < readers:
+        return f".partitions: '{edge.target}' has {readers} subtasks, and {partitions} partitions would leave some without rows"
+    return ""
 
 
 def _check_bounds(graph: JobGraphDocument) -> None:
@@ -433,10 +500,11 @@ def check_job_graph(document: object) -> JobGraph:
         raise InvalidJobGraph(f"a job graph is a mapping with 'name' and 'vertices', not {type(document).__name__}")
     try:
         parsed = JobGraphDocument.model_validate(document)
+        parallelism = {vertex.id: vertex.parallelism for vertex in parsed.vertices}
         return JobGraph(
             name=parsed.name,
             vertices=tuple(v.to_record() for v in parsed.vertices),
-            edges=tuple(e.to_record() for e in parsed.edges),
+            edges=tuple(e.to_record(parallelism[e.target]) for e in parsed.edges),
             restart_strategy=(parsed.restart_strategy or RestartStrategyDocument.model_validate({"type": "cluster-default"})).to_record(),
             code_archives=tuple(parsed.code_archives),
             scheduler=SchedulerType(parsed.scheduler.upper().replace("-", "_")),
@@ -502,10 +570,7 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
     document: dict[str, Any] = {
         "name": graph.name,
         "vertices": vertices,
-        "edges": [
-            {"from": e.source, "to": e.target, "output": e.output, "name": e.input_name, "ship": e.ship.lower(), "keys": list(e.keys)}
-            for e in graph.edges
-        ],
+        "edges": [_edge_document(edge) for edge in graph.edges],
         "restart_strategy": {"type": strategy_type} | {key: getattr(strategy, key) for key in RESTART_KEYS[strategy_type]},
         "code_archives": list(graph.code_archives),
         "scheduler": graph.scheduler.lower().replace("_", "-"),
@@ -514,6 +579,16 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         document["checkpointing"] = dataclasses.asdict(checkpointing) | {"retention": checkpointing.retention.lower().replace("_", "-")}
     if (restore := graph.restore) is not None:
         document["restore"] = {"savepoint": restore.path, "allow_non_restored_state": restore.allow_non_restored_state}
+    return document
+
+
+def _edge_document(edge: JobEdge) -> dict[str, Any]:
+    document: dict[str, Any] = {"from": edge.source, "to": edge.target, "output": edge.output, "name": edge.input_name}
+    document |= {"ship": edge.ship.lower(), "keys": list(edge.keys)}
+    if (pipeline := edge.pipeline) is not None:
+        document |= {"schema": pipeline.row_schema, "partitions": pipeline.partitions}
+        if pipeline.event_time or pipeline.watermark_delay_ms:
+            document |= {"event_time": pipeline.event_time, "watermark_delay_ms": pipeline.watermark_delay_ms}
     return document
 
 

@@ -103,6 +103,8 @@ class StreamConnector(UpperStrEnum):
     FILES = auto()
     RATE = auto()
     PYTHON = auto()
+    EDGE = auto()
+    """A pipelined edge of the job; nobody declares it as a source or a sink."""
 
 
 class StreamFormat(UpperStrEnum):

@@ -22,10 +22,13 @@ from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutpu
 
 MAX_SOURCES: Final = 16
 MAX_SINKS: Final = 16
+MAX_WATERMARK_DELAY_MS: Final = 365 * 86_400_000
+EVENT_TIME_WITH_DELAY: Final = "'event_time' and 'watermark_delay_ms' go together: a column, and how late its rows may be"
 MAX_TRIGGER_INTERVAL_MS: Final = 86_400_000
 MIN_REAL_TIME_MS: Final = 5_000
 """Spark refuses shorter batches."""
 
+DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 60_000
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
 _Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}$")]
 _Text = Annotated[str, Field(min_length=1, max_length=4_096)]
@@ -103,7 +106,7 @@ class KafkaSinkDocument(_Document):
     """Default: the Kafka of the cluster."""
     key: list[_Column] = Field(default_factory=list, max_length=32)
     """The columns of the record's key: one as it is, several as a JSON object."""
-    transaction_timeout_ms: int = Field(60_000, ge=1_000, le=MAX_TRANSACTION_TIMEOUT_MS)
+    transaction_timeout_ms: int = Field(DEFAULT_TRANSACTION_TIMEOUT_MS, ge=1_000, le=MAX_TRANSACTION_TIMEOUT_MS)
     guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
 
     @model_validator(mode="after")
@@ -138,7 +141,7 @@ class StreamSourceDocument(_Document):
     schema_: _Schema = Field(None, alias="schema")
     registry: RegistryDocument | None = None
     event_time: _Column | None = None
-    watermark_delay_ms: Annotated[int | None, Field(ge=0, le=365 * 86_400_000)] = None
+    watermark_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -153,7 +156,7 @@ class StreamSourceDocument(_Document):
                 f"a {connector.lower()} source{f' of format {self.format}' if self.format else ''} has columns of its own, no 'schema'"
             )
         if (self.event_time is None) != (self.watermark_delay_ms is None):
-            raise ValueError("'event_time' and 'watermark_delay_ms' go together: a column, and how late its rows may be")
+            raise ValueError(EVENT_TIME_WITH_DELAY)
         return self
 
     def to_record(self, name: str) -> StreamSource:
@@ -236,7 +239,7 @@ class StreamTriggerDocument(_Document):
 class StreamDocument(_Document):
     """What makes a vertex a stream."""
 
-    sources: dict[Name, StreamSourceDocument] = Field(min_length=1, max_length=MAX_SOURCES)
+    sources: dict[Name, StreamSourceDocument] = Field(default_factory=dict, max_length=MAX_SOURCES)
     sink: StreamSinkDocument | None = None
     sinks: Annotated[dict[Name, StreamSinkDocument] | None, Field(min_length=1, max_length=MAX_SINKS)] = None
     """By the name of the output: topics of one Kafka, all of which a batch is written to in one transaction."""
@@ -252,8 +255,8 @@ class StreamDocument(_Document):
                 raise ValueError(f"settings: '{key}' is no setting of Spark: they begin with 'spark.'")
             if key in OWN_SETTINGS:
                 raise ValueError(f"settings: '{key}' cannot be set: {OWN_SETTINGS[key]}")
-        if (self.sink is None) == (self.sinks is None):
-            raise ValueError("exactly one of 'sink' and 'sinks' says where the rows go")
+        if self.sink is not None and self.sinks is not None:
+            raise ValueError("one of 'sink' and 'sinks' says where the rows go, not both")
         kafkas = {name: sink.kafka for name, sink in (self.sinks or {}).items()}
         if others := [name for name, kafka in kafkas.items() if kafka is None]:
             raise ValueError(
@@ -269,11 +272,31 @@ class StreamDocument(_Document):
             self._check_real_time()
         return self
 
+    @property
+    def has_sink(self) -> bool:
+        """Whether the rows go anywhere but over edges."""
+        return self.sink is not None or self.sinks is not None
+
+    def find_edge_fault(self) -> str:
+        """Return why the rows of this stream cannot go over an edge; empty: they can.
+
+        What goes over an edge is in the transaction of its batch, with what the other sinks get of it.
+        """
+        kafkas = {f"sinks.{name}": sink.kafka for name, sink in (self.sinks or {}).items()}
+        if self.sink is not None:
+            kafkas["sink"] = self.sink.kafka
+        for where, kafka in kafkas.items():
+            if kafka is None or kafka.guarantee != "exactly_once":
+                return f"has a {where} that is not written in transactions of Kafka, as the edge is: write it from a stream behind the edge"
+            if kafka.bootstrap_servers is not None:
+                return f"has a {where} in a Kafka of its own, and a transaction is within one: write it from a stream behind the edge"
+        return ""
+
     def _check_real_time(self) -> None:
         """Refuse what Spark does not have in real time."""
         kafka = self.sink.kafka if self.sink is not None else None
         if kafka is None or kafka.guarantee != "at_least_once":
-            where = "sinks" if self.sink is None else "sink" if kafka is None else "sink.kafka.guarantee"
+            where = "sink.kafka.guarantee" if kafka is not None else "sinks" if self.sinks is not None else "sink"
             raise ValueError(
                 f"{where}: with trigger real_time_ms Spark writes rows before their batch ends, by its own sink for one topic of Kafka, "
                 "which may repeat them: that needs 'guarantee: at_least_once'"
@@ -383,6 +406,8 @@ def _trigger_document(stream: StreamDefinition) -> dict[str, Any]:
 
 
 def _sinks_document(sinks: tuple[StreamSink, ...]) -> dict[str, Any]:
+    if not sinks:
+        return {}
     if len(sinks) == 1 and not sinks[0].name:
         return {"sink": _end_document(sinks[0])}
     if len({sink.name for sink in sinks}) < len(sinks):

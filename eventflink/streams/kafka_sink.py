@@ -54,6 +54,7 @@ BATCHING: Final = {"linger.ms": 5, "compression.type": "lz4"}
 _HEADER_LINES: Final = 2
 """Of Spark's note of a batch: its version, and when the batch began; the others are the offsets of the sources."""
 
+_ANY_PARTITION: Final = -1
 _CALL_TIMEOUT_S: Final = 30.0
 _QUEUE_POLL_S: Final = 0.1
 _RETRY_S: Final = 0.1
@@ -169,13 +170,13 @@ class KafkaSink:
         return self._producer
 
     def _produce(self, producer: Producer, batch: "DataFrame") -> None:
-        topic = self._settings.topic
+        topic, fixed = self._settings.topic, dict(self._settings.fixed_partitions)
         for record in _records(batch):
             value, key, to = record + (None, None, topic)[len(record) :]
             self._begun_at_s = self._begun_at_s or time.monotonic()
             while True:
                 try:
-                    producer.produce(to, value, key)
+                    producer.produce(to, value, key, fixed.get(to, _ANY_PARTITION))
                     break
                 except BufferError:
                     producer.poll(_QUEUE_POLL_S)

@@ -5,11 +5,12 @@ runs. The rule it keeps: a copy is usable by itself. It has a query id of its ow
 id starts, and its files name no directory but its own.
 """
 
+import dataclasses
 import json
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -131,7 +132,13 @@ def state_operators(location: Path) -> Iterator[tuple[int, str, int]]:
             yield int(directory.name), str(known["operatorInfo"]["operatorName"]), int(stores[0].get("numPartitions", 0))
 
 
-def install_checkpoint(files: AbstractFileSystem, source: str, location: Path, more: Mapping[str, str]) -> None:
+def install_checkpoint(
+    files: AbstractFileSystem,
+    source: str,
+    location: Path,
+    more: Mapping[str, str],
+    beginnings: Mapping[str, dict[str, dict[int, int]]] | None = None,
+) -> None:
     """Put a copy where a query will begin; it is there as a whole, or not at all.
 
     Args:
@@ -139,6 +146,7 @@ def install_checkpoint(files: AbstractFileSystem, source: str, location: Path, m
         source: the directory of the part.
         location: the checkpoint directory, which is not there yet.
         more: texts by file name that belong to it.
+        beginnings: by topic, what stands in its place: the next offset by topic and partition.
 
     """
     fresh = _fresh(location)
@@ -148,6 +156,9 @@ def install_checkpoint(files: AbstractFileSystem, source: str, location: Path, m
         place.parent.mkdir(parents=True, exist_ok=True)
         files.get_file(path, str(place))
     adopt(fresh, location)
+    for note in fresh.glob(f"{OFFSETS}/*") if beginnings else ():
+        lines = note.read_text(encoding="utf-8").splitlines()
+        note.write_text("\n".join(_begin_edges(lines, beginnings or {})), encoding="utf-8")
     _put(fresh, location, more)
 
 
@@ -173,6 +184,17 @@ def _below_state(path: str) -> str:
 _KAFKA_OFFSETS: Final = TypeAdapter(dict[str, dict[int, int]])
 
 
+def begin_edges(note: BatchNote, beginnings: Mapping[str, dict[str, dict[int, int]]]) -> BatchNote:
+    """Return a note in whose offsets other topics stand in the place of some."""
+    return dataclasses.replace(note, offsets=tuple(_begin_edges(note.offsets, beginnings)))
+
+
+def _begin_edges(offsets: Iterable[str], beginnings: Mapping[str, dict[str, dict[int, int]]]) -> Iterator[str]:
+    for text in offsets:
+        [topic] = [topic for topic in beginnings if f'"{topic}"' in text] or [""]
+        yield json.dumps(beginnings[topic]) if topic else text
+
+
 def redistribute(notes: list[BatchNote], subtask_index: int, parallelism: int) -> BatchNote:
     """Return where one of so many subtasks begins, of a stream without state whose sources are Kafka topics.
 
@@ -190,13 +212,19 @@ def redistribute(notes: list[BatchNote], subtask_index: int, parallelism: int) -
         merged: dict[str, dict[int, int]] = {}
         for note in notes:
             if position < len(note.offsets) and note.offsets[position] != "-":
-                for topic, partitions in _kafka_offset(note.offsets[position]).items():
+                for topic, partitions in kafka_offset(note.offsets[position]).items():
                     merged.setdefault(topic, {}).update({p: o for p, o in partitions.items() if p % parallelism == subtask_index})
         offsets.append(json.dumps({topic: {str(p): o for p, o in sorted(partitions.items())} for topic, partitions in merged.items()}))
     return BatchNote(notes[0].settings, max(note.watermark_ms for note in notes), tuple(offsets))
 
 
-def _kafka_offset(text: str) -> Mapping[str, dict[int, int]]:
+def kafka_offset(text: str) -> Mapping[str, dict[int, int]]:
+    """Return the next offset by topic and partition.
+
+    Raises:
+        SavepointUnusable: the text is none of Kafka.
+
+    """
     try:
         return _KAFKA_OFFSETS.validate_json(text)
     except ValidationError as error:

@@ -8,12 +8,15 @@ never replaced, so that a savepoint is restored once, by the first attempt.
 import dataclasses
 import json
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from eventflink.model.job_graph import JobGraph, SavepointRestore, StreamDefinition
+from eventflink.model.pipelined_edges import edge_topic, stream_with_edges
 from eventflink.model.statuses import StreamConnector
+from eventflink.streams.edges import Edge
 from eventflink.streams.savepoint import (
     Savepoint,
     SavepointUnusable,
@@ -23,7 +26,7 @@ from eventflink.streams.savepoint import (
     part_path,
     read_savepoint,
 )
-from eventflink.streams.savepoint_copy import BatchNote, install_checkpoint, redistribute, write_beginning
+from eventflink.streams.savepoint_copy import BatchNote, begin_edges, install_checkpoint, kafka_offset, redistribute, write_beginning
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,8 @@ class RestoringSubtask:
     subtask_index: int
     parallelism: int
     stream: StreamDefinition
+    edges: Mapping[str, Edge] = field(default_factory=dict)
+    """The edges that it reads, by their location."""
 
 
 def restore_checkpoint(
@@ -73,18 +78,44 @@ def restore_checkpoint(
     parts = [savepoint.part(subtask.vertex_id, index) for index in range(count)]
     for part in parts:
         check_part(savepoint, part, subtask.stream)
+    beginnings = _beginnings_of_edges(savepoint, subtask)
     if count != subtask.parallelism:
-        note = _redistributed(savepoint, parts, subtask)
+        note = begin_edges(_redistributed(savepoint, parts, subtask), beginnings)
         next_sink_batch_id = 1
         write_beginning(location, note, {RESTORED: _restored(path, next_sink_batch_id)})
     else:
         part = parts[subtask.subtask_index]
+        _check_partitions(savepoint, part, beginnings)
         next_sink_batch_id = part.next_sink_batch_id
         files, root = open_path(path)
         source = part_path(root, subtask.vertex_id, subtask.subtask_index)
-        install_checkpoint(files, source, location, {RESTORED: _restored(path, next_sink_batch_id)})
+        install_checkpoint(files, source, location, {RESTORED: _restored(path, next_sink_batch_id)}, beginnings)
     logger.info("SavepointRestored path=%s location=%s parts=%d next_sink_batch=%d", path, location, count, next_sink_batch_id)
     return next_sink_batch_id
+
+
+def _beginnings_of_edges(savepoint: Savepoint, subtask: RestoringSubtask) -> dict[str, dict[str, dict[int, int]]]:
+    """Return where each edge begins: all of it had been read, and what is on it comes from the new job.
+
+    The keys are the topics that the edges had in the job of the savepoint.
+    """
+    manifest, place = savepoint.manifest, (subtask.subtask_index, subtask.parallelism)
+    return {
+        edge_topic(manifest.cluster_id, manifest.job_id, location): {edge.topic: dict.fromkeys(edge.share_of(*place), 0)}
+        for location, edge in subtask.edges.items()
+    }
+
+
+def _check_partitions(savepoint: Savepoint, part: SubtaskManifest, beginnings: Mapping[str, dict[str, dict[int, int]]]) -> None:
+    """Refuse other partitions of an edge where there is state: its keys would come to subtasks that do not have it."""
+    for text in part.offsets if part.operators else ():
+        for topic, numbers in kafka_offset(text).items() if any(f'"{topic}"' in text for topic in beginnings) else ():
+            [now] = beginnings[topic].values()
+            if numbers.keys() != now.keys():
+                raise SavepointUnusable(
+                    f"the savepoint '{savepoint.path}' of {part.vertex_id}[{part.subtask_index}]: its state is of the partitions "
+                    f"{sorted(numbers)} of an edge, and it is to read {sorted(now)}: give the edge the same 'partitions'"
+                )
 
 
 def _restored(path: str, next_sink_batch_id: int) -> str:
@@ -109,7 +140,8 @@ def begin_in_savepoint(graph: JobGraph, path: Path | str | None, *, allow_non_re
         restore = SavepointRestore(text if "://" in text else str(Path(text).resolve()), allow_non_restored_state)
     if restore is None:
         return graph
-    streams = {vertex.vertex_id: vertex.stream for vertex in graph.vertices if vertex.stream is not None}
+    found = {vertex.vertex_id: stream_with_edges(graph, vertex) for vertex in graph.vertices}
+    streams = {vertex_id: stream for vertex_id, stream in found.items() if stream is not None}
     savepoint = read_savepoint(restore.path)
     check_streams(savepoint, streams, allow_non_restored_state=restore.allow_non_restored_state)
     for part in savepoint.parts:
@@ -154,7 +186,7 @@ def _redistributed(savepoint: Savepoint, parts: list[SubtaskManifest], subtask: 
     names = sorted({operator.name for part in parts for operator in part.operators})
     if names:
         raise SavepointUnusable(f"{where}: the state of {', '.join(names)} belongs to the subtask whose partitions it came from")
-    if any(source.connector is not StreamConnector.KAFKA for source in subtask.stream.sources):
+    if any(source.connector not in (StreamConnector.KAFKA, StreamConnector.EDGE) for source in subtask.stream.sources):
         raise SavepointUnusable(f"{where}: only the partitions of Kafka topics can be shared out anew")
     if any(not part.offsets for part in parts):
         raise SavepointUnusable(f"{where}: a subtask had not read anything yet, so its partitions have no place to begin")

@@ -34,6 +34,8 @@ class KafkaSinkSettings:
     """Batches below it are in the topic, written by the job from whose savepoint this one began."""
     query: int = 1
     """Its number within the attempt, which may stop one and start another."""
+    fixed_partitions: tuple[tuple[str, int], ...] = ()
+    """Topics of which this subtask writes one partition only."""
 
     @property
     def transactional_id(self) -> str:

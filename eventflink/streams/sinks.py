@@ -11,15 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from eventflink.model.attempts import AttemptId
 from eventflink.model.avro_schema import expand, spark_columns
 from eventflink.model.job_graph import StreamSink
-from eventflink.model.statuses import StreamConnector, StreamFormat
-from eventflink.model.stream_document import KafkaSinkDocument, RegistryDocument, StreamSinkDocument, sink_document
+from eventflink.model.statuses import ShipStrategy, StreamConnector, StreamFormat
+from eventflink.model.stream_document import (
+    DEFAULT_TRANSACTION_TIMEOUT_MS,
+    KafkaSinkDocument,
+    RegistryDocument,
+    StreamSinkDocument,
+    sink_document,
+)
 from eventflink.model.stream_progress import NO_BATCH
 from eventflink.streams.avro_records import encoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.database_sink import DatabaseSink
+from eventflink.streams.edges import Edge, edges_of, records_of
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.kafka_sink import KEY, TOPIC, VALUE, KafkaSink
 from eventflink.streams.kafka_topics import partition_count
@@ -38,10 +46,9 @@ _BYTES_COLUMNS: Final = (VALUE, KEY)
 class SinkWriter:
     """Who writes to a sink."""
 
-    writer_id: str
-    """Of the subtask, the same for all its attempts."""
-    attempt: int
-    """Which attempt of it writes."""
+    cluster_id: str
+    attempt_id: AttemptId
+    """Of the attempt that writes."""
     query: int
     """Which query of the attempt, or what comes after that one: a higher number than all before."""
     location: Path
@@ -50,6 +57,16 @@ class SinkWriter:
     """The Kafka of the cluster, for a sink that names none."""
     first_batch_id: int = 0
     """Batches below it were written before the savepoint from which the stream began."""
+
+    @property
+    def writer_id(self) -> str:
+        """What the subtask is called, the same for all its attempts: no id has a slash in it."""
+        return f"{self.cluster_id}/{self.attempt_id.job_id}/{self.attempt_id.vertex_id}/{self.attempt_id.subtask_index}"
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt of it writes."""
+        return self.attempt_id.attempt
 
 
 def write_to_sinks(
@@ -86,7 +103,10 @@ def write_to_sinks(
 
 def _is_transactional(sinks: Sequence[StreamSink]) -> bool:
     """Tell whether `kafka_sink.py` writes."""
-    return sinks[0].connector is StreamConnector.KAFKA and _kafka_of(sinks[0]).guarantee == "exactly_once"
+    first = sinks[0]
+    return first.connector is StreamConnector.EDGE or (
+        first.connector is StreamConnector.KAFKA and _kafka_of(first).guarantee == "exactly_once"
+    )
 
 
 def _write_at_least_once(rows: "DataFrame", sink: StreamSink, document: StreamSinkDocument, bootstrap: str) -> "DataStreamWriter":
@@ -101,16 +121,19 @@ def _write_to_topics(outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamS
     """Write to topics by one query: a batch is one transaction, and what outputs have in common is the same records in each."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    settings = _kafka_settings(sinks, writer)
+    settings, edges = _kafka_settings(sinks, writer), _edges_of(sinks, writer)
     records: list[DataFrame] = []
     for sink in sinks:
-        document = sink_document(sink)
-        kafka = _kafka_of(sink)
-        partition_count(settings.bootstrap, kafka.topic, f"sink '{sink.name}'" if sink.name else "the sink")
-        rows = _records_of(outputs[sink.name], sink, kafka, document.registry)
+        if sink.connector is StreamConnector.EDGE:
+            topic = edges[sink.location].topic
+            rows = records_of(outputs[sink.name], edges[sink.location])
+        else:
+            kafka, topic = _kafka_of(sink), sink.location
+            partition_count(settings.bootstrap, topic, f"sink '{sink.name}'" if sink.name else "the sink")
+            rows = _records_of(outputs[sink.name], sink, kafka, sink_document(sink).registry)
         if len(sinks) > 1:
             key = f.col(KEY) if KEY in rows.columns else f.lit(None).cast("binary")
-            rows = rows.select(VALUE, key.alias(KEY), f.lit(kafka.topic).alias(TOPIC))
+            rows = rows.select(VALUE, key.alias(KEY), f.lit(topic).alias(TOPIC))
         records.append(rows)
     return functools.reduce(type(records[0]).unionAll, records).writeStream.foreachBatch(KafkaSink(settings))
 
@@ -147,17 +170,24 @@ def _kafka_of(sink: StreamSink) -> KafkaSinkDocument:
 
 
 def _kafka_settings(sinks: Sequence[StreamSink], writer: SinkWriter) -> KafkaSinkSettings:
-    topics = [_kafka_of(sink) for sink in sinks]
+    kafkas = [_kafka_of(sink) for sink in sinks if sink.connector is StreamConnector.KAFKA]
+    edges = _edges_of(sinks, writer).values()
+    topics = [*(kafka.topic for kafka in kafkas), *(edge.topic for edge in edges)]
     return KafkaSinkSettings(
-        topics[0].bootstrap_servers or writer.bootstrap,
-        min(kafka.topic for kafka in topics),  # Which topic has the mark must not depend on the order in which they are written down.
+        kafkas[0].bootstrap_servers or writer.bootstrap if kafkas else writer.bootstrap,
+        min(topics),  # Which topic has the mark must not depend on the order in which they are written down.
         writer.writer_id,
         writer.attempt,
-        max(kafka.transaction_timeout_ms for kafka in topics),
+        max([kafka.transaction_timeout_ms for kafka in kafkas] or [DEFAULT_TRANSACTION_TIMEOUT_MS]),
         str(writer.location),
         writer.first_batch_id,
         writer.query,
+        tuple([(edge.topic, writer.attempt_id.subtask_index) for edge in edges if edge.ship is ShipStrategy.FORWARD]),
     )
+
+
+def _edges_of(sinks: Sequence[StreamSink], writer: SinkWriter) -> dict[str, Edge]:
+    return edges_of(sinks, writer.cluster_id, writer.attempt_id.job_id)
 
 
 def _check_directory(path: Path, location: Path) -> None:

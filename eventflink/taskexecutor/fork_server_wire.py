@@ -24,6 +24,8 @@ class ForkServerSettings:
     cluster_id: str
     bootstrap_servers: str
     """Of the Kafka of the cluster, which streams read and write where they name no other."""
+    replication_factor: int
+    """Of the topics that streams make there."""
     working_path: Path
     log_directory: Path
     runtime_directory: Path

@@ -74,6 +74,7 @@ class ProcessLink:
         settings = ForkServerSettings(
             cluster_id=configuration.cluster_id,
             bootstrap_servers=bootstrap,
+            replication_factor=configuration.replication_factor,
             working_path=configuration.working_path,
             log_directory=log_directory,
             runtime_directory=runtime_directory,

@@ -16,6 +16,7 @@ from eventflink.jobs.context import TaskContext
 from eventflink.jobs.published import OutputInvisible, write_file_list
 from eventflink.jobs.shipping import Share, read_share
 from eventflink.model.attempts import AttemptId, OutputLocation
+from eventflink.model.job_graph import DEFAULT_OUTPUT
 from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_OUTPUT: Final = "default"
 MAX_OUTPUT_NAMES_BYTES: Final = 128 * 1024
 """What a report says of its outputs: with all the rest it has to be half of what a master reads of one record at most."""
 

@@ -11,14 +11,29 @@ import logging
 import queue
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from confluent_kafka import KafkaException
+
 from eventflink.events.effects import SavepointOrder, TaskDeployment
+from eventflink.log.admin_connection import AdministrationError
 from eventflink.model.attempts import AttemptId
-from eventflink.model.job_graph import StreamDefinition, StreamSource
+from eventflink.model.job_graph import DEFAULT_OUTPUT, StreamDefinition, StreamSource
 from eventflink.model.statuses import SavepointMode, StreamConnector, StreamTrigger
+from eventflink.streams.edges import (
+    Edge,
+    create_edges,
+    discard_read,
+    edges_of,
+    has_ended,
+    note_end,
+    read_edge,
+    wait_for_writers,
+    wait_until_read,
+)
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.query import RunningQuery, start_query
 from eventflink.streams.savepoint import SavepointManifest, SavepointStreamDocument
@@ -70,6 +85,8 @@ class StreamTask:
         self._settings = settings
         self._tell = tell
         self.sources = stream.sources
+        self._edges_in = edges_of(stream.sources, settings.cluster_id, attempt.job_id)
+        self._edges_out = edges_of(stream.sinks, settings.cluster_id, attempt.job_id)
         self._location = checkpoint_path(settings.working_path, attempt)
         self._first_batch_id = 0
         self._outputs: dict[str, DataFrame] = {}
@@ -91,15 +108,18 @@ class StreamTask:
         for key, value in json.loads(self._stream.settings_json).items():
             spark.conf.set(key, setting_text(value))
         problem = spark.conf.get(PROBLEM_SETTING, "")
-        if problem and any(source.connector is StreamConnector.KAFKA for source in self._stream.sources):
+        if problem and any(source.connector in (StreamConnector.KAFKA, StreamConnector.EDGE) for source in self._stream.sources):
             raise StreamUnusable(f"Spark cannot read Kafka: {problem}")
+        create_edges(
+            (*self._edges_in.values(), *self._edges_out.values()), self._settings.bootstrap_servers, self._settings.replication_factor
+        )
         if self._is_real_time:
             check_cores(spark, self._stream.sources, self._share, self._settings.bootstrap_servers)
         if (restore := self._deployment.restore) is not None:
             place = (self._attempt.vertex_id, self._attempt.subtask_index, self._deployment.parallelism)
             self._first_batch_id = restore_checkpoint(
                 restore.path,
-                RestoringSubtask(*place, self._stream),
+                RestoringSubtask(*place, self._stream, self._edges_in),
                 restore.vertices,
                 self._location,
                 allow_non_restored_state=restore.allow_non_restored_state,
@@ -118,7 +138,17 @@ class StreamTask:
     def read(self, source: StreamSource, spark: "SparkSession") -> "DataFrame":
         """Return this subtask's share of a source."""
         bootstrap = self._settings.bootstrap_servers
+        if source.connector is StreamConnector.EDGE:
+            edge = self._edges_in[source.location]
+            return read_edge(spark, edge, self._share_of(edge), bootstrap)
         return read_source(spark, source, self._share, bootstrap, resolve_function, is_real_time=self._is_real_time)
+
+    def _share_of(self, edge: Edge) -> list[int]:
+        return edge.share_of(self._deployment.subtask_index, self._deployment.parallelism)
+
+    @property
+    def _is_bounded(self) -> bool:
+        return self._stream.trigger is StreamTrigger.AVAILABLE_NOW
 
     @property
     def _is_real_time(self) -> bool:
@@ -142,12 +172,18 @@ class StreamTask:
 
         """
         self._outputs = _outputs_of(returned, [sink.name for sink in self._stream.sinks])
+        bootstrap, index = self._settings.bootstrap_servers, self._attempt.subtask_index
+        if self._is_bounded:
+            if has_ended(self._edges_out.values(), index, bootstrap):
+                return  # An earlier attempt wrote all; what came since is beyond what the readers have taken for the end.
+            wait_for_writers(self._edges_in.values(), bootstrap)
         self._begin()
         threading.Thread(target=self._obey, args=(orders,), name="stream-orders", daemon=True).start()
         while True:
             query = self._running
             query.await_end()
             if not query.was_stopped:
+                note_end(self._edges_out.values(), index, bootstrap)
                 return
             decision = self._decisions.get()
             if isinstance(decision, Exception):
@@ -162,11 +198,10 @@ class StreamTask:
 
     def _next_writer(self) -> SinkWriter:
         """Return who writes from now on, and nobody before it any more."""
-        attempt, settings = self._attempt, self._settings
-        # No id has a slash in it.
-        writer_id = f"{settings.cluster_id}/{attempt.job_id}/{attempt.vertex_id}/{attempt.subtask_index}"
+        settings = self._settings
         self._writers += 1
-        return SinkWriter(writer_id, attempt.attempt, self._writers, self._location, settings.bootstrap_servers, self._first_batch_id)
+        place = (self._location, settings.bootstrap_servers, self._first_batch_id)
+        return SinkWriter(settings.cluster_id, self._attempt, self._writers, *place)
 
     def _begin(self) -> None:
         """Start the query, and tell of it."""
@@ -188,6 +223,8 @@ class StreamTask:
             match order:
                 case TakeCheckpoint():
                     self._tell(self._take_checkpoint(order))
+                    if order.savepoint is None:
+                        self._discard_read()
                 case ResumeQuery(checkpoint_id=checkpoint_id) if checkpoint_id > self._resumed_for:
                     self._resume(checkpoint_id)
                 case FinishQuery(checkpoint_id=checkpoint_id) if checkpoint_id == self._stopped_for:
@@ -208,16 +245,32 @@ class StreamTask:
     def _take_savepoint(self, checkpoint_id: int, order: SavepointOrder) -> None:
         """Write this subtask's part; unless the job goes on, nothing is read after it."""
         part = open_part(order.path, self._manifest(checkpoint_id, order), self._attempt.vertex_id, self._attempt.subtask_index)
-        is_stopped = order.mode is not SavepointMode.CONTINUE
+        self._wait_until_edges_are_read(order)
         operators = self._running.operator_progress()
-        if is_stopped:
+        if order.stops_stream:
             self._stopped_for = checkpoint_id
             self._running.stop()
         if order.mode is SavepointMode.DRAIN:
             self._query = self._start(dataclasses.replace(self._stream, trigger=StreamTrigger.AVAILABLE_NOW))
             self._query.await_end()
             operators = self._query.operator_progress() or operators
-        take_part(part, self._stream, self._next_writer(), operators, resolve_function, is_stopped=is_stopped)
+        take_part(part, self._stream, self._next_writer(), operators, resolve_function, is_stopped=order.stops_stream)
+
+    def _wait_until_edges_are_read(self, order: SavepointOrder) -> None:
+        """Read all that the writers of this stream's edges, which have stopped, have written: the savepoint has nothing else of it."""
+        if edges := [(edge, self._share_of(edge)) for edge in self._edges_in.values()]:
+            left_s = (order.triggered_at_ms + order.timeout_ms) / 1000 - time.time()
+            bootstrap, check = self._settings.bootstrap_servers, self._running.check_runs
+            wait_until_read(edges, self._location, bootstrap, left_s, check)
+
+    def _discard_read(self) -> None:
+        """Remove from edges what all their readers have read; what cannot be removed now can be after the next checkpoint."""
+        attempt, parallelism = self._attempt, self._deployment.parallelism
+        reader = (f"{self._settings.cluster_id}/{attempt.job_id}/{attempt.vertex_id}", attempt.subtask_index, parallelism)
+        try:
+            discard_read(self._edges_in.values(), self._location, self._settings.bootstrap_servers, reader)
+        except (AdministrationError, KafkaException, OSError) as error:
+            logger.warning("EdgesNotTrimmed attempt=%s error=%s", attempt, error)
 
     def _manifest(self, checkpoint_id: int, order: SavepointOrder) -> SavepointManifest:
         return SavepointManifest(
@@ -251,15 +304,19 @@ class _Finish:
 
 
 def _outputs_of(returned: object, names: list[str]) -> "dict[str, DataFrame]":
-    """Return the rows for each sink, by its name."""
-    if names == [""]:
+    """Return the rows for each sink, by its name; several sinks may have the same."""
+    if set(names) == {""}:
         return {"": _check_rows(returned)}
-    wanted = f"a mapping of {', '.join(names)} to streaming DataFrames, one for each of its sinks"
+    if "" in names:
+        names = [name or DEFAULT_OUTPUT for name in names]
+        found = _outputs_of(returned, names)
+        return {"" if name == DEFAULT_OUTPUT else name: rows for name, rows in found.items()}
+    wanted = f"a mapping of {', '.join(dict.fromkeys(names))} to streaming DataFrames, one for each of its sinks"
     if not isinstance(returned, Mapping):
         raise OutputUnusable(f"it returned {type(returned).__name__}: this stream returns {wanted}")
     if different := sorted(set(map(str, returned)) ^ set(names)):
         raise OutputUnusable(f"it returned {', '.join(map(str, returned)) or 'nothing'}: not {wanted} ({', '.join(different)})")
-    return {name: _check_rows(returned[name]) for name in names}
+    return {name: _check_rows(returned[name]) for name in dict.fromkeys(names)}
 
 
 def _check_rows(rows: object) -> "DataFrame":

@@ -224,6 +224,7 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
     settings = ForkServerSettings(
         cluster_id="test",
         bootstrap_servers="127.0.0.1:9",
+        replication_factor=1,
         working_path=tmp_path,
         log_directory=tmp_path,
         runtime_directory=tmp_path / "run",
@@ -305,7 +306,7 @@ from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
 from eventflink.taskexecutor.fork_server_wire import decode_line
 from eventflink.taskexecutor.spark_server import SparkServerSettings
 d = Path(sys.argv[1])
-settings = ForkServerSettings(cluster_id="test", bootstrap_servers="",
+settings = ForkServerSettings(cluster_id="test", bootstrap_servers="", replication_factor=1,
     working_path=d, log_directory=d, runtime_directory=d, spark_remote="",
     spark_server=SparkServerSettings("local", "1g"), kill_timeout_ms=500, with_spark=True, warm_processes=2)
 server = ForkServer(settings, lambda event: None)

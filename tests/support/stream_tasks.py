@@ -78,3 +78,18 @@ def split(context: Any) -> Any:
     """Return the even numbers and, without their keys, the odd ones."""
     rows = context.inputs["source"]
     return {"even": rows.where("number % 2 = 0"), "odd": rows.where("number % 2 = 1").select("number")}
+
+
+def parse(context: Any) -> Any:
+    """Return the rows of the source with the time at which each happened."""
+    return context.inputs["source"].selectExpr("key", "number", "timestamp_seconds(number) AS at")
+
+
+def count_numbers(context: Any) -> Any:
+    """Return how often each number came over the edge, by its key, whenever that changes."""
+    return context.inputs["parse"].groupBy("key", "number").count()
+
+
+def copy_parsed(context: Any) -> Any:
+    """Return what came over the edge, and which subtask read it."""
+    return context.inputs["parse"].selectExpr("key", "number", f"{context.subtask_index} AS subtask")

@@ -148,6 +148,7 @@ class Host:
         self.settings = ForkServerSettings(
             cluster_id="test",
             bootstrap_servers="127.0.0.1:9",
+            replication_factor=1,
             working_path=directory / "jobs",
             log_directory=directory / "logs",
             runtime_directory=directory / "run",

@@ -20,7 +20,7 @@ def test_clean_ups_of_jobs_that_end_soon_after_each_other_have_one_outcome(tmp_p
             outcomes.append(outcome)
             has_outcome.set()
 
-        cleaner = Cleaner(tmp_path, note)
+        cleaner = Cleaner(tmp_path, note, lambda *_: None)
         task = asyncio.create_task(cleaner.run())
         cleaner.submit(CleanUp("first", ()))
         for _ in range(10):

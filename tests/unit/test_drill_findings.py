@@ -244,7 +244,7 @@ def test_a_rehearsing_cleaner_says_that_all_is_done_and_touches_nothing(cleaner:
 
     async def clean() -> list[MasterInput]:
         outcomes: list[MasterInput] = []
-        one = cleaner(tmp_path, outcomes.append)
+        one = cleaner(tmp_path, outcomes.append, lambda *_: None)
         task = asyncio.create_task(one.run())
         one.submit(CleanUp("job", ()))
         async with asyncio.timeout(10):

@@ -40,6 +40,7 @@ def test_an_archive_whose_name_is_no_digest_is_neither_asked_for_nor_stored(dige
     settings = ForkServerSettings(
         cluster_id="test",
         bootstrap_servers="127.0.0.1:9",
+        replication_factor=1,
         working_path=tmp_path / "work",
         log_directory=tmp_path / "logs",
         runtime_directory=tmp_path / "runtime",

@@ -50,6 +50,7 @@ from tests.unit.test_taskexecutor_protocol import A, deployment
 SETTINGS = ForkServerSettings(
     cluster_id="test",
     bootstrap_servers="127.0.0.1:9",
+    replication_factor=1,
     working_path=Path("/work"),
     log_directory=Path("logs"),
     runtime_directory=Path("run"),

@@ -10,6 +10,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from eventflink.model.job_graph import StreamDefinition, StreamSink, StreamSource
 from eventflink.model.statuses import SavepointMode, StreamConnector, StreamTrigger
+from eventflink.streams.edges import Edge, edges_of
+from eventflink.streams.progress import last_begun_batch
 from eventflink.streams.savepoint import (
     CHECKPOINT,
     MANIFEST,
@@ -183,6 +185,57 @@ def test_a_stream_that_the_savepoint_does_not_have_begins_where_its_sources_say(
     subtask = RestoringSubtask("new", 0, 1, stream())
     assert restore_checkpoint(str(path), subtask, ("new", "s"), tmp_path / "own", allow_non_restored_state=False) == 0
     assert not (tmp_path / "own").exists()
+
+
+def edge(partitions: int) -> tuple[StreamDefinition, dict[str, Edge]]:
+    """Return a stream that reads an edge besides a topic, and that edge."""
+    options = {"writer": "w", "writers": 1, "ship": "HASH", "keys": ["k"], "partitions": partitions}
+    source = StreamSource(name="rows", connector=StreamConnector.EDGE, location="s.rows", options_json=json.dumps(options))
+    definition = stream()
+    definition.sources = (*definition.sources, source)
+    return definition, edges_of(definition.sources, "c", "new")
+
+
+def part_with_edge(*operators: StateOperator) -> SubtaskManifest:
+    """Return a part of two subtasks, whose edge had four partitions."""
+    taken = part(0, *operators, offsets=('{"t":{"0":3,"2":5}}', f'{{"{OLD_TOPIC}":{{"0":30,"2":50}}}}'))
+    return taken.model_copy(
+        update={"sources": (*taken.sources, SourcePosition(name="rows", connector=StreamConnector.EDGE, location="s.rows"))}
+    )
+
+
+OLD_TOPIC = "c.edge.j.s.rows"
+NEW_TOPIC = "c.edge.new.s.rows"
+
+
+def restore_with_edge(tmp_path: Path, partitions: int, *operators: StateOperator, parallelism: int = 2) -> list[str]:
+    """Return the offsets of the source and the edge with which the first subtask begins."""
+    one = part_with_edge(*operators)
+    path = savepoint(tmp_path / "one", one, one.model_copy(update={"subtask_index": 1}))
+    note = tmp_path / "one" / "s" / "0" / "checkpoint" / "offsets" / "5"
+    note.write_text("\n".join([*note.read_text().splitlines()[:2], *one.offsets]))
+    definition, edges = edge(partitions)
+    location = tmp_path / "jobs" / "checkpoint.0"
+    subtask = RestoringSubtask("s", 0, parallelism, definition, edges)
+    restore_checkpoint(str(path), subtask, ("s",), location, allow_non_restored_state=False)
+    return list(read_batch_note(location, last_begun_batch(location)).offsets)
+
+
+def test_an_edge_begins_at_the_start_of_the_topic_of_the_new_job(tmp_path: Path) -> None:
+    source, rows = restore_with_edge(tmp_path, 4, AGGREGATE)
+    assert json.loads(source) == {"t": {"0": 3, "2": 5}}
+    assert json.loads(rows) == {NEW_TOPIC: {"0": 0, "2": 0}}
+
+
+def test_an_edge_is_shared_out_anew_where_there_is_no_state(tmp_path: Path) -> None:
+    _, rows = restore_with_edge(tmp_path, 5, parallelism=1)
+    assert json.loads(rows) == {NEW_TOPIC: {str(number): 0 for number in range(5)}}
+
+
+def test_other_partitions_of_an_edge_are_refused_where_there_is_state(tmp_path: Path) -> None:
+    says = r"its state is of the partitions \[0, 2\] of an edge, and it is to read \[0, 2, 4\]: give the edge the same 'partitions'"
+    with pytest.raises(SavepointUnusable, match=says):
+        restore_with_edge(tmp_path, 5, AGGREGATE)
 
 
 @pytest.mark.parametrize(

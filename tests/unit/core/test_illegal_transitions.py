@@ -193,7 +193,7 @@ MISFITS: list[LogEvent] = [
     e.StreamStarted("running", "a", 0, 1, "query", "run", "session", "/checkpoints", -1),
     e.CheckpointTriggered("none", 1, 1),
     e.CheckpointTriggered("running", 1, 1),
-    e.CheckpointTriggered("running", 1, 1, savepoint=e.SavepointRequest("/s", SavepointMode.STOP)),
+    e.CheckpointTriggered("running", 1, 1, savepoint=e.SavepointRequest("/s", SavepointMode.STOP, stops_streams=True)),
     e.CheckpointAcknowledged("running", "a", 0, 1, 1, StreamProgress(batch_id=1)),
     e.CheckpointCompleted("running", 1, 0, 0, 0),
     e.CheckpointAborted("running", 1, CheckpointFailureReason.EXPIRED, "reason"),

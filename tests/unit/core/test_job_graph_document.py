@@ -396,7 +396,7 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"sources": {}}, f"{STREAM}.sources: Dictionary should have at least 1 item"),
+        ({"sources": {}}, f"{STREAM}.sources: there is none, and no edge from another stream leads here"),
         ({"sources": {"a b": {"rate": {"rows_per_second": 1}}}}, f"{STREAM}.sources.a b[key]: String should match pattern"),
         ({"sources": {"a": {}}}, f"{STREAM}.sources.a: exactly one of 'kafka', 'files', 'rate' and 'python' says what a source is"),
         ({"sources": {"a": {"rate": {"rows_per_second": 0}}}}, f"{STREAM}.sources.a.rate.rows_per_second: Input should be greater"),
@@ -453,8 +453,8 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             {"sources": {"a": _avro(_record("int", "X"))}},
             "schema: field 'X' is there twice, and upper and lower case are the same to Spark",
         ),
-        ({"sinks": {"a": TOPIC}}, f"{STREAM}: exactly one of 'sink' and 'sinks' says where the rows go"),
-        ({"sink": None}, f"{STREAM}: exactly one of 'sink' and 'sinks' says where the rows go"),
+        ({"sinks": {"a": TOPIC}}, f"{STREAM}: one of 'sink' and 'sinks' says where the rows go, not both"),
+        ({"sink": None}, f"{STREAM}: neither 'sink' nor 'sinks' says where the rows go, nor an edge to another stream"),
         ({"sink": None, "sinks": {}}, f"{STREAM}.sinks: Dictionary should have at least 1 item"),
         ({"sink": None, "sinkss": {"a": TOPIC}}, f"{STREAM}.sinkss: Extra inputs are not permitted (did you mean 'sinks'?)"),
         (
@@ -525,7 +525,7 @@ def test_a_stream_that_cannot_run_is_refused_with_its_place(more: dict[str, Any]
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"edges": _edges(("a", "b"))}, "f: edges[0]: 'a' is a stream, whose rows go to its sink: no other vertex can read them"),
+        ({"edges": _edges(("a", "b"))}, "f: edges[0]: 'a' is a stream, and 'b' is none: only another stream can read its rows"),
         ({"edges": _edges(("b", "a"), name="orders")}, "f: edges[0]: the stream 'a' has a source of that name already"),
         ({"scheduler": "adaptive"}, "f: scheduler: adaptive changes the parallelism of vertices, and a stream such as 'a' keeps state"),
     ],

@@ -85,9 +85,9 @@ def test_each_subtask_is_told_where_the_savepoint_goes_and_what_it_has(cluster: 
     [triggered] = cluster.events(e.CheckpointTriggered)
     at_ms = checkpoints_of(cluster).triggered_at_ms
     path = f"{TARGET}/savepoint-job-1-{at_ms}"
-    order = SavepointOrder(path, SavepointMode.DRAIN, at_ms, (SavepointStream("s", 2),))
+    order = SavepointOrder(path, SavepointMode.DRAIN, at_ms, (SavepointStream("s", 2),), stops_stream=True, timeout_ms=600_000)
     assert [a.payload for a in asked] == [CheckpointOrder("job", "s", index, 1, checkpoint_id=1, savepoint=order) for index in (0, 1)]
-    assert triggered.savepoint == e.SavepointRequest(path, SavepointMode.DRAIN)
+    assert triggered.savepoint == e.SavepointRequest(path, SavepointMode.DRAIN, stops_streams=True)
 
 
 def test_a_job_that_goes_on_is_told_nothing_more_and_the_savepoint_is_not_subsumed(cluster: ScriptedCluster) -> None:

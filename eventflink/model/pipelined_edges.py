@@ -1,0 +1,73 @@
+"""Pipelined edges as the streams at their ends see them: one more sink of the writer, one more source of the reader.
+
+A graph says an edge once; here it becomes what a stream is deployed with. Both ends name the same topic by `edge_location`, which no other
+edge of the job has; what the topic is called in Kafka is known where the stream runs (`streams/edges.py`).
+"""
+
+import dataclasses
+import hashlib
+from typing import Any, Final
+
+from eventflink.model.document_fields import canonical_json
+from eventflink.model.job_graph import DEFAULT_OUTPUT, JobEdge, JobGraph, JobVertex, StreamDefinition, StreamSink, StreamSource
+from eventflink.model.statuses import StreamConnector, StreamFormat
+
+_MAX_TOPIC_LENGTH: Final = 249
+
+
+def stream_with_edges(graph: JobGraph, vertex: JobVertex) -> StreamDefinition | None:
+    """Return what a vertex streams, with the edges that it reads and writes; None: it is no stream."""
+    if (stream := vertex.stream) is None:
+        return None
+    edges = [edge for edge in graph.edges if edge.pipeline is not None]
+    parallelism = {each.vertex_id: each.parallelism for each in graph.vertices} if edges else {}
+    sources = [_source_of(edge, parallelism[edge.source]) for edge in edges if edge.target == vertex.vertex_id]
+    sinks = [_sink_of(edge, parallelism[edge.source]) for edge in edges if edge.source == vertex.vertex_id]
+    return dataclasses.replace(stream, sources=(*stream.sources, *sources), sinks=(*stream.sinks, *sinks))
+
+
+def edge_location(edge: JobEdge) -> str:
+    """Return what an edge is called in its job: no id and no name has a dot in it."""
+    return f"{edge.target}.{edge.input_name}"
+
+
+def edge_topic(cluster_id: str, job_id: str, location: str) -> str:
+    """Return the topic of an edge; long names, of which Kafka takes 249 characters, are not said in full."""
+    topic = f"{cluster_id}.edge.{job_id}.{location}"
+    return topic if len(topic) <= _MAX_TOPIC_LENGTH else f"{cluster_id}.edge.{hashlib.sha256(topic.encode()).hexdigest()}"
+
+
+def _source_of(edge: JobEdge, writers: int) -> StreamSource:
+    return StreamSource(
+        name=edge.input_name,
+        connector=StreamConnector.EDGE,
+        location=edge_location(edge),
+        stream_format=StreamFormat.JSON,
+        row_schema=_row_schema(edge),
+        options_json=_options(edge, writers),
+    )
+
+
+def _sink_of(edge: JobEdge, writers: int) -> StreamSink:
+    return StreamSink(
+        name="" if edge.output == DEFAULT_OUTPUT else edge.output,
+        connector=StreamConnector.EDGE,
+        location=edge_location(edge),
+        stream_format=StreamFormat.JSON,
+        row_schema=_row_schema(edge),
+        options_json=_options(edge, writers),
+    )
+
+
+def _row_schema(edge: JobEdge) -> str:
+    return edge.pipeline.row_schema if edge.pipeline is not None else ""
+
+
+def _options(edge: JobEdge, writers: int) -> str:
+    """Return what both ends have to know besides; a bounded reader waits for all of so many `writers`."""
+    assert edge.pipeline is not None  # noqa: S101 - the others are no sources and sinks
+    options: dict[str, Any] = {"writer": edge.source, "writers": writers, "ship": edge.ship, "keys": edge.keys}
+    options["partitions"] = edge.pipeline.partitions
+    if edge.pipeline.event_time:
+        options |= {"event_time": edge.pipeline.event_time, "watermark_delay_ms": edge.pipeline.watermark_delay_ms}
+    return canonical_json(options)

@@ -1,0 +1,276 @@
+"""Pipelined edges as topics of their job: made, written, read and trimmed.
+
+Who needs one first makes it; the transactions of the writer's batches write it; it is read like any topic, and trimmed behind its readers.
+The leader removes it when the job has ended.
+
+Every row that was committed is read once, for both ends have their place in it as they have in other topics. So the ends fail and restart
+without each other, and a savepoint has nothing to copy of an edge: its reader takes part when it has read all that its writers, which were
+stopped before, have written (S3). A restored reader begins at the start of the new job's topic, which is where it stood.
+
+Rows travel as JSON with the precision of Spark's types. Two bounded streams are run one after the other, though both have their slots.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewTopic
+from pydantic import TypeAdapter, ValidationError
+
+from eventflink.log.admin_connection import AdminConnection
+from eventflink.model.job_graph import StreamSink, StreamSource
+from eventflink.model.pipelined_edges import edge_topic
+from eventflink.model.statuses import ShipStrategy, StreamConnector
+from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.kafka_sink import KEY, VALUE
+from eventflink.streams.progress import last_committed_batch
+from eventflink.streams.savepoint_copy import read_batch_note
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+MAX_RECORD_BYTES: Final = 16 * 1024 * 1024
+_MAX_OFFSETS_PER_TRIGGER: Final = 1_000_000
+_TIMEOUT_S: Final = 15.0
+_POLL_S: Final = 0.2
+_END: Final = "end"
+_PLACE: Final = "place"
+_FORMATS: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
+"""Spark's own have milliseconds."""
+
+_OFFSETS: Final = TypeAdapter(dict[str, dict[int, int]])
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One pipelined edge of a job."""
+
+    topic: str
+    writer_group: str
+    """What the ends of its writers are noted under, each with its index behind it."""
+    writers: int
+    ship: ShipStrategy
+    keys: tuple[str, ...]
+    partitions: int
+    row_schema: str
+    event_time: str
+    watermark_delay_ms: int
+
+    def share_of(self, subtask_index: int, parallelism: int) -> list[int]:
+        """Return which partitions a subtask of the reader reads."""
+        is_whole = self.ship is ShipStrategy.BROADCAST
+        return list(range(self.partitions) if is_whole else range(subtask_index, self.partitions, parallelism))
+
+
+def edges_of(ends: Sequence[StreamSource | StreamSink], cluster_id: str, job_id: str) -> dict[str, Edge]:
+    """Return those of the sources or sinks of a stream that are edges, by their location."""
+    return {end.location: _edge_of(end, cluster_id, job_id) for end in ends if end.connector is StreamConnector.EDGE}
+
+
+def _edge_of(end: StreamSource | StreamSink, cluster_id: str, job_id: str) -> Edge:
+    options = json.loads(end.options_json)
+    return Edge(
+        topic=edge_topic(cluster_id, job_id, end.location),
+        writer_group=f"{cluster_id}/{job_id}/{options['writer']}",
+        writers=options["writers"],
+        ship=ShipStrategy(options["ship"]),
+        keys=tuple(options["keys"]),
+        partitions=options["partitions"],
+        row_schema=end.row_schema,
+        event_time=options.get("event_time", ""),
+        watermark_delay_ms=options.get("watermark_delay_ms", 0),
+    )
+
+
+def create_edges(edges: Iterable[Edge], bootstrap: str, replication_factor: int) -> None:
+    """Create the topics that are not there yet.
+
+    Raises:
+        AdministrationError: Kafka does not take one, or does not answer.
+
+    """
+    wanted = {edge.topic: edge for edge in edges}
+    if not wanted:
+        return
+    connection = AdminConnection(bootstrap)
+    kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": str(MAX_RECORD_BYTES)}
+    if missing := wanted.keys() - connection.find_topics().keys():
+        connection.create_topics(NewTopic(name, wanted[name].partitions, replication_factor, config=kept) for name in sorted(missing))
+        logger.info("EdgesCreated topics=%s replication_factor=%d", ",".join(sorted(missing)), replication_factor)
+    connection.wait_for_topics(wanted)
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+def records_of(rows: "DataFrame", edge: Edge) -> "DataFrame":
+    """Return rows as records: `value`, and `key` where the edge has keys, as bytes.
+
+    Raises:
+        StreamUnusable: the columns of the rows are not those that the edge declares.
+
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    declared = rows.sparkSession.createDataFrame([], edge.row_schema).schema.fields
+    want = {field.name: field.dataType.simpleString() for field in declared}
+    have = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    problems = [f"column '{name}' is {have[name]}, and declared as {kind}" for name, kind in want.items() if have.get(name, kind) != kind]
+    problems += [f"there is no column '{name}'" for name in want if name not in have]
+    problems += [f"column '{name}' is not declared" for name in have if name not in want]
+    problems += [f"its key '{name}' is no column" for name in edge.keys if name not in want]
+    if problems:
+        raise StreamUnusable(f"the rows do not fit the schema of the edge: {'; '.join(problems[:3])}")
+    value = f.to_json(f.struct(*map(_quoted, want)), {"ignoreNullFields": "false"} | _FORMATS)
+    columns = [value.cast("binary").alias(VALUE)]
+    if edge.keys:
+        columns.append(f.to_json(f.struct(*map(_quoted, edge.keys)), {"ignoreNullFields": "false"} | _FORMATS).cast("binary").alias(KEY))
+    return rows.select(*columns)
+
+
+def rows_of(records: "DataFrame", edge: Edge) -> "DataFrame":
+    """Return what `records_of` made records of."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    row = f.from_json(f.col(VALUE).cast("string"), edge.row_schema, {"mode": "FAILFAST"} | _FORMATS)
+    return records.select(row.alias("row")).select("row.*")
+
+
+def read_edge(spark: "SparkSession", edge: Edge, share: list[int], bootstrap: str) -> "DataFrame":
+    """Return the rows of these partitions of an edge, as a streaming DataFrame."""
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "kafka.isolation.level": "read_committed",
+        "startingOffsets": "earliest",
+        "failOnDataLoss": "true",
+        "maxOffsetsPerTrigger": str(_MAX_OFFSETS_PER_TRIGGER),
+        "assign": json.dumps({edge.topic: share}),
+    }
+    rows = rows_of(spark.readStream.format("kafka").options(**options).load(), edge)
+    return rows.withWatermark(edge.event_time, f"{edge.watermark_delay_ms} milliseconds") if edge.event_time else rows
+
+
+def _quoted(column: str) -> "Column":
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    return f.col("`" + column.replace("`", "``") + "`")
+
+
+# -- where the ends stand ---------------------------------------------------------------------------------------------
+
+
+def note_end(edges: Iterable[Edge], subtask_index: int, bootstrap: str) -> None:
+    """Note that a bounded subtask has written all that it will ever write to these edges."""
+    for edge in edges:
+        _note(bootstrap, f"{edge.writer_group}/{subtask_index}/{_END}", [TopicPartition(edge.topic, 0, 1)])
+
+
+def has_ended(edges: Iterable[Edge], subtask_index: int, bootstrap: str) -> bool:
+    """Tell whether an earlier attempt of a subtask noted that it has written all; of no edges it is not known."""
+    noted = [_noted(bootstrap, f"{edge.writer_group}/{subtask_index}/{_END}", edge.topic, [0]) for edge in edges]
+    return bool(noted) and all(noted)
+
+
+def wait_for_writers(edges: Iterable[Edge], bootstrap: str) -> None:
+    """Wait until every writer of these edges has written all, however long that takes: a job that ends kills who waits here."""
+    for edge in edges:
+        for index in range(edge.writers):
+            while not has_ended([edge], index, bootstrap):
+                time.sleep(_POLL_S)
+
+
+def wait_until_read(
+    edges: Iterable[tuple[Edge, list[int]]], location: Path, bootstrap: str, timeout_s: float, check: Callable[[], None]
+) -> None:
+    """Wait until a query has read all that these partitions have; nobody writes to them meanwhile.
+
+    Args:
+        edges: each with the partitions that the query reads.
+        location: the checkpoint directory of the query.
+        bootstrap: the Kafka of the edges.
+        timeout_s: for how long.
+        check: raises when the query has ended.
+
+    Raises:
+        StreamUnusable: it has not within that time.
+
+    """
+    connection = AdminConnection(bootstrap)
+    partitions = [(edge.topic, number) for edge, share in edges for number in share]
+    ends = {partition: marks.high for partition, marks in connection.read_watermarks(partitions).items()}
+    deadline_s = time.monotonic() + timeout_s
+    while behind := sum(max(0, end - places.get(partition, 0)) for places in [_places(location)] for partition, end in ends.items()):
+        check()
+        if time.monotonic() >= deadline_s:
+            raise StreamUnusable(f"its inputs within the job have {behind} more records after {timeout_s:.0f} s")
+        time.sleep(_POLL_S)
+
+
+def _places(location: Path, batches_before: int = 0) -> dict[tuple[str, int], int]:
+    """Return what each partition is read up to by the last committed batch, or one so many before that."""
+    note = read_batch_note(location, max(-1, last_committed_batch(location) - batches_before))
+    found: dict[tuple[str, int], int] = {}
+    for text in note.offsets:
+        try:
+            offsets = _OFFSETS.validate_json(text)
+        except ValidationError:
+            continue  # Of a source that is no topic.
+        found |= {(topic, number): offset for topic, numbers in offsets.items() for number, offset in numbers.items()}
+    return found
+
+
+def discard_read(edges: Iterable[Edge], location: Path, bootstrap: str, reader: tuple[str, int, int]) -> None:
+    """Remove the records that every reader has read, so that an edge is as large as its readers are behind.
+
+    Args:
+        edges: which this subtask reads.
+        location: its checkpoint directory; what the batch before its last one has read is not read again.
+        bootstrap: the Kafka of the edges.
+        reader: what is noted of the readers of an edge that each reads whole begins so; which of them this is; and how many there are.
+
+    Raises:
+        AdministrationError, KafkaException: Kafka does not do that now.
+
+    """
+    connection, places = AdminConnection(bootstrap), _places(location, 1)
+    group, subtask_index, parallelism = reader
+    for edge in edges:
+        share = edge.share_of(subtask_index, parallelism)
+        read = {number: places.get((edge.topic, number), 0) for number in share}
+        if edge.ship is ShipStrategy.BROADCAST and parallelism > 1:
+            _note(bootstrap, f"{group}/{subtask_index}/{_PLACE}", [TopicPartition(edge.topic, number, at) for number, at in read.items()])
+            for index in range(parallelism):
+                noted = _noted(bootstrap, f"{group}/{index}/{_PLACE}", edge.topic, share)
+                read = {number: min(at, noted.get(number, 0)) for number, at in read.items()}
+        for number, at in read.items():
+            if at > 0:
+                connection.delete_records(edge.topic, number, at)
+
+
+def _note(bootstrap: str, group: str, places: list[TopicPartition]) -> None:
+    consumer = Consumer(_connection(bootstrap, group))
+    try:
+        consumer.commit(offsets=places, asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def _noted(bootstrap: str, group: str, topic: str, partitions: list[int]) -> dict[int, int]:
+    consumer = Consumer(_connection(bootstrap, group))
+    try:
+        found = consumer.committed([TopicPartition(topic, number) for number in partitions], timeout=_TIMEOUT_S)
+        return {each.partition: each.offset for each in found if each.error is None and each.offset > 0}
+    finally:
+        consumer.close()
+
+
+def _connection(bootstrap: str, group: str) -> dict[str, Any]:
+    # The groups have no members: each is the place of a number.
+    return {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "log_level": 0}

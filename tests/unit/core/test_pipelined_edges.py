@@ -1,0 +1,204 @@
+"""Pipelined edges as the master has them: their ends run at the same time, and in a savepoint the reader comes after the writer."""
+
+from typing import Any
+
+import pytest
+
+from eventflink.events import log_events as e
+from eventflink.events.effects import CheckpointOrder, FinishStream, ResumeStream, TaskDeployment
+from eventflink.master.effects import CleanUp, Deployment, Effect, unacknowledged
+from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph, to_document
+from eventflink.model.pipelined_edges import edge_topic, stream_with_edges
+from eventflink.model.statuses import ExecutionState, JobStatus, SavepointMode, StreamConnector
+from tests.support.cluster import ScriptedCluster, decline, deployments, graph, orders, stream, vertex
+
+SCHEMA = "id BIGINT, at TIMESTAMP"
+
+
+def document(**more: Any) -> dict[str, Any]:
+    """A stream `b`, whose two subtasks read what `a` writes, and `c` after it."""
+    without_sink = {"sources": stream("a")["stream"]["sources"]}
+    without_source = {"sink": stream("c")["stream"]["sink"]}
+    kafka = {"kafka": {"topic": "out"}, "format": "json"}
+    vertices = [
+        vertex("a") | {"stream": without_sink},
+        vertex("b", 2) | {"stream": {"sink": kafka}},
+        vertex("c") | {"stream": without_source},
+    ]
+    edges = [
+        {"from": "a", "to": "b", "ship": "hash", "keys": ["id"], "schema": SCHEMA, "event_time": "at", "watermark_delay_ms": 5},
+        {"from": "b", "to": "c", "output": "late", "name": "rows", "schema": SCHEMA, "partitions": 3},
+    ]
+    return graph(*vertices) | {"edges": edges} | more
+
+
+def run_streams(cluster: ScriptedCluster) -> dict[tuple[str, int], Deployment]:
+    cluster.register(slots=8)
+    deployed = deployments(cluster.submit(document()))
+    for deployment in deployed:
+        cluster.start_stream(deployment)
+    return {_key(deployment): deployment for deployment in deployed}
+
+
+def _key(deployment: Deployment) -> tuple[str, int]:
+    payload = deployment.payload
+    assert isinstance(payload, TaskDeployment | CheckpointOrder | ResumeStream | FinishStream)
+    return payload.vertex_id, payload.subtask_index
+
+
+def told(effects: list[Effect], kind: type[CheckpointOrder | ResumeStream | FinishStream]) -> set[tuple[str, int]]:
+    return {_key(effect) for effect in effects if isinstance(effect, Deployment) and isinstance(effect.payload, kind)}
+
+
+def trigger(cluster: ScriptedCluster, mode: SavepointMode = SavepointMode.STOP) -> list[Deployment]:
+    return orders(cluster.command(type="TriggerSavepoint", job_id="job", target_directory="/savepoints", mode=mode))
+
+
+def test_both_ends_of_an_edge_are_deployed_at_once_and_know_its_topic(cluster: ScriptedCluster) -> None:
+    deployed = run_streams(cluster)
+    assert deployed.keys() == {("a", 0), ("b", 0), ("b", 1), ("c", 0)}
+    ends = {key: d.payload.stream for key, d in deployed.items() if isinstance(d.payload, TaskDeployment)}
+    writer, reader, last = ends["a", 0], ends["b", 1], ends["c", 0]
+    assert writer is not None
+    assert reader is not None
+    assert last is not None
+    assert [(sink.name, sink.connector, sink.location) for sink in writer.sinks] == [("", StreamConnector.EDGE, "b.a")]
+    assert [(s.name, s.connector, s.location, s.row_schema) for s in reader.sources] == [("a", StreamConnector.EDGE, "b.a", SCHEMA)]
+    assert [(sink.name, sink.location) for sink in reader.sinks] == [("", "out"), ("late", "c.rows")]
+    assert [source.name for source in last.sources] == ["rows"]
+    assert writer.sinks[0].options_json == reader.sources[0].options_json
+    assert all(not d.payload.inputs and not d.payload.outputs for d in deployed.values() if isinstance(d.payload, TaskDeployment))
+
+
+@pytest.mark.parametrize(
+    ("mode", "follows"), [(SavepointMode.STOP, FinishStream), (SavepointMode.CONTINUE, ResumeStream), (SavepointMode.DRAIN, FinishStream)]
+)
+def test_in_a_savepoint_readers_are_asked_when_all_their_writers_have_answered(
+    cluster: ScriptedCluster, mode: SavepointMode, follows: type[FinishStream | ResumeStream]
+) -> None:
+    run_streams(cluster)
+    [first] = trigger(cluster, mode)
+    assert _key(first) == ("a", 0)
+    assert isinstance(first.payload, CheckpointOrder)
+    assert first.payload.savepoint is not None
+    assert first.payload.savepoint.stops_stream
+    second = orders(cluster.acknowledge(first))
+    assert [_key(order) for order in second] == [("b", 0), ("b", 1)]
+    assert orders(cluster.acknowledge(second[0])) == []
+    assert told(list(unacknowledged(cluster.master)), CheckpointOrder) == {("b", 1)}
+    [last] = orders(cluster.acknowledge(second[1]))
+    assert _key(last) == ("c", 0)
+    effects = cluster.acknowledge(last)
+    assert told(effects, follows) == {("a", 0), ("b", 0), ("b", 1), ("c", 0)}
+    assert cluster.events(e.CheckpointCompleted)
+
+
+def test_a_checkpoint_asks_all_at_once(cluster: ScriptedCluster) -> None:
+    run_streams(cluster)
+    assert len(orders(cluster.command(type="TriggerCheckpoint", job_id="job"))) == 4
+
+
+def test_when_it_fails_only_those_resume_that_were_asked(cluster: ScriptedCluster) -> None:
+    run_streams(cluster)
+    [first] = trigger(cluster)
+    reader, _ = orders(cluster.acknowledge(first))
+    effects = cluster.say(decline(reader, "the disk is full"))
+    assert told(effects, ResumeStream) == {("a", 0), ("b", 0), ("b", 1)}
+
+
+def test_the_topics_of_edges_are_removed_when_the_job_has_ended(cluster: ScriptedCluster) -> None:
+    deployed = run_streams(cluster)
+    cluster.command(type="CancelJob", job_id="job")
+    effects = [effect for deployment in deployed.values() for effect in cluster.report(deployment, ExecutionState.CANCELED)]
+    assert cluster.job("job").status is JobStatus.CANCELED
+    [clean_up] = [effect for effect in effects if isinstance(effect, CleanUp)]
+    assert clean_up.edges == ("b.a", "c.rows")
+
+
+def test_a_topic_of_an_edge_has_a_name_that_kafka_takes() -> None:
+    assert edge_topic("mine", "job", "b.a") == "mine.edge.job.b.a"
+    long = [edge_topic("c" * 128, "j" * 128, f"{'t' * 64}.{'n' * 63}{last}") for last in "ab"]
+    assert [len(topic) <= 249 for topic in long] == [True, True]
+    assert long[0] != long[1]
+
+
+# -- the document -----------------------------------------------------------------------------------------------------
+
+
+def test_an_edge_says_the_same_as_a_document_and_as_a_record() -> None:
+    parsed = parse_job_graph(document(), "f")
+    first, second = parsed.edges
+    assert first.pipeline is not None
+    assert second.pipeline is not None
+    assert (first.pipeline.partitions, first.pipeline.event_time, first.pipeline.watermark_delay_ms) == (2, "at", 5)
+    assert (second.pipeline.partitions, second.pipeline.event_time) == (3, "")
+    assert parse_job_graph(to_document(parsed), "f") == parsed
+    assert stream_with_edges(parsed, parsed.vertices[0]) != parsed.vertices[0].stream
+
+
+def _changed(**changes: Any) -> dict[str, Any]:
+    """The document with changes of its first edge (`edge`), and of the streams `a`, `b` and `c`, where None leaves a key out."""
+    made = document()
+    for name, change in changes.items():
+        target = made["edges"][0] if name == "edge" else next(v for v in made["vertices"] if v["id"] == name)["stream"]
+        target.update(change)
+        for key in [key for key, value in target.items() if value is None]:
+            del target[key]
+    return made
+
+
+NOW = {"available_now": True}
+LAX = {"kafka": {"topic": "out", "guarantee": "at_least_once"}, "format": "json"}
+FILES = {"files": {"path": "/x"}, "format": "csv"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (_changed(edge={"schema": None}), "edges[0]: between streams it needs a 'schema', the columns of 'a'"),
+        (_changed(edge={"event_time": None}), "edges[0]: 'event_time' and 'watermark_delay_ms' go together"),
+        (_changed(edge={"partitions": 1}), "edges[0].partitions: 'b' has 2 subtasks, and 1 partitions would leave some without rows"),
+        (_changed(edge={"partitions": 1_001}), "edges[0].partitions: Input should be less than or equal to 1000, not 1001"),
+        (_changed(b={"trigger": NOW}), "edges[0]: 'b' has trigger available_now, and ends when its inputs do; 'a' never does"),
+        (
+            _changed(c={"trigger": {"real_time_ms": 5_000}, "output_mode": "update", "sink": LAX}),
+            "edges[1]: 'c' has trigger real_time_ms, and the rows of 'b' come batch by batch",
+        ),
+        (_changed(a={"sink": FILES}), "edges[0]: 'a' has a sink that is not written in transactions of Kafka, as the edge is"),
+        (
+            _changed(a={"sink": {"kafka": {"topic": "t", "bootstrap_servers": "other:9"}, "format": "json"}}),
+            "edges[0]: 'a' has a sink in a Kafka of its own, and a transaction is within one",
+        ),
+        (
+            _changed(a={"sinks": {"x": {"kafka": {"topic": "t", "bootstrap_servers": "other:9"}, "format": "json"}}}),
+            "edges[0]: 'a' has a sinks.x in a Kafka of its own",
+        ),
+        (_changed(a={"sources": None}), "vertices[0].stream.sources: there is none, and no edge from another stream leads here"),
+        (_changed(c={"sink": None}), "vertices[2].stream: neither 'sink' nor 'sinks' says where the rows go, nor an edge"),
+        (_changed(b={"sources": {"a": {"rate": {"rows_per_second": 1}}}}), "edges[0]: the stream 'b' has a source of that name already"),
+    ],
+)
+def test_an_edge_that_cannot_be_is_refused_with_its_place(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidJobGraph) as refused:
+        parse_job_graph(wrong, "f")
+    assert f"f: {says}" in str(refused.value)
+
+
+def test_what_only_pipelined_edges_have_is_refused_of_others() -> None:
+    edge = {"from": "a", "to": "b", "schema": SCHEMA}
+    with pytest.raises(InvalidJobGraph, match=r"edges\[0\].schema: it is for edges from a stream to a stream; this one is blocking"):
+        parse_job_graph(graph(vertex("a"), vertex("b")) | {"edges": [edge]}, "f")
+    with pytest.raises(InvalidJobGraph, match=r"edges\[0\]: 'a' is a stream, and 'b' is none: only another stream can read its rows"):
+        parse_job_graph(graph(stream("a"), vertex("b")) | {"edges": [edge]}, "f")
+
+
+def test_a_forward_edge_has_a_partition_for_each_subtask_and_a_statement_one_output() -> None:
+    forward = document()
+    forward["vertices"][0]["parallelism"] = 2
+    forward["edges"][0] |= {"ship": "forward", "keys": [], "partitions": 3}
+    with pytest.raises(InvalidJobGraph, match="with ship: forward the topic has one for each of the 2 subtasks, not 3"):
+        parse_job_graph(forward, "f")
+    statement = document()
+    statement["vertices"][1] = {"id": "b", "sql": "SELECT * FROM a", "parallelism": 2, "stream": statement["vertices"][1]["stream"]}
+    with pytest.raises(InvalidJobGraph, match=r"vertices\[1\]: a statement has one output, and an edge reads 'late' of it"):
+        parse_job_graph(statement, "f")
