@@ -21,7 +21,7 @@ import pytest
 from eventflink.events import log_events as e
 from eventflink.events.checkpoint_events import SavepointRequest
 from eventflink.events.decision import Decision, InputCause
-from eventflink.events.effects import DeploymentEnvelope, TaskCancellation
+from eventflink.events.effects import DeploymentEnvelope, FinishStream, ResumeStream, TaskCancellation
 from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
 from eventflink.events.topics import INBOUND
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
@@ -39,12 +39,14 @@ from eventflink.leadership.reads import Reads
 from eventflink.leadership.recovery import RecoveryMode
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.log.replay import consumer_settings
-from eventflink.master import active_resource_manager, checkpoint_coordinator, free_slots, slot_manager, task_executor_reports
+from eventflink.master import active_resource_manager, checkpoint_coordinator, effects, free_slots, slot_manager, task_executor_reports
+from eventflink.master.checkpoints import Checkpoints
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.free_slots import Levels, _Pool
 from eventflink.master.inputs import BindInputs, HeartbeatTimeout
 from eventflink.master.job_master import JobMaster
+from eventflink.master.master import Master
 from eventflink.master.requests import Requests
 from eventflink.master.settings import Context
 from eventflink.master.shared_slots import SharingGroup
@@ -55,7 +57,7 @@ from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState,
 from eventflink.snapshots.state_codec import document_of
 from eventflink.streams import savepoint_copy
 from eventflink.streams.client_watch import ClientWatch
-from eventflink.streams.sink_protocol import KafkaSinkSettings, Mark, SendMark, SinkProtocol, SinkStep, next_step
+from eventflink.streams.sink_protocol import BEFORE_FENCING, KafkaSinkSettings, Mark, SendMark, SinkProtocol, SinkStep, next_step
 from eventflink.taskexecutor import task_files
 from eventflink.taskexecutor.process_events import Finished, Outcome, ReleaseSpark
 from eventflink.taskexecutor.protocol import TaskExecutorProtocol
@@ -557,6 +559,61 @@ def stopped_streams_begin_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SavepointRequest, "finishes_job", property(lambda _: False))
 
 
+@breaks("S3", "what was stopped for a savepoint that has failed is not told to resume")
+def stopped_streams_are_not_resumed(patch: pytest.MonkeyPatch) -> None:
+    abort = Checkpoints.abort
+
+    def forget(self: Checkpoints, event: e.CheckpointAborted, graph: ExecutionGraph, at_ms: int) -> None:
+        abort(self, event, graph, at_ms)
+        self.stopped.clear()
+
+    patch.setattr(Checkpoints, "abort", forget)
+
+
+@breaks("S3", "what was stopped for a savepoint resumes before it is cancelled with it")
+def cancelled_streams_resume(patch: pytest.MonkeyPatch) -> None:
+    complete = Checkpoints.complete
+
+    def keep(self: Checkpoints, event: e.CheckpointCompleted, at_ms: int) -> None:
+        stopped = dict(self.stopped)
+        complete(self, event, at_ms)
+        self.stopped |= stopped
+
+    patch.setattr(Checkpoints, "complete", keep)
+
+
+@breaks("S3", "what was stopped for a savepoint is told once what follows: by a leader that may die before it does")
+def stopped_streams_are_told_once(patch: pytest.MonkeyPatch) -> None:
+    unacknowledged = effects.unacknowledged
+
+    def others(state: Master) -> Iterator[effects.Effect]:
+        for effect in unacknowledged(state):
+            if not (isinstance(effect, effects.Deployment) and isinstance(effect.payload, ResumeStream | FinishStream)):
+                yield effect
+
+    for module in ("leadership.participant", "master.effects"):
+        patch.setattr(f"eventflink.{module}.unacknowledged", others)
+
+
+@breaks("S3", "the savepoint does not know which batch the sink has")
+def written_batches_are_not_in_savepoints(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SinkProtocol, "next_batch_id", property(lambda self: self._settings.first_batch_id))
+
+
+@breaks("S3", "what the sink has begun to write is not ended before the savepoint says what it has")
+def sinks_are_not_settled(patch: pytest.MonkeyPatch) -> None:
+    def look(self: SinkProtocol, *of_batch: Any) -> Generator[SinkStep, Mark | None, None]:
+        self._take_mark((yield BEFORE_FENCING))
+        self._check_directory(*of_batch)
+
+    patch.setattr(SinkProtocol, "settling", look)
+
+
+@breaks("S3", "a savepoint is taken although its checkpoint directory is behind what the sink has")
+def lost_directories_are_saved(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SinkProtocol, "settling", lambda self, *_of_batch: self.opening())
+
+
 # -- liveness ------------------------------------------------------------------------------------------------------
 
 
@@ -695,8 +752,8 @@ FOUND_BY = {
     "instances_are_not_compared": 50,
     "canaries_are_not_waited_for": 14,
     "promotion_gives_no_grace": 14,
-    "instances_do_not_wait_for_tasks": 1137,
-    "spark_is_not_waited_for": 0,
+    "instances_do_not_wait_for_tasks": 1140,
+    "spark_is_not_waited_for": 1,
     "restarts_do_not_wait": 17,
     "unacknowledged_attempts_are_missing": 50,
     "snapshots_are_not_whole": 14,
@@ -706,13 +763,18 @@ FOUND_BY = {
     "vertices_are_not_compared": 14,
     "orphans_are_left": 3,
     "busy_workers_are_released": 10,
-    "checkpoints_go_back": 13,
-    "broken_checkpoints_stay": 7,
+    "checkpoints_go_back": 31,
+    "broken_checkpoints_stay": 8,
     "written_batches_are_written_again": 13,
     "marks_are_not_sent": 3,
     "lost_directories_are_not_noticed": 10,
     "older_attempts_are_not_fenced": 26,
     "zombies_are_not_fenced": 11,
+    "cancelled_streams_resume": 15,
+    "sinks_are_not_settled": 24,
+    "stopped_streams_are_not_resumed": 57,
+    "stopped_streams_begin_again": 10,
+    "written_batches_are_not_in_savepoints": 130,
 }
 """A seed from which on a search for each is short."""
 
@@ -737,7 +799,8 @@ FOUND_BY_TEST = {
     "late_attempts_fence_newer_ones": "test_an_attempt_that_finds_the_mark_of_a_newer_one_ends_before_it_fences_anything",
     "cut_batches_lose_their_range": "test_a_batch_that_was_cut_keeps_its_range_of_offsets",
     "settled_sinks_keep_their_mark": "test_a_query_that_begins_to_write_after_a_newer_one_has_settled_the_sink_ends",
-    "stopped_streams_begin_again": "test_an_attempt_that_dies_when_its_job_stops_is_replaced_by_one_that_finishes_at_once",
+    "lost_directories_are_saved": "test_a_savepoint_is_not_taken_of_a_directory_that_is_behind_what_was_written",
+    "stopped_streams_are_told_once": "test_a_job_that_stops_with_it_finishes_when_all_of_it_is_written",
     "wall_clock_is_believed": "test_a_wall_clock_far_ahead_draws_by_a_tenth_at_most",
     "deaf_leaders_go_on": "test_a_decision_not_read_back_within_a_lease_ends_the_leadership",
     "own_presence_is_not_awaited": "test_who_has_not_read_its_own_word_never_campaigns",

@@ -26,6 +26,8 @@ class CheckpointDirectory:
         self._ledger = ledger
         self._ends: dict[int, int] = {}
         self._done: set[int] = set()
+        self._restored = NO_BATCH
+        """The last batch that was copied from a savepoint: what was copied is not lost."""
 
     @property
     def last_begun(self) -> int:
@@ -36,6 +38,22 @@ class CheckpointDirectory:
     def last_done(self) -> int:
         """The newest batch that is done; -1: none."""
         return max(self._done, default=NO_BATCH)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was begun there, nor copied to it."""
+        return not self._ends
+
+    def copy(self) -> tuple[dict[int, int], int]:
+        """Return what a savepoint has of it: up to where each batch reads, up to the one after the last that is done, and which that is."""
+        last_done = self.last_done
+        return {batch_id: end for batch_id, end in self._ends.items() if batch_id <= last_done + 1}, last_done
+
+    def install(self, ends: dict[int, int], last_done: int) -> None:
+        """Begin with what a savepoint has."""
+        self._ends, self._restored = dict(ends), max(ends, default=NO_BATCH)
+        self._done = {batch_id for batch_id in ends if batch_id <= last_done}
+        self._tell()
 
     def end_of(self, batch_id: int) -> int:
         """Return up to which record a batch reads; the one before the first reads nothing."""
@@ -60,7 +78,7 @@ class CheckpointDirectory:
 
     def lose(self, batches: int) -> None:
         """Lose the newest notes: the disk had not written them when its machine fell."""
-        kept = max(NO_BATCH, self.last_begun - batches)
+        kept = max(self._restored, self.last_begun - batches)
         self._ends = {batch_id: end for batch_id, end in self._ends.items() if batch_id <= kept}
         self._done = {batch_id for batch_id in self._done if batch_id <= kept}
         self._tell()

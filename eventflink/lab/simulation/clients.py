@@ -21,7 +21,7 @@ from eventflink.lab.simulation.producer import SimulatedProducer
 from eventflink.lab.simulation.scheduler import LocalClock
 from eventflink.lab.simulation.settings import SimulationSettings
 from eventflink.lab.simulation.transcript import Transcript
-from eventflink.lab.simulation.variations import Lifecycles, Resources, Schedulers, SlotSharing, Streams, record_of
+from eventflink.lab.simulation.variations import Lifecycles, Resources, Savepoints, Schedulers, SlotSharing, Streams, record_of
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
 
 _REPLIES = PayloadCodec("ReplyEnvelope")
@@ -66,6 +66,7 @@ class Clients:
         self._requests: dict[str, _Request] = {}
         self._jobs: list[str] = []
         self._graphs: dict[str, dict[str, object]] = {}
+        self._begun_savepoints: set[str] = set()
         self._number = 0
         self._strategies = Random(f"restart strategies of {settings.seed}")  # noqa: S311 - a run has to be repeatable, not secret
         self._sharing = SlotSharing(settings.seed)
@@ -116,10 +117,13 @@ class Clients:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def _submit(self) -> None:
-        job_id = f"job-{len(self._jobs) + 1}"
         drawn = job_documents.make_graph(self._rng, self._strategies, len(self._jobs) + 1)
         graph = self._schedulers.draw(self._sharing.group(self._resources.ask(drawn)))
-        graph = self._graphs[job_id] = self._streams.draw(graph)
+        self._submit_new(self._streams.draw(graph))
+
+    def _submit_new(self, graph: dict[str, object]) -> None:
+        job_id = f"job-{len(self._jobs) + 1}"
+        self._graphs[job_id] = graph
         self._jobs.append(job_id)
         self._send_submission(job_id, graph)
 
@@ -174,6 +178,16 @@ class Clients:
     def want_checkpoint(self) -> None:
         """Ask for a checkpoint of a job."""
         self._order(*self._streams.next_order(list(dict.fromkeys(self._told_jobs()))))
+
+    def want_savepoint(self, job_ids: list[str], savepoints: Savepoints) -> None:
+        """Ask for a savepoint of one of these jobs, and submit jobs that begin in those with which others have stopped."""
+        if job_ids:
+            self._order(*savepoints.next_order(job_ids))
+        for job_id, savepoint in self._observer.ledger.stopped.items():
+            if savepoint.path not in self._begun_savepoints:
+                self._begun_savepoints.add(savepoint.path)
+                if savepoints.is_restored():
+                    self._submit_new(self._graphs[job_id] | {"restore": {"savepoint": savepoint.path}})
 
     def resume(self, job_ids: list[str]) -> None:
         """Resume these jobs, except those about which a request is pending."""

@@ -23,7 +23,7 @@ from eventflink.lab.simulation.stream_faults import StreamFaults
 from eventflink.lab.simulation.streams import StreamStorage
 from eventflink.lab.simulation.task_executor_host import TaskExecutorHost
 from eventflink.lab.simulation.transcript import Transcript
-from eventflink.lab.simulation.variations import Guardians, Lifecycles, Resources, Schedulers, Streams
+from eventflink.lab.simulation.variations import Guardians, Lifecycles, Resources, Savepoints, Schedulers, Streams
 from eventflink.master.settings import MasterSettings
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import FailoverStrategy
@@ -58,6 +58,7 @@ class Cluster:
         self.schedulers = Schedulers(settings.seed, settings.slot_request_timeout_ms)
         self.guardians = Guardians(settings.seed)
         self.streams = Streams(settings.seed)
+        self.savepoints = Savepoints(settings.seed)
         self.scheduler = Scheduler()
         self.transcript = Transcript(self.scheduler)
         self.master_settings = MasterSettings(

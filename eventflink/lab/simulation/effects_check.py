@@ -90,8 +90,10 @@ class EffectsCheck:
             case TaskDeployment():
                 place = ledger.allocated.get(payload.allocation_id)
                 inputs = [location for each in payload.inputs for location in each.locations]
+                must_finish = payload.stream is not None and _attempt_of(payload) in ledger.deployed_stopped
                 return (
-                    ledger.slots_of_attempts.get(_attempt_of(payload)) == payload.allocation_id
+                    payload.is_stopped == must_finish
+                    and ledger.slots_of_attempts.get(_attempt_of(payload)) == payload.allocation_id
                     and place == (*receiver, payload.slot_index)
                     and all(location in ledger.outputs for location in inputs)
                 )
@@ -100,7 +102,8 @@ class EffectsCheck:
             case CheckpointOrder() | ResumeStream() | FinishStream():
                 place = ledger.allocated.get(ledger.slots_of_attempts.get(_attempt_of(payload), ""), ("", "", -1))
                 known = ledger.checkpoints.get(payload.job_id)
-                return known is not None and 0 < payload.checkpoint_id <= known.newest and place[:2] == receiver
+                is_asked = known is not None and 0 < payload.checkpoint_id <= known.newest and place[:2] == receiver
+                return is_asked and (not isinstance(payload, FinishStream) or payload.job_id in ledger.stopped)
             case FileUploadOrder() | TaskManagerFileUploadOrder():
                 return payload.request_id in ledger.uploads
             case InstanceForgotten() | RegistrationAccepted() | LeaderChanged():

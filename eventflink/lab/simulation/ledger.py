@@ -4,7 +4,7 @@ Nothing of the master's own bookkeeping is used here, so a state that forgot som
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from eventflink.leadership.acceptance import is_grant
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 from eventflink.model.attempts import AttemptId, SubtaskId
 from eventflink.model.resources import ResourceProfile, fits, sum_of
-from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, ExecutionState, JobStatus
+from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, ExecutionState, JobStatus, SavepointMode
 
 _TERMINAL_STATES: Final = (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
@@ -53,6 +53,8 @@ class CheckpointLedger:
     """The batch of each subtask that has answered the pending one."""
     completed: dict[SubtaskId, int] = field(default_factory=dict)
     """The highest batch of each subtask in a completed one."""
+    savepoint: e.SavepointRequest | None = None
+    """That the newest one is a savepoint."""
 
 
 @dataclass(slots=True)
@@ -93,6 +95,14 @@ class Ledger:
     """Of each job that had one."""
     committed_batches: dict[SubtaskId, int] = field(default_factory=dict)
     """The last batch that each subtask of a stream has committed, now."""
+    committed_records: dict[str, int] = field(default_factory=dict)
+    """How many records each writer of an exactly-once sink has committed, now."""
+    held_records: dict[str, dict[SubtaskId, int | None]] = field(default_factory=dict)
+    """How many of them each savepoint holds, by its path, of each subtask; None: its sink is not exactly once."""
+    stopped: dict[str, e.SavepointRequest] = field(default_factory=dict)
+    """The jobs that have stopped with a savepoint that is complete."""
+    deployed_stopped: set[AttemptId] = field(default_factory=set)
+    """The attempts that were deployed after that."""
     registered: set[tuple[str, str]] = field(default_factory=set)
     forgotten: set[tuple[str, str]] = field(default_factory=set)
     results: dict[SubtaskId, int] = field(default_factory=dict)
@@ -230,6 +240,9 @@ class Ledger:
 
     def _job_result_stored(self, event: e.JobResultStored, offset: int) -> None:
         self.ended_jobs.add(event.job_id)
+        stopped, status = self.stopped.get(event.job_id), self.job_statuses[event.job_id]
+        if stopped is not None and stopped.mode is SavepointMode.CANCEL and status is JobStatus.FINISHED:
+            raise ViolationFound(Invariant.SAVEPOINTS, f"log@{offset}: {event.job_id} has finished, and was cancelled with {stopped.path}")
         if (known := self.checkpoints.get(event.job_id)) is not None and known.pending:
             raise ViolationFound(Invariant.CHECKPOINTS, f"log@{offset}: {event.job_id} ends while checkpoint {known.pending} is pending")
 
@@ -308,6 +321,7 @@ class Ledger:
             message = f"log@{offset} triggers checkpoint {event.checkpoint_id} of {event.job_id} while {known.pending} is pending"
             raise ViolationFound(Invariant.CHECKPOINTS, f"{message}; the job is {self.job_statuses[event.job_id]}")
         known.newest = known.pending = event.checkpoint_id
+        known.savepoint = event.savepoint
         known.awaited, known.answers, known.committed = event.awaited, {}, dict(self.committed_batches)
 
     def _checkpoint_acknowledged(self, event: e.CheckpointAcknowledged, offset: int) -> None:
@@ -334,6 +348,20 @@ class Ledger:
                 raise ViolationFound(Invariant.CHECKPOINTS, message)
         known.completed |= known.answers
         known.pending = 0
+        if known.savepoint is not None:
+            self._check_savepoint(event.job_id, known.savepoint, known.answers, offset)
+
+    def _check_savepoint(self, job_id: str, savepoint: e.SavepointRequest, answers: Iterable[SubtaskId], offset: int) -> None:
+        """Check that a savepoint that is complete has a part of each subtask, which holds all that counts if nothing may follow (S3)."""
+        held = self.held_records.get(savepoint.path, {})
+        for subtask in answers:
+            committed = self.committed_records.get("/".join(map(str, subtask)), 0)
+            count = held.get(subtask, -1)
+            if count == -1 or (savepoint.stops_streams and count is not None and count != committed):
+                message = f"log@{offset} completes {savepoint.path}, which holds {count} records of {subtask}; {committed} count"
+                raise ViolationFound(Invariant.SAVEPOINTS, message)
+        if savepoint.mode is not SavepointMode.CONTINUE:
+            self.stopped[job_id] = savepoint
 
     def _checkpoint_aborted(self, event: e.CheckpointAborted, offset: int) -> None:
         self._pending(event, offset).pending = 0
@@ -408,6 +436,8 @@ class Ledger:
         if attempt in self.slots_of_attempts:
             raise ViolationFound(Invariant.ONE_ALLOCATION, f"log@{offset} deploys {attempt} into a second slot")
         self.slots_of_attempts[attempt] = event.allocation_id
+        if attempt.job_id in self.stopped:
+            self.deployed_stopped.add(attempt)
 
     def _release(self, allocation_id: str, offset: int) -> None:
         place, members = self.allocated[allocation_id], self.members.pop(allocation_id)

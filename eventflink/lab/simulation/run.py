@@ -20,7 +20,7 @@ _CLIENT_INTERVAL_MS: Final = 350
 _READ_INTERVAL_MS: Final = 300
 _LOOK_INTERVAL_MS: Final = 250
 _STREAM_FAULTS_MS: Final = 10_000
-"""For so long streams alone have faults when the other ones have ended: many streams begin late."""
+"""For so long streams alone have faults, and savepoints, when the other ones have ended: many streams begin late."""
 
 _SEEDS_AT_A_TIME: Final = 8
 _GC_THRESHOLD: Final = 100_000
@@ -153,8 +153,16 @@ def _resume_suspended(cluster: Cluster) -> None:
 def _end_complete(cluster: Cluster) -> None:
     """Have somebody cancel the streams that do not end by themselves, once what they had to do is done."""
     statuses = cluster.observer.ledger.job_statuses
-    ended = (JobStatus.CANCELLING, *TERMINAL_JOB_STATUSES)
-    cluster.clients.end([job_id for job_id in cluster.storage.complete_jobs() if statuses[job_id] not in ended])
+    ended, stopped = (JobStatus.CANCELLING, *TERMINAL_JOB_STATUSES), cluster.observer.ledger.stopped
+    complete = [job_id for job_id in cluster.storage.complete_jobs() if job_id not in stopped]  # What has stopped ends by itself.
+    cluster.clients.end([job_id for job_id in complete if statuses[job_id] not in ended])
+
+
+def _take_savepoints(cluster: Cluster) -> None:
+    """Have somebody take a savepoint of streams that run, and go on from those with which jobs have stopped."""
+    jobs = cluster.observer.fold.master.dispatcher.jobs.values()
+    running = [job.job_id for job in jobs if job.checkpoints is not None and job.checkpoints.attempts_to_ask(job.execution_graph)]
+    cluster.clients.want_savepoint(running, cluster.savepoints)
 
 
 def _let_people_act(cluster: Cluster) -> None:
@@ -167,6 +175,8 @@ def _let_people_act(cluster: Cluster) -> None:
     if cluster.streams.are_there:
         _order_again(cluster, cluster.streams.next_order_in_ms, cluster.clients.want_checkpoint)
         _order_again(cluster, cluster.streams.next_order_in_ms, lambda: _end_complete(cluster))
+        if cluster.savepoints.are_there:
+            _order_again(cluster, cluster.savepoints.next_order_in_ms, lambda: _take_savepoints(cluster), _STREAM_FAULTS_MS)
         _order_again(cluster, cluster.stream_faults.next_in_ms, cluster.stream_faults.strike, _STREAM_FAULTS_MS)
     if cluster.guardians.are_forged:
         _order_again(cluster, cluster.guardians.next_forgery_in_ms, cluster.forge_death)

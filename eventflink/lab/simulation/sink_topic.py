@@ -86,7 +86,8 @@ class SinkTopic:
         known.has_committed = True
         if transaction.mark is not None:
             self._marks[writer.writer_id] = transaction.mark
-        self._check.committed(writer, transaction.parts)
+        if transaction.parts:  # Else it has only moved the mark.
+            self._check.committed(writer, transaction.parts)
 
     def abort(self, writer: KafkaSinkSettings, epoch: int) -> None:
         """Let nothing count that is in the transaction."""

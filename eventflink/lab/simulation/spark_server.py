@@ -1,8 +1,7 @@
 """The Spark server of one machine: sessions, and the queries of streams, which are Spark's and outlive the tasks that started them.
 
 A query does what Spark's does, each step at a moment of its own, so that faults fall between: it notes that a batch begins and what that
-reads, has the sink write it, notes that it is done. What the sink does is decided by the real `SinkProtocol`; here are the wires. Where
-something that waits is a number, so many milliseconds pass; where it is a call, it is made at Kafka, and its result comes back.
+reads, has the sink write it, notes that it is done. What the sink does is decided by the real `SinkProtocol`; here are the wires.
 """
 
 from collections.abc import Callable, Generator
@@ -13,6 +12,7 @@ from eventflink.lab.simulation.broker import Broker, Link
 from eventflink.lab.simulation.checkpoint_directories import DirectoryUnusable
 from eventflink.lab.simulation.process import Process
 from eventflink.lab.simulation.scheduler import MILLISECOND, Call, LocalClock
+from eventflink.lab.simulation.sink_calls import Steps, read_mark
 from eventflink.lab.simulation.sink_topic import MarkUnstable, ProducerFenced
 from eventflink.lab.simulation.streams import StreamStorage, SubtaskStream
 from eventflink.lab.simulation.transcript import Transcript
@@ -42,8 +42,6 @@ _STALL_SHARE: Final = 0.02
 """Of the requests to Kafka: how many are stuck on their way, longer than it may take to start another attempt."""
 _RESEND_MS: Final = 250
 _CALL_TIMEOUT_MS: Final = 3_000
-_UNSTABLE_RETRY_MS: Final = 50.0
-_UNSTABLE_RETRIES: Final = 60
 _IDLE_MS: Final = 200.0
 _STEP_MS: Final = 20
 _BATCH_MS: Final = 150
@@ -55,11 +53,16 @@ _FORGOTTEN_RELEASES: Final = 0.6
 
 _FAILURES: Final = (CheckpointLost, ClientSilent, SinkFenced, SinkUnavailable, DirectoryUnusable)
 
-Steps = Generator[float | Callable[[], Any], Any, None]
+
+class Session(Protocol):
+    """What a task has opened."""
+
+    def session_lost(self) -> None:
+        """Take that the server is gone."""
 
 
 class Client(Protocol):
-    """The task that has opened a session."""
+    """Who has started a query."""
 
     def heartbeat(self) -> str:
         """Return what it last wrote into its session, which changes while it lives."""
@@ -69,9 +72,6 @@ class Client(Protocol):
 
     def query_ended(self, failure_type: str, message: str) -> None:
         """Take that its query has ended; with no type: by itself."""
-
-    def session_lost(self) -> None:
-        """Take that the server is gone."""
 
 
 class SparkServer:
@@ -100,16 +100,16 @@ class SparkServer:
         self.transcript = transcript
         self.process = Process(name, broker.scheduler, clock)
         self.queries: dict[AttemptId, Query] = {}
-        self._sessions: dict[AttemptId, Client] = {}
+        self._sessions: dict[AttemptId, Session] = {}
         self._up_from_us = 0
         self._forgotten: set[AttemptId] = set()
 
-    def open(self, attempt: AttemptId, client: Client) -> None:
+    def open(self, attempt: AttemptId, session: Session) -> None:
         """Open a session."""
-        self._sessions[attempt] = client
+        self._sessions[attempt] = session
 
-    def start_query(self, attempt: AttemptId, stream: SubtaskStream, fails_in_ms: float | None) -> None:
-        """Start the query of a session, as soon as the server answers, and after it has stopped an older one of the subtask here."""
+    def start_query(self, attempt: AttemptId, stream: SubtaskStream, client: Client, fails_in_ms: float | None = None) -> None:
+        """Start a query of a session, as soon as the server answers, and after it has stopped an older one of the subtask here."""
         process = self.process
 
         def start() -> None:
@@ -117,11 +117,21 @@ class SparkServer:
                 return
             for other in [query for query in self.queries.values() if query.attempt[:3] == attempt[:3]]:
                 other.stop("a newer attempt has started one here")
-            query = self.queries[attempt] = Query(self, process, attempt, stream, self._sessions[attempt])
+            query = self.queries[attempt] = Query(self, process, attempt, stream, client)
             if fails_in_ms is not None:
                 process.after(fails_in_ms, lambda: query.fail("StreamingQueryException", f"the query of {attempt} was unlucky"))
 
         self.scheduler.after(self._up_from_us - self.scheduler.now_us, lambda: process.deliver(start))
+
+    def stop_query(self, attempt: AttemptId, then: Call) -> None:
+        """Stop the query of a session, which cuts the batch that it computes, as soon as the server answers."""
+
+        def stop() -> None:
+            if query := self.queries.get(attempt):
+                query.stop("its task stops it")
+            then()
+
+        self.process.deliver(stop)
 
     def close(self, attempt: AttemptId) -> None:
         """Close the session of a task that has finished."""
@@ -159,10 +169,10 @@ class SparkServer:
         self._up_from_us = self.scheduler.now_us + int(_START_MS * self.rng.random() * MILLISECOND)
         for query in list(self.queries.values()):
             query.vanish()
-        clients = list(self._sessions.values())
+        sessions = list(self._sessions.values())
         self._sessions.clear()
-        for client in clients:
-            client.session_lost()
+        for session in sessions:
+            session.session_lost()
 
     def call_kafka(self, process: Process, call: Callable[[], Any], then: Callable[[Any, Exception | None], None]) -> None:
         """Make a call at the sink's Kafka, again until it is answered or has taken too long; what is on its way arrives in any case."""
@@ -344,7 +354,7 @@ class Query:
         topic, writer, epoch, rng = self._server.storage.topic, self._stream.writer, self._epoch, self._server.rng
         match step:
             case ReadMark(awaits_transactions=awaits_transactions):
-                return (yield from self._read_mark(awaits_transactions=awaits_transactions))
+                return (yield from read_mark(topic, writer.writer_id, awaits_transactions=awaits_transactions))
             case FenceOlder():
                 self._epoch = yield lambda: topic.init_transactions(writer)
             case ComputeBatch():
@@ -362,14 +372,3 @@ class Query:
             case Commit():
                 yield lambda: topic.commit(writer, epoch)
         return None
-
-    def _read_mark(self, *, awaits_transactions: bool) -> Generator[float | Callable[[], Any], Any, Mark | None]:
-        topic, writer_id = self._server.storage.topic, self._stream.writer.writer_id
-        for _ in range(_UNSTABLE_RETRIES):
-            try:
-                mark: Mark | None = yield lambda: topic.find_mark(writer_id, awaits_transactions=awaits_transactions)
-            except MarkUnstable:
-                yield _UNSTABLE_RETRY_MS
-            else:
-                return mark
-        raise SinkUnavailable("a transaction stays open that moves the mark")

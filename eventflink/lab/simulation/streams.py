@@ -10,9 +10,10 @@ from random import Random
 from typing import Final
 
 from eventflink.events.effects import TaskDeployment
-from eventflink.lab.simulation.checkpoint_directories import CheckpointDirectory
+from eventflink.lab.simulation.checkpoint_directories import NOTHING_READ, CheckpointDirectory
 from eventflink.lab.simulation.ledger import Ledger
 from eventflink.lab.simulation.records_check import RecordsCheck
+from eventflink.lab.simulation.savepoints import SavepointPart
 from eventflink.lab.simulation.scheduler import SECOND, Scheduler
 from eventflink.lab.simulation.sink_topic import SinkTopic
 from eventflink.lab.simulation.transcript import Transcript
@@ -21,7 +22,7 @@ from eventflink.model.statuses import StreamConnector, StreamTrigger
 from eventflink.model.stream_document import sink_document, source_document
 from eventflink.model.stream_progress import StreamProgress, StreamSourceProgress
 from eventflink.streams.sink_protocol import KafkaSinkSettings
-from eventflink.taskexecutor.process_events import CheckpointDeclined, CheckpointTaken
+from eventflink.taskexecutor.process_events import CheckpointTaken
 
 _FAILURE_SHARE: Final = 0.4
 _LATEST_FAILURE_MS: Final = 3_000
@@ -33,6 +34,7 @@ _MOST_LOST_OF_EXACT: Final = 3
 _SILENCE_SHARE: Final = 0.12
 _LATE_SHARE: Final = 0.2
 _DECLINE_SHARE: Final = 0.12
+_LONGEST_COPY_MS: Final = 60
 _FAILING_ATTEMPTS: Final = 4
 """Later ones of a subtask have nothing go wrong: streams begin late in a run, and its faults must end."""
 
@@ -83,10 +85,11 @@ class StreamStorage:
         self._rng = Random(f"{seed} sources")  # noqa: S311 - a run has to be repeatable, not secret
         self._scheduler = scheduler
         self._ledger = ledger
-        self.check = RecordsCheck(transcript)
+        self.check = RecordsCheck(ledger, transcript)
         self.topic = SinkTopic(scheduler, self.check)
         self._directories: dict[SubtaskId, CheckpointDirectory] = {}
         self._sources: dict[SubtaskId, _Source] = {}
+        self._savepoints: dict[str, dict[SubtaskId, SavepointPart]] = {}
         self._unbounded: dict[str, dict[str, _Source]] = {}
         """The sources of each job whose stream does not end by itself, by writer."""
 
@@ -104,7 +107,8 @@ class StreamStorage:
         kafka, source = sink_document(stream.sinks[0]).kafka, source_document(stream.sources[0]).kafka
         assert source is not None  # noqa: S101 - `variations.py` draws no other
         timeout_ms = kafka.transaction_timeout_ms if kafka is not None else 0
-        writer = KafkaSinkSettings("", "answers", "/".join(map(str, subtask)), deployment.attempt, timeout_ms, "")
+        first_batch_id = self._restore(subtask, deployment.restore.path) if deployment.restore is not None else 0
+        writer = KafkaSinkSettings("", "answers", "/".join(map(str, subtask)), deployment.attempt, timeout_ms, "", first_batch_id)
         if stream.trigger is not StreamTrigger.AVAILABLE_NOW:
             for index in range(deployment.parallelism):
                 name = "/".join(map(str, subtask._replace(subtask_index=index)))
@@ -117,6 +121,22 @@ class StreamStorage:
             is_bounded=stream.trigger is StreamTrigger.AVAILABLE_NOW,
             is_exactly_once=stream.sinks[0].connector is StreamConnector.KAFKA,
         )
+
+    def write_part(self, path: str, subtask: SubtaskId, part: SavepointPart, *, is_exactly_once: bool) -> None:
+        """Write a subtask's part of a savepoint."""
+        self._savepoints.setdefault(path, {})[subtask] = part
+        held = part.ends.get(part.next_sink_batch_id - 1, NOTHING_READ) if is_exactly_once else None
+        self._ledger.held_records.setdefault(path, {})[subtask] = held
+
+    def _restore(self, subtask: SubtaskId, path: str) -> int:
+        """Put the part of a savepoint where a subtask begins, once; return the first batch that its sink has not got yet."""
+        before, part = next((s, part) for s, part in self._savepoints[path].items() if s[1:] == subtask[1:])
+        directory = self.directory_of(subtask)
+        if directory.is_empty:
+            directory.install(part.ends, part.last_done)
+            self._sources.setdefault(subtask, self._source_of(before))
+            self.check.begin("/".join(map(str, subtask)), part.ends.get(part.next_sink_batch_id - 1, NOTHING_READ))
+        return part.next_sink_batch_id
 
     def complete_jobs(self) -> list[str]:
         """Return the jobs whose streams do not end by themselves, and have nothing more to do, or have had time enough."""
@@ -159,10 +179,16 @@ class SimulatedStreams:
             return None
         return self._rng.random() * (3_000 if may_fail and self._rng.random() < _LATE_SHARE else 60)
 
-    def answer(self, attempt: AttemptId, checkpoint_id: int) -> CheckpointTaken | CheckpointDeclined:
-        """Return what a query says now."""
-        if _may_fail(attempt) and self._rng.random() < _DECLINE_SHARE:
-            return CheckpointDeclined(attempt, checkpoint_id, "it was unlucky")
+    def copies_in_ms(self) -> float:
+        """Return how long a part of a savepoint takes to be copied."""
+        return self._rng.random() * _LONGEST_COPY_MS
+
+    def declines(self, attempt: AttemptId) -> bool:
+        """Tell whether a query has to refuse what it is asked, as for a disk that is full."""
+        return _may_fail(attempt) and self._rng.random() < _DECLINE_SHARE
+
+    def answer(self, attempt: AttemptId, checkpoint_id: int) -> CheckpointTaken:
+        """Return where a query stands now."""
         batch_id = self.storage.directory_of(SubtaskId(*attempt[:3])).last_done
         source = StreamSourceProgress(name="numbers", end_offset=str(batch_id), records_behind=0)
         return CheckpointTaken(

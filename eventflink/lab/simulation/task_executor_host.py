@@ -20,7 +20,7 @@ from eventflink.lab.simulation.streams import SimulatedStreams, StreamStorage
 from eventflink.lab.simulation.task_processes import TaskProcesses
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.model.resources import ResourceProfile
-from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ProcessEvent, ReleaseSpark, TakeCheckpoint
+from eventflink.taskexecutor.process_events import EndTask, FinishQuery, LaunchTask, ProcessEvent, ReleaseSpark, ResumeQuery, TakeCheckpoint
 from eventflink.taskexecutor.protocol import (
     DriverAction,
     EndForkServer,
@@ -254,7 +254,7 @@ class TaskExecutorHost:
 
     def _perform(self, action: DriverAction) -> None:
         match action:
-            case LaunchTask() | EndTask() | ReleaseSpark() | TakeCheckpoint():
+            case LaunchTask() | EndTask() | ReleaseSpark() | TakeCheckpoint() | ResumeQuery() | FinishQuery():
                 self.processes.take_order(action)
             case SendReports(reports=reports, sent_at_ms=sent_at_ms):
                 for record, value in encode_reports(reports):

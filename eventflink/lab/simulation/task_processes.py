@@ -15,12 +15,14 @@ from eventflink.lab.simulation.process import Process
 from eventflink.lab.simulation.scheduler import MILLISECOND
 from eventflink.lab.simulation.settings import SimulationSettings
 from eventflink.lab.simulation.spark_server import SparkServer
+from eventflink.lab.simulation.stream_task import StreamTask
 from eventflink.lab.simulation.streams import SimulatedStreams
 from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
 from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,
     Finished,
+    FinishQuery,
     ForkServerDied,
     ForkServerReady,
     Killed,
@@ -29,9 +31,9 @@ from eventflink.taskexecutor.process_events import (
     ProcessEvent,
     ProcessOrder,
     ReleaseSpark,
+    ResumeQuery,
     SparkOpened,
     SparkReleased,
-    StreamStarted,
     TakeCheckpoint,
     TaskInitialized,
     TaskLaunched,
@@ -57,7 +59,6 @@ _ENDING_MS: Final = 13_000
 _SESSION_MS: Final = 300
 """How long a stream's task takes at most from its session to its query, and one to notice that its query or its Spark is gone."""
 
-_HEARTBEAT_MS: Final = 500
 _RELEASE_POLL_MS: Final = 20
 
 
@@ -68,8 +69,8 @@ class _Task:
     process_id: int
     is_alive: bool = True
     is_on_spark: bool = False
-    heartbeat: str = ""
-    """What it last wrote into its session."""
+    stream: StreamTask | None = None
+    """What it does if it is a stream that was deployed to run."""
 
 
 class TaskProcesses:
@@ -92,7 +93,7 @@ class TaskProcesses:
         `losses` decides what tasks cannot read, `streams` what streams read and answer. A task that starts when clients act no more
         succeeds: its failures are faults, and end with the others.
         """
-        self._process = process
+        self.process = process
         self._rng = rng
         self._losses = losses
         self._least_run_ms = settings.least_run_ms
@@ -102,7 +103,8 @@ class TaskProcesses:
         self._host = host
         self._server = server
         self._streams = streams
-        self._tell = tell
+        self.tell = tell
+        """Reaches the TaskExecutor, while there is one."""
         self._tasks: dict[AttemptId, _Task] = {}
         self._is_up = False
         self._waiting: list[ProcessOrder] | None = []
@@ -123,15 +125,15 @@ class TaskProcesses:
         def loaded() -> None:
             if self._is_up and self._waiting is waiting:
                 self._waiting = None
-                self._tell(ForkServerReady())
+                self.tell(ForkServerReady())
                 ended = {order.attempt for order in waiting if isinstance(order, EndTask)}
                 for order in waiting:
                     if isinstance(order, LaunchTask) and order.attempt in ended:
-                        self._tell(TaskProcessEnded(order.attempt, Killed(_SIGTERM)))
+                        self.tell(TaskProcessEnded(order.attempt, Killed(_SIGTERM)))
                     else:
                         self.take_order(order)
 
-        self._process.after(self._rng.random() * _LOAD_MS, loaded)
+        self.process.after(self._rng.random() * _LOAD_MS, loaded)
 
     def take_order(self, order: ProcessOrder) -> None:
         """Do what the TaskExecutor orders of its fork server."""
@@ -145,10 +147,12 @@ class TaskProcesses:
                 self._launch(deployment)
             case EndTask(attempt=attempt, kill_after_ms=kill_after_ms):
                 self._end(attempt, kill_after_ms)
-            case TakeCheckpoint(attempt=attempt, checkpoint_id=checkpoint_id):
-                self._take_checkpoint(attempt, checkpoint_id)
+            case TakeCheckpoint(attempt=attempt) | ResumeQuery(attempt=attempt) | FinishQuery(attempt=attempt):
+                task = self._tasks.get(attempt)
+                if task is not None and task.is_alive and task.stream is not None:  # Without a process nobody answers.
+                    task.stream.obey(order)
             case ReleaseSpark(attempt=attempt):
-                self._process.after(self._rng.random() * _RELEASE_MS, lambda: self._release(attempt))
+                self.process.after(self._rng.random() * _RELEASE_MS, lambda: self._release(attempt))
 
     def end_task(self, attempt: AttemptId, outcome: Outcome) -> bool:
         """Let a task end now, and so, whatever was drawn for it; tell whether it was alive."""
@@ -168,12 +172,12 @@ class TaskProcesses:
         """End the fork server: it takes no orders any more, and its tasks have some time to end."""
         if self._is_up:
             self._end_fork_server()
-            self._process.after(self._rng.random() * _ENDING_MS, lambda: self._all_gone(reason))
+            self.process.after(self._rng.random() * _ENDING_MS, lambda: self._all_gone(reason))
 
     def _all_gone(self, reason: str) -> None:
         for task in list(self._tasks.values()):
             self._reap(task)
-        self._tell(ForkServerDied(reason))
+        self.tell(ForkServerDied(reason))
 
     def orphaned(self, then: Callable[[], None], *, has_guardian: bool) -> None:
         """End everything because the TaskExecutor is gone, as the kernel and the guardian do; call back when nothing is left to do.
@@ -181,9 +185,9 @@ class TaskProcesses:
         Without a guardian nobody releases anything on Spark.
         """
         self._end_fork_server()
-        self._tell = lambda _event: None
+        self.tell = lambda _event: None
         for task in list(self._tasks.values()):
-            self._process.after(self._rng.random() * _DEATH_MS, lambda task=task: self._reap(task))  # type: ignore[misc]  # mypy infers no default arguments
+            self.process.after(self._rng.random() * _DEATH_MS, lambda task=task: self._reap(task))  # type: ignore[misc]  # mypy infers no default arguments
 
         def release_all() -> None:
             for task in list(self._tasks.values()):
@@ -196,14 +200,14 @@ class TaskProcesses:
 
         def settle(left_ms: int) -> None:
             if self._tasks and left_ms > 0:
-                self._process.after(_RELEASE_POLL_MS, lambda: settle(left_ms - _RELEASE_POLL_MS))
+                self.process.after(_RELEASE_POLL_MS, lambda: settle(left_ms - _RELEASE_POLL_MS))
                 return
             for task in list(self._tasks.values()):
                 self._check.abandoned(task.attempt)
                 self._forget(task)
             then()
 
-        self._process.after(_DEATH_MS + self._rng.random() * _RELEASE_MS, release_all)
+        self.process.after(_DEATH_MS + self._rng.random() * _RELEASE_MS, release_all)
 
     def vanish(self) -> None:
         """End everything at once: the machine has lost its power."""
@@ -230,35 +234,28 @@ class TaskProcesses:
         ended_ms = initialized_ms + self._least_run_ms + rng.random() ** 2 * longest_ms
         outcome = self._outcome_of(task)
         uses_spark = rng.random() < _SPARK_SHARE or deployment.stream is not None
-        self._later(task, launched_ms, lambda: self._tell(TaskLaunched(attempt, task.process_id)))
-        self._later(task, initialized_ms, lambda: self._tell(TaskInitialized(attempt)))
-        if uses_spark:
-            self._later(task, initialized_ms, lambda: self._open_spark(task))
-        if deployment.stream is not None:
-            self._later(task, initialized_ms + rng.random() * _SESSION_MS, lambda: self._start_query(task))
-        if deployment.stream is None or not isinstance(outcome, Finished):  # A stream finishes when its query does.
-            self._later(task, ended_ms, lambda: self._exit(task, outcome))
-
-    def _start_query(self, task: _Task) -> None:
-        if task.is_on_spark:
-            stream = self._streams.open(task.deployment, task.attempt)
-            self._server.start_query(task.attempt, stream, self._streams.fails_in_ms(task.attempt))
-
-    def _take_checkpoint(self, attempt: AttemptId, checkpoint_id: int) -> None:
-        """Let a stream answer, decline, or say nothing; without a process nobody answers."""
-        task = self._tasks.get(attempt)
-        if task is None or not task.is_alive:
+        self.later(task, launched_ms, lambda: self.tell(TaskLaunched(attempt, task.process_id)))
+        self.later(task, initialized_ms, lambda: self.tell(TaskInitialized(attempt)))
+        if deployment.is_stopped:
+            self.later(task, initialized_ms, lambda: self._exit(task, self._finished(task)))
             return
-        delay_ms = self._streams.answers_in_ms(attempt)
-        if delay_ms is not None:
-            self._later(task, delay_ms, lambda: self._tell(self._streams.answer(attempt, checkpoint_id)))
+        if deployment.stream is not None:
+            stream = task.stream = StreamTask(deployment, attempt, self._server, self._streams, _TaskHost(self, task))
+            uses_spark = True
+        if uses_spark:
+            self.later(task, initialized_ms, lambda: self._open_spark(task))
+        if task.stream is not None:
+            self.later(task, initialized_ms + rng.random() * _SESSION_MS, stream.begin)
+        if task.stream is None or not isinstance(outcome, Finished):  # A stream finishes when its query does.
+            self.later(task, ended_ms, lambda: self._exit(task, outcome))
 
-    def _later(self, task: _Task, delay_ms: float, call: Callable[[], None]) -> None:
-        self._process.after(delay_ms, lambda: call() if task.is_alive else None)
+    def later(self, task: _Task, delay_ms: float, call: Callable[[], None]) -> None:
+        """Do something for a task then, if it still lives."""
+        self.process.after(delay_ms, lambda: call() if task.is_alive else None)
 
     def _outcome_of(self, task: _Task) -> Outcome:
         deployment = task.deployment
-        may_fail = self._process.scheduler.now_us < self._fails_until_us
+        may_fail = self.process.scheduler.now_us < self._fails_until_us
         lost = self._lost_inputs_of(deployment)
         if lost and may_fail:
             return Failed(FailureCause("InputLost", f"{task.attempt} cannot read what others published"), lost)
@@ -282,31 +279,20 @@ class TaskProcesses:
 
     def _open_spark(self, task: _Task) -> None:
         task.is_on_spark = True
-        self._server.open(task.attempt, _Session(self, task))
-        self._tell(SparkOpened(task.attempt, "", "sc://localhost"))
+        self._server.open(task.attempt, _TaskHost(self, task))
+        self.tell(SparkOpened(task.attempt, "", "sc://localhost"))
 
-    def heartbeat_of(self, task: _Task) -> str:
-        """Return what a task last wrote into its session."""
-        if task.is_alive and self._process.is_running:
-            task.heartbeat = str(self._process.clock.monotonic_ms() // _HEARTBEAT_MS)
-        return task.heartbeat
-
-    def query_started(self, task: _Task, restored_batch_id: int) -> None:
-        """Let a task tell that its query runs."""
-        started = StreamStarted(task.attempt, f"query of {task.attempt}", f"run of {task.attempt}", "/checkpoints", restored_batch_id)
-        self._later(task, 0, lambda: self._tell(started))
-
-    def query_ended(self, task: _Task, failure_type: str, message: str) -> None:
-        """Let a task notice that its query has ended: by itself, if no type of failure is named."""
+    def notice_end(self, task: _Task, failure_type: str, message: str, is_noticed: Callable[[], bool]) -> None:
+        """Let a task end a moment after its query, if that is what it still waits for; with no type of failure it finishes."""
         outcome = Failed(FailureCause(failure_type, message)) if failure_type else self._finished(task)
-        self._later(task, self._rng.random() * _SESSION_MS, lambda: self._exit(task, outcome))
+        self.later(task, self._rng.random() * _SESSION_MS, lambda: self._exit(task, outcome) if is_noticed() else None)
 
     def session_lost(self, task: _Task) -> None:
         """Let a task notice that its Spark is gone; what waited for the release of its session need not."""
         task.is_on_spark = False
         if task.is_alive:
             gone = Failed(FailureCause("SparkConnectGrpcException", "the server is gone"))
-            self._later(task, self._rng.random() * _SESSION_MS, lambda: self._exit(task, gone))
+            self.later(task, self._rng.random() * _SESSION_MS, lambda: self._exit(task, gone))
         else:
             self._forget(task)
 
@@ -315,7 +301,7 @@ class TaskProcesses:
             task.is_on_spark = False  # A task that finishes has closed its session itself.
             self._server.close(task.attempt)
         self._reap(task)
-        self._tell(TaskProcessEnded(task.attempt, outcome))
+        self.tell(TaskProcessEnded(task.attempt, outcome))
 
     def _reap(self, task: _Task) -> None:
         task.is_alive = False
@@ -328,7 +314,7 @@ class TaskProcesses:
                 self._check.abandoned(task.attempt)
                 self._forget(task)
 
-        self._process.after(self._release_timeout_ms, give_up)
+        self.process.after(self._release_timeout_ms, give_up)
 
     def _forget(self, task: _Task) -> None:
         if self._tasks.pop(task.attempt, None) is not None:
@@ -340,33 +326,38 @@ class TaskProcesses:
             return
         is_stubborn = self._rng.random() < _STUBBORN_SHARE
         delay_ms = kill_after_ms + 5 if is_stubborn else self._rng.random() * kill_after_ms / 2
-        self._later(task, delay_ms, lambda: self._exit(task, Killed(_SIGKILL)))
+        self.later(task, delay_ms, lambda: self._exit(task, Killed(_SIGKILL)))
 
     def _release(self, attempt: AttemptId) -> None:
         def released() -> None:
             task = self._tasks.get(attempt)
             if task is not None and not task.is_alive:
                 self._forget(task)
-            self._tell(SparkReleased(attempt))
+            self.tell(SparkReleased(attempt))
 
-        self._server.release(attempt, lambda: self._process.deliver(released))
+        self._server.release(attempt, lambda: self.process.deliver(released))
 
 
-class _Session:
-    """The session of a task, as its server sees who has opened it."""
+class _TaskHost:
+    """The machine, for one of its tasks."""
 
     def __init__(self, processes: TaskProcesses, task: _Task) -> None:
+        self.process = processes.process
         self._processes = processes
         self._task = task
 
-    def heartbeat(self) -> str:
-        return self._processes.heartbeat_of(self._task)
+    @property
+    def is_alive(self) -> bool:
+        return self._task.is_alive
 
-    def query_started(self, restored_batch_id: int) -> None:
-        self._processes.query_started(self._task, restored_batch_id)
+    def later(self, delay_ms: float, call: Callable[[], None]) -> None:
+        self._processes.later(self._task, delay_ms, call)
 
-    def query_ended(self, failure_type: str, message: str) -> None:
-        self._processes.query_ended(self._task, failure_type, message)
+    def tell(self, event: ProcessEvent) -> None:
+        self._processes.tell(event)
+
+    def notice_end(self, failure_type: str, message: str, is_noticed: Callable[[], bool]) -> None:
+        self._processes.notice_end(self._task, failure_type, message, is_noticed)
 
     def session_lost(self) -> None:
         self._processes.session_lost(self._task)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from eventflink.events.effects import LeaderDeath
 from eventflink.master.settings import AdaptiveSettings
 from eventflink.model.resources import ExtendedResource, ResourceProfile
-from eventflink.model.statuses import SchedulerType
+from eventflink.model.statuses import SavepointMode, SchedulerType
 
 _SUSPENDING_SHARE: Final = 0.35
 _ENDING_SHARE: Final = 0.15
@@ -309,3 +309,30 @@ class Streams:
     def next_order_in_ms(self) -> float:
         """Return how long users wait."""
         return 200 + self._rng.random() * 1_500
+
+
+_SAVEPOINTS_SHARE: Final = 0.75
+"""Of the runs that have streams."""
+_RESTORED_SHARE: Final = 0.7
+"""Of the jobs that have stopped with a savepoint: how many another one follows."""
+
+
+class Savepoints:
+    """Users who take savepoints of streams, of all modes, and let other jobs begin in them."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Random(f"{seed} savepoints")  # noqa: S311 - a run has to be repeatable, not secret
+        self.are_there = self._rng.random() < _SAVEPOINTS_SHARE
+
+    def next_order(self, jobs: Sequence[str]) -> tuple[str, dict[str, object]]:
+        """Return which of the jobs somebody wants a savepoint of, and the order."""
+        job_id, mode = self._rng.choice(jobs), self._rng.choice(list(SavepointMode))
+        return job_id, {"type": "TriggerSavepoint", "job_id": job_id, "mode": mode.value, "target_directory": "/savepoints"}
+
+    def is_restored(self) -> bool:
+        """Tell whether a job begins in a savepoint that is complete."""
+        return self._rng.random() < _RESTORED_SHARE
+
+    def next_order_in_ms(self) -> float:
+        """Return how long users wait."""
+        return 100 + self._rng.random() * 900

@@ -22,6 +22,7 @@ class Invariant(StrEnum):
     ONE_RESULT = "at most one attempt of a subtask has an accepted result"
     ONE_LIVE_ATTEMPT = "at most one attempt of a subtask is alive, unless its TaskExecutor was frozen past its fence"
     CHECKPOINTS = "a job has at most one pending checkpoint, which holds what running attempts have committed, and none goes back"
+    SAVEPOINTS = "a savepoint with which its job stops holds all that its streams have committed, and they begin no more"
     RECORDS_ONCE = "each record counts exactly once in what a stream commits, in its order, and never by an attempt after a newer one's"
     RECORDS_COMPLETE = "a stream that has finished has committed every record that was there when its last attempt began"
     LOST_WAS_SILENT = "an instance is declared lost by silence only if none of its heartbeats arrived for the loss timeout"
