@@ -16,6 +16,9 @@ class Host(Protocol):
     def is_frozen_past_fence(self) -> bool:
         """Tell whether it could not fence itself because nothing of it ran: what P17 excepts."""
 
+    def is_fenced_without_spark(self, attempt: AttemptId) -> bool:
+        """Tell whether it has fenced itself, and its Spark does not answer it: nobody waits longer than for the fence (P15)."""
+
 
 class AttemptsCheck:
     """All live attempts of a run."""
@@ -41,10 +44,13 @@ class AttemptsCheck:
             raise ViolationFound(Invariant.ONE_LIVE_ATTEMPT, f"{host.name} runs {attempt}, which was launched before")
         self._launched.add(attempt)
         others = self._live.setdefault(SubtaskId(*attempt[:3]), {})
-        for other, where in others.items():
+        for other, where in list(others.items()):
             if host.is_frozen_past_fence() or where.is_frozen_past_fence():
                 self.excused += 1
                 self._transcript.note(host.name, f"{attempt} begins while {other} lives on {where.name}, which was frozen past its fence")
+                continue
+            if where.is_fenced_without_spark(other):
+                self.abandoned(other)
                 continue
             raise ViolationFound(Invariant.ONE_LIVE_ATTEMPT, f"{attempt} begins on {host.name} while {other} is alive on {where.name}")
         others[attempt] = host

@@ -19,6 +19,7 @@ from eventflink.lab.simulation.spark_server import SparkServer
 from eventflink.lab.simulation.streams import SimulatedStreams, StreamStorage
 from eventflink.lab.simulation.task_processes import TaskProcesses
 from eventflink.lab.simulation.transcript import Transcript
+from eventflink.model.attempts import AttemptId
 from eventflink.model.resources import ResourceProfile
 from eventflink.taskexecutor.process_events import EndTask, FinishQuery, LaunchTask, ProcessEvent, ReleaseSpark, ResumeQuery, TakeCheckpoint
 from eventflink.taskexecutor.protocol import (
@@ -228,6 +229,11 @@ class TaskExecutorHost:
         if not self.process.is_paused or self._acknowledged_ms is None:
             return False
         return self.clock.monotonic_ms() - self._acknowledged_ms >= self._settings.self_fence_timeout_ms - _TICK_LATENESS_MS
+
+    def is_fenced_without_spark(self, attempt: AttemptId) -> bool:
+        """Tell whether it is past its fence, has ended the process of an attempt, and cannot release what that has left on Spark."""
+        silent_ms = 0 if self._acknowledged_ms is None else self.clock.monotonic_ms() - self._acknowledged_ms
+        return silent_ms >= self._settings.self_fence_timeout_ms and self.processes.is_left_on_spark(attempt)
 
     # -- the main loop ---------------------------------------------------------------------------------------------
 

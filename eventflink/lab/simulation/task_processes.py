@@ -162,6 +162,11 @@ class TaskProcesses:
         self._exit(task, outcome)
         return True
 
+    def is_left_on_spark(self, attempt: AttemptId) -> bool:
+        """Tell whether the process of an attempt has ended, and its session is out of reach."""
+        task = self._tasks.get(attempt)
+        return task is not None and not task.is_alive and self._server.is_out_of_reach(attempt)
+
     def die(self, reason: str) -> None:
         """Let the fork server die, and every task process with it."""
         if self._is_up:
