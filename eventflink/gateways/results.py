@@ -156,6 +156,8 @@ class VertexInfo:
     """What it is to have if there are slots; 0: the master does not say."""
     parallelism_note: str | None = None
     """Why it has another parallelism than it wants, or what it waits for."""
+    name: str = ""
+    """Its id, and those of the streams that are chained to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,24 @@ class StreamSink:
 
 
 @dataclass(slots=True, kw_only=True)
+class ChainedOperator:
+    """A stream that is part of the query of another one, whose rows it reads."""
+
+    operator_id: str
+    """What the stream is called in the graph that was submitted."""
+    task_type: TaskType
+    task: str
+    parameters_json: str = "{}"
+    input_name: str
+    """What it calls the rows that it reads."""
+    row_schema: str
+    """The columns of these rows, as Spark's DDL."""
+    event_time: str = ""
+    """The column with the time of a row; empty: none."""
+    watermark_delay_ms: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
 class StreamDefinition:
     """What makes the task of a vertex a stream: its sources and its sinks, and when its batches begin."""
 
@@ -111,6 +129,8 @@ class StreamDefinition:
     output_mode: StreamOutputMode = StreamOutputMode.APPEND
     settings_json: str = "{}"
     """A JSON object of Spark's settings for the query."""
+    chained: tuple[ChainedOperator, ...] = ()
+    """What is done with the rows of its task, one after the other, before they go to the sinks."""
 
 
 @dataclass(slots=True)

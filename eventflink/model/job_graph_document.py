@@ -26,6 +26,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from eventflink.model.avro_schema import with_schema_files
+from eventflink.model.chaining import chain_streams
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
 from eventflink.model.job_graph import (
@@ -158,6 +159,8 @@ class EdgeDocument(BaseModel):
     """Of its topic; default: as many as the reader has subtasks."""
     event_time: Annotated[str | None, Field(min_length=1, max_length=256)] = None
     watermark_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
+    chain: bool | None = None
+    """Whether its ends become one query; default: where that is safe."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -344,7 +347,7 @@ def _find_end_fault(vertex: VertexDocument, stream: StreamDocument, edges: list[
     return ""
 
 
-_PIPELINED: Final = {"schema_": "schema", "partitions": "partitions", "event_time": "event_time"}
+_PIPELINED: Final = {"schema_": "schema", "partitions": "partitions", "event_time": "event_time", "chain": "chain"}
 """What only pipelined edges have."""
 
 
@@ -501,7 +504,7 @@ def check_job_graph(document: object) -> JobGraph:
     try:
         parsed = JobGraphDocument.model_validate(document)
         parallelism = {vertex.id: vertex.parallelism for vertex in parsed.vertices}
-        return JobGraph(
+        graph = JobGraph(
             name=parsed.name,
             vertices=tuple(v.to_record() for v in parsed.vertices),
             edges=tuple(e.to_record(parallelism[e.target]) for e in parsed.edges),
@@ -511,10 +514,18 @@ def check_job_graph(document: object) -> JobGraph:
             checkpointing=parsed.checkpointing.to_record() if parsed.checkpointing is not None else None,
             restore=parsed.restore.to_record() if parsed.restore is not None else None,
         )
+        return _chained(graph, parsed)
     except ValidationError as error:
         raise InvalidJobGraph(describe_errors(error, _known_keys())) from error
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidJobGraph(f"parameters must be JSON values: {error}") from error
+
+
+def _chained(graph: JobGraph, document: JobGraphDocument) -> JobGraph:
+    try:
+        return chain_streams(graph, [edge.chain for edge in document.edges])
+    except ValueError as error:
+        raise InvalidJobGraph(str(error)) from error
 
 
 @functools.cache
@@ -586,7 +597,7 @@ def _edge_document(edge: JobEdge) -> dict[str, Any]:
     document: dict[str, Any] = {"from": edge.source, "to": edge.target, "output": edge.output, "name": edge.input_name}
     document |= {"ship": edge.ship.lower(), "keys": list(edge.keys)}
     if (pipeline := edge.pipeline) is not None:
-        document |= {"schema": pipeline.row_schema, "partitions": pipeline.partitions}
+        document |= {"schema": pipeline.row_schema, "partitions": pipeline.partitions, "chain": False}
         if pipeline.event_time or pipeline.watermark_delay_ms:
             document |= {"event_time": pipeline.event_time, "watermark_delay_ms": pipeline.watermark_delay_ms}
     return document

@@ -17,11 +17,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
 from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
-from eventflink.model.job_graph import StreamDefinition, StreamSink, StreamSource
-from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger
+from eventflink.model.job_graph import ChainedOperator, StreamDefinition, StreamSink, StreamSource
+from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger, TaskType
 
 MAX_SOURCES: Final = 16
 MAX_SINKS: Final = 16
+MAX_CHAINED: Final = 64
 MAX_WATERMARK_DELAY_MS: Final = 365 * 86_400_000
 EVENT_TIME_WITH_DELAY: Final = "'event_time' and 'watermark_delay_ms' go together: a column, and how late its rows may be"
 MAX_TRIGGER_INTERVAL_MS: Final = 86_400_000
@@ -236,6 +237,40 @@ class StreamTriggerDocument(_Document):
         return StreamTrigger.AVAILABLE_NOW, 0
 
 
+class ChainedDocument(_Document):
+    """A stream that is part of the query of another one: exactly one of `python` and `sql`."""
+
+    id: Name
+    python: _Callable | None = None
+    sql: Annotated[str, Field(min_length=1, max_length=65_536)] | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    input: Name
+    schema_: Annotated[str, Field(alias="schema", min_length=1, max_length=65_536)]
+    event_time: _Column | None = None
+    watermark_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.python is None) == (self.sql is None):
+            raise ValueError("exactly one of 'python' and 'sql' says what it runs")
+        if (self.event_time is None) != (self.watermark_delay_ms is None):
+            raise ValueError(EVENT_TIME_WITH_DELAY)
+        return self
+
+    def to_record(self) -> ChainedOperator:
+        """Return the core's record."""
+        return ChainedOperator(
+            operator_id=self.id,
+            task_type=TaskType.SQL if self.python is None else TaskType.PYTHON,
+            task=self.python or self.sql or "",
+            parameters_json=canonical_json(self.parameters),
+            input_name=self.input,
+            row_schema=self.schema_,
+            event_time=self.event_time or "",
+            watermark_delay_ms=self.watermark_delay_ms or 0,
+        )
+
+
 class StreamDocument(_Document):
     """What makes a vertex a stream."""
 
@@ -247,6 +282,8 @@ class StreamDocument(_Document):
     output_mode: Literal["append", "update", "complete"] = "append"
     settings: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=128)
     """Spark's settings of the query's session, such as `spark.sql.shuffle.partitions`."""
+    chained: list[ChainedDocument] = Field(default_factory=list, max_length=MAX_CHAINED)
+    """Streams that are part of this one's query, as chaining writes them."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -326,6 +363,7 @@ class StreamDocument(_Document):
             trigger_interval_ms=interval_ms,
             output_mode=StreamOutputMode(self.output_mode.upper()),
             settings_json=canonical_json(self.settings),
+            chained=tuple([each.to_record() for each in self.chained]),
         )
 
 
@@ -396,7 +434,17 @@ def stream_document(stream: StreamDefinition) -> dict[str, Any]:
         "trigger": _trigger_document(stream),
         "output_mode": stream.output_mode.lower(),
         "settings": _object_of(stream.settings_json, "settings_json"),
+        "chained": [_chained_document(operator) for operator in stream.chained],
     }
+
+
+def _chained_document(operator: ChainedOperator) -> dict[str, Any]:
+    key = "sql" if operator.task_type is TaskType.SQL else "python"
+    written: dict[str, Any] = {"id": operator.operator_id, key: operator.task, "input": operator.input_name, "schema": operator.row_schema}
+    written["parameters"] = _object_of(operator.parameters_json, "parameters_json")
+    if operator.event_time or operator.watermark_delay_ms:
+        written |= {"event_time": operator.event_time, "watermark_delay_ms": operator.watermark_delay_ms}
+    return written
 
 
 def _trigger_document(stream: StreamDefinition) -> dict[str, Any]:

@@ -13,7 +13,7 @@ Rows travel as JSON with the precision of Spark's types. Two bounded streams are
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -119,20 +119,31 @@ def records_of(rows: "DataFrame", edge: Edge) -> "DataFrame":
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    declared = rows.sparkSession.createDataFrame([], edge.row_schema).schema.fields
-    want = {field.name: field.dataType.simpleString() for field in declared}
-    have = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-    problems = [f"column '{name}' is {have[name]}, and declared as {kind}" for name, kind in want.items() if have.get(name, kind) != kind]
-    problems += [f"there is no column '{name}'" for name in want if name not in have]
-    problems += [f"column '{name}' is not declared" for name in have if name not in want]
-    problems += [f"its key '{name}' is no column" for name in edge.keys if name not in want]
-    if problems:
-        raise StreamUnusable(f"the rows do not fit the schema of the edge: {'; '.join(problems[:3])}")
+    want = check_columns(rows, edge.row_schema, edge.keys)
     value = f.to_json(f.struct(*map(_quoted, want)), {"ignoreNullFields": "false"} | _FORMATS)
     columns = [value.cast("binary").alias(VALUE)]
     if edge.keys:
         columns.append(f.to_json(f.struct(*map(_quoted, edge.keys)), {"ignoreNullFields": "false"} | _FORMATS).cast("binary").alias(KEY))
     return rows.select(*columns)
+
+
+def check_columns(rows: "DataFrame", row_schema: str, keys: Collection[str] = ()) -> list[str]:
+    """Return the columns that an edge declares, which are those of the rows.
+
+    Raises:
+        StreamUnusable: they are not.
+
+    """
+    declared = rows.sparkSession.createDataFrame([], row_schema).schema.fields
+    want = {field.name: field.dataType.simpleString() for field in declared}
+    have = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    problems = [f"column '{name}' is {have[name]}, and declared as {kind}" for name, kind in want.items() if have.get(name, kind) != kind]
+    problems += [f"there is no column '{name}'" for name in want if name not in have]
+    problems += [f"column '{name}' is not declared" for name in have if name not in want]
+    problems += [f"its key '{name}' is no column" for name in keys if name not in want]
+    if problems:
+        raise StreamUnusable(f"the rows do not fit the schema of the edge: {'; '.join(problems[:3])}")
+    return list(want)
 
 
 def rows_of(records: "DataFrame", edge: Edge) -> "DataFrame":

@@ -16,7 +16,7 @@ from eventflink.jobs.context import TaskContext
 from eventflink.jobs.published import OutputInvisible, write_file_list
 from eventflink.jobs.shipping import Share, read_share
 from eventflink.model.attempts import AttemptId, OutputLocation
-from eventflink.model.job_graph import DEFAULT_OUTPUT
+from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator
 from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
@@ -65,7 +65,7 @@ def run_task(
         stream.prepare(context.spark)
     if deployment.task_type is TaskType.SQL:
         tell(TaskInitialized(attempt))
-        returned = _run_sql(deployment, context)
+        returned = _run_sql(deployment.task, context, has_output=DEFAULT_OUTPUT in deployment.outputs)
     else:
         function = resolve_function(deployment.task)
         if stream is not None:
@@ -73,6 +73,8 @@ def run_task(
         tell(TaskInitialized(attempt))
         returned = function(context)
     if stream is not None:
+        for operator in stream.chained:
+            returned = _run_chained(operator, stream.hand_over(returned, operator), deployment, context)
         stream.run(returned, later_orders)
         outputs: tuple[OutputLocation, ...] = ()
     else:
@@ -127,14 +129,30 @@ def _parse_parameters(text: str) -> dict[str, Any]:
     return parameters
 
 
-def _run_sql(deployment: TaskDeployment, context: TaskContext) -> "DataFrame | None":
+def _run_chained(operator: ChainedOperator, rows: "DataFrame", deployment: TaskDeployment, head: TaskContext) -> object:
+    """Return what an operator makes of the rows of the one before it, in the same query."""
+    context = TaskContext(
+        deployment.attempt_id,
+        parallelism=deployment.parallelism,
+        max_parallelism=deployment.max_parallelism,
+        parameters=_parse_parameters(operator.parameters_json),
+        readers={operator.input_name: lambda: rows},
+        open_spark=lambda: head.spark,
+    )
+    if operator.task_type is TaskType.SQL:
+        return _run_sql(operator.task, context, has_output=True)
+    returned: object = resolve_function(operator.task)(context)
+    return returned
+
+
+def _run_sql(statement: str, context: TaskContext, *, has_output: bool) -> "DataFrame | None":
     """Run a statement that sees the inputs as views, and the parameters that are single values by name (`:parallelism`)."""
     for name, rows in context.inputs.items():
         rows.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
     arguments = {k: v for k, v in context.parameters.items() if v is None or isinstance(v, str | int | float | bool)}
     arguments |= {"subtask_index": context.subtask_index, "parallelism": context.parallelism}
-    rows = context.spark.sql(deployment.task, args=arguments)
-    if not rows.columns and DEFAULT_OUTPUT not in deployment.outputs:
+    rows = context.spark.sql(statement, args=arguments)
+    if not rows.columns and not has_output:
         return None  # A command, such as CREATE TABLE: it is done, and has no rows.
     return rows
 

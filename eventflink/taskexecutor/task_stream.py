@@ -21,10 +21,11 @@ from confluent_kafka import KafkaException
 from eventflink.events.effects import SavepointOrder, TaskDeployment
 from eventflink.log.admin_connection import AdministrationError
 from eventflink.model.attempts import AttemptId
-from eventflink.model.job_graph import DEFAULT_OUTPUT, StreamDefinition, StreamSource
+from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, StreamDefinition, StreamSource
 from eventflink.model.statuses import SavepointMode, StreamConnector, StreamTrigger
 from eventflink.streams.edges import (
     Edge,
+    check_columns,
     create_edges,
     discard_read,
     edges_of,
@@ -157,6 +158,25 @@ class StreamTask:
     @property
     def _share(self) -> SubtaskShare:
         return SubtaskShare(self._deployment.subtask_index, self._deployment.parallelism)
+
+    @property
+    def chained(self) -> tuple[ChainedOperator, ...]:
+        """What is done with the rows of the task, one after the other."""
+        return self._stream.chained
+
+    def hand_over(self, returned: object, operator: ChainedOperator) -> "DataFrame":
+        """Return what the next operator of the chain reads.
+
+        Raises:
+            OutputUnusable: what was returned is no stream.
+            StreamUnusable: its columns are not those that the edge declares.
+
+        """
+        rows = _check_rows(returned)
+        columns = check_columns(rows, operator.row_schema)
+        rows = rows.select(*[f"`{name.replace('`', '``')}`" for name in columns])
+        delay = f"{operator.watermark_delay_ms} milliseconds"
+        return rows.withWatermark(operator.event_time, delay) if operator.event_time else rows
 
     def run(self, returned: object, orders: Iterable[StreamOrder]) -> None:
         """Run the query until it ends, which a bounded one does, and any with a savepoint with which its job stops.

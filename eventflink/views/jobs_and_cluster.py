@@ -123,9 +123,10 @@ def _slot_requests_view(slots: SlotManager, job_id: str) -> list[View]:
 
 
 def _vertex_view(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -> View:
-    vertex_id = vertex.vertex.vertex_id
+    vertex_id, stream = vertex.vertex.vertex_id, vertex.vertex.stream
     return {
         "vertex_id": vertex_id,
+        "name": " -> ".join([vertex_id, *(operator.operator_id for operator in stream.chained)]) if stream else vertex_id,
         "type": vertex.vertex.task_type,
         "parallelism": vertex.parallelism,
         "wanted_parallelism": wanted_parallelism(job, vertex_id),

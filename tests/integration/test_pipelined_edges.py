@@ -49,7 +49,9 @@ def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 class Work:
     """Two streams joined by an edge, fed and read by the test."""
 
-    def __init__(self, cluster: RunningCluster, reader: str, edge: dict[str, Any], *, parallelism: int = 1, **trigger: Any) -> None:
+    def __init__(
+        self, cluster: RunningCluster, reader: str, edge: dict[str, Any], *, parallelism: int = 1, between: str = "", **trigger: Any
+    ) -> None:
         self.cluster = cluster
         self.source, self.target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
         self.rows = CommittedReader(cluster.bootstrap, self.target)
@@ -60,7 +62,7 @@ class Work:
         mode = "update" if reader == "count_numbers" else "append"
         settings = {"spark.sql.shuffle.partitions": 2}
         streams = {
-            "parse": {"sources": {"source": source}, **trigger},
+            "parse": {"sources": {"source": source}, "settings": settings, **trigger},
             "stream": {"sources": {}, "sink": sink, "output_mode": mode, "settings": settings, **trigger},
         }
         vertices = [
@@ -68,6 +70,11 @@ class Work:
             {"id": "stream", "python": f"stream_tasks:{reader}", "stream": streams["stream"], "parallelism": parallelism},
         ]
         self.vertices, self.edges = vertices, [{"from": "parse", "to": "stream", "schema": SCHEMA, **edge}]
+        if between:
+            stream = {"settings": settings, **trigger}
+            self.vertices.insert(1, {"id": "between", "sql": between, "parameters": {"first": 0}, "stream": stream})
+            to_between = self.edges[0] | {"to": "between"}
+            self.edges = [to_between, self.edges[0] | {"from": "between", "name": "parse"}]
         self.submit()
 
     def submit(self, **more: Any) -> None:
@@ -141,7 +148,8 @@ def test_rows_go_over_an_edge_once_each_whatever_is_killed_and_its_topic_goes_wi
 
 @pytest.mark.parametrize("ship", ["forward", "broadcast"])
 def test_each_subtask_reads_what_is_shipped_to_it(cluster: RunningCluster, ship: str) -> None:
-    work = Work(cluster, "copy_parsed", {"ship": ship, "writers": 2}, parallelism=2)
+    chain = {"chain": False} if ship == "forward" else {}
+    work = Work(cluster, "copy_parsed", {"ship": ship, "writers": 2, **chain}, parallelism=2)
     copies = 2 if ship == "broadcast" else 1
     work.rows.read_until(lambda rows: len(rows) >= copies * work.fed, SPARK_TIMEOUT_S)
     work.rows.read(1.0)
@@ -150,6 +158,18 @@ def test_each_subtask_reads_what_is_shipped_to_it(cluster: RunningCluster, ship:
         read_by[row["number"]].append(row["subtask"])
     assert {len(subtasks) for subtasks in read_by.values()} == {copies}
     assert {index for subtasks in read_by.values() for index in subtasks} == {0, 1}
+    work.cancel()
+
+
+def test_streams_that_a_forward_edge_joins_are_one_query_without_a_topic(cluster: RunningCluster) -> None:
+    work = Work(cluster, "copy_parsed", {"ship": "forward"}, between="SELECT * FROM parse WHERE number >= :first")
+    work.check()
+    work.kill("parse")
+    work.feed()
+    work.check()
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        assert [vertex.name for vertex in gateway.request_job(work.job_id).vertices] == ["parse -> between -> stream"]
+    assert not work.has_topic()
     work.cancel()
 
 

@@ -58,7 +58,7 @@ def _print_job(session: Session, view: View) -> None:
         for subtask in vertex["subtasks"]:
             failure = subtask["last_failure"]
             table.add_row(
-                Text(vertex["vertex_id"]),
+                Text(vertex["name"]),
                 *([Text(vertex["slot_sharing_group"] or "")] if has_groups else []),
                 str(subtask["subtask_index"]),
                 str(subtask["attempt"]),

@@ -202,3 +202,80 @@ def test_a_forward_edge_has_a_partition_for_each_subtask_and_a_statement_one_out
     statement["vertices"][1] = {"id": "b", "sql": "SELECT * FROM a", "parallelism": 2, "stream": statement["vertices"][1]["stream"]}
     with pytest.raises(InvalidJobGraph, match=r"vertices\[1\]: a statement has one output, and an edge reads 'late' of it"):
         parse_job_graph(statement, "f")
+
+
+# -- chaining ---------------------------------------------------------------------------------------------------------
+
+
+def chain(**changes: Any) -> dict[str, Any]:
+    """Three streams in a row, joined by forward edges; changes are by id of a vertex, or `edge` for the first edge."""
+    source, sink = stream("a")["stream"]["sources"], {"kafka": {"topic": "out"}, "format": "json"}
+    vertices: list[dict[str, Any]] = [
+        vertex("a", 2) | {"stream": {"sources": source}},
+        {"id": "b", "sql": "SELECT * FROM rows", "parallelism": 2, "parameters": {"x": 1}, "stream": {}},
+        vertex("c", 2) | {"stream": {"sink": sink}},
+    ]
+    edges: list[dict[str, Any]] = [
+        {"from": "a", "to": "b", "ship": "forward", "name": "rows", "schema": SCHEMA, "event_time": "at", "watermark_delay_ms": 5},
+        {"from": "b", "to": "c", "ship": "forward", "schema": SCHEMA},
+    ]
+    for name, change in changes.items():
+        target: dict[str, Any] = edges[0] if name == "edge" else next(v for v in vertices if v["id"] == name)
+        more = change.pop("stream", {}) if name != "edge" else {}
+        target |= change
+        if more:
+            target["stream"] = target["stream"] | more
+    return graph(*vertices) | {"edges": edges}
+
+
+def chains_of(written: dict[str, Any]) -> list[str]:
+    parsed = parse_job_graph(written, "f")
+    assert parse_job_graph(to_document(parsed), "f") == parsed
+    streams = [(v.vertex_id, v.stream) for v in parsed.vertices]
+    return [" -> ".join([name, *(o.operator_id for o in s.chained)]) for name, s in streams if s is not None]
+
+
+def test_streams_that_forward_edges_join_are_one_vertex() -> None:
+    assert chains_of(chain()) == ["a -> b -> c"]
+    parsed = parse_job_graph(chain(), "f")
+    [only] = parsed.vertices
+    assert only.stream is not None
+    assert (parsed.edges, only.parallelism, [sink.location for sink in only.stream.sinks]) == ((), 2, ["out"])
+    first, second = only.stream.chained
+    assert (first.task, first.input_name, first.parameters_json, first.event_time) == ("SELECT * FROM rows", "rows", '{"x":1}', "at")
+    assert (second.input_name, second.event_time) == ("b", "")
+
+
+def test_edges_of_what_is_chained_lead_from_its_head() -> None:
+    written = chain()
+    written["vertices"].append(vertex("d") | {"stream": {"sink": {"kafka": {"topic": "late"}, "format": "json"}}})
+    written["edges"].append({"from": "c", "to": "d", "output": "late", "schema": SCHEMA})
+    assert chains_of(written) == ["a -> b -> c", "d"]
+    [edge] = parse_job_graph(written, "f").edges
+    assert (edge.source, edge.input_name) == ("a", "c")
+
+
+@pytest.mark.parametrize(
+    ("written", "chains"),
+    [
+        (chain(edge={"chain": False}), ["a", "b -> c"]),
+        (chain(edge={"ship": "rebalance"}), ["a", "b -> c"]),
+        (chain(c={"stream": {"output_mode": "update"}}), ["a -> b", "c"]),
+        (chain(b={"stream": {"trigger": {"processing_time_ms": 9}}}), ["a", "b", "c"]),
+        (chain(a={"slot_sharing_group": "g"}), ["a", "b -> c"]),
+        (chain(a={"resources": {"cpu_cores": 1}}), ["a", "b -> c"]),
+        (chain(b={"stream": {"sinks": {"x": {"kafka": {"topic": "t"}, "format": "json"}}}, "sql": None, "python": "m:f"}), ["a -> b", "c"]),
+        (chain(c={"stream": {"output_mode": "update"}}, edge={"chain": True}), ["a -> b", "c"]),
+    ],
+)
+def test_what_might_not_run_as_one_query_is_not_chained(written: dict[str, Any], chains: list[str]) -> None:
+    assert chains_of(written) == chains
+
+
+def test_an_edge_that_asks_for_it_is_chained_or_refused_with_the_reason() -> None:
+    asked = chain(a={"stream": {"output_mode": "update"}}, edge={"chain": True})
+    assert chains_of(asked) == ["a -> b -> c"]
+    with pytest.raises(InvalidJobGraph, match=r"f: edges\[0\].chain: 'a' and 'b' ask for different slots"):
+        parse_job_graph(chain(a={"slot_sharing_group": "g"}, edge={"chain": True}), "f")
+    with pytest.raises(InvalidJobGraph, match=r"f: edges\[0\].chain: only streams that a forward edge joins are chained"):
+        parse_job_graph(chain(edge={"chain": True, "ship": "rebalance"}), "f")
