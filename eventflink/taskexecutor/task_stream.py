@@ -12,7 +12,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from eventflink.log.admin_connection import AdministrationError
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, StreamDefinition, StreamSource
 from eventflink.model.statuses import SavepointMode, StreamConnector, StreamTrigger
+from eventflink.model.stream_document import sink_document, source_document
 from eventflink.streams.edges import (
     Edge,
     check_columns,
@@ -36,6 +37,7 @@ from eventflink.streams.edges import (
     wait_until_read,
 )
 from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.kafka_topics import find_missing_topic
 from eventflink.streams.query import RunningQuery, start_query
 from eventflink.streams.savepoint import SavepointManifest, SavepointStreamDocument
 from eventflink.streams.savepoint_restore import RestoringSubtask, restore_checkpoint, setting_text
@@ -201,7 +203,13 @@ class StreamTask:
         threading.Thread(target=self._obey, args=(orders,), name="stream-orders", daemon=True).start()
         while True:
             query = self._running
-            query.await_end()
+            try:
+                query.await_end()
+            except Exception as error:
+                # Spark says of a topic that is gone what it noticed, and not which one it is.
+                if missing := find_missing_topic(self._topics()):
+                    raise StreamUnusable(missing) from error
+                raise
             if not query.was_stopped:
                 note_end(self._edges_out.values(), index, bootstrap)
                 return
@@ -210,6 +218,18 @@ class StreamTask:
                 raise decision
             if isinstance(decision, _Finish):
                 return
+
+    def _topics(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the Kafka, the topic and the name for people of each source and sink that is a topic."""
+        own = self._settings.bootstrap_servers
+        for source in self._stream.sources:
+            if source.connector is StreamConnector.KAFKA and (kafka := source_document(source).kafka) is not None:
+                yield kafka.bootstrap_servers or own, kafka.topic, f"source '{source.name}'"
+        for sink in self._stream.sinks:
+            if sink.connector is StreamConnector.KAFKA and (to := sink_document(sink).kafka) is not None:
+                yield to.bootstrap_servers or own, to.topic, f"sink '{sink.name}'" if sink.name else "the sink"
+        for edge in (*self._edges_in.values(), *self._edges_out.values()):
+            yield own, edge.topic, "an edge between streams"
 
     @property
     def _running(self) -> RunningQuery:

@@ -1,6 +1,8 @@
 """What ends a stream says so in one sentence; and what else a stream can be: SQL, tables beside it, several subtasks, other sinks."""
 
+import contextlib
 import re
+import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +12,13 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from eventflink.events.log_events import TaskFailed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster
+from tests.support.running_cluster import RunningCluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -188,6 +192,56 @@ def test_a_cancelled_stream_writes_no_more(cluster: RunningCluster, topics: tupl
     reader.read(2.0)
     assert len(reader.rows) == 100
     reader.close()
+
+
+@pytest.mark.parametrize("which", ["source", "sink"])
+def test_a_topic_that_is_deleted_while_a_stream_runs_is_named(cluster: RunningCluster, topics: tuple[str, str], which: str) -> None:
+    source, target = topics
+    sink = {"kafka": {"topic": target, "transaction_timeout_ms": 3_000}, "format": "json"}
+    job_id = run(cluster, vertex(source_of(source), sink, stream={"trigger": {"processing_time_ms": 0}}))
+    committed(cluster, target, 100)
+    gone = source if which == "source" else target
+    AdminConnection(cluster.bootstrap).delete_topics([gone])
+    if which == "sink":
+        feed(cluster.bootstrap, source, [{"key": "k", "number": 1}])
+    what = "source 'source'" if which == "source" else "the sink"
+    says = f"StreamUnusable: vertex 'stream': {what}: Kafka at {cluster.bootstrap} has no topic '{gone}' any more"
+    assert cause_of(cluster, job_id) == says
+
+
+def test_a_full_disk_fails_attempts_with_that_reason_and_the_stream_goes_on_when_there_is_room(
+    cluster: RunningCluster, topics: tuple[str, str]
+) -> None:
+    source, target = topics
+    job_id = uuid.uuid4().hex
+    directory = cluster.directory / "data" / "jobs" / job_id
+    directory.mkdir(parents=True)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(directory)], capture_output=True, check=False).returncode:
+        pytest.skip("a disk that can be filled has to be mounted, which needs root")
+    try:
+        stream = vertex(source_of(source), json_sink(target), stream={"trigger": {"processing_time_ms": 0}})
+        strategy = {"type": "fixed-delay", "attempts": 100, "delay_ms": 500}
+        archives = [cluster.user_code(CODE)]
+        cluster.submit(cluster.graph(stream, restart_strategy=strategy, code_archives=archives), job_id)
+        committed(cluster, target, 100)
+        fill(directory / "filler")
+        feed(cluster.bootstrap, source, [{"key": "k", "number": number} for number in range(100, 200)])
+        failures = wait_until(lambda: [e for e in cluster.events_of(job_id) if isinstance(e, TaskFailed)], "it fails", TIMEOUT_S)
+        assert "No space left on device" in failures[0].cause.message
+        (directory / "filler").unlink()
+        assert sorted(row["number"] for row in committed(cluster, target, 200)) == list(range(200))
+        with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+            gateway.cancel_job(job_id)
+        cluster.wait_for_status(job_id, JobStatus.CANCELED)
+    finally:
+        subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Write until nothing more fits on the disk."""
+    with contextlib.suppress(OSError), path.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1_024))
 
 
 def test_records_that_are_gone_before_they_were_read_end_the_stream(cluster: RunningCluster) -> None:
