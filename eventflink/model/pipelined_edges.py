@@ -13,6 +13,7 @@ from eventflink.model.job_graph import DEFAULT_OUTPUT, JobEdge, JobGraph, JobVer
 from eventflink.model.statuses import StreamConnector, StreamFormat
 
 _MAX_TOPIC_LENGTH: Final = 249
+_DIGEST_LENGTH: Final = 9
 
 
 def stream_with_edges(graph: JobGraph, vertex: JobVertex) -> StreamDefinition | None:
@@ -32,9 +33,15 @@ def edge_location(edge: JobEdge) -> str:
 
 
 def edge_topic(cluster_id: str, job_id: str, location: str) -> str:
-    """Return the topic of an edge; long names, of which Kafka takes 249 characters, are not said in full."""
+    """Return the topic of an edge; long names, of which Kafka takes 249 characters, are not said in full.
+
+    Kafka takes no name that differs from another topic's in dots and underscores alone.
+    """
     topic = f"{cluster_id}.edge.{job_id}.{location}"
-    return topic if len(topic) <= _MAX_TOPIC_LENGTH else f"{cluster_id}.edge.{hashlib.sha256(topic.encode()).hexdigest()}"
+    digest = hashlib.sha256(topic.encode()).hexdigest()
+    if len(topic) > _MAX_TOPIC_LENGTH - _DIGEST_LENGTH:
+        return f"{cluster_id}.edge.{digest}"
+    return f"{topic}-{digest[: _DIGEST_LENGTH - 1]}" if "_" in topic else topic
 
 
 def _source_of(edge: JobEdge, writers: int) -> StreamSource:

@@ -120,6 +120,8 @@ def test_a_topic_of_an_edge_has_a_name_that_kafka_takes() -> None:
     long = [edge_topic("c" * 128, "j" * 128, f"{'t' * 64}.{'n' * 63}{last}") for last in "ab"]
     assert [len(topic) <= 249 for topic in long] == [True, True]
     assert long[0] != long[1]
+    alike = [edge_topic("mine", *names) for names in (("j.1", "a.b"), ("j_1", "a.b"), ("j.1", "a_a.b"), ("j.1", "a.a_b"))]
+    assert len({topic.replace(".", "_") for topic in alike}) == 4
 
 
 # -- the document -----------------------------------------------------------------------------------------------------
