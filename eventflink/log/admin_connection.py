@@ -148,21 +148,23 @@ class AdminConnection:
             ids[name] = "" if text == _NO_TOPIC_ID else text
         return ids
 
-    def read_watermarks(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Watermarks]:
-        """Return the offsets of partitions, given as (topic name, partition); records of open transactions count.
+    def read_watermarks(self, partitions: Iterable[tuple[str, int]], *, is_committed: bool = False) -> dict[tuple[str, int], Watermarks]:
+        """Return the offsets of partitions, given as (topic name, partition); records of open transactions count, unless `is_committed`.
 
         A partition that is just getting its leader is waited for.
         """
-        wanted = list(partitions)
-        low, high = self._list_offsets(wanted, OffsetSpec.earliest), self._list_offsets(wanted, OffsetSpec.latest)
+        wanted, level = list(partitions), IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
+        low, high = (self._list_offsets(wanted, which, level) for which in (OffsetSpec.earliest, OffsetSpec.latest))
         return {partition: Watermarks(low[partition], high[partition]) for partition in wanted}
 
-    def _list_offsets(self, partitions: list[tuple[str, int]], specification: Callable[[], OffsetSpec]) -> dict[tuple[str, int], int]:
+    def _list_offsets(
+        self, partitions: list[tuple[str, int]], specification: Callable[[], OffsetSpec], level: IsolationLevel
+    ) -> dict[tuple[str, int], int]:
         deadline = time.monotonic() + self.timeout_s
         offsets: dict[tuple[str, int], int] = {}
         while len(offsets) < len(partitions):
             request = {TopicPartition(*partition): specification() for partition in partitions if partition not in offsets}
-            futures = self._client.list_offsets(request, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=self.timeout_s)
+            futures = self._client.list_offsets(request, isolation_level=level, request_timeout=self.timeout_s)
             for partition, future in futures.items():
                 try:
                     result = self._result(f"read offsets of {partition.topic}", future)

@@ -13,16 +13,16 @@ Rows travel as JSON with the precision of Spark's types. Two bounded streams are
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 from pydantic import TypeAdapter, ValidationError
 
-from eventflink.log.admin_connection import AdminConnection
+from eventflink.log.admin_connection import AdminConnection, AdministrationError
 from eventflink.model.job_graph import StreamSink, StreamSource
 from eventflink.model.pipelined_edges import edge_topic
 from eventflink.model.statuses import ShipStrategy, StreamConnector
@@ -39,11 +39,15 @@ logger = logging.getLogger(__name__)
 MAX_RECORD_BYTES: Final = 16 * 1024 * 1024
 _MAX_OFFSETS_PER_TRIGGER: Final = 1_000_000
 _TIMEOUT_S: Final = 15.0
-_POLL_S: Final = 0.2
+_POLL_S: Final = 1.0
 _END: Final = "end"
 _PLACE: Final = "place"
-_FORMATS: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
-"""Spark's own have milliseconds."""
+_FORMATS: Final = {
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Spark's own have milliseconds; and before there were time zones, offsets from UTC have seconds, which are not written."""
 
 _OFFSETS: Final = TypeAdapter(dict[str, dict[int, int]])
 
@@ -93,7 +97,7 @@ def create_edges(edges: Iterable[Edge], bootstrap: str, replication_factor: int)
     """Create the topics that are not there yet.
 
     Raises:
-        AdministrationError: Kafka does not take one, or does not answer.
+        StreamUnusable: Kafka does not take one, or does not answer.
 
     """
     wanted = {edge.topic: edge for edge in edges}
@@ -101,10 +105,13 @@ def create_edges(edges: Iterable[Edge], bootstrap: str, replication_factor: int)
         return
     connection = AdminConnection(bootstrap)
     kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": str(MAX_RECORD_BYTES)}
-    if missing := wanted.keys() - connection.find_topics().keys():
-        connection.create_topics(NewTopic(name, wanted[name].partitions, replication_factor, config=kept) for name in sorted(missing))
-        logger.info("EdgesCreated topics=%s replication_factor=%d", ",".join(sorted(missing)), replication_factor)
-    connection.wait_for_topics(wanted)
+    try:
+        if missing := wanted.keys() - connection.find_topics().keys():
+            connection.create_topics(NewTopic(name, wanted[name].partitions, replication_factor, config=kept) for name in sorted(missing))
+            logger.info("EdgesCreated topics=%s replication_factor=%d", ",".join(sorted(missing)), replication_factor)
+        connection.wait_for_topics(wanted)
+    except AdministrationError as error:
+        raise StreamUnusable(f"the topics of its edges cannot be made: {error}") from error
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
@@ -178,54 +185,76 @@ def _quoted(column: str) -> "Column":
 
 
 def note_end(edges: Iterable[Edge], subtask_index: int, bootstrap: str) -> None:
-    """Note that a bounded subtask has written all that it will ever write to these edges."""
-    for edge in edges:
-        _note(bootstrap, f"{edge.writer_group}/{subtask_index}/{_END}", [TopicPartition(edge.topic, 0, 1)])
+    """Note that a bounded subtask has written all that it will ever write to these edges, of all of them at once.
+
+    Were it noted of one after the other, an attempt could end between. The next one would write more, of which one reader gets nothing.
+
+    Raises:
+        StreamUnusable: Kafka does not take it.
+
+    """
+    if noted := list(edges):
+        _note(bootstrap, f"{noted[0].writer_group}/{subtask_index}/{_END}", [TopicPartition(edge.topic, 0, 1) for edge in noted])
 
 
 def has_ended(edges: Iterable[Edge], subtask_index: int, bootstrap: str) -> bool:
-    """Tell whether an earlier attempt of a subtask noted that it has written all; of no edges it is not known."""
+    """Tell whether an earlier attempt of a subtask noted that it has written all; of no edges it is not known.
+
+    Raises:
+        StreamUnusable: Kafka does not say so.
+
+    """
     noted = [_noted(bootstrap, f"{edge.writer_group}/{subtask_index}/{_END}", edge.topic, [0]) for edge in edges]
     return bool(noted) and all(noted)
 
 
-def wait_for_writers(edges: Iterable[Edge], bootstrap: str) -> None:
-    """Wait until every writer of these edges has written all, however long that takes: a job that ends kills who waits here."""
-    for edge in edges:
+def wait_for_writers(edges: Iterable[tuple[Edge, list[int]]], bootstrap: str) -> None:
+    """Wait until every writer of these edges has written all, however long that takes: a job that ends kills who waits here.
+
+    Args:
+        edges: each with the partitions that are read, in which the last transaction may end a moment after its writer has.
+        bootstrap: the Kafka of the edges.
+
+    Raises:
+        AdministrationError, StreamUnusable: Kafka does not say so.
+
+    """
+    partitions = []
+    for edge, share in edges:
+        partitions += [(edge.topic, number) for number in share]
         for index in range(edge.writers):
             while not has_ended([edge], index, bootstrap):
                 time.sleep(_POLL_S)
-
-
-def wait_until_read(
-    edges: Iterable[tuple[Edge, list[int]]], location: Path, bootstrap: str, timeout_s: float, check: Callable[[], None]
-) -> None:
-    """Wait until a query has read all that these partitions have; nobody writes to them meanwhile.
-
-    Args:
-        edges: each with the partitions that the query reads.
-        location: the checkpoint directory of the query.
-        bootstrap: the Kafka of the edges.
-        timeout_s: for how long.
-        check: raises when the query has ended.
-
-    Raises:
-        StreamUnusable: it has not within that time.
-
-    """
     connection = AdminConnection(bootstrap)
-    partitions = [(edge.topic, number) for edge, share in edges for number in share]
-    ends = {partition: marks.high for partition, marks in connection.read_watermarks(partitions).items()}
-    deadline_s = time.monotonic() + timeout_s
-    while behind := sum(max(0, end - places.get(partition, 0)) for places in [_places(location)] for partition, end in ends.items()):
-        check()
-        if time.monotonic() >= deadline_s:
-            raise StreamUnusable(f"its inputs within the job have {behind} more records after {timeout_s:.0f} s")
+    while connection.read_watermarks(partitions, is_committed=True) != connection.read_watermarks(partitions):
         time.sleep(_POLL_S)
 
 
+class UnreadRecords:
+    """What some partitions have, while nobody writes to them, that a query has not read."""
+
+    def __init__(self, edges: Iterable[tuple[Edge, list[int]]], location: Path, bootstrap: str) -> None:
+        """Take edges, each with the partitions that the query reads, and its checkpoint directory.
+
+        Raises:
+            AdministrationError: Kafka does not say how far they go.
+
+        """
+        partitions = [(edge.topic, number) for edge, share in edges for number in share]
+        self._ends = {partition: marks.high for partition, marks in AdminConnection(bootstrap).read_watermarks(partitions).items()}
+        self._location = location
+
+    def count(self) -> int:
+        """Return how many records no committed batch has read, with what transactions put between them."""
+        places = _places(self._location)
+        return sum(max(0, end - places.get(partition, 0)) for partition, end in self._ends.items())
+
+
 def _places(location: Path, batches_before: int = 0) -> dict[tuple[str, int], int]:
-    """Return what each partition is read up to by the last committed batch, or one so many before that."""
+    """Return what each partition is read up to by the last committed batch, or one so many before that.
+
+    A query may read an edge at several places of its plan, each with an offset of its own: the least counts.
+    """
     note = read_batch_note(location, max(-1, last_committed_batch(location) - batches_before))
     found: dict[tuple[str, int], int] = {}
     for text in note.offsets:
@@ -233,7 +262,9 @@ def _places(location: Path, batches_before: int = 0) -> dict[tuple[str, int], in
             offsets = _OFFSETS.validate_json(text)
         except ValidationError:
             continue  # Of a source that is no topic.
-        found |= {(topic, number): offset for topic, numbers in offsets.items() for number, offset in numbers.items()}
+        for topic, numbers in offsets.items():
+            for number, offset in numbers.items():
+                found[topic, number] = min(offset, found.get((topic, number), offset))
     return found
 
 
@@ -247,7 +278,7 @@ def discard_read(edges: Iterable[Edge], location: Path, bootstrap: str, reader: 
         reader: what is noted of the readers of an edge that each reads whole begins so; which of them this is; and how many there are.
 
     Raises:
-        AdministrationError, KafkaException: Kafka does not do that now.
+        AdministrationError, StreamUnusable: Kafka does not do that now.
 
     """
     connection, places = AdminConnection(bootstrap), _places(location, 1)
@@ -269,6 +300,8 @@ def _note(bootstrap: str, group: str, places: list[TopicPartition]) -> None:
     consumer = Consumer(_connection(bootstrap, group))
     try:
         consumer.commit(offsets=places, asynchronous=False)
+    except KafkaException as error:
+        raise _unavailable(bootstrap, error) from error
     finally:
         consumer.close()
 
@@ -277,9 +310,17 @@ def _noted(bootstrap: str, group: str, topic: str, partitions: list[int]) -> dic
     consumer = Consumer(_connection(bootstrap, group))
     try:
         found = consumer.committed([TopicPartition(topic, number) for number in partitions], timeout=_TIMEOUT_S)
-        return {each.partition: each.offset for each in found if each.error is None and each.offset > 0}
+    except KafkaException as error:
+        raise _unavailable(bootstrap, error) from error
     finally:
         consumer.close()
+    if faults := [each.error for each in found if each.error is not None]:
+        raise StreamUnusable(f"Kafka at {bootstrap} does not say what is noted of the edge '{topic}': {faults[0].str()}")
+    return {each.partition: each.offset for each in found if each.offset > 0}
+
+
+def _unavailable(bootstrap: str, error: KafkaException) -> StreamUnusable:
+    return StreamUnusable(f"Kafka at {bootstrap} does not take or say what is noted of the edges of a job: {error.args[0].str()}")
 
 
 def _connection(bootstrap: str, group: str) -> dict[str, Any]:

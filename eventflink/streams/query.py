@@ -58,15 +58,10 @@ class RunningQuery:
         if not self._is_bounded and not self.was_stopped:
             raise StreamStopped("its query was stopped by somebody else, or taken over by a newer attempt")
 
-    def check_runs(self) -> None:
-        """Check that the query has not ended.
-
-        Raises:
-            StreamStopped: it has.
-
-        """
-        if not self._query.isActive:
-            raise StreamStopped("its query has ended")
+    @property
+    def has_ended(self) -> bool:
+        """Whether the query has ended, however it did."""
+        return not self._query.isActive
 
     def stop(self) -> None:
         """Stop the query, which cuts the batch that it computes."""

@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException
-
 from eventflink.events.effects import SavepointOrder, TaskDeployment
 from eventflink.log.admin_connection import AdministrationError
 from eventflink.model.attempts import AttemptId
@@ -26,6 +24,7 @@ from eventflink.model.statuses import SavepointMode, StreamConnector, StreamTrig
 from eventflink.model.stream_document import sink_document, source_document
 from eventflink.streams.edges import (
     Edge,
+    UnreadRecords,
     check_columns,
     create_edges,
     discard_read,
@@ -34,7 +33,6 @@ from eventflink.streams.edges import (
     note_end,
     read_edge,
     wait_for_writers,
-    wait_until_read,
 )
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.kafka_topics import find_missing_topic
@@ -66,6 +64,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REASON_LIMIT = 500
+_POLL_S = 0.2
 
 
 class StreamTask:
@@ -150,6 +149,10 @@ class StreamTask:
         return edge.share_of(self._deployment.subtask_index, self._deployment.parallelism)
 
     @property
+    def _shares(self) -> list[tuple[Edge, list[int]]]:
+        return [(edge, self._share_of(edge)) for edge in self._edges_in.values()]
+
+    @property
     def _is_bounded(self) -> bool:
         return self._stream.trigger is StreamTrigger.AVAILABLE_NOW
 
@@ -198,7 +201,7 @@ class StreamTask:
         if self._is_bounded:
             if has_ended(self._edges_out.values(), index, bootstrap):
                 return  # An earlier attempt wrote all; what came since is beyond what the readers have taken for the end.
-            wait_for_writers(self._edges_in.values(), bootstrap)
+            wait_for_writers(self._shares, bootstrap)
         self._begin()
         threading.Thread(target=self._obey, args=(orders,), name="stream-orders", daemon=True).start()
         while True:
@@ -285,7 +288,6 @@ class StreamTask:
     def _take_savepoint(self, checkpoint_id: int, order: SavepointOrder) -> None:
         """Write this subtask's part; unless the job goes on, nothing is read after it."""
         part = open_part(order.path, self._manifest(checkpoint_id, order), self._attempt.vertex_id, self._attempt.subtask_index)
-        self._wait_until_edges_are_read(order)
         operators = self._running.operator_progress()
         if order.stops_stream:
             self._stopped_for = checkpoint_id
@@ -293,15 +295,36 @@ class StreamTask:
         if order.mode is SavepointMode.DRAIN:
             self._query = self._start(dataclasses.replace(self._stream, trigger=StreamTrigger.AVAILABLE_NOW))
             self._query.await_end()
-            operators = self._query.operator_progress() or operators
+        else:
+            self._read_edges(order)
+        operators = self._running.operator_progress() or operators
         take_part(part, self._stream, self._next_writer(), operators, resolve_function, is_stopped=order.stops_stream)
 
-    def _wait_until_edges_are_read(self, order: SavepointOrder) -> None:
-        """Read all that the writers of this stream's edges, which have stopped, have written: the savepoint has nothing else of it."""
-        if edges := [(edge, self._share_of(edge)) for edge in self._edges_in.values()]:
-            left_s = (order.triggered_at_ms + order.timeout_ms) / 1000 - time.time()
-            bootstrap, check = self._settings.bootstrap_servers, self._running.check_runs
-            wait_until_read(edges, self._location, bootstrap, left_s, check)
+    def _read_edges(self, order: SavepointOrder) -> None:
+        """Read all that the writers of this stream's edges, which have stopped, have written: the savepoint has nothing else of it.
+
+        By a query of its own: the next batch of the stream's may be far away. What it does not read it never reads.
+
+        Raises:
+            StreamUnusable: it has not within the timeout of the savepoint.
+            StreamingQueryException: it failed.
+
+        """
+        if not self._edges_in:
+            return
+        unread = UnreadRecords(self._shares, self._location, self._settings.bootstrap_servers)
+        if not unread.count():
+            return
+        self._query = query = self._start(dataclasses.replace(self._stream, trigger=StreamTrigger.AVAILABLE_NOW))
+        while not query.has_ended and (count := unread.count()):
+            if time.time() * 1000 >= order.triggered_at_ms + order.timeout_ms:
+                query.stop()
+                raise StreamUnusable(f"its inputs within the job have {count} more records after {order.timeout_ms / 1000:.0f} s")
+            time.sleep(_POLL_S)
+        if query.has_ended:
+            query.await_end()
+        else:
+            query.stop()
 
     def _discard_read(self) -> None:
         """Remove from edges what all their readers have read; what cannot be removed now can be after the next checkpoint."""
@@ -309,7 +332,7 @@ class StreamTask:
         reader = (f"{self._settings.cluster_id}/{attempt.job_id}/{attempt.vertex_id}", attempt.subtask_index, parallelism)
         try:
             discard_read(self._edges_in.values(), self._location, self._settings.bootstrap_servers, reader)
-        except (AdministrationError, KafkaException, OSError) as error:
+        except (AdministrationError, StreamUnusable, OSError) as error:
             logger.warning("EdgesNotTrimmed attempt=%s error=%s", attempt, error)
 
     def _manifest(self, checkpoint_id: int, order: SavepointOrder) -> SavepointManifest:

@@ -211,6 +211,17 @@ def test_jobs_one_after_the_other_begin_in_savepoints_and_what_was_on_the_edge_c
     work.cancel()
 
 
+def test_a_reader_whose_next_batch_is_far_away_reads_the_rest_when_its_job_stops(cluster: RunningCluster, tmp_path: Path) -> None:
+    work = Work(cluster, "count_numbers", {}, trigger={"processing_time_ms": 3_600_000})
+    work.wait_for_starts(2)
+    work.feed()
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        gateway.stop_with_savepoint(work.job_id, str(tmp_path), drain=True)
+    cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
+    work.check()
+    work.rows.close()
+
+
 TYPED = [
     ("flag", "BOOLEAN", "true"),
     ("small", "TINYINT", "-1"),
@@ -221,6 +232,7 @@ TYPED = [
     ("raw", "BINARY", "X'00FF'"),
     ("day", "DATE", "DATE'2026-02-28'"),
     ("at", "TIMESTAMP", "TIMESTAMP'2026-02-28 01:02:03.123456'"),
+    ("early", "TIMESTAMP", "TIMESTAMP'1880-02-28 01:02:03.000001'"),
     ("local", "TIMESTAMP_NTZ", "TIMESTAMP_NTZ'2026-02-28 01:02:03.000001'"),
     ("numbers", "ARRAY<INT>", "array(1, null)"),
     ("names", "MAP<STRING, BIGINT>", "map('k', 1)"),
@@ -231,6 +243,7 @@ TYPED = [
 
 def test_every_type_comes_over_an_edge_as_it_was(spark: str) -> None:
     session = SparkSession.builder.remote(session_address(spark, str(uuid.uuid4()))).create()
+    session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
         source = StreamSource(
             name="rows",
