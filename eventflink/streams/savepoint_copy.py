@@ -22,6 +22,7 @@ from eventflink.streams.savepoint import CHECKPOINT, SavepointUnusable
 
 OFFSETS: Final = "offsets"
 COMMITS: Final = "commits"
+SOURCES: Final = "sources"
 STATE: Final = "state"
 METADATA: Final = "metadata"
 _LOG_VERSION: Final = "v1"
@@ -156,9 +157,14 @@ def install_checkpoint(
         place.parent.mkdir(parents=True, exist_ok=True)
         files.get_file(path, str(place))
     adopt(fresh, location)
-    for note in fresh.glob(f"{OFFSETS}/*") if beginnings else ():
-        lines = note.read_text(encoding="utf-8").splitlines()
-        note.write_text("\n".join(_begin_edges(lines, beginnings or {})), encoding="utf-8")
+    if beginnings:
+        for note in fresh.glob(f"{OFFSETS}/*"):
+            lines = note.read_text(encoding="utf-8").splitlines()
+            note.write_text("\n".join(_begin_edges(lines, beginnings)), encoding="utf-8")
+        for note in fresh.glob(f"{SOURCES}/*/*"):
+            text = note.read_text(encoding="utf-8", errors="replace")
+            if any(f'"{topic}"' in text for topic in beginnings):
+                note.unlink()  # Where the source began, for a first batch that is repeated: it begins on the other topic.
     _put(fresh, location, more)
 
 

@@ -23,6 +23,7 @@ from eventflink.model.pipelined_edges import edge_topic
 from eventflink.model.statuses import JobStatus, StreamConnector
 from eventflink.streams.edges import edges_of, records_of, rows_of
 from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.progress import last_begun_batch
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, wait_until
@@ -50,8 +51,17 @@ class Work:
     """Two streams joined by an edge, fed and read by the test."""
 
     def __init__(
-        self, cluster: RunningCluster, reader: str, edge: dict[str, Any], *, parallelism: int = 1, between: str = "", **trigger: Any
+        self,
+        cluster: RunningCluster,
+        reader: str,
+        edge: dict[str, Any],
+        *,
+        parallelism: int = 1,
+        between: str = "",
+        gate: Path | None = None,
+        **trigger: Any,
     ) -> None:
+        """Feed the first stream, or with a gate the second one, which that holds up."""
         self.cluster = cluster
         self.source, self.target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
         self.rows = CommittedReader(cluster.bootstrap, self.target)
@@ -69,6 +79,10 @@ class Work:
             {"id": "parse", "python": "stream_tasks:parse", "stream": streams["parse"], "parallelism": edge.pop("writers", 1)},
             {"id": "stream", "python": f"stream_tasks:{reader}", "stream": streams["stream"], "parallelism": parallelism},
         ]
+        if gate is not None:
+            streams["stream"]["sources"] = {"source": source}
+            streams["parse"]["sources"] = {"source": source | {"kafka": {"topic": create_topic(cluster.bootstrap)}}}
+            vertices[1]["parameters"] = {"gate": str(gate)}
         self.vertices, self.edges = vertices, [{"from": "parse", "to": "stream", "schema": SCHEMA, **edge}]
         if between:
             stream = {"settings": settings, **trigger}
@@ -220,6 +234,22 @@ def test_a_reader_whose_next_batch_is_far_away_reads_the_rest_when_its_job_stops
     cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
     work.check()
     work.rows.close()
+
+
+def test_a_reader_whose_first_batch_is_cut_begins_it_again_in_the_savepoint(cluster: RunningCluster, tmp_path: Path) -> None:
+    """Nothing is on the edge, whose topic is another one in the next job."""
+    gate = tmp_path / "gate"
+    work = Work(cluster, "copy_both_when_let", {}, gate=gate)
+    work.wait_for_starts(2)
+    [location] = [Path(e.location) for e in cluster.events_of(work.job_id) if isinstance(e, StreamStarted) and e.vertex_id == "stream"]
+    wait_until(lambda: last_begun_batch(location) == 0, "the first batch", SPARK_TIMEOUT_S)
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        taken = gateway.stop_with_savepoint(work.job_id, str(tmp_path))
+    cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
+    gate.touch()
+    work.submit(restore={"savepoint": taken.savepoint_path})
+    work.check()
+    work.cancel()
 
 
 TYPED = [

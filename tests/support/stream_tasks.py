@@ -12,6 +12,16 @@ def copy(context: Any) -> Any:
 
 def copy_when_let(context: Any) -> Any:
     """Return the only source as it is; of each batch all but the first partition comes when the file that a parameter names is there."""
+    return _when_let(context.inputs["source"], context)
+
+
+def copy_both_when_let(context: Any) -> Any:
+    """Return the source and what came over the edge, of which all but the first partition comes as above."""
+    rows = [context.inputs[name].select("key", "number") for name in ("source", "parse")]
+    return _when_let(rows[0].unionAll(rows[1]), context)
+
+
+def _when_let(rows: Any, context: Any) -> Any:
     gate = Path(context.parameters["gate"])
 
     def wait(batches: Any) -> Any:
@@ -24,7 +34,6 @@ def copy_when_let(context: Any) -> Any:
             time.sleep(0.02)
         yield from batches
 
-    rows = context.inputs["source"]
     return rows.mapInArrow(wait, rows.schema)
 
 

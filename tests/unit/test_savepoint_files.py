@@ -227,6 +227,18 @@ def test_an_edge_begins_at_the_start_of_the_topic_of_the_new_job(tmp_path: Path)
     assert json.loads(rows) == {NEW_TOPIC: {"0": 0, "2": 0}}
 
 
+def test_the_first_batch_on_an_edge_begins_anew_on_the_topic_of_the_new_job(tmp_path: Path) -> None:
+    """Spark reads on from where a source began, which it notes once, until a batch is done."""
+    path = savepoint(tmp_path / "one", part_with_edge())
+    for number, topic in enumerate(("t", OLD_TOPIC)):
+        put(tmp_path / "one" / "s" / "0" / CHECKPOINT / "sources" / str(number), **{"0": f'\0v1\n{{"{topic}":{{"0":7}}}}'})
+    definition, edges = edge(2)
+    location = tmp_path / "checkpoint.0"
+    subtask = RestoringSubtask("s", 0, 1, definition, edges)
+    restore_checkpoint(str(path), subtask, ("s",), location, allow_non_restored_state=False)
+    assert [path.parent.name for path in location.glob("sources/*/0")] == ["0"]
+
+
 def test_an_edge_is_shared_out_anew_where_there_is_no_state(tmp_path: Path) -> None:
     _, rows = restore_with_edge(tmp_path, 5, parallelism=1)
     assert json.loads(rows) == {NEW_TOPIC: {str(number): 0 for number in range(5)}}
