@@ -97,7 +97,7 @@ def create_edges(edges: Iterable[Edge], bootstrap: str, replication_factor: int)
     """Create the topics that are not there yet.
 
     Raises:
-        StreamUnusable: Kafka does not take one, or does not answer.
+        StreamUnusable: Kafka does not take one, or does not answer; or one is there that is not of this job.
 
     """
     wanted = {edge.topic: edge for edge in edges}
@@ -109,9 +109,15 @@ def create_edges(edges: Iterable[Edge], bootstrap: str, replication_factor: int)
         if missing := wanted.keys() - connection.find_topics().keys():
             connection.create_topics(NewTopic(name, wanted[name].partitions, replication_factor, config=kept) for name in sorted(missing))
             logger.info("EdgesCreated topics=%s replication_factor=%d", ",".join(sorted(missing)), replication_factor)
-        connection.wait_for_topics(wanted)
+        found = connection.wait_for_topics(wanted)
     except AdministrationError as error:
         raise StreamUnusable(f"the topics of its edges cannot be made: {error}") from error
+    for name, edge in wanted.items():
+        if found[name].partitions != edge.partitions:
+            raise StreamUnusable(
+                f"the topic '{name}' of its edge has {found[name].partitions} partitions, not {edge.partitions}: it is not of this job, "
+                "but perhaps of an earlier one of the same id; remove it"
+            )
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The topics of pipelined edges on a real broker: made, noted of, and gone with what was noted."""
 
+import dataclasses
 import json
 import threading
 from collections.abc import Iterator
@@ -55,6 +56,11 @@ def test_edges_whose_names_differ_in_dots_and_underscores_alone_have_topics_of_t
 def test_an_edge_that_kafka_does_not_take_is_explained(bootstrap: str, cluster_id: str) -> None:
     with pytest.raises(StreamUnusable, match=r"the topics of its edges cannot be made: .*create topic .*INVALID_REPLICATION_FACTOR"):
         create_edges([edge(cluster_id, "b.a")], bootstrap, 7)
+
+
+def test_a_topic_that_something_else_made_is_not_taken_for_the_edge(bootstrap: str, two: list[Edge]) -> None:
+    with pytest.raises(StreamUnusable, match="has 2 partitions, not 3: it is not of this job, but perhaps of an earlier one of the same"):
+        create_edges([dataclasses.replace(two[0], partitions=3)], bootstrap, 1)
 
 
 def test_a_bounded_subtask_has_ended_on_all_its_edges_or_on_none(bootstrap: str, two: list[Edge], monkeypatch: pytest.MonkeyPatch) -> None:
