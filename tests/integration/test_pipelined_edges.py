@@ -61,7 +61,7 @@ class Work:
         gate: Path | None = None,
         **trigger: Any,
     ) -> None:
-        """Feed the first stream, or with a gate the second one, which that holds up."""
+        """Feed the first stream; a second one that reads no edge as well; with a gate the second one alone, which that holds up."""
         self.cluster = cluster
         self.source, self.target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
         self.rows = CommittedReader(cluster.bootstrap, self.target)
@@ -79,8 +79,9 @@ class Work:
             {"id": "parse", "python": "stream_tasks:parse", "stream": streams["parse"], "parallelism": edge.pop("writers", 1)},
             {"id": "stream", "python": f"stream_tasks:{reader}", "stream": streams["stream"], "parallelism": parallelism},
         ]
-        if gate is not None:
+        if gate is not None or reader == "copy":
             streams["stream"]["sources"] = {"source": source}
+        if gate is not None:
             streams["parse"]["sources"] = {"source": source | {"kafka": {"topic": create_topic(cluster.bootstrap)}}}
             vertices[1]["parameters"] = {"gate": str(gate)}
         self.vertices, self.edges = vertices, [{"from": "parse", "to": "stream", "schema": SCHEMA, **edge}]
@@ -233,6 +234,17 @@ def test_a_reader_whose_next_batch_is_far_away_reads_the_rest_when_its_job_stops
         gateway.stop_with_savepoint(work.job_id, str(tmp_path), drain=True)
     cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
     work.check()
+    work.rows.close()
+
+
+def test_rows_on_an_edge_that_no_query_reads_keep_no_savepoint_waiting(cluster: RunningCluster, tmp_path: Path) -> None:
+    work = Work(cluster, "copy", {})
+    work.check()
+    connection = AdminConnection(cluster.bootstrap)
+    wait_until(lambda: connection.read_watermarks([(work.topic, 0)])[work.topic, 0].high > 0, "rows are on the edge", SPARK_TIMEOUT_S)
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        gateway.stop_with_savepoint(work.job_id, str(tmp_path))
+    cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
     work.rows.close()
 
 
