@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,10 @@ from eventflink.gateways.async_gateways import AsyncJobMasterGateway
 from eventflink.gateways.errors import FencingTokenMismatch, RequestRefused
 from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.jobs.result import read_result
-from eventflink.log.administration import delete_topics
 from eventflink.master.job_master import JobMaster
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import JobStatus, RescaleReason
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
 JOB_TIMEOUT_S = 180
@@ -30,19 +28,16 @@ COUNT = 1_000
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """Adaptive by default, with one TaskExecutor of two slots."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
     settings = {
         "spark.remote": spark,
         "jobmanager.scheduler": "adaptive",
         "jobmanager.adaptive-scheduler.resource-stabilization-timeout": 1_500,
         "jobmanager.adaptive-scheduler.resource-wait-timeout": 60_000,
     }
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("adaptive"), **settings)
-    running.start_master()
-    running.start_task_executor("one", slots=2)
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("adaptive"), **settings) as running:
+        running.start_master()
+        running.start_task_executor("one", slots=2)
+        yield running
 
 
 def _graph(cluster: RunningCluster, gate: Path, scheduler: str = "cluster-default") -> JobGraph:

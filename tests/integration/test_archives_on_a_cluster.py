@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ from eventflink.events.log_events import JobArchived, JobArchiveFailed, JobEvict
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ArchiveUnusable, DuplicateJobSubmission, JobTerminated, UnknownJob
 from eventflink.gateways.reads import ask_master, find_masters
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
-from tests.support.running_cluster import RunningCluster
+from tests.support.running_cluster import RunningCluster, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -25,16 +23,13 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """A leader, a standby, a TaskExecutor; of ended jobs none stays in memory once its archive is written."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
     directory = tmp_path_factory.mktemp("cluster")
     keys = {"jobstore.type": "file", "jobstore.cache-size": 0, "jobmanager.archive.fs.dir": directory / "archives"}
-    running = RunningCluster(bootstrap, name, directory, **keys)
-    running.start_master("first")
-    running.start_task_executor("tm")
-    running.start_standby("second")
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, directory, **keys) as running:
+        running.start_master("first")
+        running.start_task_executor("tm")
+        running.start_standby("second")
+        yield running
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from eventflink.gateways.leader import find_leader
 from eventflink.jobs.archive import build_archive
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
-from tests.support.running_cluster import USER_TASKS, RunningCluster, wait_until
+from tests.support.running_cluster import USER_TASKS, RunningCluster, running_cluster, wait_until
 from tests.support.tls_files import Certificates
 
 pytestmark = pytest.mark.slow
@@ -28,15 +28,12 @@ GRACE_MS = 3000
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
     """Two masters on one storage, `first` and `second`, and a TaskExecutor."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
     times = {"blob.service.cleanup.interval": INTERVAL_MS, "blob.service.cleanup.grace-period": GRACE_MS}
-    running = RunningCluster(bootstrap, name, tmp_path, **times)
-    running.start_master("first")
-    running.start_standby("second")
-    running.start_task_executor(slots=4)
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path, **times) as running:
+        running.start_master("first")
+        running.start_standby("second")
+        running.start_task_executor(slots=4)
+        yield running
 
 
 def address_of(cluster: RunningCluster) -> str:

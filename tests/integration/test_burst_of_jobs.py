@@ -4,7 +4,6 @@ Kafka and the master are real; the TaskExecutor is a simulated one that speaks t
 the log says that slots were asked for and given, and no time.
 """
 
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +14,8 @@ from eventflink.events.inputs import JobSubmission
 from eventflink.events.log_events import JobResultStored, LogEvent, SlotAllocated, SlotRequested, TaskDeployed
 from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.lab.benchmarks.graphs import idle_graph
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
-from tests.support.running_cluster import RunningCluster
+from tests.support.running_cluster import RunningCluster, running_cluster
 
 pytestmark = pytest.mark.slow
 JOBS = 1_000
@@ -30,12 +28,9 @@ TIMEOUT_S = 180.0
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
     """One master, and no slots yet."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path)
-    running.start_master()
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path) as running:
+        running.start_master()
+        yield running
 
 
 def test_a_burst_of_1000_jobs_drains_each_in_its_turn_beside_a_job_of_many_tasks(cluster: RunningCluster) -> None:

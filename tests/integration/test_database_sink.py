@@ -16,7 +16,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.database_sink import DatabaseSink
 from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable
@@ -24,7 +23,7 @@ from eventflink.streams.savepoint import read_savepoint
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import database_tasks
 from tests.support.postgresql import find_binaries, postgresql
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.topics import create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -247,13 +246,10 @@ def test_a_user_who_may_make_no_table_writes_with_the_marks_that_are_there(subta
 @pytest.fixture
 def cluster(bootstrap: str, spark: str, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningCluster]:
     monkeypatch.setenv("LEDGER_CONNINFO", database)
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path, **{"spark.remote": spark})
-    running.start_master()
-    running.start_task_executor()
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path, **{"spark.remote": spark}) as running:
+        running.start_master()
+        running.start_task_executor()
+        yield running
 
 
 def test_a_stream_into_a_database_counts_each_record_once_though_its_sinks_process_is_killed(

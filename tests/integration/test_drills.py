@@ -33,7 +33,7 @@ from eventflink.snapshots.loading import read_state
 from eventflink.snapshots.snapshot import take_snapshot
 from eventflink.snapshots.topic import write_snapshot
 from tests.support.cluster import replay as fold_of
-from tests.support.running_cluster import RunningCluster
+from tests.support.running_cluster import RunningCluster, running_cluster
 from tests.support.scenarios import busy_cluster
 
 pytestmark = pytest.mark.slow
@@ -43,14 +43,11 @@ TASKS = 4
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """Simulated TaskExecutors, a job that runs on them, and a leader that obeys drills; a test adds a standby."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("cluster"), **{"drills.allowed": "true"})
-    running.start_master("m-0")
-    running.start_host("host")
-    running.wait_for_running(running.submit(idle_graph(parallelism=TASKS), "running"))
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster"), **{"drills.allowed": "true"}) as running:
+        running.start_master("m-0")
+        running.start_host("host")
+        running.wait_for_running(running.submit(idle_graph(parallelism=TASKS), "running"))
+        yield running
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds, new_fold, read_log
 from eventflink.model.statuses import ExecutionState
 from tests.support.burst import Burst
-from tests.support.running_cluster import RunningCluster
+from tests.support.running_cluster import RunningCluster, running_cluster
 
 pytestmark = pytest.mark.slow
 LEASE_S = 1.0
@@ -25,12 +25,9 @@ LEASE_S = 1.0
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
     """Two masters, `first` and `second`, of which one leads, and simulated TaskExecutors."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path)
-    running.start_together("first", "second", host="host")
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path) as running:
+        running.start_together("first", "second", host="host")
+        yield running
 
 
 def test_kill_9_of_the_leader_in_a_burst_again_and_again_loses_and_doubles_nothing(cluster: RunningCluster) -> None:

@@ -5,7 +5,6 @@ One cluster for all of it: a master, and a host of simulated TaskExecutors whose
 
 import json
 import time
-import uuid
 from collections.abc import Iterator
 from functools import partial
 
@@ -27,10 +26,9 @@ from eventflink.events.log_events import (
 from eventflink.events.topics import Topic, topic_name
 from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.leadership.fold import Fold
-from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds
 from eventflink.model.statuses import JobStatus
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
 GARBAGE = 2_000
@@ -42,17 +40,14 @@ HEARTBEATS = PayloadCodec("HeartbeatEnvelope")
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
     # What a flood does is the question here, and not how fast the machine is that all of it runs on.
     patience = {"high-availability.lease-timeout": 10_000, "heartbeat.missed-beats": 9, "taskmanager.self-fence-timeout": 7_500}
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("cluster"), **patience)
-    running.start_master()
-    running.start_host("host", task_executors=2, slots=8)
-    running.wait_for_running(running.submit(idle_graph(parallelism=4), "steady"))
-    yield running
-    assert running.state().acceptance.epoch == 1, "no flood cost a leadership"
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster"), **patience) as running:
+        running.start_master()
+        running.start_host("host", task_executors=2, slots=8)
+        running.wait_for_running(running.submit(idle_graph(parallelism=4), "steady"))
+        yield running
+        assert running.state().acceptance.epoch == 1, "no flood cost a leadership"
 
 
 @pytest.fixture

@@ -44,10 +44,9 @@ from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.gateways.task_executor_gateway import TaskExecutorGateway
 from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.leadership.fold import Fold
-from eventflink.log.administration import delete_topics
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import ExecutionState, JobStatus, SlotState, TaskFile
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
 DOCUMENT = Path(__file__).parents[2] / "docs" / "gateways.md"
@@ -58,21 +57,18 @@ WORDS = ("words", "task", 0, 1)
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """A leader, `first`, a standby, `second`, and a TaskExecutor whose two slots are taken; jobs that ended, that run and that wait."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("cluster"))
-    running.start_master("first")
-    running.start_task_executor("tm", slots=2)
-    running.start_standby("second")
-    running.submit(running.graph({"id": "task", "python": "user_tasks:print_words"}), "words")
-    running.submit(running.graph({"id": "task", "python": "user_tasks:fail", "parameters": {"message": "as wanted"}}), "failed")
-    running.wait_for_status("words", JobStatus.FINISHED)
-    running.wait_for_status("failed", JobStatus.FAILED)
-    running.wait_for_running(running.submit(idle_graph(), "running"))
-    running.submit(idle_graph(parallelism=3), "waiting")
-    running.wait_for(lambda fold: task_states(fold, "waiting") == ["RUNNING", "SCHEDULED", "SCHEDULED"], "one of three runs")
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster")) as running:
+        running.start_master("first")
+        running.start_task_executor("tm", slots=2)
+        running.start_standby("second")
+        running.submit(running.graph({"id": "task", "python": "user_tasks:print_words"}), "words")
+        running.submit(running.graph({"id": "task", "python": "user_tasks:fail", "parameters": {"message": "as wanted"}}), "failed")
+        running.wait_for_status("words", JobStatus.FINISHED)
+        running.wait_for_status("failed", JobStatus.FAILED)
+        running.wait_for_running(running.submit(idle_graph(), "running"))
+        running.submit(idle_graph(parallelism=3), "waiting")
+        running.wait_for(lambda fold: task_states(fold, "waiting") == ["RUNNING", "SCHEDULED", "SCHEDULED"], "one of three runs")
+        yield running
 
 
 def task_states(fold: Fold, job_id: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +9,8 @@ import psutil
 import pytest
 
 from eventflink.leadership.fold import Fold
-from eventflink.log.administration import delete_topics
 from tests.support.quitting_driver import order_of
-from tests.support.running_cluster import RunningCluster, descendants, is_alive, kill_9, wait_until
+from tests.support.running_cluster import RunningCluster, descendants, is_alive, kill_9, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -23,12 +21,9 @@ NO_LEASE = {"high-availability.lease-timeout": 600_000}
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
     """The master `first`, which leads."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path)
-    running.start_master("first")
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path) as running:
+        running.start_master("first")
+        yield running
 
 
 def guardians(process: subprocess.Popen[bytes]) -> list[psutil.Process]:

@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from eventflink.events.log_events import StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.admin_connection import AdminConnection
-from eventflink.log.administration import delete_topics
 from eventflink.model.job_graph import StreamSource
 from eventflink.model.pipelined_edges import edge_topic
 from eventflink.model.statuses import JobStatus, StreamConnector
@@ -26,7 +25,7 @@ from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.progress import last_begun_batch
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -37,14 +36,11 @@ SCHEMA = "key STRING, number BIGINT, at TIMESTAMP"
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("edges"))
-    running.start_master("master-1")
-    running.start_standby("master-2")
-    running.start_task_executor(slots=4)
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("edges")) as running:
+        running.start_master("master-1")
+        running.start_standby("master-2")
+        running.start_task_executor(slots=4)
+        yield running
 
 
 class Work:

@@ -1,17 +1,15 @@
 """kill -9, for real, of every kind of process: what was accepted stays, what ran continues or runs again, and nothing is left behind."""
 
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from eventflink.log.administration import delete_topics
 from eventflink.log.replay import new_fold, replay
 from eventflink.model.statuses import JobStatus
-from tests.support.running_cluster import RunningCluster, descendants, is_alive, kill_9, wait_until
+from tests.support.running_cluster import RunningCluster, descendants, is_alive, kill_9, running_cluster, wait_until
 from tests.support.spark_work import wait_until_it_computes, wait_until_it_rests
 
 pytestmark = pytest.mark.slow
@@ -19,12 +17,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path)
-    running.start_master()
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path) as running:
+        running.start_master()
+        yield running
 
 
 def process_of(gate: Path, subtask: int = 0, attempt: int = 1) -> int:

@@ -4,7 +4,6 @@ The masters end with the last test.
 """
 
 import json
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,9 +22,8 @@ from eventflink.gateways.reads import (
     listen_for_masters,
 )
 from eventflink.lab.benchmarks.graphs import idle_graph
-from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds, new_fold, replay
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
 LISTEN_S = 2.0
@@ -34,15 +32,12 @@ LISTEN_S = 2.0
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """A leader, `first`, a standby, `second`, simulated TaskExecutors, and a job that runs."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("cluster"))
-    running.start_master("first")
-    running.start_host("host")
-    running.start_standby("second")
-    running.wait_for_running(running.submit(idle_graph(parallelism=4), "running"))
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster")) as running:
+        running.start_master("first")
+        running.start_host("host")
+        running.start_standby("second")
+        running.wait_for_running(running.submit(idle_graph(parallelism=4), "running"))
+        yield running
 
 
 def addresses(cluster: RunningCluster) -> dict[str, str]:

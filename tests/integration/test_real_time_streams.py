@@ -1,7 +1,6 @@
 """Streams in real time on a real cluster: records arrive before their batch ends, and what is killed costs none of them."""
 
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,10 @@ import pytest
 
 from eventflink.events.log_events import StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from tests.integration.test_streams import SPARK_TIMEOUT_S
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -26,13 +24,10 @@ CORES = 3
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("real-time"), **{"spark.local.master": f"local[{CORES}]"})
-    running.start_master()
-    running.start_task_executor()
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("real-time"), **{"spark.local.master": f"local[{CORES}]"}) as running:
+        running.start_master()
+        running.start_task_executor()
+        yield running
 
 
 class Copy:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,25 +14,21 @@ from eventflink.events.log_events import RegionRestarted, RestartScheduled, Task
 from eventflink.gateways.reads import NothingThere
 from eventflink.jobs.result import read_result
 from eventflink.leadership.fold import Fold
-from eventflink.log.administration import delete_topics
 from eventflink.master.job_master import JobMaster
 from eventflink.model.attempts import SubtaskReference
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import FailoverStrategy, JobStatus
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
 JOB_TIMEOUT_S = 180
 
 
 def _cluster(bootstrap: str, directory: Path, **overrides: Any) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, directory, **overrides)
-    running.start_master()
-    running.start_task_executor(slots=3)
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, directory, **overrides) as running:
+        running.start_master()
+        running.start_task_executor(slots=3)
+        yield running
 
 
 @pytest.fixture(scope="module")

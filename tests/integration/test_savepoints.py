@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import uuid
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,11 +17,10 @@ from eventflink.cli.main import run
 from eventflink.events.log_events import CheckpointAborted, CheckpointTriggered, StreamStarted, TaskFailed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import CheckpointFailed
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.savepoint import MANIFEST, read_savepoint
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster, descendants, wait_until
+from tests.support.running_cluster import RunningCluster, descendants, running_cluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -34,14 +32,11 @@ KEYS = 7
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("savepoints"))
-    running.start_master("master-1")
-    running.start_standby("master-2")
-    running.start_task_executor(slots=4)
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("savepoints")) as running:
+        running.start_master("master-1")
+        running.start_standby("master-2")
+        running.start_task_executor(slots=4)
+        yield running
 
 
 class Work:

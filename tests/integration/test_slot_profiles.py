@@ -1,7 +1,6 @@
 """Slots of two sizes: one real master and two real TaskExecutors. What asks for more runs where there is more, or fails with the reason."""
 
 import json
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,12 +11,11 @@ from eventflink.cli.main import cli
 from eventflink.events.log_events import SlotRequestDeferred, SlotRequestUnfulfillable, TaskManagerBlocked, TaskManagerUnblocked
 from eventflink.gateways.errors import RequestRefused
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
-from eventflink.log.administration import delete_topics
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import JobStatus, SlotRequestDeferralReason
-from tests.support.running_cluster import RunningCluster
+from tests.support.running_cluster import RunningCluster, running_cluster
 
 pytestmark = pytest.mark.slow
 SLOTS = 2
@@ -25,18 +23,15 @@ SLOTS = 2
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
     overrides = {"resourcemanager.standalone.start-up-time": 8_000, "taskmanager.numberOfTaskSlots": SLOTS}
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("cluster"), **overrides)
-    running.start_master()
-    for task_manager_id, size in (("small", "256m"), ("large", "4g")):
-        resources = {"taskmanager.memory.task.heap.size": size, "taskmanager.cpu.cores": 2}
-        running.start(task_manager_id, "taskexecutor", **{"taskmanager.id": task_manager_id, **resources})
-    wanted = {"small", "large"}
-    running.wait_for(lambda fold: wanted <= fold.master.resource_manager.task_managers.keys(), "both registered")
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster"), **overrides) as running:
+        running.start_master()
+        for task_manager_id, size in (("small", "256m"), ("large", "4g")):
+            resources = {"taskmanager.memory.task.heap.size": size, "taskmanager.cpu.cores": 2}
+            running.start(task_manager_id, "taskexecutor", **{"taskmanager.id": task_manager_id, **resources})
+        wanted = {"small", "large"}
+        running.wait_for(lambda fold: wanted <= fold.master.resource_manager.task_managers.keys(), "both registered")
+        yield running
 
 
 def _graph(parallelism: int = 1, **resources: Any) -> JobGraph:

@@ -10,9 +10,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from eventflink.jobs.result import read_result
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
-from tests.support.running_cluster import RunningCluster
+from tests.support.running_cluster import RunningCluster, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -22,12 +21,9 @@ FETCH_TIMEOUT_S = 300
 
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path)
-    running.start_master()
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path) as running:
+        running.start_master()
+        yield running
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import datetime as dt
 import io
 import json
 import re
-import uuid
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -13,10 +12,9 @@ from typing import Any
 import fastavro
 import pytest
 
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster
+from tests.support.running_cluster import RunningCluster, running_cluster
 from tests.support.schema_registry import Registry, running_registry
 from tests.support.topics import CommittedReader, create_topic, feed
 
@@ -55,13 +53,10 @@ def framed(schema_id: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("avro"), **{"spark.remote": spark})
-    running.start_master()
-    running.start_task_executor()
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("avro"), **{"spark.remote": spark}) as running:
+        running.start_master()
+        running.start_task_executor()
+        yield running
 
 
 @pytest.fixture

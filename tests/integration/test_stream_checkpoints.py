@@ -1,7 +1,6 @@
 """Checkpoints on a real cluster: a stream says where it stands, goes on from there, and a change of leader is no matter."""
 
 import json
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ from eventflink.cli.main import run
 from eventflink.events import log_events as e
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import RequestRefused
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import BackPressureLevel, JobStatus
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.topics import create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -26,14 +24,11 @@ COUNT = 300
 
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path)
-    running.start_master("master-1")
-    running.start_standby("master-2")
-    running.start_task_executor()
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path) as running:
+        running.start_master("master-1")
+        running.start_standby("master-2")
+        running.start_task_executor()
+        yield running
 
 
 def submit(cluster: RunningCluster, source: str, target: str) -> str:

@@ -15,10 +15,9 @@ from confluent_kafka.admin import AdminClient
 from eventflink.events.log_events import TaskFailed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.admin_connection import AdminConnection
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -30,13 +29,10 @@ NOW = {"available_now": True}
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("streams"), **{"spark.remote": spark})
-    running.start_master()
-    running.start_task_executor(slots=4)
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("streams"), **{"spark.remote": spark}) as running:
+        running.start_master()
+        running.start_task_executor(slots=4)
+        yield running
 
 
 @pytest.fixture

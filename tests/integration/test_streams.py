@@ -20,13 +20,12 @@ from eventflink.cli.main import run
 from eventflink.events.log_events import CheckpointAcknowledged, CheckpointCompleted, StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.result import read_result
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import JobStatus
 from eventflink.model.stream_progress import StreamProgress
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster, descendants, wait_until
+from tests.support.running_cluster import RunningCluster, descendants, running_cluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -37,14 +36,11 @@ SPARK_TIMEOUT_S = 180
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("streams"))
-    running.start_master("master-1")
-    running.start_standby("master-2")
-    running.start_task_executor()
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("streams")) as running:
+        running.start_master("master-1")
+        running.start_standby("master-2")
+        running.start_task_executor()
+        yield running
 
 
 def stream_of(source: str, sink: dict[str, Any], *, schema: str = "key STRING, number BIGINT", **more: Any) -> dict[str, Any]:

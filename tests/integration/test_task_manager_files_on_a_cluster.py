@@ -17,9 +17,8 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import FencingTokenMismatch, FileNotAvailable, RequestRefused, UnknownTaskManager
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import TaskManagerFile
-from tests.support.running_cluster import RunningCluster
+from tests.support.running_cluster import RunningCluster, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -27,15 +26,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """Two masters and a TaskExecutor, all with metrics; what the TaskExecutor logs and prints goes to one file, as a daemon's does."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
     keys = {"metrics.reporter.prom.port": 0, "taskmanager.host": "localhost"}
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("cluster"), **keys)
-    running.start_master("first")
-    running.start_task_executor("tm")
-    running.start_standby("second")
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster"), **keys) as running:
+        running.start_master("first")
+        running.start_task_executor("tm")
+        running.start_standby("second")
+        yield running
 
 
 @pytest.fixture

@@ -21,9 +21,8 @@ from eventflink.events.schemas import load_envelope, schema_directory
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import RequestRefused
-from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import ExecutionState, JobStatus, TaskFile
-from tests.support.running_cluster import RunningCluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
 NOOP = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.lab.benchmarks.tasks:noop"}]}
@@ -54,14 +53,11 @@ def registry() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, registry: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    name = f"test-{uuid.uuid4().hex[:12]}"
     addresses = {"schema.registry.url": registry, "spark.remote": spark}
-    running = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("cluster"), **addresses)
-    running.start_master()
-    running.start_task_executor(slots=4)
-    yield running
-    running.close()
-    delete_topics(bootstrap, name)
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster"), **addresses) as running:
+        running.start_master()
+        running.start_task_executor(slots=4)
+        yield running
 
 
 def produce(cluster: RunningCluster, topic: Topic, value: bytes | None, key: bytes | None = None, **settings: Any) -> int:

@@ -3,12 +3,14 @@
 Its state is read as anyone may read it: by folding the log.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ from eventflink.jobs.archive import build_archive
 from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
 from eventflink.lab.benchmarks.simulated_task_executors import host_settings
 from eventflink.leadership.fold import Fold
-from eventflink.log.administration import ensure_topics
+from eventflink.log.administration import delete_topics, ensure_topics
 from eventflink.log.replay import consumer_settings, log_bounds, new_fold, read_log, replay
 from eventflink.master.job_master import JobMaster
 from eventflink.model.configuration import load_configuration
@@ -261,6 +263,19 @@ class RunningCluster:
 
         process: psutil.Process = wait_until(find, f"the process of {vertex_id}[{subtask_index}] of {job_id}")
         return process
+
+
+@contextlib.contextmanager
+def running_cluster(bootstrap: str, directory: Path, **settings: Any) -> Iterator[RunningCluster]:
+    """Give a cluster of a new name, none of whose processes runs yet; what was started is stopped, checked, and its topics removed."""
+    running = RunningCluster(bootstrap, f"test-{uuid.uuid4().hex[:12]}", directory, **settings)
+    try:
+        yield running
+        running.close()
+    finally:
+        for process in running.processes.values():  # Of a cluster that could not be started as a whole.
+            process.kill()
+        delete_topics(bootstrap, running.cluster_id)
 
 
 def descendants(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
