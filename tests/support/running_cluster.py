@@ -254,12 +254,13 @@ class RunningCluster:
         self.wait_for(running, f"{job_id} runs")
 
     def wait_for_task_process(self, job_id: str, vertex_id: str = "stream", subtask_index: int = 0) -> psutil.Process:
-        """Return the process of the current attempt of a task on `tm`; it has the log of that attempt open."""
+        """Return the process of the current attempt of a task, whichever TaskExecutor runs it; it has the log of that attempt open."""
 
         def find() -> psutil.Process | None:
             subtask = self.job(job_id).execution_graph.subtask(vertex_id, subtask_index)
             log = f"{job_id}/{vertex_id}-{subtask_index}-{subtask.attempt}.log" if subtask is not None else "none"
-            return next((p for p in descendants(self.processes["tm"]) if log in _open_files(p)), None)
+            running = [process for process in self.processes.values() if process.poll() is None]
+            return next((p for process in running for p in descendants(process) if log in _open_files(p)), None)
 
         process: psutil.Process = wait_until(find, f"the process of {vertex_id}[{subtask_index}] of {job_id}")
         return process
