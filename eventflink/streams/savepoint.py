@@ -71,6 +71,16 @@ class SourcePosition(_Document):
     """The topic, the directory, the rows per second, or `module:function`."""
 
 
+class SinkPlace(_Document):
+    """Where an output goes."""
+
+    name: str
+    """Empty: it is the only one, or the default."""
+    connector: StreamConnector
+    location: str
+    """The topic, the directory, or `module:function`."""
+
+
 class StateOperator(_Document):
     """A stateful operator of the query, as Spark numbers and names them."""
 
@@ -94,6 +104,8 @@ class SubtaskManifest(_Document):
     """The batch that the sink has not got yet; of a query that was stopped in a batch it may be one more than the next to be computed."""
     sources: tuple[SourcePosition, ...]
     """In the graph's order."""
+    sinks: tuple[SinkPlace, ...]
+    """For each of them Spark reads the sources once."""
     offsets: tuple[str, ...]
     """After the batch, as Spark writes them, in the order of its plan; of Kafka the next offset by topic and partition."""
     settings: dict[str, str]
@@ -206,8 +218,9 @@ def check_streams(savepoint: Savepoint, vertex_ids: Collection[str], *, allow_no
     left = [stream.vertex_id for stream in savepoint.manifest.streams if stream.vertex_id not in vertex_ids]
     if left and not allow_non_restored_state:
         raise SavepointUnusable(
-            f"the savepoint '{savepoint.path}' has state of {', '.join(map(repr, left))}, which no stream of the job takes: a stream takes "
-            f"that of the same vertex id; the job has {', '.join(map(repr, vertex_ids))}. With allow_non_restored_state it is left behind"
+            f"the savepoint '{savepoint.path}' has the streams {', '.join(map(repr, left))}, which no stream of the job goes on with: "
+            f"one goes on with that of the same vertex id; the job has {', '.join(map(repr, vertex_ids))}. With "
+            "allow_non_restored_state they are left behind"
         )
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from eventflink.model.job_graph import JobGraph, SavepointRestore, StreamDefinition
+from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph, SavepointRestore, StreamDefinition
 from eventflink.model.pipelined_edges import edge_topic, stream_with_edges
 from eventflink.model.statuses import StreamConnector
-from eventflink.streams.edges import Edge
+from eventflink.streams.edges import Edge, edges_of
 from eventflink.streams.savepoint import (
     Savepoint,
     SavepointUnusable,
@@ -75,18 +75,16 @@ def restore_checkpoint(
         logger.info("StreamNotInSavepoint path=%s vertex=%s", path, subtask.vertex_id)
         return 0
     location.parent.mkdir(parents=True, exist_ok=True)
-    parts = [savepoint.part(subtask.vertex_id, index) for index in range(count)]
-    for part in parts:
-        check_part(savepoint, part, subtask.stream)
+    parts = _check_vertex(savepoint, subtask)
+    _check_subtask(savepoint, subtask, parts)
     beginnings = _beginnings_of_edges(savepoint, subtask)
     if count != subtask.parallelism:
-        note = begin_edges(_redistributed(savepoint, parts, subtask), beginnings)
+        notes = [BatchNote(part.settings, part.watermark_ms, part.offsets) for part in parts]
+        note = begin_edges(redistribute(notes, subtask.subtask_index, subtask.parallelism), beginnings)
         next_sink_batch_id = 1
         write_beginning(location, note, {RESTORED: _restored(path, next_sink_batch_id)})
     else:
-        part = parts[subtask.subtask_index]
-        _check_partitions(savepoint, part, beginnings)
-        next_sink_batch_id = part.next_sink_batch_id
+        next_sink_batch_id = parts[subtask.subtask_index].next_sink_batch_id
         files, root = open_path(path)
         source = part_path(root, subtask.vertex_id, subtask.subtask_index)
         install_checkpoint(files, source, location, {RESTORED: _restored(path, next_sink_batch_id)}, beginnings)
@@ -107,7 +105,6 @@ def _beginnings_of_edges(savepoint: Savepoint, subtask: RestoringSubtask) -> dic
 
 
 def _check_partitions(savepoint: Savepoint, part: SubtaskManifest, beginnings: Mapping[str, dict[str, dict[int, int]]]) -> None:
-    """Refuse other partitions of an edge where there is state: its keys would come to subtasks that do not have it."""
     for text in part.offsets if part.operators else ():
         for topic, numbers in kafka_offset(text).items() if any(f'"{topic}"' in text for topic in beginnings) else ():
             [now] = beginnings[topic].values()
@@ -144,10 +141,38 @@ def begin_in_savepoint(graph: JobGraph, path: Path | str | None, *, allow_non_re
     streams = {vertex_id: stream for vertex_id, stream in found.items() if stream is not None}
     savepoint = read_savepoint(restore.path)
     check_streams(savepoint, streams, allow_non_restored_state=restore.allow_non_restored_state)
-    for part in savepoint.parts:
-        if (stream := streams.get(part.vertex_id)) is not None:
-            check_part(savepoint, part, stream)
+    for vertex in graph.vertices:
+        if (stream := streams.get(vertex.vertex_id)) is None or not savepoint.parallelism_of(vertex.vertex_id):
+            continue
+        edges = edges_of(stream.sources, "", "")
+        subtasks = [RestoringSubtask(vertex.vertex_id, i, vertex.parallelism, stream, edges) for i in range(vertex.parallelism)]
+        parts = _check_vertex(savepoint, subtasks[0])
+        for subtask in subtasks:
+            _check_subtask(savepoint, subtask, parts)
     return dataclasses.replace(graph, restore=restore)
+
+
+def _check_vertex(savepoint: Savepoint, subtask: RestoringSubtask) -> list[SubtaskManifest]:
+    """Return the parts of a stream that a savepoint has, which fit it."""
+    parts = [savepoint.part(subtask.vertex_id, index) for index in range(savepoint.parallelism_of(subtask.vertex_id))]
+    for part in parts:
+        check_part(savepoint, part, subtask.stream)
+    return parts
+
+
+def _check_subtask(savepoint: Savepoint, subtask: RestoringSubtask, parts: list[SubtaskManifest]) -> None:
+    """Refuse another parallelism, and other partitions of an edge, where there is state: keys would come to who does not have it."""
+    if len(parts) == subtask.parallelism:
+        _check_partitions(savepoint, parts[subtask.subtask_index], _beginnings_of_edges(savepoint, subtask))
+        return
+    where = f"the savepoint '{savepoint.path}' has {len(parts)} subtasks of {subtask.vertex_id}, and the job {subtask.parallelism}"
+    names = sorted({operator.name for part in parts for operator in part.operators})
+    if names:
+        raise SavepointUnusable(f"{where}: the state of {', '.join(names)} belongs to the subtask whose partitions it came from")
+    if any(source.connector not in (StreamConnector.KAFKA, StreamConnector.EDGE) for source in subtask.stream.sources):
+        raise SavepointUnusable(f"{where}: only the partitions of Kafka topics can be shared out anew")
+    if any(not part.offsets for part in parts):
+        raise SavepointUnusable(f"{where}: a subtask had not read anything yet, so its partitions have no place to begin")
 
 
 def check_part(savepoint: Savepoint, part: SubtaskManifest, stream: StreamDefinition) -> None:
@@ -165,6 +190,14 @@ def check_part(savepoint: Savepoint, part: SubtaskManifest, stream: StreamDefini
             named = ", ".join(f"'{name}' ({connector.lower()} {location})" for name, connector, location in sorted(sources))
             have = "does not have" if sources <= before else "has"
             raise SavepointUnusable(f"{where} {what} the source {named}, which the stream {have}: its offsets would have no meaning")
+    if len(part.sinks) != len(stream.sinks):
+        outputs = [
+            ", ".join(f"'{sink.name or DEFAULT_OUTPUT}' ({sink.location})" for sink in sinks) for sinks in (part.sinks, stream.sinks)
+        ]
+        raise SavepointUnusable(
+            f"{where} was taken with the outputs {outputs[0]}, and the stream has {outputs[1]}: Spark reads the sources once for each of "
+            "them, and keeps an offset for each reading. Read the source by another stream, or begin without the savepoint"
+        )
     if not part.operators:
         return
     for key, value in json.loads(stream.settings_json).items():
@@ -179,16 +212,3 @@ def check_part(savepoint: Savepoint, part: SubtaskManifest, stream: StreamDefini
 def setting_text(value: Any) -> str:
     """Return the value of a setting as Spark takes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _redistributed(savepoint: Savepoint, parts: list[SubtaskManifest], subtask: RestoringSubtask) -> BatchNote:
-    where = f"the savepoint '{savepoint.path}' has {len(parts)} subtasks of {subtask.vertex_id}, and the job {subtask.parallelism}"
-    names = sorted({operator.name for part in parts for operator in part.operators})
-    if names:
-        raise SavepointUnusable(f"{where}: the state of {', '.join(names)} belongs to the subtask whose partitions it came from")
-    if any(source.connector not in (StreamConnector.KAFKA, StreamConnector.EDGE) for source in subtask.stream.sources):
-        raise SavepointUnusable(f"{where}: only the partitions of Kafka topics can be shared out anew")
-    if any(not part.offsets for part in parts):
-        raise SavepointUnusable(f"{where}: a subtask had not read anything yet, so its partitions have no place to begin")
-    notes = [BatchNote(part.settings, part.watermark_ms, part.offsets) for part in parts]
-    return redistribute(notes, subtask.subtask_index, subtask.parallelism)

@@ -324,7 +324,7 @@ def test_a_stream_without_state_is_rescaled_and_one_with_state_is_not(cluster: R
     for refused, reason in (
         ({"parallelism": 2}, "the state of stateStoreSave belongs to the subtask whose partitions it came from"),
         ({"settings": {"spark.sql.shuffle.partitions": 5}}, "was written with spark.sql.shuffle.partitions=2, and the graph has 5"),
-        ({"vertex_id": "another"}, "has state of 'stream', which no stream of the job takes"),
+        ({"vertex_id": "another"}, "has the streams 'stream', which no stream of the job goes on with"),
     ):
         job_id = counting.submit(savepoint=path, **refused)
         assert reason in refusal_of(cluster, job_id)

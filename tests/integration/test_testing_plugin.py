@@ -220,7 +220,7 @@ def test_a_stream_goes_on_in_other_jobs_from_savepoints_and_is_crashed_in_the_mi
         records = cluster.collect(target, 4 * COUNT, 1)
     assert sorted(record.json["number"] for record in records) == list(range(4 * COUNT))
     renamed = graph | {"vertices": [vertex | {"id": "renamed"}]}
-    with pytest.raises(SavepointUnusable, match="has state of 'copy', which no stream of the job takes"):
+    with pytest.raises(SavepointUnusable, match="has the streams 'copy', which no stream of the job goes on with"):
         cluster.submit(renamed, savepoint=path)
     with cluster.submit(renamed, savepoint=path, allow_non_restored_state=True) as job:
         cluster.collect(target, 8 * COUNT, 180)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from eventflink.model.job_graph import StreamDefinition, StreamSink, StreamSource
+from eventflink.model.job_graph import JobGraph, StreamDefinition, StreamSink, StreamSource
+from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import SavepointMode, StreamConnector, StreamTrigger
 from eventflink.streams.edges import Edge, edges_of
 from eventflink.streams.progress import last_begun_batch
@@ -19,6 +20,7 @@ from eventflink.streams.savepoint import (
     SavepointManifest,
     SavepointStreamDocument,
     SavepointUnusable,
+    SinkPlace,
     SourcePosition,
     StateOperator,
     SubtaskManifest,
@@ -37,7 +39,7 @@ from eventflink.streams.savepoint_copy import (
     select_files,
     state_operators,
 )
-from eventflink.streams.savepoint_restore import RESTORED, RestoringSubtask, restore_checkpoint
+from eventflink.streams.savepoint_restore import RESTORED, RestoringSubtask, begin_in_savepoint, restore_checkpoint
 
 SCHEMA_FILE = "0_1b2c"
 
@@ -132,6 +134,7 @@ def part(index: int, *operators: StateOperator, offsets: tuple[str, ...] = ('{"t
         batch_id=4,
         next_sink_batch_id=6,
         sources=(SourcePosition(name="source", connector=StreamConnector.KAFKA, location="t"),),
+        sinks=(SinkPlace(name="", connector=StreamConnector.KAFKA, location="out"),),
         offsets=offsets,
         settings={"spark.sql.shuffle.partitions": "2"},
         watermark_ms=0,
@@ -244,6 +247,39 @@ def test_an_edge_is_shared_out_anew_where_there_is_no_state(tmp_path: Path) -> N
     assert json.loads(rows) == {NEW_TOPIC: {str(number): 0 for number in range(5)}}
 
 
+def graph_with_edge(partitions: int, *, readers: int = 2, **more: Any) -> JobGraph:
+    """Return a graph whose stream `s` reads an edge besides a topic."""
+    kafka = {"kafka": {"topic": "t"}, "format": "json", "schema": "k STRING"}
+    sink = {"kafka": {"topic": "out"}, "format": "json"}
+    edges = [{"from": "w", "to": "s", "name": "rows", "schema": "k STRING", "partitions": partitions, "ship": "hash", "keys": ["k"]}]
+    vertices = [
+        {"id": "w", "python": "m:f", "stream": {"sources": {"source": kafka}}},
+        {"id": "s", "python": "m:f", "parallelism": readers, "stream": {"sources": {"source": kafka}, "sink": sink} | more},
+    ]
+    return parse_job_graph({"name": "n", "vertices": vertices, "edges": edges}, "f")
+
+
+@pytest.mark.parametrize(
+    ("graph", "says"),
+    [
+        (graph_with_edge(5), "its state is of the partitions [0, 2] of an edge, and it is to read [0, 2, 4]"),
+        (graph_with_edge(4, readers=1), "has 2 subtasks of s, and the job 1: the state of stateStoreSave belongs to the subtask"),
+        (
+            graph_with_edge(4, sink=None, sinks={name: {"kafka": {"topic": name}, "format": "json"} for name in ("x", "y")}),
+            "was taken with the outputs 'default' (out), and the stream has 'x' (x), 'y' (y): Spark reads the sources once for each",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said_before_the_job_runs(tmp_path: Path, graph: JobGraph, says: str) -> None:
+    one = part_with_edge(AGGREGATE)
+    other = {"subtask_index": 1, "offsets": ('{"t":{"1":4}}', f'{{"{OLD_TOPIC}":{{"1":40,"3":60}}}}')}
+    path = savepoint(tmp_path / "one", one, one.model_copy(update=other))
+    with pytest.raises(SavepointUnusable) as refused:
+        begin_in_savepoint(graph, path, allow_non_restored_state=False)
+    assert says in str(refused.value)
+    assert begin_in_savepoint(graph_with_edge(4), path, allow_non_restored_state=False).restore is not None
+
+
 def test_other_partitions_of_an_edge_are_refused_where_there_is_state(tmp_path: Path) -> None:
     says = r"its state is of the partitions \[0, 2\] of an edge, and it is to read \[0, 2, 4\]: give the edge the same 'partitions'"
     with pytest.raises(SavepointUnusable, match=says):
@@ -296,7 +332,7 @@ def test_what_cannot_be_shared_out_anew_says_why(tmp_path: Path) -> None:
 
 def test_state_that_no_stream_takes_is_refused_unless_that_is_allowed(tmp_path: Path) -> None:
     found = read_savepoint(str(savepoint(tmp_path / "one", part(0))))
-    with pytest.raises(SavepointUnusable, match=r"has state of 's', which no stream of the job takes: .* the job has 'a', 'b'"):
+    with pytest.raises(SavepointUnusable, match=r"has the streams 's', which no stream of the job goes on with: .* the job has 'a', 'b'"):
         check_streams(found, ("a", "b"), allow_non_restored_state=False)
     check_streams(found, ("a", "b"), allow_non_restored_state=True)
 
