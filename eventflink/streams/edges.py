@@ -30,6 +30,7 @@ from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.kafka_sink import KEY, VALUE
 from eventflink.streams.progress import last_committed_batch
 from eventflink.streams.savepoint_copy import read_batch_note
+from eventflink.streams.sources import columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -147,13 +148,13 @@ def check_columns(rows: "DataFrame", row_schema: str, keys: Collection[str] = ()
         StreamUnusable: they are not.
 
     """
-    declared = rows.sparkSession.createDataFrame([], row_schema).schema.fields
+    declared = columns_of(rows.sparkSession, row_schema, "an edge between streams")
     want = {field.name: field.dataType.simpleString() for field in declared}
     have = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     problems = [f"column '{name}' is {have[name]}, and declared as {kind}" for name, kind in want.items() if have.get(name, kind) != kind]
     problems += [f"there is no column '{name}'" for name in want if name not in have]
     problems += [f"column '{name}' is not declared" for name in have if name not in want]
-    problems += [f"its key '{name}' is no column" for name in keys if name not in want]
+    problems += [f"its key '{name}' is none of the columns {', '.join(want)}" for name in keys if name not in want]
     if problems:
         raise StreamUnusable(f"the rows do not fit the schema of the edge: {'; '.join(problems[:3])}")
     return list(want)
@@ -177,6 +178,7 @@ def read_edge(spark: "SparkSession", edge: Edge, share: list[int], bootstrap: st
         "maxOffsetsPerTrigger": str(_MAX_OFFSETS_PER_TRIGGER),
         "assign": json.dumps({edge.topic: share}),
     }
+    columns_of(spark, edge.row_schema, f"the edge of topic '{edge.topic}'")
     rows = rows_of(spark.readStream.format("kafka").options(**options).load(), edge)
     return rows.withWatermark(edge.event_time, f"{edge.watermark_delay_ms} milliseconds") if edge.event_time else rows
 

@@ -20,10 +20,12 @@ from eventflink.streams.kafka_topics import partition_count
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
 BAD_RECORD: Final = "_bad_record"
 _VALUE: Final = "value"
 _PARSED: Final = "_parsed"
+_SHOWN_SCHEMA: Final = 200
 _MANY: Final = 100_000
 """More rows than Spark has cores."""
 
@@ -38,6 +40,27 @@ class SubtaskShare:
     def of(self, count: int) -> range:
         """Return which of so many partitions those are."""
         return range(self.subtask_index, count, self.parallelism)
+
+
+def columns_of(spark: "SparkSession", row_schema: str, what: str) -> "list[StructField]":
+    """Return the columns that a schema declares.
+
+    Args:
+        spark: the session of the task, which parses it.
+        row_schema: Spark's DDL.
+        what: the source or edge that has it, for the message.
+
+    Raises:
+        StreamUnusable: it is no DDL.
+
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    try:
+        return list(spark.createDataFrame([], row_schema).schema.fields)
+    except PySparkException as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise StreamUnusable(f"{what}: its 'schema' is not the columns as Spark's DDL: {reason}: {row_schema[:_SHOWN_SCHEMA]}") from error
 
 
 def check_cores(spark: "SparkSession", sources: Iterable[StreamSource], share: SubtaskShare, bootstrap: str) -> None:
@@ -92,6 +115,8 @@ def read_source(
 
     """
     document = source_document(source)
+    if source.row_schema and source.stream_format is not StreamFormat.AVRO:
+        columns_of(spark, source.row_schema, f"source '{source.name}'")
     if document.kafka is not None:
         options = _kafka_options(source, document.kafka, share, document.kafka.bootstrap_servers or bootstrap, is_real_time=is_real_time)
         rows = _read_kafka(spark, source, document, document.kafka, options)

@@ -374,11 +374,14 @@ def _outputs_of(returned: object, names: list[str]) -> "dict[str, DataFrame]":
         names = [name or DEFAULT_OUTPUT for name in names]
         found = _outputs_of(returned, names)
         return {"" if name == DEFAULT_OUTPUT else name: rows for name, rows in found.items()}
-    wanted = f"a mapping of {', '.join(dict.fromkeys(names))} to streaming DataFrames, one for each of its sinks"
+    wanted = f"a mapping of {', '.join(dict.fromkeys(names))} to streaming DataFrames, one for each of its outputs"
     if not isinstance(returned, Mapping):
         raise OutputUnusable(f"it returned {type(returned).__name__}: this stream returns {wanted}")
-    if different := sorted(set(map(str, returned)) ^ set(names)):
-        raise OutputUnusable(f"it returned {', '.join(map(str, returned)) or 'nothing'}: not {wanted} ({', '.join(different)})")
+    have = dict.fromkeys(map(str, returned))
+    if missing := [name for name in dict.fromkeys(names) if name not in have]:
+        raise OutputUnusable(f"it returned {', '.join(have) or 'nothing'}, without {', '.join(missing)}: this stream returns {wanted}")
+    if more := [name for name in have if name not in names]:
+        raise OutputUnusable(f"it returned {', '.join(more)} as well, which goes nowhere: this stream returns {wanted}")
     return {name: _check_rows(returned[name]) for name in dict.fromkeys(names)}
 
 

@@ -96,6 +96,11 @@ def in_place(value: Any, topics: tuple[str, str]) -> Any:
         ("large", {}, "SinkUnavailable: vertex 'stream': Kafka at .* did not take batch 0 for topic .*too large"),
         ("copy", {"sources": {"source": source_of("none")}}, "source 'source': Kafka at .* has no topic 'none'"),
         ("copy", {"sources": {"source": source_of(TARGET, event_time="at", watermark_delay_ms=5)}}, "event_time names 'at', .*key, number"),
+        (
+            "copy",
+            {"sources": {"source": source_of(TARGET, schema="key STRIN, number BIGINT")}},
+            "StreamUnusable: .*source 'source': its 'schema' is not the columns as Spark's DDL: .*STRIN.*: key STRIN, number BIGINT",
+        ),
         ("copy", {"sources": {"other": source_of(TARGET)}}, "InputUnusable: .*there is no input 'source'; this vertex has other"),
         ("count_by_key", {}, "AnalysisException: .*STREAMING_OUTPUT_MODE.* append"),
     ],
@@ -111,7 +116,10 @@ def test_what_ends_a_stream_is_said(
     ("function", "says"),
     [
         ("copy", "OutputUnusable: .*it returned DataFrame: this stream returns a mapping of even, other to streaming DataFrames"),
-        ("split", r"OutputUnusable: .*it returned even, odd: not a mapping of even, other to streaming DataFrames.* \(odd, other\)"),
+        (
+            "split",
+            "OutputUnusable: .*it returned even, odd, without other: this stream returns a mapping of even, other to streaming DataFrames",
+        ),
     ],
 )
 def test_a_stream_with_several_sinks_returns_rows_for_each_of_them(
