@@ -108,6 +108,11 @@ class JobProgress:
         if state is not None:
             vertex.states[getattr(event, "subtask_index", 0)] = state
 
+    def describe_status(self) -> str:
+        """Return where the job stands in one line, and why it restarts."""
+        line = f"{self.job_id} {self.status}"
+        return f"{line}: {self.last_failure}" if self.status is JobStatus.RESTARTING and self.last_failure else line
+
     def describe_result(self) -> str:
         """Return the end of the job in one line."""
         if self.result is None:

@@ -50,9 +50,9 @@ def wait_for_end(
                     display.show(progress)
             display.pass_time(progress)
             if deadline is not None and time.monotonic() > deadline:
-                raise CommandFailed(
-                    ExitCode.UNREACHABLE, f"job {job_id} has not ended within {timeout_s:g} s ({progress.status}); it is still running"
-                )
+                seen = f"; its last failure: {progress.last_failure}" if progress.last_failure else ""
+                what = f"job {job_id} has not ended within {timeout_s:g} s ({progress.status}); it is still running{seen}"
+                raise CommandFailed(ExitCode.UNREACHABLE, what)
     return progress
 
 
@@ -91,7 +91,7 @@ class _Display:
         if self._live is not None:
             self._live.update(progress.draw(self._hint(progress) if self._hint else ""))
         elif not self._quiet:
-            line = f"{progress.job_id} {progress.status}"
+            line = progress.describe_status()
             if line != self._last_line:
                 self._console.print(line, markup=False)
                 self._last_line = line

@@ -64,3 +64,15 @@ def test_a_job_from_submission_to_result() -> None:
     progress.apply(JobResultStored(job_id="job", status=JobStatus.FAILED, cause=CAUSE, net_run_time_ms=1234))
     assert progress.result is not None
     assert progress.describe_result().startswith("job FAILED after 1.234 s: ValueError: not a [number]")
+
+
+def test_a_job_that_restarts_says_why() -> None:
+    progress = JobProgress("job")
+    progress.apply(JobSubmitted("job", "digest", "ann", GRAPH))
+    assert progress.describe_status() == "job INITIALIZING"
+    progress.apply(TaskFailed("job", "a", 0, 1, CAUSE))
+    progress.apply(JobStatusChanged("job", JobStatus.RUNNING, JobStatus.RESTARTING))
+    assert progress.describe_status().startswith("job RESTARTING: ")
+    assert "ValueError: not a [number]" in progress.describe_status()
+    progress.apply(JobStatusChanged("job", JobStatus.RESTARTING, JobStatus.RUNNING))
+    assert progress.describe_status() == "job RUNNING"

@@ -33,6 +33,8 @@ from eventflink.streams.savepoint_copy import install_checkpoint
 _DISPOSE: Final = ("-d", "--dispose")
 _SHOWN_OFFSET: Final = 60
 _MAX_ROWS: Final = 100_000
+_MAX_OTHERS: Final = 8
+_SPARK_QUIET: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 _SPARK_CONNECT: Final = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE")
 """With these set, Spark refuses to start in this process; a user may have them set for other work."""
@@ -51,12 +53,12 @@ class _FlinkSpelling(click.Group):
 
 @click.group(cls=_FlinkSpelling)
 def savepoint() -> None:
-    r"""Take, inspect or remove a savepoint.
+    """Take, inspect or remove a savepoint.
 
     \b
     eventflink savepoint JOB_ID [DIRECTORY]   takes one
     eventflink savepoint --dispose PATH       removes one
-    """
+    """  # noqa: D301 - click wants the character, not the letters
 
 
 @savepoint.command()
@@ -148,7 +150,9 @@ def _show_state(session: Session, found: Savepoint, place: str, limit: int, *, a
     if as_json:
         session.print_json({"task": f"{part.vertex_id}[{part.subtask_index}]", "operator": operator_id, "rows": rows})
         return ExitCode.OK
-    table = Table()
+    others = [f"{p.vertex_id}/{p.subtask_index}" for p in found.parts if p.vertex_id == part.vertex_id and p is not part]
+    more = f"; other subtasks: {', '.join(others[:_MAX_OTHERS])}" if others else ""
+    table = Table(title=f"{part.vertex_id}[{part.subtask_index}], operator {operator_id}{more}", title_justify="left")
     for column in rows[0] if rows else ("no rows",):
         table.add_column(column)
     for row in rows:
@@ -180,7 +184,7 @@ def _read_state(path: str, part: SubtaskManifest, operator_id: int, limit: int) 
     try:
         location = directory / "checkpoint"
         install_checkpoint(files, part_path(root, part.vertex_id, part.subtask_index), location, {})
-        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        spark = SparkSession.builder.master("local[1]").config(map=_SPARK_QUIET).getOrCreate()
         try:
             spark.sparkContext.setLogLevel("ERROR")
             spark.streams.active  # noqa: B018 - what reads a state store asks the coordinator of them, which this starts
