@@ -5,8 +5,9 @@ import signal
 import threading
 import time
 import uuid
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from pyspark.sql import SparkSession
 
 from eventflink.events.log_events import StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.errors import CheckpointFailed
+from eventflink.gateways.results import CompletedCheckpoint
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.model.job_graph import StreamSource
 from eventflink.model.pipelined_edges import edge_topic
-from eventflink.model.statuses import JobStatus, StreamConnector
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus, StreamConnector
 from eventflink.streams.edges import edges_of, records_of, rows_of
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.progress import last_begun_batch
@@ -31,6 +34,7 @@ from tests.support.topics import CommittedReader, create_topic, feed
 pytestmark = pytest.mark.slow
 
 SPARK_TIMEOUT_S = 180
+DECLINES = 5
 SCHEMA = "key STRING, number BIGINT, at TIMESTAMP"
 
 
@@ -41,6 +45,17 @@ def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         running.start_standby("master-2")
         running.start_task_executor(slots=4)
         yield running
+
+
+@pytest.fixture(autouse=True)
+def no_job_is_left(cluster: RunningCluster) -> Iterator[None]:
+    """Give the slots back of a job whose test has failed."""
+    yield
+    for job in cluster.state().master.dispatcher.jobs.values():
+        if job.status not in TERMINAL_JOB_STATUSES:
+            with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+                gateway.cancel_job(job.job_id)
+            cluster.wait_for_status(job.job_id, JobStatus.CANCELED)
 
 
 class Work:
@@ -122,7 +137,24 @@ class Work:
         return sum(isinstance(e, StreamStarted) and e.vertex_id in vertex_ids for e in self.cluster.events_of(self.job_id))
 
     def wait_for_starts(self, count: int) -> None:
-        wait_until(lambda: self.starts_of("parse", "stream") == count, f"{count} queries started", SPARK_TIMEOUT_S)
+        """Wait until the queries have started so often in all, each subtask's as often as the others: one may have failed meanwhile."""
+        subtasks: int = sum(vertex.get("parallelism", 1) for vertex in self.vertices if vertex["id"] in ("parse", "stream"))
+
+        def started() -> bool:
+            events = [e for e in self.cluster.events_of(self.job_id) if isinstance(e, StreamStarted) and e.vertex_id in ("parse", "stream")]
+            starts = Counter((e.vertex_id, e.subtask_index) for e in events)
+            return len(starts) == subtasks and min(starts.values()) * subtasks >= count
+
+        wait_until(started, f"{count} queries started", SPARK_TIMEOUT_S)
+
+    def take(self, take: Callable[[], CompletedCheckpoint]) -> CompletedCheckpoint:
+        """Take a savepoint; one that a stream declines, because it has just failed, is taken again when the stream runs."""
+        for _ in range(DECLINES):
+            try:
+                return take()
+            except CheckpointFailed:
+                self.read_more()
+        return take()
 
     def has_topic(self) -> bool:
         return self.topic in AdminClient({"bootstrap.servers": self.cluster.bootstrap}).list_topics(timeout=15).topics
@@ -207,10 +239,10 @@ def test_jobs_one_after_the_other_begin_in_savepoints_and_what_was_on_the_edge_c
             work.wait_for_starts(3)
             work.read_more()
             with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
-                gateway.trigger_savepoint(work.job_id, str(tmp_path))
+                work.take(partial(gateway.trigger_savepoint, work.job_id, str(tmp_path)))
                 work.wait_for_starts(6)
                 work.read_more()
-                taken = gateway.stop_with_savepoint(work.job_id, str(tmp_path), drain=drain)
+                taken = work.take(partial(gateway.stop_with_savepoint, work.job_id, str(tmp_path), drain=drain))
             cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
             wait_until(lambda: not work.has_topic(), "the topic is removed")
             work.submit(restore={"savepoint": taken.savepoint_path})
