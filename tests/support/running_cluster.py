@@ -40,7 +40,7 @@ from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import ExecutionState, JobStatus
 
 USER_TASKS = Path(__file__).parent / "user_tasks.py"
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 PROGRAM = [sys.executable, "-m", "eventflink.cli", "-v"]
 
 
