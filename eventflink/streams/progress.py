@@ -21,6 +21,8 @@ _OFFSETS: Final = TypeAdapter(dict[str, dict[int, int]])
 _TRIGGER: Final = "triggerExecution"
 _BEGUN: Final = "offsets"
 """The directory of the batches that have begun."""
+_COMMITTED: Final = "commits"
+"""The same of those that are done."""
 
 
 def progress_of(reported: Any, source_names: list[str], last_batch_id: int) -> StreamProgress:
@@ -104,9 +106,19 @@ def begun_batch_path(location: Path, batch_id: int) -> Path:
     return location / _BEGUN / str(batch_id)
 
 
+def remove_cut_notes(location: Path) -> None:
+    """Remove what is left of the note of a first batch that was being written when its query was stopped or killed.
+
+    Spark begins no query anew beside it (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY). Whole notes are numbers, and stay.
+    """
+    for directory in (location / _BEGUN, location / _COMMITTED):
+        for entry in directory.glob(".*"):
+            entry.unlink(missing_ok=True)
+
+
 def last_committed_batch(location: Path) -> int:
     """Return the newest batch that a checkpoint directory notes as done; -1: there is none."""
-    return _newest_batch(location / "commits")
+    return _newest_batch(location / _COMMITTED)
 
 
 def last_begun_batch(location: Path) -> int:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.statuses import StreamTrigger
-from eventflink.model.stream_progress import StreamProgress
+from eventflink.model.stream_progress import NO_BATCH, StreamProgress
 from eventflink.streams.failures import StreamStopped
-from eventflink.streams.progress import last_begun_batch, last_committed_batch, progress_of
+from eventflink.streams.progress import last_begun_batch, last_committed_batch, progress_of, remove_cut_notes
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -90,6 +90,8 @@ def start_query(writer: "DataStreamWriter", stream: StreamDefinition, location: 
 
     """
     restored_batch_id, begun_batch_id = last_committed_batch(location), last_begun_batch(location)
+    if begun_batch_id == NO_BATCH:
+        remove_cut_notes(location)
     interval = f"{stream.trigger_interval_ms} milliseconds"
     match stream.trigger:
         case StreamTrigger.AVAILABLE_NOW:

@@ -153,7 +153,8 @@ class Work:
             try:
                 return take()
             except CheckpointFailed:
-                self.read_more()
+                time.sleep(1)
+                self.cluster.wait_for_running(self.job_id)
         return take()
 
     def has_topic(self) -> bool:
@@ -259,7 +260,7 @@ def test_a_reader_whose_next_batch_is_far_away_reads_the_rest_when_its_job_stops
     work.wait_for_starts(2)
     work.feed()
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
-        gateway.stop_with_savepoint(work.job_id, str(tmp_path), drain=True)
+        work.take(partial(gateway.stop_with_savepoint, work.job_id, str(tmp_path), drain=True))
     cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
     work.check()
     work.rows.close()
@@ -271,7 +272,7 @@ def test_rows_on_an_edge_that_no_query_reads_keep_no_savepoint_waiting(cluster: 
     connection = AdminConnection(cluster.bootstrap)
     wait_until(lambda: connection.read_watermarks([(work.topic, 0)])[work.topic, 0].high > 0, "rows are on the edge", SPARK_TIMEOUT_S)
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
-        gateway.stop_with_savepoint(work.job_id, str(tmp_path))
+        work.take(partial(gateway.stop_with_savepoint, work.job_id, str(tmp_path)))
     cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
     work.rows.close()
 
@@ -284,7 +285,7 @@ def test_a_reader_whose_first_batch_is_cut_begins_it_again_in_the_savepoint(clus
     [location] = [Path(e.location) for e in cluster.events_of(work.job_id) if isinstance(e, StreamStarted) and e.vertex_id == "stream"]
     wait_until(lambda: last_begun_batch(location) == 0, "the first batch", SPARK_TIMEOUT_S)
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
-        taken = gateway.stop_with_savepoint(work.job_id, str(tmp_path))
+        taken = work.take(partial(gateway.stop_with_savepoint, work.job_id, str(tmp_path)))
     cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
     gate.touch()
     work.submit(restore={"savepoint": taken.savepoint_path})

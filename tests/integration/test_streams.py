@@ -14,15 +14,19 @@ from typing import Any
 import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import SparkSession
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import CheckpointAcknowledged, CheckpointCompleted, StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.result import read_result
-from eventflink.model.statuses import JobStatus
+from eventflink.model.job_graph import StreamDefinition, StreamSink, StreamSource
+from eventflink.model.statuses import JobStatus, StreamConnector, StreamTrigger
 from eventflink.model.stream_progress import StreamProgress
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
+from eventflink.streams.progress import last_committed_batch
+from eventflink.streams.query import start_query
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, descendants, running_cluster, wait_until
@@ -325,6 +329,25 @@ def test_a_stream_whose_client_is_gone_ends_by_itself(spark: str, tmp_path: Path
         return batches() == before
 
     wait_until(stands_still, "its session is closed", 3 * SESSION_TIMEOUT_S)
+
+
+def test_a_query_begins_where_an_older_one_was_cut_while_it_noted_its_first_batch(spark: str, tmp_path: Path) -> None:
+    location = tmp_path / "checkpoint"
+    for notes in ("offsets", "commits"):
+        (location / notes).mkdir(parents=True)
+        (location / notes / ".0.6f2a.tmp").touch()
+    session = SparkSession.builder.remote(session_address(spark, str(uuid.uuid4()))).create()
+    source = StreamSource(name="source", connector=StreamConnector.RATE, location="10")
+    sink = StreamSink(connector=StreamConnector.FILES, location=str(tmp_path / "out"))
+    stream = StreamDefinition(sources=(source,), sinks=(sink,), trigger=StreamTrigger.PROCESSING_TIME)
+    try:
+        rows = session.readStream.format("rate").load().writeStream.format("parquet").option("path", sink.location)
+        query = start_query(rows, stream, location, "cut")
+        wait_until(lambda: query.has_ended or last_committed_batch(location) >= 0, "the first batch")
+        assert not query.has_ended
+        query.stop()
+    finally:
+        session.stop()
 
 
 def test_the_outputs_of_one_stream_have_each_record_once_whatever_is_killed(cluster: RunningCluster) -> None:
