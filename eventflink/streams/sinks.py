@@ -31,7 +31,7 @@ from eventflink.streams.edges import Edge, edges_of, records_of
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.kafka_sink import KEY, TOPIC, VALUE, KafkaSink
 from eventflink.streams.kafka_topics import partition_count
-from eventflink.streams.progress import last_committed_batch
+from eventflink.streams.progress import last_begun_batch
 from eventflink.streams.sink_protocol import KafkaSinkSettings
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def write_to_sinks(
     if document.kafka is not None:
         return _write_at_least_once(rows, sink, document, document.kafka.bootstrap_servers or writer.bootstrap)
     if document.files is not None:
-        _check_directory(Path(document.files.path), writer.location)
+        check_directory(Path(document.files.path), writer.location)
         _require(rows, document.files.partition_by)
         to_files = rows.writeStream.format(sink.stream_format.lower()).option("path", document.files.path)
         return to_files.partitionBy(*document.files.partition_by) if document.files.partition_by else to_files
@@ -190,9 +190,12 @@ def _edges_of(sinks: Sequence[StreamSink], writer: SinkWriter) -> dict[str, Edge
     return edges_of(sinks, writer.cluster_id, writer.attempt_id.job_id)
 
 
-def _check_directory(path: Path, location: Path) -> None:
-    """Refuse a directory that another stream wrote: Spark would leave out each batch whose number is in its log already."""
-    if (path / _FILE_LOG).is_dir() and last_committed_batch(location) == NO_BATCH and any((path / _FILE_LOG).glob("[0-9]*")):
+def check_directory(path: Path, location: Path) -> None:
+    """Refuse a directory that another stream wrote: Spark would leave out each batch whose number is in its log already.
+
+    What this stream has begun may be there before its checkpoint directory notes it as done.
+    """
+    if (path / _FILE_LOG).is_dir() and last_begun_batch(location) == NO_BATCH and any((path / _FILE_LOG).glob("[0-9]*")):
         raise StreamUnusable(
             f"the sink's directory {path} was written by another stream, whose batches have the same numbers: name a new one"
         )

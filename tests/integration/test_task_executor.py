@@ -319,8 +319,10 @@ def find_task(cell: Cell, subject: AttemptId) -> int:
     name = f"{subject.vertex_id}-{subject.subtask_index}-{subject.attempt}.stdout"
 
     def has_it_open(process: psutil.Process) -> bool:
-        descriptors = Path(f"/proc/{process.pid}/fd").iterdir()
-        return any(name in str(d.readlink()) for d in descriptors if d.is_symlink())
+        try:
+            return any(name in file.path for file in process.open_files())
+        except psutil.Error:  # It has just ended.
+            return False
 
     (found,) = [int(p.pid) for p in cell.family() if has_it_open(p)]
     return found

@@ -6,7 +6,9 @@ import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from eventflink.model.stream_progress import PartitionLag, StreamProgress, StreamSourceProgress
+from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.progress import MAX_OFFSET_LENGTH, last_committed_batch, progress_of
+from eventflink.streams.sinks import check_directory
 
 UUID = "6454d22b-3619-444f-b4f7-6dd9562e0f63"
 SOURCE = {
@@ -110,3 +112,14 @@ def test_the_last_committed_batch_is_the_newest_that_the_directory_notes(tmp_pat
         (tmp_path / "commits" / name).touch()
     assert last_committed_batch(tmp_path) == last
     assert last_committed_batch(tmp_path / "nowhere") == -1
+
+
+def test_a_directory_is_another_streams_unless_this_one_has_begun_a_batch(tmp_path: Path) -> None:
+    (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
+    (tmp_path / "out" / "_spark_metadata" / "0").touch()
+    location = tmp_path / "checkpoint"
+    with pytest.raises(StreamUnusable, match="was written by another stream"):
+        check_directory(tmp_path / "out", location)
+    (location / "offsets").mkdir(parents=True)
+    (location / "offsets" / "0").touch()
+    check_directory(tmp_path / "out", location)
