@@ -1,0 +1,54 @@
+"""The application that a REST process serves: its routes, who may ask, and its bounds.
+
+Flink's API is at the paths that Flink gives it, with and without `/v1`. The rule for browsers: a page of another site may neither read nor
+command, so a request whose Host is not one of this process, or that changes something and comes from another origin, is refused.
+"""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI, Request, Response
+
+from eventflink.rest.errors import Errors, answer_errors, error_response
+from eventflink.rest.flink import job_lists
+from eventflink.rest.services import Services
+
+MAX_BODY_BYTES: Final = 1024 * 1024
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_ROUTERS: Final = (job_lists.router,)
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 404, 503)}
+
+Next = Callable[[Request], Awaitable[Response]]
+
+
+def build_application(services: Services) -> FastAPI:
+    """Return the application; it answers from when there is a state."""
+    application = FastAPI(
+        title="eventflink", version=version("eventflink"), docs_url=None, redoc_url=None, openapi_url="/eventflink/v1/openapi.json"
+    )
+    application.state.services = services
+    answer_errors(application)
+    for router in _ROUTERS:
+        application.include_router(router, prefix="/v1", responses=_ERRORS)
+        application.include_router(router, include_in_schema=False)
+    application.middleware("http")(_guard)
+    return application
+
+
+async def _guard(request: Request, call_next: Next) -> Response:
+    """Refuse what another site's page may have sent, and bodies without bounds."""
+    host = urlsplit(f"//{request.headers.get('host', '')}").hostname
+    if host not in _LOOPBACK:
+        return error_response(HTTPStatus.FORBIDDEN, f"the Host of the request is '{host}': this process answers for localhost alone")
+    origin = request.headers.get("origin")
+    if origin and request.method not in _READING and urlsplit(origin).netloc != request.headers.get("host"):
+        return error_response(HTTPStatus.FORBIDDEN, f"the request comes from a page of {origin[:200]}, which may not command this cluster")
+    length = request.headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > MAX_BODY_BYTES or "transfer-encoding" in request.headers:
+        message = f"the body is longer than {MAX_BODY_BYTES} bytes, or does not say how long it is"
+        return error_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+    return await call_next(request)

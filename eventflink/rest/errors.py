@@ -1,0 +1,113 @@
+"""What a request gets that cannot be answered: a status of HTTP, and Flink's shape of an error, `{"errors": ["…"]}`."""
+
+import logging
+from http import HTTPStatus
+from typing import Final
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+
+from eventflink.gateways.errors import (
+    ClusterNotFound,
+    ClusterUnreachable,
+    FencingTokenMismatch,
+    GatewayError,
+    JobTerminated,
+    NoLeader,
+    RequestRefused,
+    RequestTimedOut,
+    UnknownJob,
+    UnknownTaskManager,
+)
+from eventflink.rest.observed_state import NotThere
+
+_MAX_SHOWN: Final = 10
+_logger = logging.getLogger(__name__)
+
+
+class Errors(BaseModel):
+    """Flink's shape of an error."""
+
+    errors: list[str]
+
+
+class RestError(Exception):
+    """A request that gets an error for an answer."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def not_found(message: str) -> RestError:
+    """Return the error for what does not exist."""
+    return RestError(HTTPStatus.NOT_FOUND, message)
+
+
+def answer_errors(application: FastAPI) -> None:
+    """Let an application answer every error in that shape."""
+    application.add_exception_handler(RestError, _rest_error)
+    application.add_exception_handler(HTTPException, _http_error)
+    application.add_exception_handler(RequestValidationError, _validation_error)
+    application.add_exception_handler(NotThere, _not_there)
+    application.add_exception_handler(GatewayError, _gateway_error)
+    application.add_exception_handler(Exception, _failed)
+
+
+def error_response(status: int, *messages: str) -> JSONResponse:
+    """Return an error."""
+    headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
+    return JSONResponse(Errors(errors=list(messages)).model_dump(), status, headers)
+
+
+def _rest_error(_: Request, error: Exception) -> JSONResponse:
+    return error_response(error.status if isinstance(error, RestError) else HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+
+
+def _http_error(request: Request, error: Exception) -> JSONResponse:
+    status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
+    if status == HTTPStatus.NOT_FOUND:
+        return error_response(status, f"Not found: {request.url.path}")
+    return error_response(status, f"{request.method} {request.url.path}: {error.detail if isinstance(error, HTTPException) else error}")
+
+
+def _validation_error(_: Request, error: Exception) -> JSONResponse:
+    problems = error.errors() if isinstance(error, RequestValidationError) else []
+    messages = [f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in problems[:_MAX_SHOWN]]
+    return error_response(HTTPStatus.BAD_REQUEST, *messages)
+
+
+def _not_there(_: Request, error: Exception) -> JSONResponse:
+    return error_response(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+
+
+_STATUSES: Final[dict[type[GatewayError], HTTPStatus]] = {
+    UnknownJob: HTTPStatus.NOT_FOUND,
+    UnknownTaskManager: HTTPStatus.NOT_FOUND,
+    JobTerminated: HTTPStatus.CONFLICT,
+    FencingTokenMismatch: HTTPStatus.CONFLICT,
+    RequestRefused: HTTPStatus.BAD_REQUEST,
+    RequestTimedOut: HTTPStatus.SERVICE_UNAVAILABLE,
+    NoLeader: HTTPStatus.SERVICE_UNAVAILABLE,
+    ClusterUnreachable: HTTPStatus.SERVICE_UNAVAILABLE,
+    ClusterNotFound: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""Of an error the status of its nearest type."""
+
+
+def status_of(error: GatewayError) -> HTTPStatus:
+    """Return the status of what went wrong between this process and the cluster."""
+    return next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _gateway_error(_: Request, error: Exception) -> JSONResponse:
+    status = status_of(error) if isinstance(error, GatewayError) else HTTPStatus.INTERNAL_SERVER_ERROR
+    return error_response(status, str(error))
+
+
+def _failed(request: Request, error: Exception) -> JSONResponse:
+    _logger.error("RestFailed method=%s path=%s", request.method, request.url.path, exc_info=error)
+    return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"{request.method} {request.url.path}: {type(error).__name__}: {error}")

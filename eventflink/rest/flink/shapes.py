@@ -1,0 +1,31 @@
+"""What all shapes of Flink's REST API have in common: names as Flink writes them, times and durations in milliseconds, -1 for none.
+
+A shape says what Flink's answer has, field by field; what fills it stands beside it. Fields that Flink has and this cluster has nothing
+for are there with Flink's value for "none", and are named in docs/rest.md.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from eventflink.model.statuses import ExecutionState
+
+NONE: Final = -1
+"""How Flink writes that there is no such time, number or limit."""
+
+
+class Shape(BaseModel):
+    """A document of Flink's API."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+def epoch_ms(time: str | None, none: int = NONE) -> int:
+    """Return the milliseconds since 1970 of a time as views write it; `none` where there is none."""
+    return round(datetime.fromisoformat(time).timestamp() * 1000) if time is not None else none
+
+
+def count_of_tasks(states: dict[str, int]) -> dict[str, int]:
+    """Return how many tasks are in each of Flink's states, those without any as well, from the counts that a view has."""
+    return {state.value: states.get(state.value, 0) for state in ExecutionState}

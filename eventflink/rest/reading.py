@@ -1,0 +1,111 @@
+"""What a request reads: the state through `ObservedState`, and of jobs that have left the memory their archives.
+
+Every answer names the offset of the log that it reflects (`OFFSET_HEADER`); a request may demand one that is at least as new
+(`MIN_OFFSET_HEADER`). What a request reads more than once is not of one offset, unless it is computed at once.
+"""
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Annotated, Any, Final, TypeVar
+
+from fastapi import Depends, Header, Request, Response
+
+from eventflink.blob import BlobError
+from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
+from eventflink.leadership.fold import Fold
+from eventflink.model.job_graph_document import is_valid_job_id
+from eventflink.rest.errors import RestError, not_found
+from eventflink.rest.services import Services
+from eventflink.views.jobs_and_cluster import JobNotFound
+from eventflink.views.plain import View
+from eventflink.views.queries import TaskManagerNotFound
+
+OFFSET_HEADER: Final = "X-Eventflink-Offset"
+MIN_OFFSET_HEADER: Final = "X-Eventflink-Min-Offset"
+ARCHIVE_TIMEOUT_S: Final = 10.0
+READ_TIMEOUT_S: Final = 10.0
+MAX_ARCHIVE_READS: Final = 4
+
+T = TypeVar("T")
+
+
+def services_of(request: Request) -> Services:
+    """Return what the routes of this application work with."""
+    services: Services = request.app.state.services
+    return services
+
+
+class Reads:
+    """The reads of one request."""
+
+    def __init__(
+        self,
+        services: Annotated[Services, Depends(services_of)],
+        response: Response,
+        min_offset: Annotated[int, Header(alias=MIN_OFFSET_HEADER, ge=-1, lt=2**63)] = -1,
+    ) -> None:
+        """Take what a request demands of the state."""
+        self._services = services
+        self._response = response
+        self._min_offset = min_offset
+
+    async def state(self, compute: Callable[[Fold], T]) -> T:
+        """Return what `compute` makes of the state.
+
+        Raises:
+            NotThere: it is not as new as was asked for.
+            RestError: 404, `compute` found no such TaskManager.
+
+        """
+
+        def safely(fold: Fold) -> T | TaskManagerNotFound:
+            try:
+                return compute(fold)
+            except TaskManagerNotFound as error:
+                return error
+
+        reading = await self._services.state.read(safely, min_offset=self._min_offset, timeout_s=READ_TIMEOUT_S)
+        self._response.headers[OFFSET_HEADER] = str(reading.log_offset)
+        if isinstance(reading.value, TaskManagerNotFound):
+            raise not_found(str(reading.value))
+        return reading.value
+
+    async def job(self, compute: Callable[[Fold], View], from_archive: Callable[[View], View]) -> View:
+        """Return what `compute` makes of a job in the state, or `from_archive` of its archive.
+
+        Raises:
+            NotThere: the state is not as new as was asked for.
+            RestError: 404 there is no such job; 410 its archive is damaged or gone; 503 the storage does not answer.
+
+        """
+
+        def safely(fold: Fold) -> View | JobNotFound:
+            try:
+                return compute(fold)
+            except JobNotFound as error:
+                return error
+
+        found = await self.state(safely)
+        return found if not isinstance(found, JobNotFound) else from_archive(await _read_archive(self._services.archives, found))
+
+
+async def _read_archive(archives: JobArchives | None, missing: JobNotFound) -> View:
+    if archives is None or missing.archive_digest == "" or not is_valid_job_id(missing.job_id):
+        raise not_found(str(missing))
+    try:
+        async with asyncio.timeout(ARCHIVE_TIMEOUT_S):
+            archive: dict[str, Any] = await asyncio.to_thread(archives.read, missing.job_id, missing.archive_digest or "")
+    except ArchiveMissing as error:
+        if missing.archive_digest is None:
+            raise not_found(str(missing)) from error
+        raise RestError(HTTPStatus.GONE, f"{error}, though it was written") from error
+    except ArchiveDamaged as error:
+        raise RestError(HTTPStatus.GONE, str(error)) from error
+    except (TimeoutError, OSError, BlobError) as error:
+        message = f"the archive of job '{missing.job_id}' cannot be read: {error or f'not within {ARCHIVE_TIMEOUT_S:g} s'}"
+        raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
+    return archive
+
+
+ReadsOfRequest = Annotated[Reads, Depends(Reads)]
