@@ -13,7 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from eventflink.cli import broker_address
+from eventflink.cli import announced_address
+from eventflink.cli.announced_address import Announced
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
 from eventflink.log.administration import AdministrationError, KafkaUnreachable, check_durability, describe_topics
@@ -49,7 +50,7 @@ def check_all(configuration: Configuration) -> Iterator[Finding]:
     yield _spark(configuration)
     yield _broker_jars(configuration)
     yield _disk(configuration.data_path)
-    bootstrap = configuration.bootstrap_servers or broker_address.read(configuration.data_path)
+    bootstrap = configuration.bootstrap_servers or announced_address.read(configuration.data_path, Announced.BROKER)
     if not bootstrap:
         yield Finding("kafka", Verdict.WARNING, "none is named (bootstrap.servers) and none runs here; 'eventflink up' starts one")
         return

@@ -1,4 +1,4 @@
-"""A whole cluster on this machine: the embedded broker (where no Kafka is named), one master, some TaskExecutors.
+"""A whole cluster on this machine: the embedded broker (where no Kafka is named), one master, a REST process, some TaskExecutors.
 
 Started in the order in which they need each other and stopped in the reverse one, so that a TaskExecutor can still sign off at
 the master, and the master at Kafka. `up` and `demo` are this with different things around it.
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from eventflink.cli import broker_address
+from eventflink.cli import announced_address
+from eventflink.cli.announced_address import Announced
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import read_fold
 from eventflink.cli.session import Session
@@ -22,13 +23,15 @@ from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.leader import find_leader
 from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
 from eventflink.log.embedded_broker import EmbeddedBroker
-from eventflink.processes.child_processes import ChildDied, ChildProcesses
+from eventflink.processes.child_processes import Child, ChildDied, ChildProcesses
 from eventflink.processes.file_lock import locked
 from eventflink.processes.worker_processes import WorkerProcesses
 
 START_TIMEOUT_S: Final = 90.0
 _MASTER: Final = "master"
 _STANDBY: Final = "standby"
+_REST: Final = "rest"
+_LEAST_LIFE_S: Final = 10.0
 _POLL_S: Final = 1.0
 _GRACE_S: Final = 15.0
 
@@ -53,6 +56,7 @@ class LocalCluster:
         self._children = ChildProcesses(self._data_path / "logs")
         self._exit = contextlib.ExitStack()
         self._broker: EmbeddedBroker | None = None
+        self._rest: Child | None = None
         self.bootstrap = ""
         self.leader: LeaderHeartbeat | None = None
 
@@ -71,7 +75,9 @@ class LocalCluster:
             # Stops what is left when the start is broken off; an orderly stop has emptied it before.
             self._exit.callback(self._children.stop)
             self._start_master()
+            self._rest = self._start_rest()
             self._start_task_executors()
+            self._say(f"Flink's REST API is at {self._await_rest(self._rest)}")
         except BaseException:
             self.stop()
             raise
@@ -85,7 +91,7 @@ class LocalCluster:
         self._exit.callback(broker.stop)
         bootstrap = broker.start()
         self._broker = broker
-        self._exit.enter_context(broker_address.announced(self._data_path, bootstrap))
+        self._exit.enter_context(announced_address.announced(self._data_path, Announced.BROKER, bootstrap))
         self._say(f"Kafka listens on {bootstrap}")
         return bootstrap
 
@@ -126,6 +132,28 @@ class LocalCluster:
                         missing.discard(event.task_manager_id)
                         self._say(f"TaskExecutor {event.task_manager_id} is registered ({event.slot_count} slots)")
 
+    def _start_rest(self) -> Child:
+        return self._children.start(_REST, [*self._session.child_arguments(self.bootstrap, {}), "rest"])
+
+    def _await_rest(self, rest: Child) -> str:
+        """Return the URL of the REST process, once it answers."""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while (url := announced_address.read(self._data_path, Announced.REST, rest.process.pid)) is None:
+            self.check()
+            if time.monotonic() > deadline:
+                raise CommandFailed(ExitCode.UNREACHABLE, f"the REST process does not answer; its log is {rest.log_path}")
+            time.sleep(0.05)
+        return url
+
+    def _replace_rest(self) -> None:
+        """Start another REST process where one has ended: the cluster needs none. One that cannot run at all is an error."""
+        rest = self._rest
+        if rest is None or rest.process.poll() is None or time.monotonic() - rest.started_s < _LEAST_LIFE_S:
+            return
+        self._children.children.remove(rest)
+        self._say(f"the REST process ended by itself; starting another one; its log is {rest.log_path}")
+        self._rest = self._start_rest()
+
     def start_standby(self) -> str:
         """Start another master, wait until it follows the log, and return its id."""
         master_id = f"{_STANDBY}-{self._session.configuration.host}"
@@ -158,6 +186,7 @@ class LocalCluster:
 
     def check(self) -> None:
         """Raise `ChildDied` or `CommandFailed` if a part of the cluster has ended, `ClusterEnded` if all of it was shut down."""
+        self._replace_rest()
         try:
             self._children.check()
         except ChildDied:

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "application": "Start a master that runs an application.",
     "standalone-job": "Start a master that runs one job.",
     "taskexecutor": "Start a TaskExecutor.",
+    "rest": "Start a process that serves Flink's REST API.",
     "submit": "Submit a job and wait for its end.",
     "list": "List the jobs.",
     "status": "Show a job, or the whole cluster.",

@@ -112,9 +112,9 @@ class Session:
             CommandFailed: there is neither.
 
         """
-        from eventflink.cli import broker_address
+        from eventflink.cli.announced_address import Announced, read
 
-        found = self.configuration.bootstrap_servers or broker_address.read(self.configuration.data_path)
+        found = self.configuration.bootstrap_servers or read(self.configuration.data_path, Announced.BROKER)
         if not found:
             raise CommandFailed(
                 ExitCode.UNREACHABLE,

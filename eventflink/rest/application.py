@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request, Response
 
+from eventflink.model.configuration_keys.rest_keys import LOOPBACK
 from eventflink.rest.errors import Errors, answer_errors, error_response
 from eventflink.rest.flink import job_lists
 from eventflink.rest.services import Services
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _ROUTERS: Final = (job_lists.router,)
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 404, 503)}
@@ -42,7 +42,7 @@ def build_application(services: Services) -> FastAPI:
 async def _guard(request: Request, call_next: Next) -> Response:
     """Refuse what another site's page may have sent, and bodies without bounds."""
     host = urlsplit(f"//{request.headers.get('host', '')}").hostname
-    if host not in _LOOPBACK:
+    if host not in LOOPBACK:
         return error_response(HTTPStatus.FORBIDDEN, f"the Host of the request is '{host}': this process answers for localhost alone")
     origin = request.headers.get("origin")
     if origin and request.method not in _READING and urlsplit(origin).netloc != request.headers.get("host"):

@@ -1,11 +1,13 @@
 """`eventflink up` and the commands around it, as a user types them: one cluster without TaskExecutors, real in every part."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from eventflink.cli.announced_address import Announced, read
 from tests.support.running_cluster import is_alive
 
 pytestmark = pytest.mark.slow
@@ -71,6 +74,32 @@ def test_a_job_from_standard_input_is_accepted_listed_shown_and_cancelled(cluste
     cancelled = cluster.json("cancel", job_id, "--wait")
     assert cancelled["status"] == "CANCELED"
     assert cluster.json("list", "--status", "canceled")[-1]["job_id"] == job_id
+
+
+def test_the_rest_process_lists_the_jobs_and_is_replaced_when_it_is_killed(cluster: LocalCluster) -> None:
+    job_id = cluster.json("submit", "-", "--detach", stdin=json.dumps(GRAPH))["job_id"]
+
+    def rest() -> psutil.Process | None:
+        with contextlib.suppress(psutil.Error):  # One has just ended.
+            return next((child for child in cluster.children() if child.cmdline()[-1:] == ["rest"]), None)
+        return None
+
+    def lists(process: psutil.Process) -> bool:
+        url = read(cluster.directory / "data", Announced.REST, process.pid)
+        if url is None:
+            return False
+        with urllib.request.urlopen(f"{url}/jobs", timeout=30) as answer:
+            return job_id in [job["id"] for job in json.load(answer)["jobs"]]
+
+    first = rest()
+    assert first is not None
+    assert "Flink's REST API is at http://127.0.0.1:" in cluster.output.read_text()
+    wait_until(lambda: lists(first), 60)
+    wait_until(lambda: time.time() - first.create_time() > 10, 60)  # One that ends earlier cannot run at all.
+    first.kill()
+    wait_until(lambda: (second := rest()) is not None and second.pid != first.pid and lists(second), 90)
+    assert cluster.process.poll() is None
+    cluster.json("cancel", job_id)
 
 
 def test_code_is_uploaded_with_the_job(cluster: LocalCluster, tmp_path: Path) -> None:

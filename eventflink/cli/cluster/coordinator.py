@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from eventflink.cli import broker_address
+from eventflink.cli import announced_address
+from eventflink.cli.announced_address import Announced
 from eventflink.cli.cluster import own_hosts
 from eventflink.cli.cluster.daemons import Action, Daemon, DaemonReport, DaemonState, HostReport, HostRequest
 from eventflink.cli.cluster.host_agent import HostAgent
@@ -107,7 +108,7 @@ class Coordinator:
             )
         running = self._agent.running()
         ours = any(file.kind is DaemonKind.BROKER for file in running)
-        if not ours and broker_address.read(self._session.configuration.data_path):
+        if not ours and announced_address.read(self._session.configuration.data_path, Announced.BROKER):
             return True  # It is another command's: `eventflink broker` or `up` stops it.
         # Daemons that outlived their broker know one address of it, whatever port was free then.
         ports = {file.bootstrap.rpartition(":")[2] for file in running if file.bootstrap}
@@ -174,12 +175,12 @@ class Coordinator:
         if not self.wants_broker:
             return False
         ours = any(file.kind is DaemonKind.BROKER for file in self._agent.running())
-        return ours or not broker_address.read(self._session.configuration.data_path)
+        return ours or not announced_address.read(self._session.configuration.data_path, Announced.BROKER)
 
     def look(self, *, workers: bool = True) -> ClusterLook:
         """Return what the cluster says of itself now."""
         configuration = self._session.configuration
-        bootstrap = configuration.bootstrap_servers or broker_address.read(configuration.data_path)
+        bootstrap = configuration.bootstrap_servers or announced_address.read(configuration.data_path, Announced.BROKER)
         if not bootstrap:
             return ClusterLook(problem="the embedded broker does not run")
         return look(bootstrap, configuration.cluster_id, configuration.lease_timeout_ms, workers=workers)

@@ -7,7 +7,8 @@ process is registered. Every question is bounded; what cannot be found out now i
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from eventflink.cli import broker_address
+from eventflink.cli import announced_address
+from eventflink.cli.announced_address import Announced
 from eventflink.cli.session import Session
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.reads import ask_masters, listen_for_masters
@@ -86,7 +87,7 @@ class JoinWatch:
         configuration = self._session.configuration
         if self._kind is DaemonKind.BROKER:
             self.problem = SILENCE[self._kind]
-            return {file.daemon_id for file in files} if broker_address.read(configuration.data_path) else set()
+            return {file.daemon_id for file in files} if announced_address.read(configuration.data_path, Announced.BROKER) else set()
         seen = look(
             self._session.bootstrap,
             configuration.cluster_id,

@@ -2,7 +2,8 @@
 
 import click
 
-from eventflink.cli import broker_address
+from eventflink.cli import announced_address
+from eventflink.cli.announced_address import Announced
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import Stopped, stop_on_signals, wait_while_healthy
@@ -26,7 +27,7 @@ def broker(session: Session) -> int:
             raise CommandFailed(ExitCode.ENVIRONMENT, f"the broker ended by itself; its log is {embedded.log_path}")
 
     try:
-        with stop_on_signals(), embedded, broker_address.announced(data_path, embedded.bootstrap_servers):
+        with stop_on_signals(), embedded, announced_address.announced(data_path, Announced.BROKER, embedded.bootstrap_servers):
             click.echo(embedded.bootstrap_servers)
             wait_while_healthy(check)
     except Stopped:
