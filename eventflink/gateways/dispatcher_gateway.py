@@ -13,6 +13,7 @@ from eventflink.events.inputs import (
     CancelJob,
     JobSubmission,
     RequestFileUpload,
+    RescaleJob,
     ResumeJob,
     ShutDownCluster,
     SuspendJob,
@@ -115,6 +116,37 @@ class DispatcherMethods(Gateway):
     def request_file_upload(self, attempt: AttemptId, file: TaskFile, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
         """Ask for a file of a task attempt; `FileUploaded` with the same request id follows in the log."""
         return ask(RequestFileUpload(**attempt._asdict(), file=file, **header(**options)))
+
+    @method
+    def request_rescale(self, job_id: str, vertex_id: str, parallelism: int, **options: Unpack[RequestOptions]) -> Steps[Accepted]:
+        """Ask whichever JobMaster there is for another parallelism of a vertex; raises as the JobMaster's `rescale_job` does."""
+        return ask(RescaleJob(job_id=job_id, vertex_id=vertex_id, parallelism=parallelism, **options))
+
+    @method
+    def request_checkpoint(self, job_id: str, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
+        """Ask for a checkpoint of a job's streams now; that it is complete, or was aborted, follows in the log.
+
+        Raises:
+            RequestRefused: with the codes of the JobMaster's `trigger_checkpoint`; nothing was changed.
+
+        """
+        return ask(TriggerCheckpoint(job_id=job_id, **header(**options)))
+
+    @method
+    def request_savepoint(
+        self,
+        job_id: str,
+        target_directory: str = "",
+        mode: SavepointMode = SavepointMode.CONTINUE,
+        **options: Unpack[CommandOptions],
+    ) -> Steps[Accepted]:
+        """Ask for a savepoint, after which the job does what `mode` says; that it is complete, or was aborted, follows in the log.
+
+        Raises:
+            RequestRefused: with the codes of `trigger_savepoint`; nothing was changed.
+
+        """
+        return ask(TriggerSavepoint(job_id=job_id, target_directory=target_directory, mode=mode, **header(**options)))
 
     @method
     def trigger_checkpoint(

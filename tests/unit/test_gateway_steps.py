@@ -11,6 +11,7 @@ import pytest
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
+from eventflink.events.inputs import RescaleJob, TriggerCheckpoint, TriggerSavepoint
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted
 from eventflink.gateways import errors
 from eventflink.gateways.async_gateways import AsyncConnection, AsyncDispatcherGateway, AsyncJobMasterGateway
@@ -37,7 +38,7 @@ from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway,
 from eventflink.gateways.results import AnswerUnreadable, CompletedCheckpoint
 from eventflink.gateways.steps import Ask, AwaitCheckpoint, Backoff, FindMasters, Get, ListenForLeader, Pause, Step, Tell
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
-from eventflink.model.statuses import BackPressureLevel, CheckpointFailureReason, JobStatus, Role
+from eventflink.model.statuses import BackPressureLevel, CheckpointFailureReason, JobStatus, Role, SavepointMode
 
 LEADERSHIP = PayloadCodec("LeadershipEnvelope")
 HEARTBEAT = LeaderHeartbeat(epoch=3, leader_id="leader-3", master_id="m", blob_address="h:1", log_offset=5)
@@ -511,6 +512,25 @@ def test_a_savepoint_says_what_becomes_of_the_job_and_gives_its_place() -> None:
     assert [command.mode for command in world.sent] == ["CONTINUE", "CANCEL", "STOP", "DRAIN"] * 2
     assert [command.target_directory for command in world.sent] == ["/savepoints", "", "", "", "", "/savepoints", "/savepoints", ""]
     assert {command.job_master_id for command in world.sent[4:]} == {STANDING["job_master_id"]}
+
+
+def test_what_is_only_requested_is_not_waited_for() -> None:
+    world = World()
+    dispatcher = world.dispatcher()
+    accepted = [
+        dispatcher.request_checkpoint("j", actor="me", request_id="q", fencing_token="t"),
+        dispatcher.request_savepoint("j", "/savepoints", SavepointMode.DRAIN, actor="me", request_id="q"),
+        dispatcher.request_savepoint("j"),
+        dispatcher.request_rescale("j", "v", 3, actor="me", request_id="q"),
+    ]
+    assert [each.log_offset for each in accepted] == [9, 9, 9, 9]
+    assert [type(step) for step in world.steps] == [Ask, Ask, Ask, Ask]
+    assert world.sent == [
+        TriggerCheckpoint(job_id="j", actor="me", request_id="q", leader_id="t"),
+        TriggerSavepoint(job_id="j", target_directory="/savepoints", mode=SavepointMode.DRAIN, actor="me", request_id="q"),
+        TriggerSavepoint(job_id="j"),
+        RescaleJob(job_id="j", vertex_id="v", parallelism=3, actor="me", request_id="q"),
+    ]
 
 
 def test_back_pressure_is_that_of_the_streams_worst_subtask() -> None:
