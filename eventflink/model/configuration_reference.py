@@ -102,6 +102,13 @@ def _bounds_of(field: FieldInfo) -> str:
     return f"`{pattern}`" if pattern else ""
 
 
+def plain_value(value: Any) -> Any:
+    """Return a value as a configuration file would have it."""
+    if isinstance(value, StrEnum):
+        return value.lower().replace("_", "-")
+    return str(value) if isinstance(value, Path) else value
+
+
 class DescribedKey(NamedTuple):
     """What there is to say about a key."""
 

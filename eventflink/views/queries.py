@@ -4,6 +4,7 @@ As in `views.py` an answer is plain values, is computed at once and shares nothi
 ids: a program says what it means.
 """
 
+import dataclasses
 from collections import Counter
 from typing import Final
 
@@ -121,15 +122,20 @@ def task_managers(fold: Fold) -> View:
 
 def _task_manager_row(fold: Fold, task_manager_id: str) -> View:
     known = fold.master.resource_manager.task_managers[task_manager_id]
+    slots = fold.master.slot_manager
+    held = slots.task_managers[task_manager_id]
+    used = [slots.allocations[slot.allocation_id] for slot in held.slots if slot.allocation_id in slots.allocations]
     return {
         "task_manager_id": task_manager_id,
         "instance_id": known.instance_id,
         "host": known.host,
         "process_id": known.process_id,
         "slots": known.slot_count,
-        "slots_free": fold.master.slot_manager.get_number_free_slots_of(task_manager_id),
+        "slots_free": slots.get_number_free_slots_of(task_manager_id),
+        "slot_profile": dataclasses.asdict(known.slot_profile) if known.slot_profile is not None else None,
+        "tasks": sum(len(allocation.attempts) for allocation in used),
         "blocked": task_manager_id in fold.master.blocklist.task_managers,
-        "ready": fold.master.slot_manager.task_managers[task_manager_id].ready,
+        "ready": held.ready,
         "registered_at": iso_time(known.registered_at_ms),
         "metrics_address": known.metrics_address,
     }

@@ -1,17 +1,29 @@
-"""A client of the real REST application over a log that is a list: only Kafka is left out, and commands reach nobody."""
+"""A client of the real REST application over a log that is a list: only Kafka is left out, and commands reach nobody, or a real leader."""
 
+import asyncio
+import dataclasses
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from fastapi.testclient import TestClient
 
+from eventflink.events.log_events import RequestAccepted
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
+from eventflink.gateways.errors import refusal_of
+from eventflink.gateways.request_channel import Accepted
+from eventflink.gateways.savepoints import remove_savepoint
+from eventflink.gateways.steps import Ask, DisposeSavepoint, Step, Steps, drive_async
 from eventflink.leadership.fold import Fold
 from eventflink.model.configuration import load_configuration
 from eventflink.rest.application import build_application
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.services import Services
+from tests.support.cluster import ScriptedCluster, replay, replies
 from tests.support.hand import NOWHERE
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -19,12 +31,55 @@ def rest_client(fold: Fold, **configuration: str) -> Iterator[TestClient]:
     """Give a client; the state stays where the fold stands."""
     state = ObservedState()
     state.replace(fold)
+    with _client(state, AsyncDispatcherGateway(NOWHERE, "nobody", request_timeout_s=1), configuration) as client:
+        yield client
+
+
+@contextmanager
+def commanding_client(cluster: ScriptedCluster, **configuration: str) -> Iterator[TestClient]:
+    """Give a client whose commands the leader of a cluster decides; the state follows its log, each time after the answer is there."""
+    state = ObservedState()
+    state.replace(replay(cluster.log, timestamps=cluster.timestamps))
+    with _client(state, ScriptedDispatcher(cluster, state), configuration) as client:
+        yield client
+
+
+@contextmanager
+def _client(state: ObservedState, dispatcher: AsyncDispatcherGateway, configuration: dict[str, str]) -> Iterator[TestClient]:
     services = Services(
         configuration=load_configuration(None, configuration),
         state=state,
-        dispatcher=AsyncDispatcherGateway(NOWHERE, "nobody", request_timeout_s=1),
+        dispatcher=dispatcher,
         resource_manager=AsyncResourceManagerGateway(NOWHERE, "nobody", request_timeout_s=1),
         archives=None,
     )
     with TestClient(build_application(services), base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client
+
+
+class ScriptedDispatcher(AsyncDispatcherGateway):
+    """Hands commands to the leader of a scripted cluster, as Kafka would."""
+
+    def __init__(self, cluster: ScriptedCluster, state: ObservedState) -> None:
+        super().__init__(NOWHERE, "nobody", request_timeout_s=1)
+        self._cluster = cluster
+        self._state = state
+
+    async def run(self, steps: Steps[T]) -> T:
+        return await drive_async(steps, self._perform)
+
+    async def _perform(self, step: Step) -> Accepted | str:
+        if isinstance(step, DisposeSavepoint):
+            return await asyncio.to_thread(remove_savepoint, step.path)
+        assert isinstance(step, Ask), step
+        request = dataclasses.replace(step.request, request_id=step.request.request_id or uuid.uuid4().hex, reply_partition=0)
+        [reply] = [each for each in replies(self._cluster.send(request)) if each.request_id == request.request_id]
+        asyncio.get_running_loop().call_soon(self._follow)
+        payload, offset = reply.payload, len(self._cluster.log) - 1
+        if isinstance(payload, RequestAccepted):
+            return Accepted(reply.request_id, payload.subject, 1, 1, "leader", offset)
+        raise refusal_of(payload.code, payload.message, offset)
+
+    def _follow(self) -> None:
+        for offset in range(self._state.log_offset + 1, len(self._cluster.log)):
+            self._state.advance([(offset, self._cluster.timestamps[offset], self._cluster.log[offset])])

@@ -1,7 +1,5 @@
 """`eventflink config`: every key with its type, default, present value and where that comes from."""
 
-from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,7 +9,7 @@ from rich.text import Text
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.model.configuration import KEYS, ConfigurationError, explain_unknown
-from eventflink.model.configuration_reference import describe_keys
+from eventflink.model.configuration_reference import describe_keys, plain_value
 
 _DEFAULT = "default"
 
@@ -41,20 +39,13 @@ def _rows(session: Session) -> list[dict[str, Any]]:
             "key": described.key,
             "type": described.type_name,
             "bounds": described.bounds,
-            "default": _plain(described.default),
-            "value": _plain(getattr(configuration, KEYS[described.key])),
+            "default": plain_value(described.default),
+            "value": plain_value(getattr(configuration, KEYS[described.key])),
             "source": sources.get(described.key, _DEFAULT),
             "meaning": described.meaning,
         }
         for described in describe_keys()
     ]
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as a configuration file would have it."""
-    if isinstance(value, StrEnum):
-        return value.lower().replace("_", "-")
-    return str(value) if isinstance(value, Path) else value
 
 
 def _shown(value: Any) -> str:

@@ -21,6 +21,10 @@ class Shape(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
+class Empty(Shape):
+    """What Flink answers with where there is nothing to say."""
+
+
 def epoch_ms(time: str | None, none: int = NONE) -> int:
     """Return the milliseconds since 1970 of a time as views write it; `none` where there is none."""
     return round(datetime.fromisoformat(time).timestamp() * 1000) if time is not None else none

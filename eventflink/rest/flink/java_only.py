@@ -1,0 +1,76 @@
+"""Operations of Flink that need Java, or data that no job here leaves: empty lists, and errors that say what there is instead."""
+
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from eventflink.rest.errors import Errors, RestError, not_found
+from eventflink.rest.flink.shapes import Shape
+
+NOT_IMPLEMENTED: Final[dict[int | str, dict[str, Any]]] = {int(HTTPStatus.NOT_IMPLEMENTED): {"model": Errors}}
+
+router = APIRouter(responses=NOT_IMPLEMENTED)
+
+
+class JarListInfo(Shape):
+    """The jars that were uploaded, and where to: there are none."""
+
+    address: str
+    files: list[Any] = Field(default=[])
+
+
+class ClusterDataSetListResponseBody(Shape):
+    """The data sets that jobs keep on TaskManagers for other jobs: there are none."""
+
+    data_sets: list[Any] = Field(default=[], serialization_alias="dataSets")
+
+
+@router.get("/jars")
+async def jars(request: Request) -> JarListInfo:
+    """Return no jars."""
+    return JarListInfo(address=str(request.base_url).rstrip("/"))
+
+
+@router.post("/jars/upload")
+@router.delete("/jars/{jar_id}")
+@router.get("/jars/{jar_id}/plan")
+@router.post("/jars/{jar_id}/plan")
+@router.post("/jars/{jar_id}/run")
+@router.post("/jars/{jar_id}/run-application")
+async def use_jar() -> None:
+    """Refuse: no task runs Java."""
+    raise RestError(HTTPStatus.NOT_IMPLEMENTED, "a jar cannot run here: tasks are Python and Spark; submit with `eventflink submit`")
+
+
+@router.post("/jobs")
+async def submit_job() -> None:
+    """Refuse: what Flink's client sends is a job graph as Java serializes it."""
+    message = "a job graph of Java cannot run here: tasks are Python and Spark; submit with `eventflink submit`"
+    raise RestError(HTTPStatus.NOT_IMPLEMENTED, message)
+
+
+@router.get("/datasets")
+async def data_sets() -> ClusterDataSetListResponseBody:
+    """Return no data sets."""
+    return ClusterDataSetListResponseBody()
+
+
+@router.delete("/datasets/{data_set_id}")
+async def delete_data_set(data_set_id: str) -> None:
+    """Refuse: there is no such data set."""
+    raise not_found(f"there is no data set '{data_set_id[:128]}': jobs keep none for other jobs")
+
+
+@router.get("/datasets/delete/{trigger_id}")
+async def data_set_deletion(trigger_id: str) -> None:
+    """Refuse: nothing was ever deleted."""
+    raise not_found(f"there is no operation '{trigger_id[:128]}'")
+
+
+@router.patch("/jobs/{job_id}/clientHeartbeat")
+async def client_heartbeat(job_id: str) -> None:
+    """Refuse, as whoever relies on it would expect the job to end with its client."""
+    message = f"job '{job_id[:128]}' does not end with its client: submit without execution.shutdown-on-attached-exit"
+    raise RestError(HTTPStatus.NOT_IMPLEMENTED, message)

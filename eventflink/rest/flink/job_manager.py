@@ -1,0 +1,98 @@
+"""What Flink says of its JobManager: here of the REST process that is asked. The masters have no port for this, and need none."""
+
+import platform
+import re
+import sys
+from http import HTTPStatus
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends
+
+from eventflink.metrics.threads import dump_threads
+from eventflink.model.configuration import KEYS
+from eventflink.model.configuration_reference import describe_keys, plain_value
+from eventflink.rest.errors import RestError
+from eventflink.rest.flink.process_files import LogListInfo, ThreadDumpInfo, thread_dump_info
+from eventflink.rest.flink.shapes import Shape
+from eventflink.rest.reading import services_of
+from eventflink.rest.services import Services
+
+HIDDEN: Final = "******"
+_SECRET: Final = ("password", "secret", "token", "apikey", "api-key", "auth-params", "service-key", "jaas.config", "basic-auth")
+"""What the key of a secret has in it, as in Flink."""
+
+_CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s]+(?=@)|(?i:(?<=token=)|(?<=password=)|(?<=secret=)|(?<=key=))[^&;,\s]+")
+"""In a URL: user and password, and parameters such as the token in an address of Spark Connect."""
+
+router = APIRouter()
+
+
+class ConfigurationInfoEntry(Shape):
+    """A key of the configuration and its value."""
+
+    key: str
+    value: str
+
+
+class JVMInfo(Shape):
+    """What runs this process: not a JVM, but Python."""
+
+    version: str
+    arch: str
+    options: list[str]
+
+
+class EnvironmentInfo(Shape):
+    """Where this process runs."""
+
+    jvm: JVMInfo
+    classpath: list[str]
+
+
+@router.get("/jobmanager/config")
+async def configuration(services: Annotated[Services, Depends(services_of)]) -> list[ConfigurationInfoEntry]:
+    """Return the configuration of this process, every key, without secrets."""
+    return configuration_entries(services)
+
+
+def configuration_entries(services: Services) -> list[ConfigurationInfoEntry]:
+    """Return every key with its value as a configuration file would have it."""
+    values = {described.key: plain_value(getattr(services.configuration, KEYS[described.key])) for described in describe_keys()}
+    return [ConfigurationInfoEntry(key=key, value=_shown(key, value)) for key, value in values.items()]
+
+
+def _shown(key: str, value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if any(part in key.lower() for part in _SECRET):
+        return HIDDEN
+    return _CREDENTIALS.sub(HIDDEN, str(value))
+
+
+@router.get("/jobmanager/environment")
+async def environment() -> EnvironmentInfo:
+    """Return what runs this process."""
+    running = f"{platform.python_implementation()} {platform.python_version()} of this REST process; the masters run elsewhere"
+    return EnvironmentInfo(jvm=JVMInfo(version=running, arch=platform.machine(), options=[]), classpath=sys.path)
+
+
+@router.get("/jobmanager/logs")
+async def logs() -> LogListInfo:
+    """Return no logs: this process gives none of its own away, and has none of the masters'."""
+    return LogListInfo(logs=[])
+
+
+@router.get("/jobmanager/log")
+@router.get("/jobmanager/stdout")
+@router.get("/jobmanager/logs/{name}")
+async def log() -> None:
+    """Refuse, as Flink does where the JobManager logs to no file."""
+    raise RestError(HTTPStatus.NOT_FOUND, "this REST process shows no logs of masters, nor its own; they are where those processes run")
+
+
+@router.get("/jobmanager/thread-dump")
+async def thread_dump() -> ThreadDumpInfo:
+    """Return the stacks of the threads of this process."""
+    return thread_dump_info(dump_threads())

@@ -1,0 +1,91 @@
+"""The logs of TaskManagers and the stacks of their threads.
+
+They travel as for the command line: an order through the log to the TaskExecutor, an upload to the blob store, and from there to here.
+Each request is such an order, so it is a command, and a dashboard that asks again and again has each of them in the log.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import PlainTextResponse, Response
+
+from eventflink.blob import BlobError, BlobNotFound
+from eventflink.blob.client import get_blob
+from eventflink.blob.tls import tls_files
+from eventflink.model.statuses import TaskManagerFile
+from eventflink.rest.commanding import ACTOR
+from eventflink.rest.errors import RestError
+from eventflink.rest.flink.process_files import LogInfo, LogListInfo, ThreadDumpInfo, thread_dump_info
+from eventflink.rest.reading import services_of
+from eventflink.rest.services import Services
+from eventflink.views.queries import overview
+
+router = APIRouter()
+
+
+class Files:
+    """The files that one request reads."""
+
+    def __init__(self, services: Annotated[Services, Depends(services_of)]) -> None:
+        """Take the way to the leader."""
+        self.gateway = services.resource_manager
+        self._services = services
+
+    async def fetch(self, upload: Awaitable[str]) -> bytes:
+        """Return what a TaskExecutor uploads; `upload` gives the key.
+
+        Raises:
+            GatewayError: the order was refused, the file is not there, or it did not come in time.
+            RestError: 404 it is gone again; 503 the blob server does not answer.
+
+        """
+        key = await upload
+        address = (await self._services.state.read(overview)).value["blob_address"]
+        try:
+            return await asyncio.to_thread(get_blob, address, key, tls=tls_files(self._services.configuration))
+        except BlobNotFound as error:
+            raise RestError(HTTPStatus.NOT_FOUND, str(error)) from error
+        except BlobError as error:
+            raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
+
+
+FilesOfRequest = Annotated[Files, Depends(Files)]
+
+
+@router.get("/taskmanagers/{task_manager_id}/logs")
+async def task_manager_logs(task_manager_id: str, files: FilesOfRequest) -> LogListInfo:
+    """Return the list of a TaskManager's logs."""
+    listed = json.loads(await files.fetch(files.gateway.request_task_manager_log_list(task_manager_id, actor=ACTOR)))
+    return LogListInfo(logs=[LogInfo(name=log["name"], size=log["size_bytes"], mtime=log["modified_at_ms"]) for log in listed["logs"]])
+
+
+@router.get("/taskmanagers/{task_manager_id}/log", response_class=PlainTextResponse)
+async def task_manager_log(task_manager_id: str, files: FilesOfRequest) -> Response:
+    """Return a TaskManager's own log."""
+    upload = files.gateway.request_task_manager_file_upload_by_type(task_manager_id, TaskManagerFile.LOG, actor=ACTOR)
+    return PlainTextResponse(await files.fetch(upload))
+
+
+@router.get("/taskmanagers/{task_manager_id}/stdout", response_class=PlainTextResponse)
+async def task_manager_stdout(task_manager_id: str, files: FilesOfRequest) -> Response:
+    """Return what a TaskManager printed."""
+    upload = files.gateway.request_task_manager_file_upload_by_type(task_manager_id, TaskManagerFile.STDOUT, actor=ACTOR)
+    return PlainTextResponse(await files.fetch(upload))
+
+
+@router.get("/taskmanagers/{task_manager_id}/logs/{name}", response_class=PlainTextResponse)
+async def task_manager_named_log(task_manager_id: str, name: str, files: FilesOfRequest) -> Response:
+    """Return one of the logs of the list."""
+    upload = files.gateway.request_task_manager_file_upload_by_name(task_manager_id, name, actor=ACTOR)
+    return PlainTextResponse(await files.fetch(upload))
+
+
+@router.get("/taskmanagers/{task_manager_id}/thread-dump")
+async def task_manager_thread_dump(task_manager_id: str, files: FilesOfRequest) -> ThreadDumpInfo:
+    """Return the stacks of a TaskManager's threads."""
+    dump = await files.fetch(files.gateway.request_thread_dump(task_manager_id, actor=ACTOR))
+    return thread_dump_info(dump.decode("utf-8", "replace"))
