@@ -14,7 +14,18 @@ from fastapi import FastAPI, Request, Response
 
 from eventflink.model.configuration_keys.rest_keys import LOOPBACK
 from eventflink.rest.errors import Errors, answer_errors, error_response
-from eventflink.rest.flink import cluster, cluster_metrics, java_only, job_lists, job_manager, task_manager_files, task_managers
+from eventflink.rest.flink import (
+    cluster,
+    cluster_metrics,
+    java_only,
+    job_commands,
+    job_lists,
+    job_manager,
+    resource_requirements,
+    savepoint_disposal,
+    task_manager_files,
+    task_managers,
+)
 from eventflink.rest.services import Services
 
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -27,9 +38,12 @@ _ROUTERS: Final = (
     job_manager.router,
     job_lists.router,
     java_only.router,
+    job_commands.router,
+    resource_requirements.router,
+    savepoint_disposal.router,
 )
 """A path that is written out comes before one that has a parameter in its place."""
-_ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 404, 503)}
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 404, 409, 503)}
 
 Next = Callable[[Request], Awaitable[Response]]
 

@@ -12,13 +12,18 @@ from starlette.exceptions import HTTPException
 
 from eventflink.gateways.errors import (
     ClusterNotFound,
+    ClusterShuttingDown,
     ClusterUnreachable,
+    DuplicateJobSubmission,
     FencingTokenMismatch,
+    FileNotAvailable,
     GatewayError,
+    JobEnding,
     JobTerminated,
     NoLeader,
     RequestRefused,
     RequestTimedOut,
+    TooManyUploads,
     UnknownJob,
     UnknownTaskManager,
 )
@@ -87,9 +92,14 @@ def _not_there(_: Request, error: Exception) -> JSONResponse:
 _STATUSES: Final[dict[type[GatewayError], HTTPStatus]] = {
     UnknownJob: HTTPStatus.NOT_FOUND,
     UnknownTaskManager: HTTPStatus.NOT_FOUND,
+    FileNotAvailable: HTTPStatus.NOT_FOUND,
     JobTerminated: HTTPStatus.CONFLICT,
+    JobEnding: HTTPStatus.CONFLICT,
+    DuplicateJobSubmission: HTTPStatus.CONFLICT,
+    ClusterShuttingDown: HTTPStatus.CONFLICT,
     FencingTokenMismatch: HTTPStatus.CONFLICT,
     RequestRefused: HTTPStatus.BAD_REQUEST,
+    TooManyUploads: HTTPStatus.SERVICE_UNAVAILABLE,
     RequestTimedOut: HTTPStatus.SERVICE_UNAVAILABLE,
     NoLeader: HTTPStatus.SERVICE_UNAVAILABLE,
     ClusterUnreachable: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -97,9 +107,32 @@ _STATUSES: Final[dict[type[GatewayError], HTTPStatus]] = {
 }
 """Of an error the status of its nearest type."""
 
+_CONFLICTS: Final = frozenset(
+    {
+        "BoundByForwardEdges",
+        "CheckpointInProgress",
+        "JobNotRunning",
+        "ReactiveMode",
+        "RescaleInProgress",
+        "SavepointInProgress",
+        "StreamFinished",
+        "StreamsNotReady",
+        "VertexFinished",
+    }
+)
+"""Codes of refusals that are for where a job stands: the same request may work at another time."""
+
+_STATUSES_OF_CODES: Final[dict[str, HTTPStatus]] = {
+    **dict.fromkeys(_CONFLICTS, HTTPStatus.CONFLICT),
+    "RequestTooLarge": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "InternalError": HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+
 
 def status_of(error: GatewayError) -> HTTPStatus:
     """Return the status of what went wrong between this process and the cluster."""
+    if isinstance(error, RequestRefused) and error.code in _STATUSES_OF_CODES:
+        return _STATUSES_OF_CODES[error.code]
     return next((_STATUSES[kind] for kind in type(error).__mro__ if kind in _STATUSES), HTTPStatus.INTERNAL_SERVER_ERROR)
 
 

@@ -1,11 +1,12 @@
-"""What the routes work with: the state, the way to the leader, and the archives; made once for a process."""
+"""What the routes work with: the state, the way to the leader, the archives, and its own operations; made once for a process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.model.configuration import Configuration
 from eventflink.rest.observed_state import ObservedState
+from eventflink.rest.operations import Operations
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +19,4 @@ class Services:
     resource_manager: AsyncResourceManagerGateway
     archives: JobArchives | None
     """None: this configuration names no place for archives."""
+    operations: Operations = field(default_factory=Operations)

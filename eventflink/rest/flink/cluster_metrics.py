@@ -40,10 +40,10 @@ async def aggregated_metrics(
     return aggregate(chosen, names, wanted_modes)
 
 
-@router.get("/taskmanagers/{task_manager_id}/metrics", response_model_exclude_none=True)
-async def task_manager_metrics(task_manager_id: str, reads: ReadsOfRequest, names: Names = None) -> list[Metric]:
+@router.get("/taskmanagers/{taskmanagerid}/metrics", response_model_exclude_none=True)
+async def task_manager_metrics(taskmanagerid: str, reads: ReadsOfRequest, names: Names = None) -> list[Metric]:
     """Return metrics of one TaskManager."""
-    return metrics_of(_values_of(await reads.state(lambda fold: task_manager(fold, task_manager_id))), names)
+    return metrics_of(_values_of(await reads.state(lambda fold: task_manager(fold, taskmanagerid))), names)
 
 
 def _values_of(row: View) -> dict[str, int]:

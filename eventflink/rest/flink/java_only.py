@@ -34,11 +34,11 @@ async def jars(request: Request) -> JarListInfo:
 
 
 @router.post("/jars/upload")
-@router.delete("/jars/{jar_id}")
-@router.get("/jars/{jar_id}/plan")
-@router.post("/jars/{jar_id}/plan")
-@router.post("/jars/{jar_id}/run")
-@router.post("/jars/{jar_id}/run-application")
+@router.delete("/jars/{jarid}")
+@router.get("/jars/{jarid}/plan")
+@router.post("/jars/{jarid}/plan")
+@router.post("/jars/{jarid}/run")
+@router.post("/jars/{jarid}/run-application")
 async def use_jar() -> None:
     """Refuse: no task runs Java."""
     raise RestError(HTTPStatus.NOT_IMPLEMENTED, "a jar cannot run here: tasks are Python and Spark; submit with `eventflink submit`")
@@ -57,20 +57,20 @@ async def data_sets() -> ClusterDataSetListResponseBody:
     return ClusterDataSetListResponseBody()
 
 
-@router.delete("/datasets/{data_set_id}")
-async def delete_data_set(data_set_id: str) -> None:
+@router.delete("/datasets/{datasetid}")
+async def delete_data_set(datasetid: str) -> None:
     """Refuse: there is no such data set."""
-    raise not_found(f"there is no data set '{data_set_id[:128]}': jobs keep none for other jobs")
+    raise not_found(f"there is no data set '{datasetid[:128]}': jobs keep none for other jobs")
 
 
-@router.get("/datasets/delete/{trigger_id}")
-async def data_set_deletion(trigger_id: str) -> None:
+@router.get("/datasets/delete/{triggerid}")
+async def data_set_deletion(triggerid: str) -> None:
     """Refuse: nothing was ever deleted."""
-    raise not_found(f"there is no operation '{trigger_id[:128]}'")
+    raise not_found(f"there is no operation '{triggerid[:128]}'")
 
 
-@router.patch("/jobs/{job_id}/clientHeartbeat")
-async def client_heartbeat(job_id: str) -> None:
+@router.patch("/jobs/{jobid}/clientHeartbeat")
+async def client_heartbeat(jobid: str) -> None:
     """Refuse, as whoever relies on it would expect the job to end with its client."""
-    message = f"job '{job_id[:128]}' does not end with its client: submit without execution.shutdown-on-attached-exit"
+    message = f"job '{jobid[:128]}' does not end with its client: submit without execution.shutdown-on-attached-exit"
     raise RestError(HTTPStatus.NOT_IMPLEMENTED, message)

@@ -56,36 +56,36 @@ class Files:
 FilesOfRequest = Annotated[Files, Depends(Files)]
 
 
-@router.get("/taskmanagers/{task_manager_id}/logs")
-async def task_manager_logs(task_manager_id: str, files: FilesOfRequest) -> LogListInfo:
+@router.get("/taskmanagers/{taskmanagerid}/logs")
+async def task_manager_logs(taskmanagerid: str, files: FilesOfRequest) -> LogListInfo:
     """Return the list of a TaskManager's logs."""
-    listed = json.loads(await files.fetch(files.gateway.request_task_manager_log_list(task_manager_id, actor=ACTOR)))
+    listed = json.loads(await files.fetch(files.gateway.request_task_manager_log_list(taskmanagerid, actor=ACTOR)))
     return LogListInfo(logs=[LogInfo(name=log["name"], size=log["size_bytes"], mtime=log["modified_at_ms"]) for log in listed["logs"]])
 
 
-@router.get("/taskmanagers/{task_manager_id}/log", response_class=PlainTextResponse)
-async def task_manager_log(task_manager_id: str, files: FilesOfRequest) -> Response:
+@router.get("/taskmanagers/{taskmanagerid}/log", response_class=PlainTextResponse)
+async def task_manager_log(taskmanagerid: str, files: FilesOfRequest) -> Response:
     """Return a TaskManager's own log."""
-    upload = files.gateway.request_task_manager_file_upload_by_type(task_manager_id, TaskManagerFile.LOG, actor=ACTOR)
+    upload = files.gateway.request_task_manager_file_upload_by_type(taskmanagerid, TaskManagerFile.LOG, actor=ACTOR)
     return PlainTextResponse(await files.fetch(upload))
 
 
-@router.get("/taskmanagers/{task_manager_id}/stdout", response_class=PlainTextResponse)
-async def task_manager_stdout(task_manager_id: str, files: FilesOfRequest) -> Response:
+@router.get("/taskmanagers/{taskmanagerid}/stdout", response_class=PlainTextResponse)
+async def task_manager_stdout(taskmanagerid: str, files: FilesOfRequest) -> Response:
     """Return what a TaskManager printed."""
-    upload = files.gateway.request_task_manager_file_upload_by_type(task_manager_id, TaskManagerFile.STDOUT, actor=ACTOR)
+    upload = files.gateway.request_task_manager_file_upload_by_type(taskmanagerid, TaskManagerFile.STDOUT, actor=ACTOR)
     return PlainTextResponse(await files.fetch(upload))
 
 
-@router.get("/taskmanagers/{task_manager_id}/logs/{name}", response_class=PlainTextResponse)
-async def task_manager_named_log(task_manager_id: str, name: str, files: FilesOfRequest) -> Response:
+@router.get("/taskmanagers/{taskmanagerid}/logs/{name}", response_class=PlainTextResponse)
+async def task_manager_named_log(taskmanagerid: str, name: str, files: FilesOfRequest) -> Response:
     """Return one of the logs of the list."""
-    upload = files.gateway.request_task_manager_file_upload_by_name(task_manager_id, name, actor=ACTOR)
+    upload = files.gateway.request_task_manager_file_upload_by_name(taskmanagerid, name, actor=ACTOR)
     return PlainTextResponse(await files.fetch(upload))
 
 
-@router.get("/taskmanagers/{task_manager_id}/thread-dump")
-async def task_manager_thread_dump(task_manager_id: str, files: FilesOfRequest) -> ThreadDumpInfo:
+@router.get("/taskmanagers/{taskmanagerid}/thread-dump")
+async def task_manager_thread_dump(taskmanagerid: str, files: FilesOfRequest) -> ThreadDumpInfo:
     """Return the stacks of a TaskManager's threads."""
-    dump = await files.fetch(files.gateway.request_thread_dump(task_manager_id, actor=ACTOR))
+    dump = await files.fetch(files.gateway.request_thread_dump(taskmanagerid, actor=ACTOR))
     return thread_dump_info(dump.decode("utf-8", "replace"))

@@ -126,10 +126,10 @@ async def task_managers_info(reads: ReadsOfRequest) -> TaskManagersInfo:
     return TaskManagersInfo(taskmanagers=[TaskManagerInfo(**_fields_of(row)) for row in rows])
 
 
-@router.get("/taskmanagers/{task_manager_id}")
-async def task_manager_details(task_manager_id: str, reads: ReadsOfRequest) -> TaskManagerDetailsInfo:
+@router.get("/taskmanagers/{taskmanagerid}")
+async def task_manager_details(taskmanagerid: str, reads: ReadsOfRequest) -> TaskManagerDetailsInfo:
     """Return one TaskManager."""
-    row = await reads.state(lambda fold: task_manager(fold, task_manager_id))
+    row = await reads.state(lambda fold: task_manager(fold, taskmanagerid))
     slots = [_slot_info(slot, row["slot_profile"]) for slot in row["slot_states"] if slot["attempts"]]
     return TaskManagerDetailsInfo(**_fields_of(row), allocated_slots=slots)
 

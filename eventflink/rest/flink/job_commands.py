@@ -1,0 +1,44 @@
+"""The end of a job that somebody asks for, as Flink's JobCancellationHandler answers."""
+
+from http import HTTPStatus
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Depends, Header, Query
+
+from eventflink.rest.commanding import ACTOR, CommandsOfRequest
+from eventflink.rest.errors import RestError
+from eventflink.rest.flink.shapes import Empty
+
+_CANCEL: Final = "cancel"
+_STOP: Final = "stop"
+
+router = APIRouter()
+
+
+@router.patch("/jobs/{jobid}", status_code=HTTPStatus.ACCEPTED)
+async def cancel_job(jobid: str, commands: CommandsOfRequest, mode: Annotated[str, Query()] = _CANCEL) -> Empty:
+    """Ask for a job's end; it ends later."""
+    if mode.lower() == _STOP:
+        message = "the mode 'stop' has been removed: use 'cancel', or POST /jobs/:jobid/stop for a stop with a savepoint"
+        raise RestError(HTTPStatus.PERMANENT_REDIRECT, message)
+    if mode.lower() != _CANCEL:
+        raise RestError(HTTPStatus.BAD_REQUEST, f"mode: '{mode[:128]}' is none; the only one that there is is '{_CANCEL}'")
+    await commands.decided(commands.dispatcher.cancel_job(jobid, actor=ACTOR))
+    return Empty()
+
+
+def _refuse_links(
+    host: Annotated[str, Header(include_in_schema=False)] = "",
+    referer: Annotated[str, Header(include_in_schema=False)] = "",
+    site: Annotated[str, Header(alias="Sec-Fetch-Site", include_in_schema=False)] = "same-origin",
+) -> None:
+    """Refuse a command by GET that a browser sends for another page than one of ours, such as for a link or an image of it."""
+    if site != "same-origin" or (referer and urlsplit(referer).netloc != host):
+        raise RestError(HTTPStatus.FORBIDDEN, "the request comes from a page of another site, which may not command this cluster")
+
+
+@router.get("/jobs/{jobid}/yarn-cancel", status_code=HTTPStatus.ACCEPTED, dependencies=[Depends(_refuse_links)])
+async def cancel_job_by_get(jobid: str, commands: CommandsOfRequest) -> Empty:
+    """Ask for a job's end as Flink's dashboard does, which cannot send a PATCH through every proxy."""
+    return await cancel_job(jobid, commands)
