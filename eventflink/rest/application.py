@@ -15,16 +15,25 @@ from fastapi import FastAPI, Request, Response
 from eventflink.model.configuration_keys.rest_keys import LOOPBACK
 from eventflink.rest.errors import Errors, answer_errors, error_response
 from eventflink.rest.flink import (
+    accumulators,
+    back_pressure,
+    checkpoints,
     cluster,
     cluster_metrics,
+    exceptions,
     java_only,
     job_commands,
     job_lists,
     job_manager,
+    job_metrics,
+    jobs,
+    refused_reads,
     resource_requirements,
     savepoint_disposal,
+    subtasks,
     task_manager_files,
     task_managers,
+    vertices,
 )
 from eventflink.rest.services import Services
 
@@ -37,6 +46,16 @@ _ROUTERS: Final = (
     task_manager_files.router,
     job_manager.router,
     job_lists.router,
+    job_metrics.jobs_router,
+    jobs.router,
+    job_metrics.router,
+    exceptions.router,
+    checkpoints.router,
+    accumulators.router,
+    vertices.router,
+    back_pressure.router,
+    subtasks.router,
+    refused_reads.router,
     java_only.router,
     job_commands.router,
     resource_requirements.router,

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from fastapi.testclient import TestClient
 
+from eventflink.blob.job_archives import JobArchives
 from eventflink.events.log_events import RequestAccepted
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.gateways.errors import refusal_of
@@ -29,9 +30,16 @@ T = TypeVar("T")
 @contextmanager
 def rest_client(fold: Fold, **configuration: str) -> Iterator[TestClient]:
     """Give a client; the state stays where the fold stands."""
+    with client_with_archives(fold, None, **configuration) as client:
+        yield client
+
+
+@contextmanager
+def client_with_archives(fold: Fold, archives: JobArchives | None, **configuration: str) -> Iterator[TestClient]:
+    """Give a client that reads of ended jobs there; the state stays where the fold stands."""
     state = ObservedState()
     state.replace(fold)
-    with _client(state, AsyncDispatcherGateway(NOWHERE, "nobody", request_timeout_s=1), configuration) as client:
+    with _client(state, AsyncDispatcherGateway(NOWHERE, "nobody", request_timeout_s=1), configuration, archives) as client:
         yield client
 
 
@@ -45,13 +53,15 @@ def commanding_client(cluster: ScriptedCluster, **configuration: str) -> Iterato
 
 
 @contextmanager
-def _client(state: ObservedState, dispatcher: AsyncDispatcherGateway, configuration: dict[str, str]) -> Iterator[TestClient]:
+def _client(
+    state: ObservedState, dispatcher: AsyncDispatcherGateway, configuration: dict[str, str], archives: JobArchives | None = None
+) -> Iterator[TestClient]:
     services = Services(
         configuration=load_configuration(None, configuration),
         state=state,
         dispatcher=dispatcher,
         resource_manager=AsyncResourceManagerGateway(NOWHERE, "nobody", request_timeout_s=1),
-        archives=None,
+        archives=archives,
     )
     with TestClient(build_application(services), base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client

@@ -10,18 +10,28 @@ from http import HTTPStatus
 from fastapi import APIRouter
 from pydantic import Field
 
-from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, SchedulerType
 from eventflink.rest.commanding import ACTOR, CommandsOfRequest
 from eventflink.rest.errors import RestError
 from eventflink.rest.flink.asynchronous import Body
-from eventflink.rest.flink.shapes import Empty
-from eventflink.rest.reading import ReadsOfRequest
-from eventflink.views.archive import archived_job
-from eventflink.views.jobs_and_cluster import job_view, not_in_memory
+from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
+from eventflink.rest.flink.shapes import Empty, Shape
 from eventflink.views.plain import View
 
-router = APIRouter()
+router = APIRouter(prefix=ONE_JOB)
+
+
+class Parallelism(Shape):
+    """Between which bounds the parallelism of a vertex is."""
+
+    lower_bound: int = Field(serialization_alias="lowerBound")
+    upper_bound: int = Field(serialization_alias="upperBound")
+
+
+class JobVertexResourceRequirements(Shape):
+    """What a vertex requires."""
+
+    parallelism: Parallelism
 
 
 class ParallelismBounds(Body):
@@ -37,18 +47,25 @@ class VertexRequirements(Body):
     parallelism: ParallelismBounds
 
 
-@router.put("/jobs/{jobid}/resource-requirements")
+@router.get("/resource-requirements")
+async def resource_requirements(reads: JobReadsOfRequest) -> dict[str, JobVertexResourceRequirements]:
+    """Return of each vertex how many subtasks it may have; with the adaptive scheduler it may have to do with one."""
+    job = await reads.job()
+    is_adaptive = job["scheduler"] == SchedulerType.ADAPTIVE
+    found = {}
+    for vertex in job["vertices"]:
+        wanted = vertex["wanted_parallelism"]
+        bounds = Parallelism(lower_bound=1 if is_adaptive else wanted, upper_bound=wanted)
+        found[vertex["vertex_id"]] = JobVertexResourceRequirements(parallelism=bounds)
+    return found
+
+
+@router.put("/resource-requirements")
 async def update_resource_requirements(
-    jobid: str, requirements: dict[str, VertexRequirements], reads: ReadsOfRequest, commands: CommandsOfRequest
+    requirements: dict[str, VertexRequirements], reads: JobReadsOfRequest, commands: CommandsOfRequest
 ) -> Empty:
     """Give vertices another parallelism."""
-
-    def compute(fold: Fold) -> View:
-        if jobid not in fold.master.dispatcher.jobs:
-            raise not_in_memory(fold, jobid)
-        return job_view(fold, jobid)
-
-    job = await reads.job(compute, archived_job)
+    jobid, job = reads.job_id, await reads.job()
     if job["status"] in TERMINAL_JOB_STATUSES:
         raise RestError(HTTPStatus.CONFLICT, f"job '{jobid}' is {job['status']} already")
     if faults := _faults_of(requirements, job):

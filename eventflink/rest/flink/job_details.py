@@ -1,0 +1,103 @@
+"""A job with its vertices, as Flink's JobDetailsHandler answers it: `/jobs/{jobid}`; its plan is in `plans.py`."""
+
+from pydantic import Field
+
+from eventflink.model.statuses import ExecutionState, JobStatus, SchedulerType
+from eventflink.rest.flink.attempts import now_of, standing_of
+from eventflink.rest.flink.io_metrics import UNKNOWN_IO, IOMetricsInfo
+from eventflink.rest.flink.plans import Plan, plan_of
+from eventflink.rest.flink.shapes import NONE, Shape, epoch_ms
+from eventflink.views.plain import View
+
+STREAMING = "STREAMING"
+BATCH = "BATCH"
+
+
+class JobDetailsVertexInfo(Shape):
+    """A vertex as a row; times are those of its current attempts."""
+
+    id: str
+    slot_sharing_group_id: str = Field(serialization_alias="slotSharingGroupId")
+    """The name of the group; a vertex without one is a group of its own."""
+    name: str
+    max_parallelism: int = Field(serialization_alias="maxParallelism")
+    parallelism: int
+    status: ExecutionState
+    start_time: int = Field(serialization_alias="start-time")
+    end_time: int = Field(serialization_alias="end-time")
+    duration: int
+    tasks: dict[str, int]
+    metrics: IOMetricsInfo
+
+
+class JobDetailsInfo(Shape):
+    """A job with its vertices."""
+
+    jid: str
+    application_id: str = Field(serialization_alias="application-id")
+    name: str
+    is_stoppable: bool = Field(default=False, serialization_alias="isStoppable")
+    state: JobStatus
+    job_type: str = Field(serialization_alias="job-type")
+    scheduler_type: str = Field(serialization_alias="schedulerType")
+    start_time: int = Field(serialization_alias="start-time")
+    end_time: int = Field(serialization_alias="end-time")
+    duration: int
+    max_parallelism: int = Field(default=NONE, serialization_alias="maxParallelism")
+    now: int
+    """Up to when durations count: where the log's time stands, or when the job ended."""
+    timestamps: dict[str, int]
+    """When it entered each status last; 0: never."""
+    vertices: list[JobDetailsVertexInfo]
+    status_counts: dict[str, int] = Field(serialization_alias="status-counts")
+    """How many vertices are in each state."""
+    plan: Plan
+    pending_operators: int = Field(default=0, serialization_alias="pending-operators")
+
+
+def job_type_of(checkpoints: View) -> str:
+    """Return which type a job is of, from what `checkpoints_view` shows: one with streams has settings of checkpoints."""
+    return STREAMING if checkpoints["settings"] is not None else BATCH
+
+
+def job_details_of(job: View, checkpoints: View) -> JobDetailsInfo:
+    """Return the answer from what `job_view` and `checkpoints_view` show."""
+    now, job_type = now_of(job), job_type_of(checkpoints)
+    vertices = [_vertex_info(vertex, now) for vertex in job["vertices"]]
+    counts = dict.fromkeys((state.value for state in ExecutionState), 0)
+    for vertex in vertices:
+        counts[vertex.status] += 1
+    times = job.get("status_times", {})  # The archives of older versions do not know them.
+    return JobDetailsInfo(
+        jid=job["job_id"],
+        application_id=job["job_id"],
+        name=job["name"],
+        state=job["status"],
+        job_type=job_type,
+        scheduler_type="Adaptive" if job["scheduler"] == SchedulerType.ADAPTIVE else "Default",
+        start_time=epoch_ms(job["submitted_at"]),
+        end_time=epoch_ms(job["ended_at"]),
+        duration=job["duration_ms"],
+        now=now,
+        timestamps={status.value: epoch_ms(times.get(status), none=0) for status in JobStatus},
+        vertices=vertices,
+        status_counts=counts,
+        plan=plan_of(job, job_type),
+    )
+
+
+def _vertex_info(vertex: View, now_ms: int) -> JobDetailsVertexInfo:
+    standing = standing_of(vertex["subtasks"], now_ms)
+    return JobDetailsVertexInfo(
+        id=vertex["vertex_id"],
+        slot_sharing_group_id=vertex["slot_sharing_group"] or vertex["vertex_id"],
+        name=vertex["name"],
+        max_parallelism=vertex["max_parallelism"],
+        parallelism=vertex["parallelism"],
+        status=standing.state,
+        start_time=standing.start_ms,
+        end_time=standing.end_ms,
+        duration=standing.duration_ms,
+        tasks=standing.counts,
+        metrics=UNKNOWN_IO,
+    )

@@ -1,0 +1,113 @@
+"""What the routes of one job read: its views, of one offset each, from the state or from its archive.
+
+Ids are whole ids: a program says what it means. What a job does not have is an error of 404, as Flink's NotFoundException.
+"""
+
+from typing import Annotated, Final
+
+from fastapi import Depends
+
+from eventflink.leadership.fold import Fold
+from eventflink.rest.errors import not_found
+from eventflink.rest.reading import ReadsOfRequest
+from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job, archived_result, archived_status
+from eventflink.views.checkpoints import checkpoints_view
+from eventflink.views.exceptions import exceptions_view
+from eventflink.views.jobs_and_cluster import job_view, not_in_memory
+from eventflink.views.plain import View
+from eventflink.views.queries import job_result, job_status
+
+ONE_JOB: Final = "/jobs/{jobid}"
+"""Where the routes of one job are; `JobReads` takes the id."""
+
+
+class JobReads:
+    """The reads of one request about one job. Each raises what `Reads.job` raises."""
+
+    def __init__(self, jobid: str, reads: ReadsOfRequest) -> None:
+        """Take the job that the path names."""
+        self.job_id = jobid
+        self._reads = reads
+
+    async def job(self) -> View:
+        """Return what `job_view` shows."""
+        return await self._reads.job(lambda fold: _job(fold, self.job_id), archived_job)
+
+    async def status(self) -> View:
+        """Return what `queries.job_status` says; it is known of a job without an archive as well."""
+        return await self._reads.job(lambda fold: job_status(fold, self.job_id), archived_status)
+
+    async def exceptions(self, limit: int) -> View:
+        """Return the newest failures, as `exceptions_view` shows them."""
+
+        def compute(fold: Fold) -> View:
+            _require(fold, self.job_id)
+            return exceptions_view(fold.master.dispatcher.jobs[self.job_id], limit)
+
+        return await self._reads.job(compute, lambda archive: archived_exceptions(archive, limit))
+
+    async def result(self) -> tuple[str, View]:
+        """Return the name, and what `queries.job_result` says; of a job without an archive that is known as well, but no name."""
+
+        def compute(fold: Fold) -> View:
+            forgotten = fold.master.dispatcher.forgotten.get(self.job_id)
+            if forgotten is not None and not forgotten.archive_digest:
+                return {"name": "", "result": job_result(fold, self.job_id)}
+            return {"name": _job(fold, self.job_id)["name"], "result": job_result(fold, self.job_id)}
+
+        read = await self._reads.job(compute, lambda archive: {"name": archived_job(archive)["name"], "result": archived_result(archive)})
+        return read["name"], read["result"]
+
+    async def job_and_checkpoints(self) -> tuple[View, View]:
+        """Return what `job_view` and `checkpoints_view` show, both of one offset."""
+
+        def compute(fold: Fold) -> View:
+            job = _job(fold, self.job_id)
+            return {"job": job, "checkpoints": checkpoints_view(fold.master.dispatcher.jobs[self.job_id])}
+
+        read = await self._reads.job(compute, lambda archive: {"job": archived_job(archive), "checkpoints": archived_checkpoints(archive)})
+        return read["job"], read["checkpoints"]
+
+    async def vertex(self, vertex_id: str) -> tuple[View, View]:
+        """Return a job and one of its vertices, both as `job_view` shows them."""
+        job = await self.job()
+        return job, vertex_of(job, vertex_id)
+
+    async def vertex_and_checkpoints(self, vertex_id: str) -> tuple[View, View]:
+        """Return a vertex as `job_view` shows it, and the checkpoints of its job."""
+        job, checkpoints = await self.job_and_checkpoints()
+        return vertex_of(job, vertex_id), checkpoints
+
+    async def subtask(self, vertex_id: str, subtask_index: int) -> tuple[View, View]:
+        """Return a job and one of its subtasks, both as `job_view` shows them."""
+        job, vertex = await self.vertex(vertex_id)
+        return job, subtask_of(vertex, subtask_index)
+
+
+JobReadsOfRequest = Annotated[JobReads, Depends(JobReads)]
+
+
+def vertex_of(job: View, vertex_id: str) -> View:
+    """Return a vertex of what `job_view` shows; raises 404."""
+    found: View | None = next((vertex for vertex in job["vertices"] if vertex["vertex_id"] == vertex_id), None)
+    if found is None:
+        raise not_found(f"JobVertex {vertex_id} not found: job '{job['job_id']}' has no such vertex")
+    return found
+
+
+def subtask_of(vertex: View, subtask_index: int) -> View:
+    """Return a subtask of a vertex; raises 404."""
+    subtasks: list[View] = vertex["subtasks"]
+    if not 0 <= subtask_index < len(subtasks):
+        raise not_found(f"Invalid subtask index for vertex {vertex['vertex_id']}: {subtask_index}, it has {len(subtasks)} subtasks")
+    return subtasks[subtask_index]
+
+
+def _job(fold: Fold, job_id: str) -> View:
+    _require(fold, job_id)
+    return job_view(fold, job_id)
+
+
+def _require(fold: Fold, job_id: str) -> None:
+    if job_id not in fold.master.dispatcher.jobs:
+        raise not_in_memory(fold, job_id)

@@ -1,0 +1,67 @@
+"""What the subtasks of streams said at the last checkpoint, as the metrics of Flink that mean the same, and some of our own.
+
+Rows of a batch are no counters: what Flink counts from the start of a task, such as `numRecordsIn`, is not offered.
+"""
+
+from eventflink.rest.flink.shapes import epoch_ms
+from eventflink.views.plain import View
+
+WATERMARK = "currentInputWatermark"
+
+Metrics = dict[str, float]
+"""By name."""
+
+
+def answers_of(checkpoints: View, vertex_id: str) -> list[View]:
+    """Return the subtasks of a vertex that have answered, as `checkpoints_view` shows them."""
+    return [row for row in checkpoints["subtasks"] if row["vertex_id"] == vertex_id and row["answer"] is not None]
+
+
+def metrics_of_subtask(row: View) -> Metrics:
+    """Return the metrics of a subtask that has answered. Times are in milliseconds."""
+    answer = row["answer"]
+    behind = [source["records_behind"] for source in answer["sources"] if source["records_behind"] >= 0]
+    metrics: Metrics = {
+        "numRecordsInPerSecond": answer["input_rows_per_second"],
+        "backPressuredTimeMsPerSecond": round(1000 * row["back_pressure"]["ratio"]),
+        "lastBatchId": answer["batch_id"],
+        "lastBatchInputRows": answer["input_rows"],
+        "lastBatchDurationMs": answer["batch_duration_ms"],
+        "lastBatchLateRowsDropped": answer["late_rows_dropped"],
+        "processedRowsPerSecond": answer["processed_rows_per_second"],
+        "stateRows": answer["state_rows"],
+        "stateBytes": answer["state_bytes"],
+    }
+    if behind:
+        metrics["pendingRecords"] = sum(behind)
+    if answer["watermark"] is not None:
+        metrics[WATERMARK] = epoch_ms(answer["watermark"])
+    return metrics
+
+
+def metrics_of_job(job: View, checkpoints: View) -> Metrics:
+    """Return the metrics of a job, from what `job_view` and `checkpoints_view` show."""
+    counts, completed, restored = checkpoints["counts"], checkpoints["latest"]["completed"], checkpoints["latest"]["restored"]
+    metrics = metrics_of_row(job)
+    if checkpoints["settings"] is None:
+        return metrics
+    metrics |= {
+        "totalNumberOfCheckpoints": counts["triggered"],
+        "numberOfInProgressCheckpoints": counts["in_progress"],
+        "numberOfCompletedCheckpoints": counts["completed"],
+        "numberOfFailedCheckpoints": counts["failed"],
+    }
+    if completed is not None:
+        metrics |= {
+            "lastCheckpointDuration": completed["duration_ms"],
+            "lastCheckpointSize": completed["state_bytes"],
+            "lastCompletedCheckpointId": completed["checkpoint_id"],
+        }
+    if restored is not None:
+        metrics["lastCheckpointRestoreTimestamp"] = epoch_ms(restored["at"])
+    return metrics
+
+
+def metrics_of_row(row: View) -> Metrics:
+    """Return those metrics of a job that its row in a list of jobs tells."""
+    return {"numRestarts": row["restarts"], "fullRestarts": row["restarts"]}

@@ -1,0 +1,116 @@
+"""Vertices, subtasks and attempts have the states and places of the state, in Flink's shapes."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from eventflink.model.statuses import ExecutionState
+from eventflink.rest.flink.attempts import AttemptTimes, aggregate_state, standing_of
+from eventflink.rest.flink.io_metrics import statistics_of
+from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, vertex
+from tests.support.rest_client import rest_client
+
+
+@pytest.fixture(scope="module")
+def cluster() -> ScriptedCluster:
+    """Return a cluster with a job on two TaskManagers: one subtask runs, one has failed and waits for a slot again."""
+    cluster = ScriptedCluster()
+    cluster.register("tm1", slots=1)
+    cluster.register("tm2", slots=1)
+    first, second = deployments(cluster.submit(graph(vertex("a", 3), restart_strategy=fixed_delay(3))))
+    cluster.report(first, ExecutionState.RUNNING)
+    cluster.report(second, ExecutionState.RUNNING)
+    cluster.report(second, ExecutionState.FAILED)
+    cluster.pass_time(500)
+    return cluster
+
+
+@pytest.fixture
+def client(cluster: ScriptedCluster) -> Iterator[TestClient]:
+    with rest_client(cluster.fold) as client:
+        yield client
+
+
+def test_a_vertex_has_the_current_attempt_of_each_subtask(client: TestClient, cluster: ScriptedCluster) -> None:
+    vertex = client.get("/jobs/job/vertices/a").json()
+    assert (vertex["id"], vertex["name"], vertex["parallelism"], vertex["maxParallelism"]) == ("a", "a", 3, 4096)
+    subtasks = cluster.job("job").execution_graph.vertices["a"].subtasks
+    rows = [(row["subtask"], row["attempt"], row["status"]) for row in vertex["subtasks"]]
+    assert rows == [(subtask.subtask_index, subtask.attempt, subtask.state) for subtask in subtasks]
+    assert vertex["subtasks"][0]["taskmanager-id"] == vertex["subtasks"][0]["endpoint"] == "tm1"
+    for row in vertex["subtasks"]:
+        assert client.get(f"/jobs/job/vertices/a/subtasks/{row['subtask']}").json() == row
+    assert set(vertex["aggregated"]) == {"metrics", "status-duration"}
+
+
+def test_an_earlier_attempt_is_shown_where_it_was(client: TestClient) -> None:
+    current = client.get("/jobs/job/vertices/a/subtasks/1").json()
+    assert (current["attempt"], current["taskmanager-id"]) == (2, "(unassigned)")
+    earlier = client.get("/jobs/job/vertices/a/subtasks/1/attempts/1").json()
+    assert (earlier["attempt"], earlier["status"], earlier["taskmanager-id"]) == (1, "FAILED", "tm2")
+    assert client.get("/jobs/job/vertices/a/subtasks/1/attempts/2").json() == current
+
+
+def test_the_task_managers_of_a_vertex_share_its_subtasks_out(client: TestClient) -> None:
+    vertex = client.get("/jobs/job").json()["vertices"][0]
+    answer = client.get("/jobs/job/vertices/a/taskmanagers").json()
+    rows = {row["taskmanager-id"]: row for row in answer["taskmanagers"]}
+    assert (rows["tm1"]["status"], rows["tm1"]["status-counts"]["RUNNING"]) == ("RUNNING", 1)
+    assert "(unassigned)" in rows
+    for state, count in vertex["tasks"].items():
+        assert sum(row["status-counts"][state] for row in rows.values()) == count
+
+
+def test_the_times_of_subtasks_are_under_all_of_flinks_states(client: TestClient) -> None:
+    answer = client.get("/jobs/job/vertices/a/subtasktimes").json()
+    assert [row["subtask"] for row in answer["subtasks"]] == [0, 1, 2]
+    assert set(answer["subtasks"][0]["timestamps"]) == set(ExecutionState)
+
+
+@pytest.mark.parametrize(
+    ("counts", "state"),
+    [
+        ({"FAILED": 1, "RUNNING": 2}, "FAILED"),
+        ({"CANCELING": 1, "CANCELED": 2}, "CANCELING"),
+        ({"CANCELED": 1, "FINISHED": 1}, "CANCELED"),
+        ({"INITIALIZING": 1, "RUNNING": 1}, "INITIALIZING"),
+        ({"RUNNING": 1, "FINISHED": 1}, "RUNNING"),
+        ({"FINISHED": 1, "CREATED": 1}, "RUNNING"),
+        ({"FINISHED": 2}, "FINISHED"),
+        ({"SCHEDULED": 1, "DEPLOYING": 1}, "CREATED"),
+    ],
+)
+def test_the_state_of_a_vertex_follows_from_its_subtasks_by_flinks_rule(counts: dict[str, int], state: str) -> None:
+    assert aggregate_state(dict.fromkeys(ExecutionState, 0) | counts) == state
+
+
+def test_durations_count_to_the_end_and_where_there_is_none_to_now() -> None:
+    runs = AttemptTimes(scheduled_ms=100, deployed_ms=110, running_ms=130)
+    assert (runs.duration_ms(200), AttemptTimes().duration_ms(200)) == (90, -1)
+    assert runs.status_durations(200) == {"CREATED": -1, "SCHEDULED": 10, "DEPLOYING": 20, "INITIALIZING": -1, "RUNNING": 70}
+    never_ran = AttemptTimes(scheduled_ms=100, deployed_ms=110, ended_ms=115)
+    assert never_ran.status_durations(200) == {"CREATED": -1, "SCHEDULED": 10, "DEPLOYING": 5, "INITIALIZING": -1, "RUNNING": -1}
+    stamps = never_ran.timestamps(ExecutionState.FAILED)
+    assert {state: time for state, time in stamps.items() if time} == {"SCHEDULED": 100, "DEPLOYING": 110, "FAILED": 115}
+
+
+def test_a_vertex_spans_from_its_first_deployment_to_its_last_end() -> None:
+    def subtask(state: str, deployed_ms: int, ended_ms: int | None) -> dict[str, object]:
+        times = {"scheduled_at": None, "running_at": None, "deployed_at": at(deployed_ms), "ended_at": at(ended_ms) if ended_ms else None}
+        return {"state": state, "attempt": 1, "attempts": [{"attempt": 1} | times]}
+
+    def at(time_ms: int) -> str:
+        return f"1970-01-01T00:00:00.{time_ms:03}+00:00"
+
+    ended = standing_of([subtask("FINISHED", 20, 50), subtask("FINISHED", 10, 70)], 900)
+    assert (ended.start_ms, ended.end_ms, ended.duration_ms, ended.state) == (10, 70, 60, ExecutionState.FINISHED)
+    going_on = standing_of([subtask("FINISHED", 20, 50), subtask("RUNNING", 10, None)], 900)
+    assert (going_on.start_ms, going_on.end_ms, going_on.duration_ms) == (10, -1, 890)
+
+
+def test_statistics_are_of_all_numbers() -> None:
+    numbers = statistics_of([*range(1, 101)])
+    assert (numbers.min, numbers.max, numbers.avg, numbers.sum) == (1, 100, 50, 5050)
+    assert (numbers.p25, numbers.median, numbers.p75, numbers.p95) == (26, 51, 76, 96)
+    assert statistics_of([]).max == 0
