@@ -16,6 +16,7 @@ from eventflink.model.configuration_keys.rest_keys import LOOPBACK
 from eventflink.rest.errors import Errors, answer_errors, error_response
 from eventflink.rest.flink import (
     accumulators,
+    applications,
     back_pressure,
     checkpoints,
     cluster,
@@ -40,6 +41,7 @@ from eventflink.rest.services import Services
 MAX_BODY_BYTES: Final = 1024 * 1024
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _ROUTERS: Final = (
+    applications.router,
     cluster.router,
     cluster_metrics.router,
     task_managers.router,

@@ -68,6 +68,15 @@ class JobReads:
         read = await self._reads.job(compute, lambda archive: {"job": archived_job(archive), "checkpoints": archived_checkpoints(archive)})
         return read["job"], read["checkpoints"]
 
+    async def checkpoints(self) -> View:
+        """Return what `checkpoints_view` shows."""
+
+        def compute(fold: Fold) -> View:
+            _require(fold, self.job_id)
+            return checkpoints_view(fold.master.dispatcher.jobs[self.job_id])
+
+        return await self._reads.job(compute, archived_checkpoints)
+
     async def vertex(self, vertex_id: str) -> tuple[View, View]:
         """Return a job and one of its vertices, both as `job_view` shows them."""
         job = await self.job()
