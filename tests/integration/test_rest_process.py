@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from eventflink.cli.announced_address import Announced, read
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
@@ -18,21 +17,9 @@ NO_SLOT = {"id": "only", "sql": "SELECT 1"}
 
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
-    with running_cluster(bootstrap, tmp_path, **{"rest.bind-port": "0"}) as running:
+    with running_cluster(bootstrap, tmp_path) as running:
         running.start_master("master-1")
         yield running
-
-
-def start_rest(cluster: RunningCluster) -> str:
-    """Start a REST process and return its URL, once it answers."""
-    process = cluster.start("rest", "rest")
-
-    def url() -> str | None:
-        assert process.poll() is None, cluster.output("rest")
-        return read(cluster.directory / "data", Announced.REST, process.pid)
-
-    found: str = wait_until(url, "the REST process")
-    return found
 
 
 def get(url: str, min_offset: int = -1) -> tuple[int, int, Any]:
@@ -46,7 +33,7 @@ def get(url: str, min_offset: int = -1) -> tuple[int, int, Any]:
 
 
 def test_what_was_accepted_is_read_at_its_offset_and_through_the_loss_of_the_leader(cluster: RunningCluster) -> None:
-    url = start_rest(cluster)
+    url = cluster.start_rest()
     first = cluster.submit(cluster.graph(NO_SLOT))
     end = cluster.state().last_offset
     status, offset, answer = get(f"{url}/jobs", end)
@@ -62,7 +49,7 @@ def test_what_was_accepted_is_read_at_its_offset_and_through_the_loss_of_the_lea
 
 
 def test_a_port_that_is_taken_is_passed_over_or_named(cluster: RunningCluster) -> None:
-    port = int(start_rest(cluster).rpartition(":")[2])
+    port = int(cluster.start_rest().rpartition(":")[2])
     process = cluster.start("other", "rest", **{"rest.bind-port": str(port)})
     assert process.wait(60) == 4
     del cluster.processes["other"]

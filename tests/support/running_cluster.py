@@ -19,6 +19,8 @@ import psutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
 from eventflink.blob.client import put_blob
+from eventflink.cli.announced_address import Announced
+from eventflink.cli.announced_address import read as read_announced
 from eventflink.events.codec import DecisionCodec, PayloadCodec
 from eventflink.events.decision import Decision
 from eventflink.events.effects import DeadLetter
@@ -128,6 +130,17 @@ class RunningCluster:
         process = self.start(name, "taskexecutor", **{"taskmanager.id": name, "taskmanager.numberOfTaskSlots": slots})
         self.wait_for(lambda fold: name in fold.master.resource_manager.task_managers, f"{name} registered")
         return process
+
+    def start_rest(self, name: str = "rest") -> str:
+        """Start a REST process and return its URL, once it answers."""
+        process = self.start(name, "rest", **{"rest.bind-port": 0})
+
+        def url() -> str | None:
+            assert process.poll() is None, self.output(name)
+            return read_announced(self.directory / "data", Announced.REST, process.pid)
+
+        found: str = wait_until(url, "the REST process")
+        return found
 
     def output(self, name: str) -> str:
         return (self.directory / f"{name}.txt").read_text(errors="replace")[-6000:]
