@@ -8,7 +8,8 @@ from pydantic import Field
 from eventflink.rest.flink.attempts import UNASSIGNED
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape
-from eventflink.rest.flink.subtasks import attempt_of
+from eventflink.rest.flink.subtasks import attempt_of, current_attempt_of, number_of
+from eventflink.views.plain import View
 
 router = APIRouter(prefix=ONE_JOB)
 
@@ -74,12 +75,7 @@ async def of_vertex(reads: JobReadsOfRequest, vertexid: str) -> JobVertexAccumul
 async def of_subtasks(reads: JobReadsOfRequest, vertexid: str) -> SubtasksAllAccumulatorsInfo:
     """Return the accumulators of all subtasks of a vertex."""
     _, vertex = await reads.vertex(vertexid)
-    subtasks = [
-        SubtaskAccumulatorsInfo(
-            subtask=subtask["subtask_index"], attempt=subtask["attempt"], endpoint=subtask["task_manager_id"] or UNASSIGNED
-        )
-        for subtask in vertex["subtasks"]
-    ]
+    subtasks = [_of_subtask(subtask) for subtask in vertex["subtasks"]]
     return SubtasksAllAccumulatorsInfo(id=vertex["vertex_id"], parallelism=vertex["parallelism"], subtasks=subtasks)
 
 
@@ -90,3 +86,8 @@ async def of_attempt(reads: JobReadsOfRequest, vertexid: str, subtaskindex: int,
     attempt_of(subtask, attempt)
     name = f"{reads.job_id}_{vertexid}_{subtaskindex}_{attempt}"
     return SubtaskExecutionAttemptAccumulatorsInfo(subtask=subtaskindex, attempt=attempt, id=name)
+
+
+def _of_subtask(subtask: View) -> SubtaskAccumulatorsInfo:
+    number = number_of(current_attempt_of(subtask))
+    return SubtaskAccumulatorsInfo(subtask=subtask["subtask_index"], attempt=number, endpoint=subtask["task_manager_id"] or UNASSIGNED)

@@ -13,13 +13,6 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {int(HTTPStatus.NOT_IMPLEME
 router = APIRouter(prefix=ONE_JOB, responses=_RESPONSES)
 
 
-@router.get("/vertices/{vertexid}/flamegraph")
-async def flame_graph(reads: JobReadsOfRequest, vertexid: str) -> None:
-    """Refuse: no stacks are sampled."""
-    await reads.vertex(vertexid)
-    raise _not_here("stacks of tasks are not sampled; /taskmanagers/{taskmanagerid}/thread-dump shows what a TaskManager does now")
-
-
 @router.get("/vertices/{vertexid}/jm-operator-metrics")
 async def operator_metrics(reads: JobReadsOfRequest, vertexid: str) -> None:
     """Refuse: no part of an operator runs in the master."""

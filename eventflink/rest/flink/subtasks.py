@@ -1,6 +1,6 @@
 """Attempts of subtasks: `/jobs/{jobid}/vertices/{vertexid}/subtasks/{subtaskindex}`, and each attempt below it.
 
-Attempts count from 1 here. The newest of each subtask are remembered.
+Flink's attempts count from 0, ours from 1; its dashboard shows them from 1 as well. The newest of each subtask are remembered.
 """
 
 from fastapi import APIRouter
@@ -39,7 +39,7 @@ class SubtaskExecutionAttemptDetailsInfo(Shape):
 async def current_attempt(reads: JobReadsOfRequest, vertexid: str, subtaskindex: int) -> SubtaskExecutionAttemptDetailsInfo:
     """Return the current attempt of a subtask."""
     job, subtask = await reads.subtask(vertexid, subtaskindex)
-    return attempt_details(subtask, attempt_of(subtask, subtask["attempt"]), now_of(job))
+    return attempt_details(subtask, current_attempt_of(subtask), now_of(job))
 
 
 @router.get("/vertices/{vertexid}/subtasks/{subtaskindex}/attempts/{attempt}")
@@ -49,24 +49,33 @@ async def one_attempt(reads: JobReadsOfRequest, vertexid: str, subtaskindex: int
     return attempt_details(subtask, attempt_of(subtask, attempt), now_of(job))
 
 
-def attempt_of(subtask: View, attempt: int) -> View:
-    """Return the row of an attempt; raises 404. The current one may have none yet: it has no TaskManager."""
-    row = attempt_row(subtask, attempt)
-    if row is not None:
-        return row
-    if attempt == subtask["attempt"]:
-        return {"attempt": attempt, "task_manager_id": None}
-    raise not_found(f"Could not find attempt {attempt} of subtask {subtask['subtask_index']}: it is at attempt {subtask['attempt']}")
+def current_attempt_of(subtask: View) -> View:
+    """Return the row of the current attempt of a subtask; before it is scheduled there is none: it is nowhere."""
+    return attempt_row(subtask, subtask["attempt"]) or {"attempt": subtask["attempt"], "task_manager_id": None}
+
+
+def attempt_of(subtask: View, number: int) -> View:
+    """Return the row of an attempt by Flink's number; raises 404."""
+    current = current_attempt_of(subtask)
+    row = current if number == number_of(current) else attempt_row(subtask, number + 1)
+    if row is None:
+        raise not_found(f"Could not find attempt {number} of subtask {subtask['subtask_index']}: it is at attempt {number_of(current)}")
+    return row
+
+
+def number_of(row: View) -> int:
+    """Return Flink's number of an attempt."""
+    return int(row["attempt"]) - 1
 
 
 def attempt_details(subtask: View, row: View, now_ms: int) -> SubtaskExecutionAttemptDetailsInfo:
-    """Return the answer of one attempt; `row` is what `attempt_of` returns."""
+    """Return the answer of one attempt; `row` is what `attempt_of` or `current_attempt_of` returns."""
     times = times_of(row)
     place = row["task_manager_id"] or UNASSIGNED
     return SubtaskExecutionAttemptDetailsInfo(
         subtask=subtask["subtask_index"],
         status=_state_of(subtask, row),
-        attempt=row["attempt"],
+        attempt=number_of(row),
         endpoint=place,
         start_time=times.deployed_ms,
         compatible_start_time=times.deployed_ms,

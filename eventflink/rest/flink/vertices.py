@@ -10,7 +10,7 @@ from eventflink.rest.flink.attempts import UNASSIGNED, current_times, now_of, sp
 from eventflink.rest.flink.io_metrics import UNKNOWN_IO, AggregatedTaskDetailsInfo, IOMetricsInfo, aggregated
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape
-from eventflink.rest.flink.subtasks import SubtaskExecutionAttemptDetailsInfo, attempt_details, attempt_of
+from eventflink.rest.flink.subtasks import SubtaskExecutionAttemptDetailsInfo, attempt_details, current_attempt_of
 from eventflink.views.plain import View
 
 router = APIRouter(prefix=ONE_JOB)
@@ -69,6 +69,12 @@ class JobVertexTaskManagersInfo(Shape):
     taskmanagers: list[JobVertexTaskManagerInfo]
 
 
+class VertexFlameGraph(Shape):
+    """What Flink answers where flame graphs are disabled; its dashboard says so then."""
+
+    end_timestamp: int = Field(default=-2, serialization_alias="endTimestamp")
+
+
 @router.get("/vertices/{vertexid}")
 async def vertex_details(reads: JobReadsOfRequest, vertexid: str) -> JobVertexDetailsInfo:
     """Return a vertex with the current attempts of its subtasks."""
@@ -80,7 +86,7 @@ async def vertex_details(reads: JobReadsOfRequest, vertexid: str) -> JobVertexDe
         parallelism=vertex["parallelism"],
         max_parallelism=vertex["max_parallelism"],
         now=now,
-        subtasks=[attempt_details(subtask, attempt_of(subtask, subtask["attempt"]), now) for subtask in vertex["subtasks"]],
+        subtasks=[attempt_details(subtask, current_attempt_of(subtask), now) for subtask in vertex["subtasks"]],
         aggregated=_aggregated(vertex["subtasks"], now),
     )
 
@@ -103,6 +109,13 @@ async def vertex_task_managers(reads: JobReadsOfRequest, vertexid: str) -> JobVe
         found.setdefault(subtask["task_manager_id"] or UNASSIGNED, []).append(subtask)
     rows = [_on_task_manager(place, subtasks, now) for place, subtasks in found.items()]
     return JobVertexTaskManagersInfo(id=vertex["vertex_id"], name=vertex["name"], now=now, taskmanagers=rows)
+
+
+@router.get("/vertices/{vertexid}/flamegraph")
+async def flame_graph(reads: JobReadsOfRequest, vertexid: str) -> VertexFlameGraph:
+    """Return that there are no flame graphs: stacks of tasks are not sampled."""
+    await reads.vertex(vertexid)
+    return VertexFlameGraph()
 
 
 def _times(subtask: View, now_ms: int) -> SubtaskTimeInfo:

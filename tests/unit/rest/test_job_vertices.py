@@ -37,7 +37,7 @@ def test_a_vertex_has_the_current_attempt_of_each_subtask(client: TestClient, cl
     assert (vertex["id"], vertex["name"], vertex["parallelism"], vertex["maxParallelism"]) == ("a", "a", 3, 4096)
     subtasks = cluster.job("job").execution_graph.vertices["a"].subtasks
     rows = [(row["subtask"], row["attempt"], row["status"]) for row in vertex["subtasks"]]
-    assert rows == [(subtask.subtask_index, subtask.attempt, subtask.state) for subtask in subtasks]
+    assert rows == [(subtask.subtask_index, subtask.attempt - 1, subtask.state) for subtask in subtasks]
     assert vertex["subtasks"][0]["taskmanager-id"] == vertex["subtasks"][0]["endpoint"] == "tm1"
     for row in vertex["subtasks"]:
         assert client.get(f"/jobs/job/vertices/a/subtasks/{row['subtask']}").json() == row
@@ -46,10 +46,10 @@ def test_a_vertex_has_the_current_attempt_of_each_subtask(client: TestClient, cl
 
 def test_an_earlier_attempt_is_shown_where_it_was(client: TestClient) -> None:
     current = client.get("/jobs/job/vertices/a/subtasks/1").json()
-    assert (current["attempt"], current["taskmanager-id"]) == (2, "(unassigned)")
-    earlier = client.get("/jobs/job/vertices/a/subtasks/1/attempts/1").json()
-    assert (earlier["attempt"], earlier["status"], earlier["taskmanager-id"]) == (1, "FAILED", "tm2")
-    assert client.get("/jobs/job/vertices/a/subtasks/1/attempts/2").json() == current
+    assert (current["attempt"], current["taskmanager-id"]) == (1, "(unassigned)")
+    earlier = client.get("/jobs/job/vertices/a/subtasks/1/attempts/0").json()
+    assert (earlier["attempt"], earlier["status"], earlier["taskmanager-id"]) == (0, "FAILED", "tm2")
+    assert client.get("/jobs/job/vertices/a/subtasks/1/attempts/1").json() == current
 
 
 def test_the_task_managers_of_a_vertex_share_its_subtasks_out(client: TestClient) -> None:

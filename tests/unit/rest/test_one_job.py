@@ -30,7 +30,7 @@ from tests.support.cluster import (
 from tests.support.rest_client import client_with_archives, rest_client
 from tests.support.scenarios import restarting_cluster
 
-ABOUT_ONE = {"jobid": "job", "vertexid": "s", "subtaskindex": "0", "attempt": "1", "checkpointid": "1"}
+ABOUT_ONE = {"jobid": "job", "vertexid": "s", "subtaskindex": "0", "attempt": "0", "checkpointid": "1"}
 ELSEWHERE = ("{triggerid}", "{taskmanagerid}", "{path}", "/yarn-cancel")
 """Where commands and their answers are, and what is refused."""
 
@@ -169,9 +169,13 @@ def test_a_job_without_accumulators_has_flinks_empty_answers(client: TestClient)
     assert client.get("/jobs/rated/accumulators").json() == empty
     assert client.get("/jobs/rated/vertices/a/accumulators").json() == {"id": "a", "user-accumulators": []}
     [subtask] = client.get("/jobs/rated/vertices/a/subtasks/accumulators").json()["subtasks"]
-    assert subtask == {"subtask": 0, "attempt": 2, "endpoint": "tm1", "user-accumulators": []}
-    answer = client.get("/jobs/rated/vertices/a/subtasks/0/attempts/1/accumulators").json()
-    assert answer == {"subtask": 0, "attempt": 1, "id": "rated_a_0_1", "user-accumulators": []}
+    assert subtask == {"subtask": 0, "attempt": 1, "endpoint": "tm1", "user-accumulators": []}
+    answer = client.get("/jobs/rated/vertices/a/subtasks/0/attempts/0/accumulators").json()
+    assert answer == {"subtask": 0, "attempt": 0, "id": "rated_a_0_0", "user-accumulators": []}
+
+
+def test_flame_graphs_are_disabled_in_flinks_way(client: TestClient) -> None:
+    assert client.get("/jobs/rated/vertices/a/flamegraph?type=FULL").json() == {"endTimestamp": -2}
 
 
 def test_every_read_of_a_job_that_is_not_there_says_so(client: TestClient) -> None:
@@ -204,7 +208,6 @@ def test_what_a_job_does_not_have_is_not_found(client: TestClient, path: str, sa
 @pytest.mark.parametrize(
     "path",
     [
-        "/vertices/a/flamegraph",
         "/vertices/a/jm-operator-metrics",
         "/jobmanager/log-url",
         "/jobmanager/config",
