@@ -1,11 +1,13 @@
 """What Flink's asynchronous operations have in common: a trigger, under whose id one asks later what became of it."""
 
+import base64
 import re
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field
 
+from eventflink.rest.flink.java_throwables import serialized_throwable
 from eventflink.rest.flink.shapes import Shape
 
 _LOCAL: Final = re.compile(r"^file:/(?!/)")
@@ -44,10 +46,22 @@ class QueueStatus(Shape):
 
 
 class FailureCause(Shape):
-    """Why an operation failed: what, and in one sentence why."""
+    """Why an operation or a job failed: what, why, and where if that is known. Flink's clients read the serialized form."""
 
     kind: str = Field(serialization_alias="class")
+    message: str = Field(exclude=True)
     stack_trace: str = Field(serialization_alias="stack-trace")
+
+    @computed_field(alias="serialized-throwable")  # type: ignore[prop-decorator]
+    @property
+    def serialized(self) -> str:
+        """As Java serializes it, in base 64."""
+        return base64.b64encode(serialized_throwable(self.kind, self.message, self.stack_trace)).decode()
+
+
+def failure_cause(kind: str, message: str, stack_trace: str = "") -> FailureCause:
+    """Return a cause; without a stack trace the message stands for it."""
+    return FailureCause(kind=kind, message=message, stack_trace=stack_trace or f"{kind}: {message}")
 
 
 class FailedOperation(Shape):

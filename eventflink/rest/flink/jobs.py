@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from eventflink.model.statuses import ApplicationStatus, JobStatus
-from eventflink.rest.flink.asynchronous import FailureCause, QueueStatus, QueueStatusId
+from eventflink.rest.flink.asynchronous import FailureCause, QueueStatus, QueueStatusId, failure_cause
 from eventflink.rest.flink.job_details import JobDetailsInfo, job_details_of, job_type_of
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.plans import JobPlanInfo, plan_of
@@ -114,10 +114,7 @@ async def execution_result(reads: JobReadsOfRequest) -> JobExecutionResultRespon
 
 
 def _failure_cause(cause: View | None) -> FailureCause | None:
-    if cause is None:
-        return None
-    trace = cause["stack_trace"] or f"{cause['failure_type']}: {cause['message']}"
-    return FailureCause(kind=cause["failure_type"], stack_trace=trace)
+    return failure_cause(cause["failure_type"], cause["message"], cause["stack_trace"]) if cause is not None else None
 
 
 def _restart_strategy(strategy: View | None) -> str:

@@ -17,6 +17,7 @@ from eventflink.rest.flink.asynchronous import (
     Place,
     QueueStatus,
     TriggerResponse,
+    failure_cause,
 )
 from eventflink.rest.flink.shapes import Shape
 from eventflink.rest.operations import TooManyOperations
@@ -63,5 +64,6 @@ async def disposal_status(triggerid: str, services: Annotated[Services, Depends(
 def _cause_of(error: BaseException | None) -> FailureCause | None:
     if error is None:
         return None
-    kind = error.code if isinstance(error, RequestRefused) else type(error).__name__
-    return FailureCause(kind=kind, stack_trace=f"{kind}: {error.message if isinstance(error, RequestRefused) else error}")
+    if isinstance(error, RequestRefused):
+        return failure_cause(error.code, error.message)
+    return failure_cause(type(error).__name__, str(error))

@@ -1,0 +1,73 @@
+"""A cause is written as Java's ObjectInputStream reads it: read here by the specification of its format, class by class.
+
+That the classes of Flink 2.3 read it was tried with them: their names, versions and fields are the ones that are expected here.
+"""
+
+import struct
+from io import BytesIO
+
+import pytest
+
+from eventflink.rest.flink.java_throwables import serialized_throwable
+
+
+class ObjectStream:
+    """Reads the one object of a stream, all of whose fields are strings."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = BytesIO(data)
+
+    def number(self, form: str) -> int:
+        [value] = struct.unpack(form, self.data.read(struct.calcsize(form)))
+        return int(value)
+
+    def string(self) -> str:
+        kind = self.number(">B")
+        assert kind in (0x74, 0x7C)
+        text = self.data.read(self.number(">H" if kind == 0x74 else ">Q"))
+        assert b"\0" not in text
+        return text.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass").decode("utf-16")
+
+    def classes(self) -> list[tuple[str, int, int, list[str]]]:
+        """Return name, version, flags and fields of the classes, the object's first."""
+        found = []
+        while self.number(">B") == 0x72:
+            name = self.data.read(self.number(">H")).decode()
+            version, flags, fields = self.number(">q"), self.number(">B"), []
+            for _ in range(self.number(">H")):
+                assert self.data.read(1) == b"L"
+                fields.append(self.data.read(self.number(">H")).decode())
+                assert self.string() == "Ljava/lang/String;"
+            assert self.number(">B") == 0x78
+            found.append((name, version, flags, fields))
+        return found
+
+    def read(self) -> tuple[list[tuple[str, int, int, list[str]]], dict[str, str]]:
+        assert self.data.read(5) == b"\xac\xed\x00\x05\x73"
+        classes = self.classes()
+        values: dict[str, str] = {}
+        for _, _, flags, fields in reversed(classes):
+            values |= {field: self.string() for field in fields}
+            assert not flags & 1 or self.number(">B") == 0x78
+        assert self.data.read() == b""
+        return classes, values
+
+
+@pytest.mark.parametrize("message", ["no space left", "", "ä\0b", "a smile \U0001f600", "long " * 20_000])
+def test_a_cause_is_a_throwable_of_flink_with_its_name_message_and_trace(message: str) -> None:
+    classes, values = ObjectStream(serialized_throwable("CheckpointFailed", message, f"CheckpointFailed: {message}")).read()
+    assert classes == [
+        (
+            "org.apache.flink.util.SerializedThrowable",
+            7284183123441947635,
+            2,
+            ["fullStringifiedStackTrace", "originalErrorClassName"],
+        ),
+        ("java.lang.Exception", -3387516993124229948, 2, []),
+        ("java.lang.Throwable", -3042686055658047285, 3, ["detailMessage"]),
+    ]
+    assert values == {
+        "detailMessage": message,
+        "fullStringifiedStackTrace": f"CheckpointFailed: {message}",
+        "originalErrorClassName": "CheckpointFailed",
+    }
