@@ -74,6 +74,11 @@ def _shown(key: str, value: object) -> str:
 @router.get("/jobmanager/environment")
 async def environment() -> EnvironmentInfo:
     """Return what runs this process."""
+    return environment_info()
+
+
+def environment_info() -> EnvironmentInfo:
+    """Return what runs this process."""
     running = f"{platform.python_implementation()} {platform.python_version()} of this REST process; the masters run elsewhere"
     return EnvironmentInfo(jvm=JVMInfo(version=running, arch=platform.machine(), options=[]), classpath=sys.path)
 

@@ -28,14 +28,6 @@ async def log_url(reads: JobReadsOfRequest) -> None:
     raise _not_here("logs have no page of their own; `eventflink logs` shows those of a job's tasks")
 
 
-@router.get("/jobmanager/config")
-@router.get("/jobmanager/environment")
-async def job_manager(reads: JobReadsOfRequest) -> None:
-    """Refuse: masters serve all jobs."""
-    await reads.job()
-    raise _not_here("a job has no JobManager of its own; that of the cluster is at /jobmanager/config and /jobmanager/environment")
-
-
 @router.get("/rescales/{path:path}")
 async def rescales(reads: JobReadsOfRequest, path: str) -> None:
     """Refuse: the state keeps no history of rescales."""

@@ -213,8 +213,6 @@ def test_what_a_job_does_not_have_is_not_found(client: TestClient, path: str, sa
     [
         "/vertices/a/jm-operator-metrics",
         "/jobmanager/log-url",
-        "/jobmanager/config",
-        "/jobmanager/environment",
         "/taskmanagers/tm1/log-url",
         "/rescales/config",
         "/rescales/history",
