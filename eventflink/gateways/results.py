@@ -4,7 +4,7 @@ Times are points in UTC; durations are milliseconds of the log's time. `log_offs
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -224,6 +224,8 @@ class ExecutionGraphInfo:
     edges: tuple[EdgeInfo, ...]
     log_offset: int
     slot_requirements: tuple[SlotRequirement, ...] = ()
+    status_times: Mapping[JobStatus, datetime] = field(default_factory=dict)
+    """When it entered each status last; one that it never had is left out."""
 
     @property
     def is_archived(self) -> bool:

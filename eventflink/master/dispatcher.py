@@ -233,9 +233,8 @@ class Dispatcher:
         if event.job_id in self.jobs or event.job_id in self.forgotten:
             raise IllegalTransition(f"job '{event.job_id}' was submitted before")
         graph = ExecutionGraph.of(event.job_graph)
-        self.jobs[event.job_id] = JobMaster(
-            self.follow_ups, self.slot_manager, event.job_id, event.actor, event.graph_digest, at_ms, graph, status_since_ms=at_ms
-        )
+        times = {JobStatus.INITIALIZING: at_ms}
+        self.jobs[event.job_id] = JobMaster(self.follow_ups, self.slot_manager, event.job_id, event.actor, event.graph_digest, times, graph)
 
     def apply_job_status_changed(self, event: JobStatusChanged) -> None:
         """Keep the lists of those that restart, and of adaptive and streaming ones that run: what is due is found without a look at all."""

@@ -96,10 +96,10 @@ class JobMaster:
     job_id: str
     actor: str
     graph_digest: str
-    submitted_at_ms: int
+    status_times_ms: dict[JobStatus, int]
+    """When it entered each status last; one that it never had is left out."""
     execution_graph: ExecutionGraph
     status: JobStatus = JobStatus.INITIALIZING
-    status_since_ms: int = 0
     job_master_id: str = ""
     scheduler: SchedulerType = SchedulerType.DEFAULT
     reactive: bool = False
@@ -107,7 +107,6 @@ class JobMaster:
     to_cancel: dict[SubtaskKey, None] = field(default_factory=dict)
     """Live attempts that are still to be cancelled: the job ends, or they are to start again."""
     cause: FailureCause | None = None
-    ended_at_ms: int = 0
     restarts: Restarts = field(default_factory=Restarts)
     rescales: Rescales = field(default_factory=Rescales)
     suspension: Suspension = field(default_factory=Suspension)
@@ -116,6 +115,21 @@ class JobMaster:
     """None: no vertex is a stream."""
 
     # -- queries --------------------------------------------------------------------------------------------------
+
+    @property
+    def submitted_at_ms(self) -> int:
+        """When it was submitted."""
+        return self.status_times_ms[JobStatus.INITIALIZING]
+
+    @property
+    def status_since_ms(self) -> int:
+        """Since when it has its status."""
+        return self.status_times_ms[self.status]
+
+    @property
+    def ended_at_ms(self) -> int:
+        """When it ended; 0: it has not."""
+        return self.status_since_ms if self.status in TERMINAL_JOB_STATUSES else 0
 
     def attempt_of(self, subtask: Subtask) -> AttemptId:
         """Return the current attempt of a subtask."""
@@ -246,9 +260,7 @@ class JobMaster:
     def _set_status(self, status: JobStatus, at_ms: int) -> None:
         check_transition(JOB_TRANSITIONS, self.job_id, self.status, status)
         self.status = status
-        self.status_since_ms = at_ms
-        if status in TERMINAL_JOB_STATUSES:
-            self.ended_at_ms = at_ms
+        self.status_times_ms[status] = at_ms
 
     def apply_job_suspension_requested(self, event: JobSuspensionRequested) -> None:
         """Remember why; the status changes by its own event. A job that was to be resumed is not."""
@@ -570,6 +582,9 @@ class JobMaster:
 
     def validate(self) -> None:
         """Check the job's parts against its status."""
+        times = self.status_times_ms
+        since = times.get(self.status) == max(times.values(), default=0) and JobStatus.INITIALIZING in times
+        require(since, f"{self.job_id} is {self.status}, and entered its statuses at {times}")
         self.execution_graph.validate(self.job_id)
         self.restarts.validate(self.job_id, self.status, self.execution_graph, self.to_cancel)
         self.rescales.validate(self.job_id, self.execution_graph, self.restarts.due)
@@ -586,4 +601,3 @@ class JobMaster:
         require(ends, f"{self.job_id} is {self.status}, yet attempts are to be cancelled")
         if self.status in TERMINAL_JOB_STATUSES:
             require(self.execution_graph.live_attempts == 0, f"{self.job_id} is {self.status} with live attempts")
-            require(self.ended_at_ms > 0, f"{self.job_id} is {self.status} but has no end")

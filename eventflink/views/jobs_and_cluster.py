@@ -92,6 +92,7 @@ def job_view(fold: Fold, job_id: str) -> View:
     """Return one job with its vertices and tasks, and what it waits for; raises as `find_job` does."""
     job = find_job(fold, job_id)
     view = job_row(job, fold.last_decided_at_ms)
+    view["status_times"] = {status: iso_time(at_ms) for status, at_ms in job.status_times_ms.items()}
     view["slot_requests"] = _slot_requests_view(fold.master.slot_manager, job.job_id)
     view["slot_requirements"] = slot_requirements_view(fold.master.slot_manager, job)
     view["cause"] = dataclasses.asdict(job.cause) if job.cause else None
