@@ -127,11 +127,11 @@ def _of_subtask(subject: Subject, master: Master) -> Standing:
     if job is None or subtask is None:
         return _of_ended_attempt(subject, subject.attempt or max(subject.ends, default=1), {"evicted": True})
     attempt = subject.attempt or subtask.attempt
-    task_manager_id, instance_id = subtask.places.get(attempt, (None, None))
+    execution = job.execution_graph.execution_of(AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, attempt))
     facts: dict[str, Any] = {
         "attempt": attempt,
-        "task_manager_id": task_manager_id,
-        "instance_id": instance_id,
+        "task_manager_id": (execution.task_manager_id if execution is not None else "") or None,
+        "instance_id": (execution.instance_id if execution is not None else "") or None,
         "job_status": str(job.status),
     }
     if attempt != subtask.attempt:
@@ -239,8 +239,7 @@ def wait_of(job: JobMaster, subtask: Subtask, master: Master) -> Wait | None:  #
             others = ", when all tasks of the job have ended" if job.restarts.failover_strategy is FailoverStrategy.FULL else ""
             return Wait(what, f"the restart strategy starts it again at {iso_time(at_ms)}{others}", job.status_since_ms)
         case ExecutionState.CANCELING:
-            task_manager_id, _ = subtask.places.get(subtask.attempt, ("its TaskManager", ""))
-            return Wait(what, f"{task_manager_id} has not reported its end yet", job.status_since_ms)
+            return Wait(what, f"{subtask.executions[-1].task_manager_id} has not reported its end yet", job.status_since_ms)
     if subtask.state in TERMINAL_EXECUTION_STATES:
         return None
     allocation = slots.allocations.get(subtask.allocation_id)

@@ -119,23 +119,29 @@ class JobResult:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptPlace:
-    """Where an attempt was deployed."""
+class AttemptInfo:
+    """One attempt since it was scheduled: where it runs or ran, and when it came how far; None: it did not come so far."""
 
     attempt: int
-    task_manager_id: str
-    instance_id: str
+    task_manager_id: str | None
+    instance_id: str | None
+    state: ExecutionState
+    """Where it stands, or as what it ended."""
+    scheduled_at: datetime | None
+    deployed_at: datetime | None
+    running_at: datetime | None
+    ended_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskInfo:
-    """One parallel subtask: its current attempt, and where the last ones were deployed."""
+    """One parallel subtask: its current attempt, and what became of the last ones."""
 
     subtask_index: int
     attempt: int
     state: ExecutionState
     task_manager_id: str | None
-    attempts: tuple[AttemptPlace, ...]
+    attempts: tuple[AttemptInfo, ...]
     outputs: Mapping[str, str]
     """Where each output lies, by its name."""
     last_failure: Cause | None

@@ -40,13 +40,13 @@ class TaskExecutorMethods(Gateway):
         """
         job = yield from self._job(attempt.job_id)
         places = {
-            place.task_manager_id
+            each.task_manager_id
             for vertex in job.vertices
             if vertex.vertex_id == attempt.vertex_id
             for subtask in vertex.subtasks
             if subtask.subtask_index == attempt.subtask_index
-            for place in subtask.attempts
-            if place.attempt == attempt.attempt
+            for each in subtask.attempts
+            if each.attempt == attempt.attempt and each.task_manager_id is not None
         }
         if self.task_manager_id not in places:
             ran = f"it ran on {places.pop()}" if places else "it was never deployed"

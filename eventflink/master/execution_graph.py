@@ -1,13 +1,13 @@
 """The ExecutionGraph of one job: its vertices, their subtasks, and where the current attempt of each stands.
 
-It keeps the counts that scheduling needs (which subtasks have all their inputs, how many attempts are alive), changes only
-along the table of ExecutionState, and knows nothing of slots or of strategies.
+It keeps the counts that scheduling needs (which subtasks have all their inputs, how many attempts are alive) and what became of the
+newest attempts, changes only along the table of ExecutionState, and knows nothing of slots or of strategies.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from eventflink.master.canonical import DERIVED, require
 from eventflink.model.attempts import AttemptId, FailureCause, HasAttemptId, OutputLocation
@@ -27,7 +27,35 @@ T = TypeVar("T")
 SubtaskKey = tuple[str, int]
 """(vertex id, subtask index) within a job."""
 
+MAX_REMEMBERED_ATTEMPTS: Final = 16
+"""Of a subtask, the newest; as many as Flink's `jobmanager.execution.attempts-history-size` is."""
+
 _WITHOUT_RESULT = (ExecutionState.CREATED, ExecutionState.CANCELED, ExecutionState.FAILED)
+
+
+@dataclass(slots=True)
+class Execution:
+    """One attempt since it left CREATED: where it runs or ran, and when it came how far; times are the log's, 0: never."""
+
+    attempt: int
+    task_manager_id: str = ""
+    """Empty, as `instance_id`, until it is deployed."""
+    instance_id: str = ""
+    scheduled_at_ms: int = 0
+    deployed_at_ms: int = 0
+    running_at_ms: int = 0
+    ended_at_ms: int = 0
+    end_state: ExecutionState | None = None
+    """None: it lives."""
+
+
+_TIME_FIELDS: Final[Mapping[ExecutionState, str]] = {
+    ExecutionState.SCHEDULED: "scheduled_at_ms",
+    ExecutionState.DEPLOYING: "deployed_at_ms",
+    ExecutionState.RUNNING: "running_at_ms",
+    **dict.fromkeys(TERMINAL_EXECUTION_STATES, "ended_at_ms"),
+}
+"""The field of an `Execution` that says when it entered a state."""
 
 
 @dataclass(slots=True)
@@ -42,8 +70,8 @@ class Subtask:
     outputs: tuple[OutputLocation, ...] = ()
     last_failure: FailureCause | None = None
     refusals: int = 0
-    places: dict[int, tuple[str, str]] = field(default_factory=dict)
-    """(TaskManager, instance) of each attempt that was deployed."""
+    executions: tuple[Execution, ...] = ()
+    """The newest of its attempts that have left CREATED, the newest last; most subtasks have one."""
     revoked: bool = False
     """The attempt finished, but its result does not count any more: another attempt is to follow."""
 
@@ -51,6 +79,11 @@ class Subtask:
     def key(self) -> SubtaskKey:
         """What it is called within its job."""
         return self.vertex_id, self.subtask_index
+
+    @property
+    def execution(self) -> Execution | None:
+        """The current attempt; None while it is CREATED."""
+        return self.executions[-1] if self.state is not ExecutionState.CREATED else None
 
 
 @dataclass(slots=True)
@@ -66,8 +99,8 @@ class ExecutionVertex:
     """What was asked for last, by a command; 0: nothing."""
     scheduled_at_ms: int = 0
     """When the adaptive scheduler scheduled a subtask of it last."""
-    retired_places: dict[int, dict[int, tuple[str, str]]] = field(default_factory=dict)
-    """Where attempts ran of subtasks that it had when its parallelism was higher, by their index."""
+    retired_executions: dict[int, tuple[Execution, ...]] = field(default_factory=dict)
+    """Attempts of subtasks that it had when its parallelism was higher, by their index."""
 
     @property
     def parallelism(self) -> int:
@@ -171,12 +204,14 @@ class ExecutionGraph:
             return None
         return vertex.subtasks[subtask_index]
 
-    def places_of(self, vertex_id: str, subtask_index: int) -> dict[int, tuple[str, str]]:
-        """Return where the attempts of a subtask ran, by their numbers; also of one that the vertex has no more."""
-        subtask, vertex = self.subtask(vertex_id, subtask_index), self.vertices.get(vertex_id)
-        if subtask is not None:
-            return subtask.places
-        return vertex.retired_places.get(subtask_index, {}) if vertex is not None else {}
+    def execution_of(self, attempt: AttemptId) -> Execution | None:
+        """Return an attempt, also of a subtask that its vertex has no more; None: it is not remembered, or has not left CREATED."""
+        vertex = self.vertices.get(attempt.vertex_id)
+        if vertex is None:
+            return None
+        subtask = self.subtask(attempt.vertex_id, attempt.subtask_index)
+        executions = subtask.executions if subtask is not None else vertex.retired_executions.get(attempt.subtask_index, ())
+        return next((execution for execution in executions if execution.attempt == attempt.attempt), None)
 
     def current(self, attempt: AttemptId) -> Subtask | None:
         """Return the subtask whose current attempt this is, or None."""
@@ -200,8 +235,8 @@ class ExecutionGraph:
             raise IllegalTransition(f"{named.attempt_id} is not the current attempt of a subtask")
         return subtask
 
-    def transition(self, subtask: Subtask, to_state: ExecutionState) -> None:
-        """Move the current attempt along the table.
+    def transition(self, subtask: Subtask, to_state: ExecutionState, at_ms: int) -> None:
+        """Move the current attempt along the table, and remember when.
 
         Raises:
             IllegalTransition: the table does not list it; nothing was changed.
@@ -212,9 +247,13 @@ class ExecutionGraph:
             check_transition(EXECUTION_TRANSITIONS, name, subtask.state, to_state)
         if subtask.state is ExecutionState.CREATED:
             self.ready.pop((subtask.vertex_id, subtask.subtask_index), None)
+            subtask.executions = (*subtask.executions[1 - MAX_REMEMBERED_ATTEMPTS :], Execution(subtask.attempt))
         subtask.state = to_state
+        if (time_field := _TIME_FIELDS.get(to_state)) is not None:
+            setattr(subtask.executions[-1], time_field, at_ms)
         if to_state in TERMINAL_EXECUTION_STATES:
             self.live_attempts -= 1
+            subtask.executions[-1].end_state = to_state
 
     def complete(self, subtask: Subtask, outputs: tuple[OutputLocation, ...]) -> None:
         """Take the outputs of a finished subtask; readers become ready when all their inputs are complete."""
@@ -322,14 +361,14 @@ class ExecutionGraph:
         for subtask in vertex.subtasks:
             self.ready.pop((vertex_id, subtask.subtask_index), None)
             self.live_attempts -= subtask.state not in TERMINAL_EXECUTION_STATES
-            if subtask.places:
-                vertex.retired_places[subtask.subtask_index] = subtask.places
+            if subtask.executions:
+                vertex.retired_executions[subtask.subtask_index] = subtask.executions
         before = vertex.subtasks
         vertex.subtasks = tuple([Subtask(vertex_id, index, attempt) for index in range(parallelism)])
         vertex.unfinished_subtasks = parallelism
         self.live_attempts += parallelism
         for index, subtask in enumerate(vertex.subtasks):
-            subtask.places = vertex.retired_places.pop(index, {})
+            subtask.executions = vertex.retired_executions.pop(index, ())
             if index < len(before):
                 subtask.last_failure = before[index].last_failure
         self._note_ready(vertex)
@@ -345,10 +384,9 @@ class ExecutionGraph:
         self.vertices = dict(zip(like.vertices, self.vertices.values(), strict=True))
         for mine, theirs in zip(self.vertices.values(), like.vertices.values(), strict=True):
             mine.vertex = theirs.vertex
-            mine.retired_places = shared(mine.retired_places, theirs.retired_places)
+            mine.retired_executions = shared(mine.retired_executions, theirs.retired_executions)
             for subtask, other in zip(mine.subtasks, theirs.subtasks, strict=False):
                 subtask.vertex_id = other.vertex_id
-                subtask.places = shared(subtask.places, other.places)
 
     def downstream_of(self, vertex_ids: Iterable[str]) -> set[str]:
         """Return the vertices that read what these write, directly or through others."""
@@ -387,7 +425,7 @@ class ExecutionGraph:
             require(indexes == list(range(vertex.parallelism)), f"{job_id}/{vertex_id} has the subtasks {indexes}")
             bounds = 1 <= vertex.parallelism <= vertex.vertex.max_parallelism
             require(bounds, f"{job_id}/{vertex_id} has {vertex.parallelism} subtasks; at most {vertex.vertex.max_parallelism} may be")
-            retired = all(index >= vertex.parallelism for index in vertex.retired_places)
+            retired = all(index >= vertex.parallelism for index in vertex.retired_executions)
             require(retired, f"{job_id}/{vertex_id} remembers a subtask twice")
             unfinished = sum(s.state is not ExecutionState.FINISHED or s.revoked for s in vertex.subtasks)
             require(unfinished == vertex.unfinished_subtasks, f"{job_id}/{vertex_id}: unfinished subtasks are miscounted")
@@ -397,8 +435,26 @@ class ExecutionGraph:
             for subtask in vertex.subtasks:
                 revoked = subtask.revoked and (subtask.state is not ExecutionState.FINISHED or bool(subtask.outputs))
                 require(not revoked, f"{job_id}/{vertex_id}[{subtask.subtask_index}] is {subtask.state}, and has no result to take back")
+                _validate_executions(job_id, subtask)
                 ready = (vertex_id, subtask.subtask_index) in self.ready
                 wanted = subtask.state is ExecutionState.CREATED and not inputs
                 require(ready == wanted, f"{job_id}/{vertex_id}[{subtask.subtask_index}] is {subtask.state}; ready: {ready}")
         unfinished_vertices = sum(v.unfinished_subtasks > 0 for v in self.vertices.values())
         require(unfinished_vertices == self.unfinished_vertices, f"{job_id}: unfinished vertices are miscounted")
+
+
+def _validate_executions(job_id: str, subtask: Subtask) -> None:
+    """Check the attempts that are remembered: how many, in which order, and how far each came, against where the subtask stands."""
+    name = f"{job_id}/{subtask.vertex_id}[{subtask.subtask_index}]#{subtask.attempt}"
+    attempts, ends = [e.attempt for e in subtask.executions], [e.end_state for e in subtask.executions]
+    require(len(attempts) <= MAX_REMEMBERED_ATTEMPTS and attempts == sorted(set(attempts)), f"{name} remembers the attempts {attempts}")
+    has_begun = subtask.state is not ExecutionState.CREATED
+    begun = attempts[-1:] == [subtask.attempt] if has_begun else attempts[-1:] < [subtask.attempt]
+    require(begun, f"{name} is {subtask.state}, and remembers the attempts {attempts}")
+    if has_begun:
+        end = subtask.state if subtask.state in TERMINAL_EXECUTION_STATES else None
+        require(ends.pop() is end, f"{name} is {subtask.state}, and ended as {subtask.executions[-1].end_state}")
+    require(None not in ends, f"{name} was preceded by an attempt that has not ended")
+    for e in subtask.executions:
+        times = [at_ms for at_ms in (e.scheduled_at_ms, e.deployed_at_ms, e.running_at_ms, e.ended_at_ms) if at_ms]
+        require(times == sorted(times), f"{name}: attempt {e.attempt} came how far it did at {times}")

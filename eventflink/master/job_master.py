@@ -75,9 +75,6 @@ from eventflink.model.statuses import (
 CANCELLATION_BATCH: Final = 256
 """How many tasks one decision cancels at most; the rest follows in the next (P10a)."""
 
-MAX_REMEMBERED_ATTEMPTS: Final = 16
-"""Of a subtask: where each ran, so that its files can be asked for."""
-
 STARTING_STATES: Final = (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING)
 """Those of an attempt that its TaskExecutor has, in their order."""
 
@@ -297,7 +294,7 @@ class JobMaster:
         subtask = graph.require_current(event)
         if self.rescales.binds(graph, event.vertex_id):
             raise IllegalTransition(f"{event}: its vertex is to be rescaled first")
-        graph.transition(subtask, ExecutionState.SCHEDULED)
+        graph.transition(subtask, ExecutionState.SCHEDULED, at_ms)
         if self.scheduler is SchedulerType.ADAPTIVE:
             self.rescales.note_scheduled(event.vertex_id)
             graph.vertices[event.vertex_id].scheduled_at_ms = at_ms
@@ -325,24 +322,22 @@ class JobMaster:
         self.slot_manager.share(event.allocation_id, event.attempt_id, group)
         subtask.allocation_id = event.allocation_id
 
-    def apply_task_deployed(self, event: TaskDeployed) -> None:
+    def apply_task_deployed(self, event: TaskDeployed, at_ms: int) -> None:
         """Move SCHEDULED → DEPLOYING, in the slot that the attempt has."""
         graph = self.execution_graph
         attempt = (event.job_id, event.vertex_id, event.subtask_index, event.attempt)
         place = self.slot_manager.place_of(event.allocation_id, attempt)
         subtask = graph.require_current(event)
-        graph.transition(subtask, ExecutionState.DEPLOYING)
-        subtask.places[event.attempt] = place
-        while len(subtask.places) > MAX_REMEMBERED_ATTEMPTS:
-            del subtask.places[next(iter(subtask.places))]
+        graph.transition(subtask, ExecutionState.DEPLOYING, at_ms)
+        subtask.executions[-1].task_manager_id, subtask.executions[-1].instance_id = place
 
-    def apply_task_state_changed(self, event: TaskStateChanged) -> None:
+    def apply_task_state_changed(self, event: TaskStateChanged, at_ms: int) -> None:
         """Move along the table of ExecutionState, where no event of its own says it."""
         graph = self.execution_graph
         subtask = graph.require_current(event)
         if subtask.state is not event.from_state or event.to_state not in _PLAIN_STATES:
             raise IllegalTransition(f"{event} does not fit {subtask.state}, or is another event's to say")
-        graph.transition(subtask, event.to_state)
+        graph.transition(subtask, event.to_state, at_ms)
         if event.to_state is ExecutionState.RUNNING:
             subtask.refusals = 0
         if event.to_state in TERMINAL_EXECUTION_STATES:
@@ -350,20 +345,20 @@ class JobMaster:
             self._note_ended(subtask)
         self._want()
 
-    def apply_task_cancellation_requested(self, event: TaskCancellationRequested) -> None:
+    def apply_task_cancellation_requested(self, event: TaskCancellationRequested, at_ms: int) -> None:
         """Move to CANCELING, until the TaskExecutor says that the attempt is terminal."""
         graph = self.execution_graph
-        graph.transition(graph.require_current(event), ExecutionState.CANCELING)
+        graph.transition(graph.require_current(event), ExecutionState.CANCELING, at_ms)
         self.to_cancel.pop((event.vertex_id, event.subtask_index), None)
         self._want()
 
-    def apply_task_finished(self, event: TaskFinished) -> None:
+    def apply_task_finished(self, event: TaskFinished, at_ms: int) -> None:
         """Move to FINISHED: the attempt's outputs are now the subtask's result."""
         graph, key = self.execution_graph, (event.vertex_id, event.subtask_index)
         subtask = graph.require_current(event)
         if key in self.restarts.due:
             raise IllegalTransition(f"{event}: the subtask is to start again, and no result of this attempt counts")
-        graph.transition(subtask, ExecutionState.FINISHED)
+        graph.transition(subtask, ExecutionState.FINISHED, at_ms)
         graph.complete(subtask, event.outputs)
         if self.scheduler is SchedulerType.ADAPTIVE:
             self.rescales.note_finished(event.vertex_id)
@@ -375,14 +370,14 @@ class JobMaster:
         """Move to FAILED; the first failure without a restart is the job's cause."""
         graph, key = self.execution_graph, (event.vertex_id, event.subtask_index)
         subtask = graph.require_current(event)
-        graph.transition(subtask, ExecutionState.FAILED)
+        graph.transition(subtask, ExecutionState.FAILED, at_ms)
         subtask.last_failure = event.cause
         self.to_cancel.pop(key, None)
         self._note_ended(subtask)
         is_concurrent = self.status in ENDING_JOB_STATUSES or key in self.restarts.due
         if not is_concurrent:
             self.cause = event.cause
-        place = subtask.places.get(event.attempt, ("", ""))
+        place = (subtask.executions[-1].task_manager_id, subtask.executions[-1].instance_id)
         self.exceptions.note_failure(TaskFailure(at_ms, *key, event.attempt, *place, event.cause), is_concurrent=is_concurrent)
         self._want()
 

@@ -74,13 +74,13 @@ class Uploads:
         if job is None:
             return [self.dispatcher.unknown_job(command)]
         attempt = command.attempt_id
-        place = job.execution_graph.places_of(command.vertex_id, command.subtask_index).get(command.attempt)
-        if place is None or not self.resource_manager.is_current(*place):
+        execution = job.execution_graph.execution_of(attempt)
+        if execution is None or not self.resource_manager.is_current(execution.task_manager_id, execution.instance_id):
             message = f"attempt {attempt} was never deployed, or its TaskManager is gone"
             return [rejected(command, "FileNotAvailable", message)]
         if refusal := self._refuse_excess(command):
             return [refusal]
-        task_manager_id, instance_id = place
+        task_manager_id, instance_id = execution.task_manager_id, execution.instance_id
         return [accepted(command), FileUploadRequested(command.request_id, task_manager_id, instance_id, *attempt, file=command.file)]
 
     def decide_request_task_manager_file_upload(self, command: RequestTaskManagerFileUpload) -> list[LogEvent]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.master.cluster_shutdown import ClusterShutdown
-from eventflink.master.execution_graph import ExecutionVertex, Subtask
+from eventflink.master.execution_graph import Execution, ExecutionVertex, Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
@@ -140,16 +140,29 @@ def _vertex_view(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) ->
 
 
 def _subtask_view(subtask: Subtask, job: JobMaster) -> View:
-    task_manager_id, _ = subtask.places.get(subtask.attempt, (None, None))
+    execution = subtask.execution
     return {
         "subtask_index": subtask.subtask_index,
         "attempt": subtask.attempt,
         "state": subtask.state,
-        "task_manager_id": task_manager_id,
+        "task_manager_id": (execution.task_manager_id if execution is not None else "") or None,
         "restart_at": iso_time(job.restarts.due.get(subtask.key, 0)),
-        "attempts": [{"attempt": a, "task_manager_id": t, "instance_id": i} for a, (t, i) in subtask.places.items()],
+        "attempts": [_attempt_view(each, subtask) for each in subtask.executions],
         "outputs": {o.output: o.location for o in subtask.outputs},
         "last_failure": dataclasses.asdict(subtask.last_failure) if subtask.last_failure else None,
+    }
+
+
+def _attempt_view(execution: Execution, subtask: Subtask) -> View:
+    return {
+        "attempt": execution.attempt,
+        "state": execution.end_state or subtask.state,
+        "task_manager_id": execution.task_manager_id or None,
+        "instance_id": execution.instance_id or None,
+        "scheduled_at": iso_time(execution.scheduled_at_ms),
+        "deployed_at": iso_time(execution.deployed_at_ms),
+        "running_at": iso_time(execution.running_at_ms),
+        "ended_at": iso_time(execution.ended_at_ms),
     }
 
 

@@ -120,14 +120,14 @@ def test_a_task_executor_and_the_leader_killed_together_restart_only_what_ran_th
     cluster.start_standby("second")
     job_id = cluster.submit(idle_graph(restarts=8, parallelism=8))
     cluster.wait_for_running(job_id)
-    places = {s.subtask_index: s.places[1][0] for s in cluster.job(job_id).execution_graph.subtasks()}
+    places = {s.subtask_index: s.executions[0].task_manager_id for s in cluster.job(job_id).execution_graph.subtasks()}
     assert set(places.values()) == {"host-a-1", "host-b-1"}
     cluster.kill("first")
     cluster.kill("host-a")
 
     def moved() -> bool:
         subtasks = cluster.job(job_id).execution_graph.subtasks()
-        return all(s.state is ExecutionState.RUNNING and s.places[s.attempt][0] == "host-b-1" for s in subtasks)
+        return all(s.state is ExecutionState.RUNNING and s.executions[-1].task_manager_id == "host-b-1" for s in subtasks)
 
     cluster.wait_for(lambda _: moved(), "everything runs on what is left")
     attempts = {s.subtask_index: s.attempt for s in cluster.job(job_id).execution_graph.subtasks()}

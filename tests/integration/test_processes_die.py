@@ -168,7 +168,7 @@ def test_spark_s_work_ends_with_the_task_executor_that_asked_for_it(cluster: Run
     wait_until_it_computes(spark)
     job = cluster.job(job_id)
     (subtask,) = job.execution_graph.subtasks()
-    cluster.kill(subtask.places[1][0])
+    cluster.kill(subtask.executions[0].task_manager_id)
     wait_until_it_rests(spark)
 
 

@@ -40,7 +40,7 @@ def _graph(parallelism: int = 1, **resources: Any) -> JobGraph:
 
 
 def _places(cluster: RunningCluster, job_id: str) -> set[str]:
-    return {place[0] for subtask in cluster.job(job_id).execution_graph.subtasks() for place in subtask.places.values()}
+    return {execution.task_manager_id for subtask in cluster.job(job_id).execution_graph.subtasks() for execution in subtask.executions}
 
 
 def _run(cluster: RunningCluster, *arguments: str) -> Any:

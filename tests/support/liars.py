@@ -100,10 +100,9 @@ class Liar:
 
     def _holder(self, attempt: AttemptId) -> tuple[str, str]:
         job = self.cluster.master.dispatcher.jobs.get(attempt.job_id)
-        subtask = job.execution_graph.subtask(attempt.vertex_id, attempt.subtask_index) if job is not None else None
-        place = subtask.places.get(attempt.attempt) if subtask is not None else None
-        if place is not None and self.random.random() < 0.9:
-            return place
+        execution = job.execution_graph.execution_of(attempt) if job is not None else None
+        if execution is not None and execution.deployed_at_ms and self.random.random() < 0.9:
+            return execution.task_manager_id, execution.instance_id
         task_manager_id = self._task_manager()
         return task_manager_id, self._instance(task_manager_id)
 

@@ -50,7 +50,7 @@ def cluster() -> ScriptedCluster:
 
 def places(cluster: ScriptedCluster) -> dict[int, str]:
     """Return the TaskManager of each subtask."""
-    return {s.subtask_index: s.places[s.attempt][0] for s in cluster.job("job").execution_graph.subtasks()}
+    return {s.subtask_index: s.executions[-1].task_manager_id for s in cluster.job("job").execution_graph.subtasks()}
 
 
 def test_tasks_that_a_change_of_leader_does_not_touch_are_undisturbed(cluster: ScriptedCluster) -> None:

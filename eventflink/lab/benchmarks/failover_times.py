@@ -263,8 +263,7 @@ def _tasks_on(watch: LogWatch, task_manager_ids: frozenset[str]) -> dict[Subtask
     found = {}
     for job_id, job in watch.fold.master.dispatcher.jobs.items():
         for subtask in job.execution_graph.subtasks():
-            place = subtask.places.get(subtask.attempt)
-            if subtask.state is ExecutionState.RUNNING and place is not None and place[0] in task_manager_ids:
+            if subtask.state is ExecutionState.RUNNING and subtask.executions[-1].task_manager_id in task_manager_ids:
                 found[SubtaskId(job_id, subtask.vertex_id, subtask.subtask_index)] = subtask.attempt
     return found
 

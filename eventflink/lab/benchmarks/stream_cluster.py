@@ -110,9 +110,8 @@ class StreamJob:
 
         def found() -> str | None:
             job = watch.fold.master.dispatcher.jobs.get(self.job_id)
-            subtask = None if job is None else job.execution_graph.subtask(self._subtask.vertex_id, 0)
-            place = None if subtask is None else subtask.places.get(self.attempt())
-            return None if place is None else place[0]
+            execution = None if job is None else job.execution_graph.execution_of(self._attempt_id(self.attempt()))
+            return None if execution is None else execution.task_manager_id
 
         name = watch.wait_for(found, f"the place of {self.job_id}")
         return name, self._cluster.hosts[name].process.pid
