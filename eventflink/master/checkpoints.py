@@ -82,6 +82,8 @@ class Checkpoint:
     message: str = ""
     savepoint: SavepointRequest | None = None
     """That it is a savepoint; None: it is none."""
+    request_id: str = ""
+    """Of the request that asked for it; empty: it was due."""
 
     @property
     def stops_streams(self) -> bool:
@@ -186,9 +188,8 @@ class Checkpoints:
         attempts = self.attempts_to_ask(graph)
         if self.pending is not None or event.checkpoint_id != self.next_id or not attempts or event.awaited != len(attempts):
             raise IllegalTransition(f"{event} does not fit: the next one is {self.next_id}, and asks {len(attempts)} subtasks")
-        self.pending = PendingCheckpoint(
-            Checkpoint(event.checkpoint_id, at_ms, event.actor, len(attempts), savepoint=event.savepoint), attempts
-        )
+        asked = Checkpoint(event.checkpoint_id, at_ms, event.actor, len(attempts), savepoint=event.savepoint, request_id=event.request_id)
+        self.pending = PendingCheckpoint(asked, attempts)
         self.next_id += 1
         self.triggered_at_ms = at_ms
 

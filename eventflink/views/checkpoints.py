@@ -69,7 +69,8 @@ def _shown(checkpoint: Checkpoint | None) -> View | None:
 def _checkpoint_view(checkpoint: Checkpoint) -> View:
     view = dataclasses.asdict(checkpoint)
     del view["triggered_at_ms"]
-    return view | {"triggered_at": iso_time(checkpoint.triggered_at_ms), "actor": checkpoint.actor or None}
+    asked = {"actor": checkpoint.actor or None, "request_id": checkpoint.request_id or None}
+    return view | {"triggered_at": iso_time(checkpoint.triggered_at_ms), **asked}
 
 
 def _restored(checkpoints: Checkpoints) -> View | None:

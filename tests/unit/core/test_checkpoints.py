@@ -22,6 +22,7 @@ from eventflink.model.statuses import (
 )
 from eventflink.model.stream_progress import MAX_NUMBER, MAX_OFFSET_LENGTH, MAX_PARTITION_LAGS, PartitionLag, StreamSourceProgress
 from eventflink.snapshots.state_codec import document_of, restore_fold
+from eventflink.views.checkpoints import checkpoints_view
 from tests.support.cluster import (
     ScriptedCluster,
     acknowledgement,
@@ -180,6 +181,26 @@ def test_one_that_is_asked_for_is_triggered_at_once_and_names_who_asked(cluster:
     assert checkpoints_of(cluster).completed_count == 1
     cluster.command(type="TriggerCheckpoint", job_id="job", request_id="now")
     assert len(cluster.events(e.CheckpointTriggered)) == 1
+
+
+def test_the_request_that_asked_for_one_tells_what_became_of_it_whoever_leads(cluster: ScriptedCluster) -> None:
+    run_streams(cluster, checkpointing={"tolerable_failed_checkpoints": 1})
+    cluster.acknowledge(*trigger(cluster))
+    cluster.say(decline(orders(cluster.command(type="TriggerCheckpoint", job_id="job", request_id="first"))[0]))
+    cluster.command(type="TriggerSavepoint", job_id="job", target_directory="/savepoints", request_id="second")
+    cluster.acknowledge(*orders(cluster.fail_over().effects), batch_id=4)
+    cluster.command(type="TriggerCheckpoint", job_id="job", request_id="third")
+    fold = new_fold()
+    restore_fold(document_of(cluster.fold), fold)
+    for job in (cluster.job("job"), fold.master.dispatcher.jobs["job"]):
+        view = checkpoints_view(job)
+        shown = [view["pending"], *view["history"]]
+        assert [(each["request_id"], each["status"]) for each in shown] == [
+            ("third", CheckpointStatus.IN_PROGRESS),
+            ("second", CheckpointStatus.COMPLETED),
+            ("first", CheckpointStatus.FAILED),
+            (None, CheckpointStatus.COMPLETED),
+        ]
 
 
 def test_one_that_cannot_be_is_refused_with_the_reason(cluster: ScriptedCluster) -> None:
