@@ -23,7 +23,7 @@ INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m 
 
 # What the processes of a cluster import is compiled once, here, and not by all of them at once at the first start.
 COMPILE := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import eventflink.cli.commands.demo, eventflink.cli.commands.master, \
-	eventflink.cli.commands.taskexecutor; from eventflink.taskexecutor.spark_client import load_client; load_client()'
+	eventflink.cli.commands.rest, eventflink.cli.commands.taskexecutor; from eventflink.taskexecutor.spark_client import load_client; load_client()'
 
 .PHONY: help demo check test unit lint format clean java
 

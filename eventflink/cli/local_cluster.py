@@ -31,7 +31,6 @@ START_TIMEOUT_S: Final = 90.0
 _MASTER: Final = "master"
 _STANDBY: Final = "standby"
 _REST: Final = "rest"
-_LEAST_LIFE_S: Final = 10.0
 _POLL_S: Final = 1.0
 _GRACE_S: Final = 15.0
 
@@ -57,6 +56,7 @@ class LocalCluster:
         self._exit = contextlib.ExitStack()
         self._broker: EmbeddedBroker | None = None
         self._rest: Child | None = None
+        self._rest_answers = False
         self.bootstrap = ""
         self.leader: LeaderHeartbeat | None = None
 
@@ -138,21 +138,28 @@ class LocalCluster:
     def _await_rest(self, rest: Child) -> str:
         """Return the URL of the REST process, once it answers."""
         deadline = time.monotonic() + START_TIMEOUT_S
-        while (url := announced_address.read(self._data_path, Announced.REST, rest.process.pid)) is None:
+        while (url := self._url_of(rest)) is None:
             self.check()
             if time.monotonic() > deadline:
                 raise CommandFailed(ExitCode.UNREACHABLE, f"the REST process does not answer; its log is {rest.log_path}")
             time.sleep(0.05)
+        self._rest_answers = True
         return url
 
-    def _replace_rest(self) -> None:
-        """Start another REST process where one has ended: the cluster needs none. One that cannot run at all is an error."""
+    def _url_of(self, rest: Child) -> str | None:
+        return announced_address.read(self._data_path, Announced.REST, rest.process.pid)
+
+    def _watch_rest(self) -> None:
+        """Replace the REST process where it has ended: the cluster needs none. One that has never answered cannot run: that is an error."""
         rest = self._rest
-        if rest is None or rest.process.poll() is None or time.monotonic() - rest.started_s < _LEAST_LIFE_S:
+        if rest is None:
             return
-        self._children.children.remove(rest)
-        self._say(f"the REST process ended by itself; starting another one; its log is {rest.log_path}")
-        self._rest = self._start_rest()
+        if rest.process.poll() is None:
+            self._rest_answers = self._rest_answers or self._url_of(rest) is not None
+        elif self._rest_answers:
+            self._children.children.remove(rest)
+            self._say(f"the REST process ended by itself; starting another one; its log is {rest.log_path}")
+            self._rest, self._rest_answers = self._start_rest(), False
 
     def start_standby(self) -> str:
         """Start another master, wait until it follows the log, and return its id."""
@@ -186,7 +193,7 @@ class LocalCluster:
 
     def check(self) -> None:
         """Raise `ChildDied` or `CommandFailed` if a part of the cluster has ended, `ClusterEnded` if all of it was shut down."""
-        self._replace_rest()
+        self._watch_rest()
         try:
             self._children.check()
         except ChildDied:
