@@ -88,7 +88,7 @@ def attempt_details(subtask: View, row: View, now_ms: int) -> SubtaskExecutionAt
 
 
 def _state_of(subtask: View, row: View) -> ExecutionState:
-    """Return the state of an attempt; how an earlier one ended is not known of every version's archives: it did not finish."""
+    """Return the state of an attempt; of an earlier one the archives of older versions know only that it did not finish."""
     if row["attempt"] == subtask["attempt"]:
         return ExecutionState(subtask["state"])
-    return ExecutionState(row.get("state") or ExecutionState.FAILED)
+    return ExecutionState(row.get("state", ExecutionState.FAILED))

@@ -5,10 +5,13 @@ from collections.abc import Iterator
 import pytest
 from fastapi.testclient import TestClient
 
-from eventflink.model.statuses import ExecutionState
+from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.rest.flink.attempts import AttemptTimes, aggregate_state, standing_of
 from eventflink.rest.flink.io_metrics import statistics_of
-from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, vertex
+from eventflink.rest.flink.job_details import job_details_of
+from eventflink.views.checkpoints import no_checkpoints
+from eventflink.views.jobs_and_cluster import job_view
+from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, vertex
 from tests.support.rest_client import rest_client
 
 
@@ -66,6 +69,47 @@ def test_the_times_of_subtasks_are_under_all_of_flinks_states(client: TestClient
     answer = client.get("/jobs/job/vertices/a/subtasktimes").json()
     assert [row["subtask"] for row in answer["subtasks"]] == [0, 1, 2]
     assert set(answer["subtasks"][0]["timestamps"]) == set(ExecutionState)
+
+
+def test_attempts_have_the_times_of_the_log() -> None:
+    cluster = ScriptedCluster()
+    cluster.register()
+    [first] = deployments(cluster.submit(graph(vertex("a"), restart_strategy=fixed_delay(3))))
+    start = START_MS
+    cluster.pass_time(10)
+    cluster.report(first, ExecutionState.RUNNING)
+    cluster.pass_time(30)
+    cluster.report(first, ExecutionState.FAILED)
+    [second] = deployments(cluster.pass_time(500))
+    cluster.pass_time(7)
+    cluster.report(second, ExecutionState.RUNNING)
+    with rest_client(cluster.fold) as client:
+        ended = client.get("/jobs/job/vertices/a/subtasks/0/attempts/0").json()
+        running = client.get("/jobs/job/vertices/a/subtasks/0").json()
+        job = client.get("/jobs/job").json()
+    assert (ended["status"], ended["start-time"], ended["end-time"], ended["duration"]) == ("FAILED", start, start + 40, 40)
+    assert ended["status-duration"] == {"CREATED": -1, "SCHEDULED": 0, "DEPLOYING": 10, "INITIALIZING": -1, "RUNNING": 30}
+    assert (running["start-time"], running["end-time"], running["duration"]) == (start + 540, -1, 7)
+    times = {status: at for status, at in job["timestamps"].items() if at}
+    assert times == {"INITIALIZING": start, "CREATED": start, "RESTARTING": start + 40, "RUNNING": start + 540}
+    assert (job["vertices"][0]["start-time"], job["vertices"][0]["duration"], job["now"]) == (start + 540, 7, start + 547)
+    cluster.report(second, ExecutionState.FINISHED)
+    with rest_client(cluster.fold) as client:
+        [row] = client.get("/jobs/job/vertices/a/subtasktimes").json()["subtasks"]
+        over = client.get("/jobs/job").json()
+    assert (row["duration"], row["timestamps"]["SCHEDULED"], row["timestamps"]["FINISHED"]) == (7, start + 540, start + 547)
+    assert (over["vertices"][0]["end-time"], over["end-time"], over["timestamps"]["FINISHED"]) == (start + 547,) * 3
+
+
+def test_what_the_archive_of_an_older_version_does_not_know_is_not_told(client: TestClient, cluster: ScriptedCluster) -> None:
+    now = client.get("/jobs/job").json()
+    job = job_view(cluster.fold, "job")
+    del job["status_times"]
+    for subtask in job["vertices"][0]["subtasks"]:
+        subtask["attempts"] = [{"attempt": 1, "task_manager_id": "tm1", "instance_id": "tm1-1"}]
+    told = job_details_of(job, no_checkpoints("job", "test job", JobStatus.RUNNING))
+    assert set(told.timestamps.values()) == {0}
+    assert (told.vertices[0].start_time, told.vertices[0].duration, told.duration) == (-1, -1, now["duration"])
 
 
 @pytest.mark.parametrize(
