@@ -31,6 +31,7 @@ from eventflink.rest.flink import (
     refused_reads,
     resource_requirements,
     savepoint_disposal,
+    savepoint_operations,
     subtasks,
     task_manager_files,
     task_managers,
@@ -62,6 +63,7 @@ _ROUTERS: Final = (
     job_commands.router,
     resource_requirements.router,
     savepoint_disposal.router,
+    savepoint_operations.router,
 )
 """A path that is written out comes before one that has a parameter in its place."""
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 404, 409, 503)}

@@ -1,0 +1,127 @@
+"""Commands over Flink's REST API to a real cluster with a real stream: done once, and told alike by every REST process."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventflink.events.log_events import CheckpointTriggered
+from eventflink.model.statuses import JobStatus
+from eventflink.streams.savepoint import read_savepoint
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.stream_work import SPARK_TIMEOUT_S, Work
+
+pytestmark = pytest.mark.slow
+
+TRIGGER = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("commands")) as running:
+        running.start_master("master-1")
+        running.start_task_executor(slots=4)
+        yield running
+
+
+def call(method: str, url: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+    """Return status and document of an answer; text that is no JSON as it is."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json; charset=UTF-8"}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            text, kind = answer.read().decode(), answer.headers["Content-Type"]
+            return answer.status, json.loads(text) if kind.startswith("application/json") else text
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def outcome(url: str) -> Any:
+    """Return what became of an operation, once it has ended."""
+
+    def ended() -> Any:
+        status, answer = call("GET", url)
+        assert status == 200, answer
+        return answer if answer["status"]["id"] == "COMPLETED" else None
+
+    return wait_until(ended, "the operation", SPARK_TIMEOUT_S)["operation"]
+
+
+def savepoints_of(cluster: RunningCluster, job_id: str) -> int:
+    return len([event for event in cluster.events_of(job_id) if isinstance(event, CheckpointTriggered) and event.savepoint])
+
+
+def test_a_savepoint_is_taken_once_through_the_death_of_a_rest_process_and_the_job_is_drained_with_another(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    url = cluster.start_rest("rest-1")
+    work = Work(cluster)
+    work.feed()
+    job_id = work.submit()
+    work.wait_until_copied()
+    wanted = {"target-directory": str(tmp_path), "cancel-job": False, "formatType": "CANONICAL", "triggerId": TRIGGER}
+    savepoints = f"/jobs/{job_id}/savepoints"
+    assert call("POST", url + savepoints, wanted) == (202, {"request-id": TRIGGER})
+    taken = outcome(f"{url}{savepoints}/{TRIGGER}")
+    assert read_savepoint(taken["location"]).manifest.job_id == job_id
+    assert call("POST", url + savepoints, wanted) == (202, {"request-id": TRIGGER})
+
+    cluster.kill("rest-1")
+    url = cluster.start_rest("rest-2")
+    assert outcome(f"{url}{savepoints}/{TRIGGER}") == taken
+    assert call("POST", url + savepoints, wanted) == (202, {"request-id": TRIGGER})
+    assert savepoints_of(cluster, job_id) == 1
+
+    status, answer = call("POST", f"{url}/jobs/{job_id}/checkpoints", {"checkpointType": "CONFIGURED"})
+    assert status == 202
+    assert outcome(f"{url}/jobs/{job_id}/checkpoints/{answer['request-id']}")["checkpointId"] > 1
+
+    work.feed()
+    status, answer = call("POST", f"{url}/v1/jobs/{job_id}/stop", {"targetDirectory": f"file:{tmp_path}", "drain": True})
+    assert status == 202
+    stopped = outcome(f"{url}{savepoints}/{answer['request-id']}")["location"]
+    assert stopped.startswith(f"file://{tmp_path}/savepoint-{job_id}-")
+    cluster.wait_for_status(job_id, JobStatus.FINISHED)
+    work.check_copied_once()
+    assert call("PATCH", f"{url}/jobs/{job_id}?mode=cancel")[0] == 409
+    assert call("POST", f"{url}/jobs/{job_id}/savepoints", {"target-directory": str(tmp_path)})[0] == 409
+
+    for removed in (taken["location"], stopped):
+        status, answer = call("POST", f"{url}/savepoint-disposal", {"savepoint-path": removed})
+        assert status == 200
+        assert outcome(f"{url}/savepoint-disposal/{answer['request-id']}") == {"failure-cause": None}
+    assert not list(tmp_path.iterdir())
+    assert cluster.stop("rest-2") == 0
+
+
+def test_a_task_is_cancelled_and_the_files_of_its_task_manager_are_read(cluster: RunningCluster, tmp_path: Path) -> None:
+    url = cluster.start_rest()
+    job_id = cluster.run_task("wait_for_file", path=str(tmp_path / "gate"))
+    cluster.wait_for_running(job_id)
+    [running] = [slot for slot in call("GET", f"{url}/taskmanagers/tm")[1]["allocatedSlots"] if slot["jobId"] == job_id]
+    assert running["assignedTasks"] == 1
+
+    logs = call("GET", f"{url}/taskmanagers/tm/logs")[1]["logs"]
+    assert all(log["size"] >= 0 and log["mtime"] > 0 for log in logs)
+    status, log = call("GET", f"{url}/taskmanagers/tm/log")
+    assert status == 200
+    assert "TaskExecutor" in log
+    assert call("GET", f"{url}/taskmanagers/tm/logs/{logs[0]['name']}")[0] == 200
+    threads = call("GET", f"{url}/taskmanagers/tm/thread-dump")[1]["threadInfos"]
+    assert "MainThread" in [thread["threadName"] for thread in threads]
+    status, answer = call("GET", f"{url}/taskmanagers/tm/logs/none.log")
+    assert status == 404
+    assert "it has no log 'none.log'" in answer["errors"][0]
+    assert call("GET", f"{url}/taskmanagers/nobody/log")[0] == 404
+
+    assert call("PATCH", f"{url}/jobs/nobody")[0] == 404
+    assert call("PATCH", f"{url}/jobs/{job_id}?mode=cancel") == (202, {})
+    listed = {job["id"]: job["status"] for job in call("GET", f"{url}/jobs")[1]["jobs"]}
+    assert listed[job_id] in ("CANCELLING", "CANCELED")
+    cluster.wait_for_status(job_id, JobStatus.CANCELED)
+    assert call("PATCH", f"{url}/jobs/{job_id}?mode=cancel") == (202, {})
+    assert cluster.stop("rest") == 0
