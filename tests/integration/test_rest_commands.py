@@ -12,6 +12,7 @@ import pytest
 from eventflink.events.log_events import CheckpointTriggered
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.savepoint import read_savepoint
+from tests.support.flink_client import FlinkCommandLine
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.stream_work import SPARK_TIMEOUT_S, Work
 
@@ -125,3 +126,35 @@ def test_a_task_is_cancelled_and_the_files_of_its_task_manager_are_read(cluster:
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
     assert call("PATCH", f"{url}/jobs/{job_id}?mode=cancel") == (202, {})
     assert cluster.stop("rest") == 0
+
+
+def test_flinks_own_command_line_lists_saves_stops_and_cancels_jobs(cluster: RunningCluster, tmp_path: Path) -> None:
+    flink = FlinkCommandLine(cluster.start_rest(), tmp_path / "conf")
+    work = Work(cluster)
+    work.feed()
+    job_id = work.submit()
+    work.wait_until_copied()
+    assert f"{job_id} : test (RUNNING)" in flink.run("list")
+
+    said = flink.run("savepoint", job_id, str(tmp_path / "savepoints"))
+    [first] = (tmp_path / "savepoints").iterdir()
+    assert f"Savepoint completed. Path: {first}" in said
+    assert "Checkpoint" in (said := flink.run("checkpoint", job_id)), said
+    assert "completed" in said
+
+    work.feed()
+    said = flink.run("stop", "--drain", "--savepointPath", str(tmp_path / "savepoints"), job_id)
+    cluster.wait_for_status(job_id, JobStatus.FINISHED)
+    work.check_copied_once()
+    [second] = set((tmp_path / "savepoints").iterdir()) - {first}
+    assert f"Savepoint completed. Path: {second}" in said
+    assert f"{job_id} : test (FINISHED)" in flink.run("list", "--all")
+
+    flink.run("savepoint", "--dispose", f"file://{first}")
+    assert list((tmp_path / "savepoints").iterdir()) == [second]
+    another = cluster.run_task("wait_for_file", path=str(tmp_path / "gate"))
+    cluster.wait_for_running(another)
+    assert f"Cancelled job {another}" in flink.run("cancel", another)
+    cluster.wait_for_status(another, JobStatus.CANCELED)
+    assert "JobTerminated" in flink.run("savepoint", job_id, exit_code=1)
+    cluster.stop("rest")
