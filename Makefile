@@ -37,6 +37,7 @@ check: lint unit ## ruff, mypy, the contracts between the rooms, and the unit te
 
 test: java unit ## all tests; BOOTSTRAP=host:port takes a running Kafka instead of an own one
 	@echo "==> running the tests against $(if $(BOOTSTRAP),Kafka at $(BOOTSTRAP),a Kafka broker of their own)"
+	@$(BIN)/python -m tests.support.browser
 	@EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" $(PYTEST) tests/e2e tests/integration
 
 # A prerequisite of both: `make check test` runs them once.

@@ -1,4 +1,4 @@
-"""What tests of every kind share: a real Kafka broker, and a cluster id of their own.
+"""What tests of every kind share: a real Kafka broker, a cluster id of their own, and a real Chromium.
 
 The broker is the one of our own pytest plugin: EVENTFLINK_TEST_BOOTSTRAP=host:port names a running cluster to test against; without it
 each process of the run starts one, when its first test asks for it.
@@ -8,11 +8,16 @@ import contextlib
 import os
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
+
+if TYPE_CHECKING:
+    from tests.support.browser import Chromium, Tabs
 
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 """Brokers and Spark servers of tests live for seconds or minutes: to optimize them for days takes more processor time than all they do."""
@@ -45,3 +50,22 @@ def cluster_id(bootstrap: str) -> Iterator[str]:
     yield name
     with contextlib.suppress(AdministrationError):
         delete_topics(bootstrap, name)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> "Iterator[Chromium]":
+    """Chromium, for tests that want more than one profile of it; one is started for each process of the run."""
+    from tests.support import browser  # noqa: PLC0415 - few processes of a run need it, and it takes its time
+
+    executable = browser.find_chromium()
+    if executable is None:
+        pytest.skip(browser.MISSING)
+    with browser.chromium(executable) as started:
+        yield started
+
+
+@pytest.fixture
+def browser(chromium: "Chromium", tmp_path: Path) -> "Iterator[Tabs]":
+    """A fresh profile; at the end of the test it is checked that nothing went wrong in its pages."""
+    with chromium.tabs(Path(os.environ.get("EVENTFLINK_TEST_SCREENSHOTS", tmp_path))) as tabs:
+        yield tabs
