@@ -37,6 +37,7 @@ from eventflink.rest.flink import (
     task_managers,
     vertices,
 )
+from eventflink.rest.own import changes
 from eventflink.rest.services import Services
 
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -66,6 +67,8 @@ _ROUTERS: Final = (
     savepoint_operations.router,
 )
 """A path that is written out comes before one that has a parameter in its place."""
+_OWN_ROUTERS: Final = (changes.router,)
+OWN_PREFIX: Final = "/eventflink/v1"
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 404, 409, 503)}
 
 Next = Callable[[Request], Awaitable[Response]]
@@ -74,13 +77,15 @@ Next = Callable[[Request], Awaitable[Response]]
 def build_application(services: Services) -> FastAPI:
     """Return the application; it answers from when there is a state."""
     application = FastAPI(
-        title="eventflink", version=version("eventflink"), docs_url=None, redoc_url=None, openapi_url="/eventflink/v1/openapi.json"
+        title="eventflink", version=version("eventflink"), docs_url=None, redoc_url=None, openapi_url=f"{OWN_PREFIX}/openapi.json"
     )
     application.state.services = services
     answer_errors(application)
     for router in _ROUTERS:
         application.include_router(router, prefix="/v1", responses=_ERRORS)
         application.include_router(router, include_in_schema=False)
+    for router in _OWN_ROUTERS:
+        application.include_router(router, prefix=OWN_PREFIX, responses=_ERRORS)
     application.middleware("http")(_guard)
     return application
 

@@ -1,18 +1,25 @@
-"""The state of a cluster as a process has it that only reads: a fold, and who waits until it is new enough.
+"""The state of a cluster as a process has it that only reads: a fold, who waits until it is new enough, and who watches it change.
 
 Folding and reading take turns in one event loop, so whatever a reader computes is of one offset of the log, which its answer names. Where
 records come from is the business of `observer.py`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, Generic, TypeVar
 
+from eventflink.events.decision import Decision
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 
 MAX_WAITING: Final = 1_000
+MAX_WATCHING: Final = 100
+MAX_REMEMBERED: Final = 1_000
+"""Of how many decisions it is remembered which jobs they concern, while somebody watches."""
 UNFOLDABLE: Final = (LogUnusable, LogDiverged, LogNotDense)
 
 T = TypeVar("T")
@@ -31,6 +38,21 @@ class Reading(Generic[T]):
     epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Where the state stands, and what has changed since a watcher looked last."""
+
+    log_offset: int
+    epoch: int
+    master_id: str
+    """Of the leader; empty: nobody has ever led."""
+    decided_at_ms: int
+    decisions: int
+    """Accepted or not; 0 at the first look."""
+    jobs: frozenset[str] | None
+    """Those that events of these decisions name; None: more decisions than are remembered, so it may be any."""
+
+
 class ObservedState:
     """A fold that moves, and its readers. For one event loop."""
 
@@ -41,6 +63,10 @@ class ObservedState:
         self._fold: Fold | None = None
         self._newer: asyncio.Event = asyncio.Event()
         self._waiting = 0
+        self._watching = 0
+        self._changes: deque[tuple[int, frozenset[str]]] = deque(maxlen=MAX_REMEMBERED)
+        """The newest decisions, with the jobs that they name."""
+        self._is_closed = False
 
     @property
     def log_offset(self) -> int:
@@ -50,6 +76,7 @@ class ObservedState:
     def replace(self, fold: Fold) -> None:
         """Hold another fold."""
         self._fold, self.failure = fold, ""
+        self._changes.clear()
         self._wake()
 
     def advance(self, records: Iterable[tuple[int, int, bytes]]) -> None:
@@ -61,7 +88,9 @@ class ObservedState:
             return
         try:
             for offset, timestamp_ms, value in records:
-                self._fold.fold_record(offset, timestamp_ms, value)
+                decision = self._fold.fold_record(offset, timestamp_ms, value)
+                if self._watching:
+                    self._changes.append((offset, _jobs_of(decision)))
         except UNFOLDABLE as error:
             self._fold, self.failure = None, str(error)
         self._wake()
@@ -96,6 +125,70 @@ class ObservedState:
             self._waiting -= 1
         return self._fold
 
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Count a watcher, for as long as it asks `change_since`.
+
+        Raises:
+            NotThere: too many watch already.
+
+        """
+        if self._watching >= MAX_WATCHING:
+            raise NotThere(f"{MAX_WATCHING} watch the state already: ask again later")
+        self._watching += 1
+        try:
+            yield
+        finally:
+            self._watching -= 1
+            if not self._watching:
+                self._changes.clear()
+
+    def change_since(self, log_offset: int) -> Change | None:
+        """Return where the state stands, and what has changed since the record at `log_offset` (-1: nothing is known of before).
+
+        None: there is no state.
+        """
+        fold = self._fold
+        if fold is None:
+            return None
+        count = max(0, fold.last_offset - log_offset) if log_offset >= 0 else 0
+        newest = list(takewhile(lambda change: change[0] > log_offset, reversed(self._changes))) if count else []
+        return Change(
+            fold.last_offset,
+            fold.acceptance.epoch,
+            fold.master.leader.master_id,
+            fold.last_decided_at_ms,
+            count,
+            frozenset().union(*(jobs for _, jobs in newest)) if len(newest) == count and fold.last_offset >= log_offset else None,
+        )
+
+    async def moved(self, log_offset: int, timeout_s: float) -> bool:
+        """Wait until the state stands elsewhere than at `log_offset`; tell whether it does. False at once: it is closed."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (self._fold is None or self._fold.last_offset == log_offset) and not self._is_closed:
+                    await self._newer.wait()
+        except TimeoutError:
+            return False
+        return not self._is_closed
+
+    @property
+    def is_closed(self) -> bool:
+        """Tell whether it changes no more: the process ends."""
+        return self._is_closed
+
+    def close(self) -> None:
+        """Let go of everybody who watches."""
+        self._is_closed = True
+        self._wake()
+
     def _wake(self) -> None:
         self._newer.set()
         self._newer = asyncio.Event()
+
+
+def _jobs_of(decision: Decision | None) -> frozenset[str]:
+    """Return the jobs that events of a decision name; of one that was not accepted none."""
+    if decision is None:
+        return frozenset()
+    return frozenset(job_id for event in decision.events if (job_id := getattr(event, "job_id", "")))

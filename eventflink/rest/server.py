@@ -114,6 +114,7 @@ async def _run(configuration: Configuration, bootstrap: str, listener: socket.so
         waiting = asyncio.create_task(ending.wait())
         await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
+        state.close()
         await serving
         waiting.cancel()
         _logger.info("RestServerStopped url=%s", url)

@@ -32,6 +32,11 @@ def get(url: str, min_offset: int = -1) -> tuple[int, int, Any]:
         return error.code, -1, json.load(error)
 
 
+def next_frame(changes: Any) -> Any:
+    """Return the data of the next event of a stream of changes."""
+    return json.loads(next(line for line in changes if line.startswith(b"data: ")).removeprefix(b"data: "))
+
+
 def test_what_was_accepted_is_read_at_its_offset_and_through_the_loss_of_the_leader(cluster: RunningCluster) -> None:
     url = cluster.start_rest()
     first = cluster.submit(cluster.graph(NO_SLOT))
@@ -42,7 +47,13 @@ def test_what_was_accepted_is_read_at_its_offset_and_through_the_loss_of_the_lea
     cluster.start_standby("master-2")
     cluster.kill("master-1")
     assert get(f"{url}/v1/jobs")[2] == answer
-    second = cluster.submit(cluster.graph(NO_SLOT))
+    with urllib.request.urlopen(f"{url}/eventflink/v1/changes", timeout=30) as changes:
+        stands_at = next_frame(changes)
+        second = cluster.submit(cluster.graph(NO_SLOT))
+        seen = stands_at
+        while second not in seen["jobs"]:
+            seen = next_frame(changes)
+        assert (seen["epoch"], seen["master_id"], seen["offset"] > offset) == (2, "master-2", True)
     _, _, overview = get(f"{url}/jobs/overview", cluster.state().last_offset)
     assert [(row["jid"], row["state"]) for row in overview["jobs"]] == [(first, "RUNNING"), (second, "RUNNING")]
     assert cluster.stop("rest") == 0
