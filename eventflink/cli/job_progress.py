@@ -6,11 +6,11 @@ nothing here.
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
 
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.cli.drawing import styled
 from eventflink.events.job_master_events import execution_state_after
 from eventflink.events.log_events import (
     JobRescaled,
@@ -25,22 +25,6 @@ from eventflink.events.log_events import (
 from eventflink.events.wording import details_of, subject_of
 from eventflink.master.execution_graph import ExecutionGraph
 from eventflink.model.statuses import ExecutionState, JobStatus
-
-_STYLES: Final = {
-    "FINISHED": "green",
-    "FAILED": "red",
-    "FAILING": "red",
-    "CANCELED": "yellow",
-    "CANCELING": "yellow",
-    "CANCELLING": "yellow",
-    "RUNNING": "cyan",
-    "RESTARTING": "yellow",
-}
-
-
-def styled(status: str) -> Text:
-    """Return a status in its colour."""
-    return Text(status, style=_STYLES.get(status, ""))
 
 
 @dataclass(slots=True)

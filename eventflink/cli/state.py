@@ -13,11 +13,14 @@ import logging
 import urllib.parse
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
-from eventflink.gateways.reads import NoMasterAnswered, NothingThere, Parameters, ask_masters, checkpoints_path, exceptions_path
 from eventflink.views.plain import View
+
+if TYPE_CHECKING:
+    from eventflink.gateways.reads import Parameters
 
 _logger = logging.getLogger(__name__)
 
@@ -41,21 +44,27 @@ def ask_cluster(session: Session) -> View:
 
 def ask_job(session: Session, job_id: str) -> View:
     """Return a job as `job_view` shows it, also one that has left the memory."""
-    answer = _ask(session, f"/jobs/{urllib.parse.quote(job_id, safe='')}", {}, lambda log: log.job(session, job_id))
+    answer = _ask(session, _job_path(job_id), {}, lambda log: log.job(session, job_id))
     return {**answer["job"], "log_offset": answer["log_offset"]}
+
+
+def _job_path(job_id: str) -> str:
+    return f"/jobs/{urllib.parse.quote(job_id, safe='')}"
 
 
 def ask_exceptions(session: Session, job_id: str, limit: int) -> View:
     """Return the newest `limit` failures of a job, also of one that has left the memory."""
-    return _ask(session, exceptions_path(job_id), {"limit": limit}, lambda log: log.exceptions(session, job_id, limit))
+    return _ask(session, f"{_job_path(job_id)}/exceptions", {"limit": limit}, lambda log: log.exceptions(session, job_id, limit))
 
 
 def ask_checkpoints(session: Session, job_id: str) -> View:
     """Return the checkpoints of a job, and where its streams stood, also of one that has left the memory."""
-    return _ask(session, checkpoints_path(job_id), {}, lambda log: log.checkpoints(session, job_id))
+    return _ask(session, f"{_job_path(job_id)}/checkpoints", {}, lambda log: log.checkpoints(session, job_id))
 
 
-def _ask(session: Session, path: str, parameters: Parameters, from_log: Callable[[ModuleType], View]) -> View:
+def _ask(session: Session, path: str, parameters: "Parameters", from_log: Callable[[ModuleType], View]) -> View:
+    from eventflink.gateways.reads import NoMasterAnswered, NothingThere, ask_masters  # noqa: PLC0415 - half of the time of a start
+
     try:
         answer = ask_masters(session.bootstrap, session.cluster_id, path, {**parameters, "linearizable": "true"})
     except NothingThere as error:

@@ -129,3 +129,10 @@ def test_doctor_tells_findings_to_programs_and_people(here: Path, capsys: pytest
     code = run(["-D", "bootstrap.servers=localhost:1", "doctor"])
     assert code == ExitCode.NEGATIVE
     assert "localhost:1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["list", "status"])
+def test_commands_that_people_type_often_load_no_kafka_and_nothing_that_decides(command: str) -> None:
+    heavy = ("confluent_kafka", "fastavro", "pydantic", "pyspark", "eventflink.master", "eventflink.events")
+    program = f"import sys, eventflink.cli.commands.{command}; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"

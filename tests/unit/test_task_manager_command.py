@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from eventflink.cli.commands.taskmanager import say_blocked, task_manager_table
+from eventflink.cli.drawing import say_blocked, task_manager_table
 from eventflink.model.resources import ResourceProfile
 from eventflink.views.jobs_and_cluster import cluster_view
 from tests.support.cluster import ScriptedCluster

@@ -4,8 +4,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.cli.drawing import styled
 from eventflink.cli.failures import ExitCode
-from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_jobs
 from eventflink.model.statuses import JobStatus

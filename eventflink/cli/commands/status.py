@@ -4,9 +4,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.commands.taskmanager import print_pending_workers, task_manager_table
+from eventflink.cli.drawing import print_pending_workers, styled, task_manager_table
 from eventflink.cli.failures import ExitCode
-from eventflink.cli.job_progress import styled
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster, ask_job
 from eventflink.views.plain import View, reaction_of

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from eventflink.blob.client import get_blob
 from eventflink.blob.tls import tls_files
+from eventflink.cli.drawing import print_pending_workers, say_blocked, task_manager_table
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.cli.state import ask_cluster
@@ -49,44 +50,6 @@ def list_task_managers(session: Session, *, as_json: bool) -> int:
         if blocked["task_manager_id"] not in registered:
             session.out.print(Text(f"{blocked['task_manager_id']} is not registered, and {say_blocked(blocked)}", style="yellow"))
     return ExitCode.OK
-
-
-def task_manager_table(view: View) -> Table:
-    """Return the registered TaskManagers of a cluster's view as a table."""
-    table = Table()
-    for heading in ("TaskManager", "host", "process", "free slots", "of each slot", "registered", "new tasks"):
-        table.add_column(heading, justify="right" if heading in ("process", "free slots") else "left")
-    blocked = {row["task_manager_id"]: row for row in view["blocked"]}
-    for row in view["task_managers"]:
-        name = row["task_manager_id"]
-        table.add_row(
-            Text(name),
-            Text(row["host"]),
-            str(row["process_id"]),
-            f"{row['slots_free']}/{row['slots']}",
-            row["slot_profile"] or "not said",
-            row["registered_at"],
-            Text(say_blocked(blocked[name]), style="yellow") if name in blocked else "yes" if row["ready"] else "last: it is loading",
-        )
-    return table
-
-
-def print_pending_workers(session: Session, workers: View) -> None:
-    """Print which workers the resource driver was asked for, and how the last one failed; nothing where there is none of it."""
-    for worker in workers["pending"]:
-        profile = f" of {worker['slot_profile']}" if worker["slot_profile"] else ""
-        text = f"{worker['worker_id']} with {worker['slots']} slots{profile} was asked of the resource driver at {worker['requested_at']}"
-        session.out.print(Text(f"{text}, and has not registered", style="yellow"))
-    if workers["last_failure"]:
-        text = f"the last request for a worker failed: {workers['last_failure']}"
-        session.out.print(Text(f"{text}; no other is asked for before {workers['retry_at']}", style="yellow"))
-
-
-def say_blocked(blocked: View) -> str:
-    """Return why a TaskManager is blocked, for how long and by whom."""
-    until = f" until {blocked['until']}" if blocked["until"] else ""
-    by = f", by {blocked['actor']}" if blocked["actor"] else ""
-    return f"blocked{until}: {blocked['reason'] or 'no reason was given'}{by}"
 
 
 @taskmanager.command("block")
