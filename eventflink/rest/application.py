@@ -38,6 +38,7 @@ from eventflink.rest.flink import (
     vertices,
 )
 from eventflink.rest.own import changes
+from eventflink.rest.own.moments import NotModified, not_modified
 from eventflink.rest.services import Services
 
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -86,6 +87,7 @@ def build_application(services: Services) -> FastAPI:
         application.include_router(router, include_in_schema=False)
     for router in _OWN_ROUTERS:
         application.include_router(router, prefix=OWN_PREFIX, responses=_ERRORS)
+    application.add_exception_handler(NotModified, not_modified)
     application.middleware("http")(_guard)
     return application
 

@@ -87,10 +87,16 @@ class Reads:
                 return error
 
         found = await self.state(safely)
-        return found if not isinstance(found, JobNotFound) else from_archive(await _read_archive(self._services.archives, found))
+        return found if not isinstance(found, JobNotFound) else from_archive(await read_archive(self._services.archives, found))
 
 
-async def _read_archive(archives: JobArchives | None, missing: JobNotFound) -> View:
+async def read_archive(archives: JobArchives | None, missing: JobNotFound) -> View:
+    """Return the archive of a job that has left the memory.
+
+    Raises:
+        RestError: 404 there is none; 410 it is damaged or gone; 503 the storage does not answer.
+
+    """
     if archives is None or missing.archive_digest == "" or not is_valid_job_id(missing.job_id):
         raise not_found(str(missing))
     try:

@@ -1,10 +1,11 @@
-"""What the routes work with: the state, the way to the leader, the archives, and its own operations; made once for a process."""
+"""What the routes work with: the state, the way to the leader, the archives, and its own operations, the past; made once for a process."""
 
 from dataclasses import dataclass, field
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.model.configuration import Configuration
+from eventflink.rest.history.port import History, NoHistory
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.operations import Operations
 
@@ -20,3 +21,4 @@ class Services:
     archives: JobArchives | None
     """None: this configuration names no place for archives."""
     operations: Operations = field(default_factory=Operations)
+    history: History = field(default_factory=NoHistory)

@@ -1,0 +1,188 @@
+"""The moment that a request of our own API is about: the present, or the place in the log that its parameter `at` names.
+
+A page is a function of the state. Of the present the event loop computes it; of the past whoever holds it does (`history/port.py`), with
+the same function. Every answer names the record that it reflects, and so one answer is of one offset.
+"""
+
+import hashlib
+from collections.abc import Callable
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+from fastapi import Depends, Header, Query, Request, Response
+from pydantic import BaseModel, ConfigDict
+
+from eventflink.audit import FilterInvalid
+from eventflink.audit.filters import Place
+from eventflink.leadership.fold import Fold
+from eventflink.rest.errors import RestError, not_found
+from eventflink.rest.history.port import HistoryRefused, Refusal
+from eventflink.rest.reading import MIN_OFFSET_HEADER, OFFSET_HEADER, READ_TIMEOUT_S, read_archive, services_of
+from eventflink.rest.services import Services
+from eventflink.views.jobs_and_cluster import JobNotFound
+from eventflink.views.moment import moment_view
+from eventflink.views.plain import View
+from eventflink.views.queries import TaskManagerNotFound
+
+MAX_AGE_S: Final = 3600
+"""How long a browser keeps a page of the past without asking again."""
+
+_STATUSES: Final = {
+    Refusal.INVALID: HTTPStatus.BAD_REQUEST,
+    Refusal.NOT_FOUND: HTTPStatus.NOT_FOUND,
+    Refusal.GONE: HTTPStatus.GONE,
+    Refusal.NOT_YET: HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+Body = TypeVar("Body")
+
+
+class OwnShape(BaseModel):
+    """A document of our own API: times are ISO 8601 in UTC with milliseconds, durations end in `_ms`."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Moment(OwnShape, Generic[Body]):
+    """A page, and the record of the log that it reflects."""
+
+    offset: int
+    decided_at: str | None
+    """When that record was decided, by the log's clock; null before the first leader has a clock."""
+    epoch: int
+    leader_id: str
+    master_id: str
+    """Of the leader; empty before the first."""
+    live: bool
+    """Whether no moment was asked for, so that this was the newest when it was computed."""
+    body: Body
+
+
+class NotModified(Exception):
+    """The client holds the answer already."""
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        super().__init__()
+        self.headers = headers
+
+
+def not_modified(_: Request, error: Exception) -> Response:
+    """Answer a request whose answer the client holds."""
+    return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=error.headers if isinstance(error, NotModified) else None)
+
+
+class Moments:
+    """The moment of one request."""
+
+    def __init__(
+        self,
+        services: Annotated[Services, Depends(services_of)],
+        response: Response,
+        at: Annotated[
+            str | None, Query(max_length=64, description="An offset of the log, or an ISO 8601 time; without it, the present.")
+        ] = None,
+        min_offset: Annotated[int, Header(alias=MIN_OFFSET_HEADER, ge=-1, lt=2**63)] = -1,
+        if_none_match: Annotated[str, Header(max_length=1024)] = "",
+    ) -> None:
+        """Take which moment a request is about, and what it demands.
+
+        Raises:
+            RestError: 400, `at` is neither an offset nor a time.
+
+        """
+        self._services = services
+        self._response = response
+        self._min_offset = min_offset
+        self._known = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
+        self.place = parse_place("at", at)
+
+    async def page(self, compute: Callable[..., Any], *arguments: Any, from_archive: Callable[[View], Any] | None = None) -> Moment[Any]:
+        """Return what `compute(fold, *arguments)` makes of the state at the request's moment.
+
+        `compute` is a function of a module, and the arguments are plain: they may go to another process. It takes a few milliseconds at
+        most, and may raise JobNotFound and TaskManagerNotFound. Of a job that has left the memory the present is what `from_archive` makes
+        of its archive.
+
+        Raises:
+            NotThere: the state is not as new as was asked for, or the past is not there yet.
+            RestError: 404 there is no such thing or offset; 410 it is before the history begins; 400, 503 as the message says.
+
+        """
+
+        def present(fold: Fold) -> View | Exception | None:
+            if self.place is not None and _is_past(self.place, fold):
+                return None
+            if self.place is not None and self.place.offset is not None and self.place.offset > fold.last_offset:
+                return not_found(f"the log ends at {fold.last_offset}")
+            try:
+                return moment_view(fold, compute, arguments)
+            except (JobNotFound, TaskManagerNotFound) as error:
+                return moment_view(fold, _missing, (error,))
+
+        found = (await self._services.state.read(present, min_offset=self._min_offset, timeout_s=READ_TIMEOUT_S)).value
+        if isinstance(found, Exception):
+            raise found
+        if found is None:
+            found = await self.history("page", self.place, compute, arguments)
+        missing = found["body"]
+        if isinstance(missing, JobNotFound) and from_archive is not None and self.place is None:
+            found["body"] = from_archive(await read_archive(self._services.archives, missing))
+        elif isinstance(missing, JobNotFound | TaskManagerNotFound):
+            raise not_found(str(missing))
+        self._head(found)
+        return Moment(**found, live=self.place is None)
+
+    async def history(self, question: str, *arguments: Any) -> Any:
+        """Return the answer of the method of `Historian` that is named so.
+
+        Raises:
+            RestError: there is none; 400, 404, 410 or 503.
+
+        """
+        try:
+            return await self._services.history.ask(question, *arguments)
+        except HistoryRefused as error:
+            raise RestError(_STATUSES[error.refusal], error.message) from error
+
+    def _head(self, found: View) -> None:
+        """Say in the header of which offset the answer is, and for how long it holds: what is at an offset never changes."""
+        headers = {OFFSET_HEADER: str(found["offset"]), "Cache-Control": "no-store"}
+        if self.place is not None and self.place.offset is not None:
+            # Ids of leaders are never given twice, so that the tag is of this log and no other.
+            named = f"{version('eventflink')} {found['leader_id']} {found['epoch']} {found['offset']}"
+            tag = f'"{hashlib.blake2b(named.encode(), digest_size=12).hexdigest()}"'
+            headers |= {"Cache-Control": f"private, max-age={MAX_AGE_S}, immutable", "ETag": tag}
+            if tag in self._known:
+                raise NotModified(headers)
+        self._response.headers.update(headers)
+
+
+def parse_place(name: str, text: str | None) -> Place | None:
+    """Return the place in the log that a parameter names; None where it is not given.
+
+    Raises:
+        RestError: 400, it names none.
+
+    """
+    if text is None:
+        return None
+    try:
+        # The + of a time zone arrives as a blank where nobody has escaped it.
+        return Place.parse(text.replace(" ", "+") if "T" in text else text)
+    except FilterInvalid as error:
+        raise RestError(HTTPStatus.BAD_REQUEST, f"{name}: {error}") from error
+
+
+def _is_past(place: Place, fold: Fold) -> bool:
+    """Tell whether a place lies before where the fold stands; one that does not is answered from the fold itself."""
+    if place.offset is not None:
+        return place.offset < fold.last_offset
+    return place.at_ms is not None and place.at_ms < fold.last_decided_at_ms
+
+
+def _missing(_: Fold, error: Exception) -> Exception:
+    return error
+
+
+MomentsOfRequest = Annotated[Moments, Depends(Moments)]
