@@ -4,13 +4,13 @@ Flink's API is at the paths that Flink gives it, with and without `/v1`. The rul
 command, so a request whose Host is not one of this process, or that changes something and comes from another origin, is refused.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 
 from eventflink.model.configuration_keys.rest_keys import LOOPBACK
 from eventflink.rest.errors import Errors, answer_errors, error_response
@@ -39,6 +39,7 @@ from eventflink.rest.flink import (
 )
 from eventflink.rest.own import changes
 from eventflink.rest.own.moments import NotModified, not_modified
+from eventflink.rest.reading import Reads, StateReads
 from eventflink.rest.services import Services
 
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -53,6 +54,7 @@ _ROUTERS: Final = (
     job_lists.router,
     job_metrics.jobs_router,
     jobs.router,
+    job_manager.of_job_router,
     job_metrics.router,
     exceptions.router,
     checkpoints.router,
@@ -70,23 +72,30 @@ _ROUTERS: Final = (
 """A path that is written out comes before one that has a parameter in its place."""
 _OWN_ROUTERS: Final = (changes.router,)
 OWN_PREFIX: Final = "/eventflink/v1"
-_ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 404, 409, 503)}
+ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 404, 409, 503)}
 
 Next = Callable[[Request], Awaitable[Response]]
 
 
 def build_application(services: Services) -> FastAPI:
     """Return the application; it answers from when there is a state."""
+    application = assemble(_ROUTERS, _OWN_ROUTERS, lambda _, response, min_offset: StateReads(services, response, min_offset))
+    application.state.services = services
+    return application
+
+
+def assemble(routers: Iterable[APIRouter], own_routers: Iterable[APIRouter], reads: Callable[[Request, Response, int], Reads]) -> FastAPI:
+    """Return an application with routes of Flink's API and of our own, and what all have in common; `reads` says what a request reads."""
     application = FastAPI(
         title="eventflink", version=version("eventflink"), docs_url=None, redoc_url=None, openapi_url=f"{OWN_PREFIX}/openapi.json"
     )
-    application.state.services = services
+    application.state.reads = reads
     answer_errors(application)
-    for router in _ROUTERS:
-        application.include_router(router, prefix="/v1", responses=_ERRORS)
+    for router in routers:
+        application.include_router(router, prefix="/v1", responses=ERRORS)
         application.include_router(router, include_in_schema=False)
-    for router in _OWN_ROUTERS:
-        application.include_router(router, prefix=OWN_PREFIX, responses=_ERRORS)
+    for router in own_routers:
+        application.include_router(router, prefix=OWN_PREFIX, responses=ERRORS)
     application.add_exception_handler(NotModified, not_modified)
     application.middleware("http")(_guard)
     return application

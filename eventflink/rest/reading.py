@@ -7,7 +7,7 @@ Every answer names the offset of the log that it reflects (`OFFSET_HEADER`); a r
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Protocol, TypeVar
 
 from fastapi import Depends, Header, Request, Response
 
@@ -36,16 +36,21 @@ def services_of(request: Request) -> Services:
     return services
 
 
-class Reads:
+class Reads(Protocol):
     """The reads of one request."""
 
-    def __init__(
-        self,
-        services: Annotated[Services, Depends(services_of)],
-        response: Response,
-        min_offset: Annotated[int, Header(alias=MIN_OFFSET_HEADER, ge=-1, lt=2**63)] = -1,
-    ) -> None:
-        """Take what a request demands of the state."""
+    async def state(self, compute: Callable[[Fold], T]) -> T:
+        """Return what `compute` makes of the state."""
+
+    async def job(self, compute: Callable[[Fold], View], from_archive: Callable[[View], View]) -> View:
+        """Return what `compute` makes of a job in the state, or `from_archive` of its archive."""
+
+
+class StateReads:
+    """The reads of a request to a process that follows the log."""
+
+    def __init__(self, services: Services, response: Response, min_offset: int) -> None:
+        """Take what a request demands of the state; the answer tells what it reflects."""
         self._services = services
         self._response = response
         self._min_offset = min_offset
@@ -114,4 +119,12 @@ async def read_archive(archives: JobArchives | None, missing: JobNotFound) -> Vi
     return archive
 
 
-ReadsOfRequest = Annotated[Reads, Depends(Reads)]
+async def reads_of(
+    request: Request, response: Response, min_offset: Annotated[int, Header(alias=MIN_OFFSET_HEADER, ge=-1, lt=2**63)] = -1
+) -> Reads:
+    """Return what a request reads from, which is the application's choice."""
+    reads: Reads = request.app.state.reads(request, response, min_offset)
+    return reads
+
+
+ReadsOfRequest = Annotated[Reads, Depends(reads_of)]

@@ -9,7 +9,8 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import folding_log
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import ending_in_order
-from eventflink.rest.server import RestFailed, run_rest
+from eventflink.rest.server import run_rest
+from eventflink.rest.serving import RestFailed
 
 
 @click.command()

@@ -12,6 +12,7 @@ from eventflink.metrics.threads import dump_threads
 from eventflink.model.configuration import KEYS
 from eventflink.model.configuration_reference import describe_keys, plain_value
 from eventflink.rest.errors import RestError
+from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.process_files import LogListInfo, ThreadDumpInfo, thread_dump_info
 from eventflink.rest.flink.shapes import Shape
 from eventflink.rest.reading import services_of
@@ -25,6 +26,8 @@ _CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s]+(?=@)|(?i:(?<=token=)|(?<=pass
 """In a URL: user and password, and parameters such as the token in an address of Spark Connect."""
 
 router = APIRouter()
+of_job_router = APIRouter(prefix=ONE_JOB)
+"""A job has no JobManager of its own: the same is answered."""
 
 
 class ConfigurationInfoEntry(Shape):
@@ -81,6 +84,22 @@ def environment_info() -> EnvironmentInfo:
     """Return what runs this process."""
     running = f"{platform.python_implementation()} {platform.python_version()} of this REST process; the masters run elsewhere"
     return EnvironmentInfo(jvm=JVMInfo(version=running, arch=platform.machine(), options=[]), classpath=sys.path)
+
+
+@of_job_router.get("/jobmanager/config")
+async def configuration_of_job(
+    reads: JobReadsOfRequest, services: Annotated[Services, Depends(services_of)]
+) -> list[ConfigurationInfoEntry]:
+    """Return what `/jobmanager/config` returns."""
+    await reads.job()
+    return configuration_entries(services)
+
+
+@of_job_router.get("/jobmanager/environment")
+async def environment_of_job(reads: JobReadsOfRequest) -> EnvironmentInfo:
+    """Return what `/jobmanager/environment` returns."""
+    await reads.job()
+    return environment_info()
 
 
 @router.get("/jobmanager/logs")

@@ -1,19 +1,16 @@
 """One job: what it is, where it stands, how it is configured and how it came out. Its vertices are in `vertices.py`."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import Field
 
 from eventflink.model.statuses import ApplicationStatus, JobStatus
 from eventflink.rest.flink.asynchronous import FailureCause, QueueStatus, QueueStatusId, failure_cause
 from eventflink.rest.flink.job_details import JobDetailsInfo, job_details_of, job_type_of
-from eventflink.rest.flink.job_manager import ConfigurationInfoEntry, EnvironmentInfo, configuration_entries, environment_info
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.plans import JobPlanInfo, plan_of
 from eventflink.rest.flink.shapes import NONE, Shape, epoch_ms
-from eventflink.rest.reading import services_of
-from eventflink.rest.services import Services
 from eventflink.views.plain import View
 
 router = APIRouter(prefix=ONE_JOB)
@@ -95,20 +92,6 @@ async def job_config(reads: JobReadsOfRequest) -> JobConfigInfo:
     job = await reads.job()
     strategy = _restart_strategy(job["restart_strategy"])
     return JobConfigInfo(jid=job["job_id"], name=job["name"], execution_config=ExecutionConfigInfo(restart_strategy=strategy))
-
-
-@router.get("/jobmanager/config")
-async def job_manager_config(reads: JobReadsOfRequest, services: Annotated[Services, Depends(services_of)]) -> list[ConfigurationInfoEntry]:
-    """Return what `/jobmanager/config` returns: a job has no JobManager of its own."""
-    await reads.job()
-    return configuration_entries(services)
-
-
-@router.get("/jobmanager/environment")
-async def job_manager_environment(reads: JobReadsOfRequest) -> EnvironmentInfo:
-    """Return what `/jobmanager/environment` returns."""
-    await reads.job()
-    return environment_info()
 
 
 @router.get("/execution-result")
