@@ -48,6 +48,8 @@ COMMANDS: Final = {
     "logs": "Show a file that a task wrote.",
     "metrics": "Show where masters and TaskManagers serve their metrics.",
     "events": "Show what the log holds.",
+    "history": "Tell the life of a job.",
+    "diff": "Show what differs between two moments.",
     "why": "Show what led to the state of a job, a task, a slot.",
     "audit": "Query the log in SQL.",
     "replay": "Replay the log into the state, as a starting master does.",

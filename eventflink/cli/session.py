@@ -23,6 +23,7 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from eventflink.cli.working import Working
     from eventflink.gateways.request_channel import Accepted
     from eventflink.model.configuration import Configuration
 
@@ -141,6 +142,12 @@ class Session:
         from rich.console import Console
 
         return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _UNABRIDGED_WIDTH)
+
+    def working(self, text: str) -> "Working":
+        """Return a context in which a person is told what is done, should it take longer than a second."""
+        from eventflink.cli.working import Working
+
+        return Working(self.err, text)
 
     def print_json(self, value: Any) -> None:
         """Print one JSON document on one line."""

@@ -62,6 +62,18 @@ def ask_checkpoints(session: Session, job_id: str) -> View:
     return _ask(session, f"{_job_path(job_id)}/checkpoints", {}, lambda log: log.checkpoints(session, job_id))
 
 
+def ask_past_cluster(session: Session, place: str) -> View:
+    """Return the cluster as it was at a place in the log, an offset or a time; raises click.BadParameter where it is neither."""
+    cluster: View = _past().cluster_at(session, place)
+    return cluster
+
+
+def ask_past_job(session: Session, job_id: str, place: str) -> View:
+    """Return a job as it was at a place in the log; raises as `ask_past_cluster` does."""
+    job: View = _past().job_at(session, job_id, place)
+    return job
+
+
 def _ask(session: Session, path: str, parameters: "Parameters", from_log: Callable[[ModuleType], View]) -> View:
     from eventflink.gateways.reads import NoMasterAnswered, NothingThere, ask_masters  # noqa: PLC0415 - half of the time of a start
 
@@ -79,3 +91,7 @@ def _ask(session: Session, path: str, parameters: "Parameters", from_log: Callab
 def _folding() -> ModuleType:
     """Import it only here: a command that a master answers needs none of what decides."""
     return importlib.import_module("eventflink.cli.folding")
+
+
+def _past() -> ModuleType:
+    return importlib.import_module("eventflink.cli.past")

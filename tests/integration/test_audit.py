@@ -223,6 +223,39 @@ def test_why_says_what_a_task_waits_for(asked: Asked) -> None:
     assert "waits: " in asked.ask("why", f"{asked.waiting}/task[0]")
 
 
+def test_history_tells_the_life_of_a_job_to_people_and_programs(asked: Asked) -> None:
+    story = json.loads(asked.ask("history", asked.failed[:20], "--json"))
+    kinds = [line["kind"] for line in story["lines"]]
+    assert (story["job_id"], story["status"], kinds[0], story["omitted"]) == (asked.failed, "FAILED", "submitted", 0)
+    assert {"scheduled", "deployed", "failed", "ended"} <= set(kinds)
+    said = asked.ask("history", asked.failed)
+    assert all(line["text"] in said for line in story["lines"])
+
+
+def test_the_past_is_shown_as_it_was_at_an_offset_and_at_a_time(asked: Asked) -> None:
+    [submitted] = asked.rows("events", "--type", "JobSubmitted", "--job", asked.finished)
+    [ended] = asked.rows("events", "--type", "JobResultStored", "--job", asked.finished)
+    at, offset = ended["decided_at"], ended["offset"]
+    assert json.loads(asked.ask("status", asked.finished, "--at", str(submitted["offset"]), "--json"))["status"] == "RUNNING"
+    by_time, by_offset = (json.loads(asked.ask("status", asked.finished, "--at", place, "--json")) for place in (at, str(offset)))
+    assert by_time["status"] == by_offset["status"] == "FINISHED"
+    assert by_offset["log_offset"] == offset <= by_time["log_offset"]
+    assert json.loads(asked.ask("status", "--at", "0", "--json"))["task_managers"] == []
+    too_early = asked.run("status", asked.finished, "--at", "0")
+    assert (too_early.returncode, too_early.stdout) == (ExitCode.NEGATIVE, "")
+    assert "there is no job" in too_early.stderr
+
+
+def test_two_moments_differ_in_what_happened_between_them(asked: Asked) -> None:
+    last = asked.cluster.decisions()[-1][0]
+    difference = json.loads(asked.ask("diff", "0", str(last), "--json"))
+    jobs = {row["id"]: row["after"] for row in difference["rows"] if row["thing"] == "job"}
+    assert jobs == {**jobs, asked.finished: "FINISHED", asked.failed: "FAILED", asked.waiting: "RUNNING"}
+    backwards = json.loads(asked.ask("diff", str(last), "0", "--json"))
+    assert (backwards["total"], backwards["before"], backwards["after"]) == (difference["total"], difference["after"], difference["before"])
+    assert "nothing differs" in asked.ask("diff", str(last), str(last))
+
+
 def test_a_log_whose_beginning_was_trimmed_is_shown_and_asked_but_cannot_say_why(bootstrap: str, cluster_id: str) -> None:
     ensure_topics(bootstrap, cluster_id)
     scripted = storied_cluster()

@@ -43,7 +43,7 @@ def audit(session: Session, sql: str | None, first: Place, last: Place, limit: i
     database = AuditDatabase(tables_of(sql))
     try:
         database.check(sql)
-        with session.err.status("reading the log"):
+        with session.working("reading the log"):
             _load(session, database, Range(first, last))
         answer = database.ask(sql)
         if as_json:

@@ -7,17 +7,21 @@ from rich.text import Text
 from eventflink.cli.drawing import print_pending_workers, styled, task_manager_table
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.state import ask_cluster, ask_job
+from eventflink.cli.state import ask_cluster, ask_job, ask_past_cluster, ask_past_job
 from eventflink.views.plain import View, reaction_of
 
 
 @click.command()
 @click.argument("job_id", required=False)
+@click.option("--at", "place", metavar="PLACE", help="As it was at this offset of the log, or at this ISO 8601 time (UTC).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
-def status(session: Session, job_id: str | None, *, as_json: bool) -> int:
+def status(session: Session, job_id: str | None, place: str | None, *, as_json: bool) -> int:
     """Show the job JOB_ID (the beginning of its id is enough), or without one the whole cluster."""
-    view = ask_job(session, job_id) if job_id else ask_cluster(session)
+    if place is not None:
+        view = ask_past_job(session, job_id, place) if job_id else ask_past_cluster(session, place)
+    else:
+        view = ask_job(session, job_id) if job_id else ask_cluster(session)
     if as_json:
         session.print_json(view)
     elif job_id:

@@ -29,7 +29,7 @@ def why(session: Session, subject: str, *, as_json: bool) -> int:
     ID is a job (the beginning of its id is enough), JOB/VERTEX[INDEX], JOB/VERTEX[INDEX]#ATTEMPT, an allocation, a
     TaskManager, one of its instances, or a request.
     """
-    with session.err.status("reading the log"), reading_log(session) as log:
+    with session.working("reading the log"), reading_log(session) as log:
         explanation = explain_why(log, subject, new_fold())
     now_ms = max(time.time_ns() // 1_000_000, explanation.fold.last_decided_at_ms)
     if as_json:
