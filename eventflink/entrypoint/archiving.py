@@ -2,6 +2,8 @@
 
 What goes into an archive is read from the accepted state when its turn comes, as any client reads it (P4), a bounded number of tasks at a
 time. Doing it twice is harmless. A job stays in memory until the log says that its archive is written, so a crash loses nothing.
+The copy in Flink's format is written before that is said, so that the next leader writes one that is missing; but one that cannot be
+written is given up after a few attempts, and the log does not know of it.
 """
 
 import asyncio
@@ -9,9 +11,10 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from eventflink.blob import BlobError
+from eventflink.blob.flink_archives import FlinkArchives
 from eventflink.blob.job_archives import ArchiveFile, JobArchives, render_archive
 from eventflink.entrypoint.cleaning import GATHERING_S
 from eventflink.leadership.fold import Fold
@@ -22,6 +25,8 @@ from eventflink.model.rehearsal import ARCHIVE_NOTED
 from eventflink.views.archive import archive_view
 from eventflink.views.plain import View
 
+T = TypeVar("T")
+
 _logger = logging.getLogger(__name__)
 
 BATCH: Final = 64
@@ -31,6 +36,9 @@ MAX_TASKS: Final = 2_000
 WRITERS: Final = 4
 READ_TIMEOUT_S: Final = 30.0
 WRITE_TIMEOUT_S: Final = 60.0
+COPY_ATTEMPTS: Final = 3
+COPY_DELAY_S: Final = 1.0
+"""Between two attempts."""
 
 
 @dataclass(slots=True)
@@ -44,9 +52,19 @@ class _Collected:
 class Archiver:
     """Writes the archives of a term."""
 
-    def __init__(self, archives: JobArchives | None, ask: Callable[[Read], None], on_outcome: Callable[[MasterInput], None]) -> None:
-        """Take where archives go (None: this master has no place for them), how the state is read, and who takes the outcomes."""
+    def __init__(
+        self,
+        archives: JobArchives | None,
+        ask: Callable[[Read], None],
+        on_outcome: Callable[[MasterInput], None],
+        flink_archives: FlinkArchives | None = None,
+    ) -> None:
+        """Take where archives go (None: this master has no place for them), how the state is read, and who takes the outcomes.
+
+        `flink_archives` is where copies in Flink's format go; None: there are none.
+        """
         self._archives = archives
+        self._flink_archives = flink_archives
         self._ask = ask
         self._on_outcome = on_outcome
         self._waiting: dict[str, None] = {}
@@ -125,13 +143,30 @@ class Archiver:
     async def _write(self, archive: View) -> ArchiveFile | str:
         """Write one archive in a thread; return why it could not be written otherwise."""
         try:
-            return await asyncio.wait_for(
-                asyncio.get_running_loop().run_in_executor(self._threads, self._write_now, archive), WRITE_TIMEOUT_S
-            )
+            written = await self._in_thread(self._write_now, archive)
         except TimeoutError:
             return f"it was not written within {WRITE_TIMEOUT_S:g} s"
         except (OSError, BlobError, ValueError) as error:
             return str(error)
+        if self._flink_archives is not None:
+            await self._copy(self._flink_archives, archive)
+        return written
+
+    async def _copy(self, flink_archives: FlinkArchives, archive: View) -> None:
+        """Write the copy of an archive in Flink's format, or say why that cannot be."""
+        for attempt in range(1, COPY_ATTEMPTS + 1):
+            try:
+                await self._in_thread(flink_archives.write, archive)
+            except Exception as error:  # noqa: BLE001 - whatever a copy fails of, no job and no leadership ends for it
+                why = f"it was not written within {WRITE_TIMEOUT_S:g} s" if isinstance(error, TimeoutError) else error
+                _logger.warning("FlinkArchiveFailed job=%s attempt=%d of=%d error=%s", archive["job_id"], attempt, COPY_ATTEMPTS, why)
+            else:
+                return
+            if attempt < COPY_ATTEMPTS:
+                await asyncio.sleep(COPY_DELAY_S)
+
+    async def _in_thread(self, write: Callable[[View], T], archive: View) -> T:
+        return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(self._threads, write, archive), WRITE_TIMEOUT_S)
 
     def _write_now(self, archive: View) -> ArchiveFile:
         if self._archives is None:
@@ -146,6 +181,9 @@ class NotingArchiver(Archiver):
         document, digest = render_archive(archive)
         _logger.info("%s job=%s bytes=%d", ARCHIVE_NOTED, archive["job_id"], len(document))
         return ArchiveFile("", digest, len(document))
+
+    async def _copy(self, _flink_archives: FlinkArchives, _archive: View) -> None:
+        pass
 
 
 def _collect(fold: Fold, batch: list[str]) -> _Collected:

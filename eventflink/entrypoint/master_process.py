@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException
 
 from eventflink.blob import BlobError
-from eventflink.blob.job_archives import JobArchives
+from eventflink.blob.flink_archives import Render
 from eventflink.blob.open_storage import open_storage
 from eventflink.blob.server import BlobServer, BlobServerSettings
 from eventflink.blob.store import BlobStore
 from eventflink.blob.tls import tls_files
+from eventflink.entrypoint.archive_places import ArchivePlaces, open_archives
 from eventflink.entrypoint.blob_cleaning import BlobCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.factories import create_driver, create_election, listens
@@ -151,7 +152,7 @@ class MasterProcess:
         life: MasterLife,
         registry: SchemaRegistryClient,
         rebound: Collection[str],
-        archives: JobArchives | None,
+        archives: ArchivePlaces,
         driver: ResourceDriver | None = None,
     ) -> None:
         self.driver = driver
@@ -304,20 +305,11 @@ async def _open_blobs(configuration: Configuration) -> tuple[BlobStore, BlobServ
     return store, BlobServer(store, settings)
 
 
-def _open_archives(configuration: Configuration) -> JobArchives | None:
-    """Return the archives of ended jobs; None: there are none.
-
-    Raises:
-        MasterFailed: masters cannot share the directory.
-
-    """
-    if not configuration.archive_location:
-        return None
+def _open_archives(configuration: Configuration, render: Render | None) -> ArchivePlaces:
     try:
-        storage = open_storage(configuration.archive_location, "jobmanager.archive.fs.dir")
+        return open_archives(configuration, render)
     except BlobError as error:
         raise MasterFailed(str(error)) from error
-    return JobArchives(storage, configuration.job_store_cache_size)
 
 
 async def _run(
@@ -326,6 +318,7 @@ async def _run(
     rebound: Collection[str],
     driver: ResourceDriver | None,
     application: "Application | None",
+    render_flink: Render | None,
 ) -> ApplicationStatus | None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -334,7 +327,7 @@ async def _run(
     incarnation = uuid.uuid4().hex
     peers = Peers(configuration.lease_timeout_ms)
     election = create_election(configuration, incarnation, peers)
-    archives = _open_archives(configuration)
+    archives = _open_archives(configuration, render_flink)
     store, server = await _open_blobs(configuration)
     try:
         port = await server.start()
@@ -364,7 +357,7 @@ async def _run(
             configuration.query_bind_host,
             configuration.query_port,
             lambda: process.participant,
-            archives,
+            archives.own,
         )
         query_address = f"{configuration.rpc_address}:{await query_server.start()}"
         life.settings = replace(life.settings, query_address=query_address)
@@ -404,12 +397,14 @@ def run_master(
     program: Sequence[str] = (),
     *,
     application: "Application | None" = None,
+    render_flink: Render | None,
 ) -> int:
     """Run a master until SIGTERM or SIGINT, or until the cluster ends; return the exit code: 0, or that of how the cluster ended.
 
     An `application` is run while this master leads, and ends the cluster.
     `rebound` names inbound topics that an operator knows to have been created again: their cursors are bound to what is there now.
     `program` is the command line of an `eventflink` with the same configuration, for the resource driver.
+    `render_flink` makes archives in Flink's format; None: none are written.
 
     Raises:
         MasterFailed: it cannot run; the message says why.
@@ -428,7 +423,7 @@ def run_master(
         _logger.warning("NotDurable %s", warning)
     driver = create_driver(configuration, program)
     try:
-        outcome = asyncio.run(_run(configuration, bootstrap, rebound, driver, application))
+        outcome = asyncio.run(_run(configuration, bootstrap, rebound, driver, application, render_flink))
     finally:
         if driver is not None:
             driver.close()

@@ -13,7 +13,7 @@ import sys
 from functools import partial
 from typing import Any, Final
 
-from eventflink.blob.job_archives import JobArchives
+from eventflink.entrypoint.archive_places import ArchivePlaces
 from eventflink.entrypoint.archiving import Archiver, NotingArchiver
 from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
@@ -53,7 +53,7 @@ class Term:
         tail: Tail,
         effects: EffectProducer,
         guardian: GuardianLink,
-        archives: JobArchives | None,
+        archives: ArchivePlaces,
         driver: ResourceDriver | None,
     ) -> None:
         is_rehearsal = configuration.drills_rehearsal
@@ -65,7 +65,7 @@ class Term:
         self._cleaner = (NotingCleaner if is_rehearsal else Cleaner)(
             configuration.working_path, self._later, partial(remove_edges, bootstrap, configuration.cluster_id)
         )
-        self._archiver = (NotingArchiver if is_rehearsal else Archiver)(archives, self._ask, self._later)
+        self._archiver = (NotingArchiver if is_rehearsal else Archiver)(archives.own, self._ask, self._later, archives.flink)
         self._supervisor = WorkerSupervisor(driver, self._later) if driver is not None else None
         self._flush_s = configuration.lease_timeout_ms / 1000
         self._is_turn_due = False

@@ -68,6 +68,12 @@ class Configuration(MetricsKeys, RestKeys, BlobKeys, TaskManagerKeys, SlotKeys, 
         return self
 
     @model_validator(mode="after")
+    def _check_archives(self) -> Self:
+        if self.flink_archives and not self.archive_root:
+            raise ValueError("jobmanager.archive.flink-format needs jobmanager.archive.fs.dir, or jobstore.type file")
+        return self
+
+    @model_validator(mode="after")
     def _check_timeouts(self) -> Self:
         """Hold P14: a TaskExecutor's tasks have ended before a master can declare it lost."""
         if self.self_fence_timeout_ms + self.kill_timeout_ms >= self.loss_timeout_ms:
@@ -154,12 +160,17 @@ class Configuration(MetricsKeys, RestKeys, BlobKeys, TaskManagerKeys, SlotKeys, 
     @property
     def archive_location(self) -> str:
         """Where this cluster's archives of ended jobs are: an absolute path, or an fsspec URL; empty: nowhere."""
+        return f"{self.archive_root}/{self.cluster_id}" if self.archive_root else ""
+
+    @property
+    def archive_root(self) -> str:
+        """Where the archives of clusters are, each in a folder with its id, and those in Flink's format; empty: nowhere."""
         directory = self.archive_directory
         if not directory and self.job_store_type is JobStoreType.MEMORY:
             return ""
         if "://" not in directory:
-            return str((Path(directory) if directory else self.data_path / "archives").expanduser().absolute() / self.cluster_id)
-        return f"{directory.rstrip('/')}/{self.cluster_id}"
+            return str((Path(directory) if directory else self.data_path / "archives").expanduser().absolute())
+        return directory.rstrip("/")
 
     @property
     def working_path(self) -> Path:

@@ -18,6 +18,8 @@ from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster, running_cluster
 
 pytestmark = pytest.mark.slow
+FLINK_ID = "00112233445566778899aabbccddeeff"
+"""An id as Flink has them."""
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +27,7 @@ def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A leader, a standby, a TaskExecutor; of ended jobs none stays in memory once its archive is written."""
     directory = tmp_path_factory.mktemp("cluster")
     keys = {"jobstore.type": "file", "jobstore.cache-size": 0, "jobmanager.archive.fs.dir": directory / "archives"}
+    keys["jobmanager.archive.flink-format"] = "true"
     with running_cluster(bootstrap, directory, **keys) as running:
         running.start_master("first")
         running.start_task_executor("tm")
@@ -91,6 +94,13 @@ def ask_command_line(
     said = capsys.readouterr()
     assert error in said.err
     return [json.loads(line) for line in said.out.splitlines()]
+
+
+def test_an_archive_lies_there_in_flinks_format_as_well(cluster: RunningCluster) -> None:
+    end(cluster, FLINK_ID)
+    wait_until_evicted(cluster, FLINK_ID)
+    answers = json.loads((cluster.directory / "archives" / FLINK_ID).read_bytes())["archive"]
+    assert [row["state"] for row in json.loads(answers[0]["json"])["jobs"]] == ["FINISHED"]
 
 
 def test_a_job_that_was_evicted_is_neither_run_again_nor_cancelled(cluster: RunningCluster, dispatcher: DispatcherGateway) -> None:

@@ -1,4 +1,7 @@
-"""Flink's own command line, unmodified: flink-clients of Maven Central, in a Java of its own for each command."""
+"""What Flink itself has for its users, unmodified, from Maven Central: its command line, in a Java of its own for each command.
+
+Its dashboard is in the same set of jars; `flink_dashboard.py` shows it.
+"""
 
 import os
 import subprocess
@@ -9,13 +12,17 @@ from urllib.parse import urlsplit
 from eventflink.log.jars import JarSet, ensure_jars
 from eventflink.log.java import find_java
 
-FLINK_CLIENTS: Final = JarSet(
-    "Flink's clients",
+FLINK: Final = JarSet(
+    "Flink's clients and dashboard",
     "2.3.0",
-    "flink-clients",
-    (("org.apache.flink", "flink-clients", "2.3.0"), ("org.slf4j", "slf4j-nop", "1.7.36")),
-    jar_count=40,
-    megabytes=80,
+    "flink",
+    (
+        ("org.apache.flink", "flink-clients", "2.3.0"),
+        ("org.apache.flink", "flink-runtime-web", "2.3.0"),
+        ("org.slf4j", "slf4j-nop", "1.7.36"),
+    ),
+    jar_count=41,
+    megabytes=85,
 )
 _TIMEOUT_S: Final = 180
 
@@ -29,7 +36,7 @@ class FlinkCommandLine:
         directory.mkdir()
         (directory / "config.yaml").write_text(f"rest.address: {place.hostname}\nrest.port: {place.port}\n", encoding="utf-8")
         java = find_java()
-        self._command = [str(java), "-cp", f"{ensure_jars(FLINK_CLIENTS, java)}/*", "org.apache.flink.client.cli.CliFrontend"]
+        self._command = [str(java), "-cp", f"{ensure_jars(FLINK, java)}/*", "org.apache.flink.client.cli.CliFrontend"]
         self._environment = {**os.environ, "FLINK_CONF_DIR": str(directory)}
 
     def run(self, *arguments: str, exit_code: int = 0) -> str:

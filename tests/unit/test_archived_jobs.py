@@ -1,7 +1,7 @@
 """A job that has left the memory is answered for by any master: from what the log keeps of it, and from its archive."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from eventflink.blob.flink_archives import FlinkArchives
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
 from eventflink.entrypoint import archiving
@@ -23,10 +24,13 @@ from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupsCom
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.rest.flink.archive_format import flink_archive
 from eventflink.views.archive import archive_view
 from eventflink.views.jobs_and_cluster import job_view
+from eventflink.views.plain import View
 from eventflink.views.queries import job_result, job_status
 from tests.support.cluster import ScriptedCluster, deployments, graph, vertex
+from tests.support.ended_jobs import FAILED
 from tests.support.hand import NOWHERE, Hand
 
 FILE = MasterSettings(archives=True, job_store_cache_size=0)
@@ -179,7 +183,12 @@ def test_an_archive_outlives_the_memory_of_the_job_s_id(archives: JobArchives) -
 
 
 def run_archiver(
-    cluster: ScriptedCluster, archives: JobArchives | None, kind: type[Archiver] = Archiver, *, refuse: str = ""
+    cluster: ScriptedCluster,
+    archives: JobArchives | None,
+    kind: type[Archiver] = Archiver,
+    *,
+    refuse: str = "",
+    copies: FlinkArchives | None = None,
 ) -> list[MasterInput]:
     """Have everything that waits for its archive archived; return the outcomes."""
     outcomes: list[MasterInput] = []
@@ -195,7 +204,7 @@ def run_archiver(
         read.deliver(ReadRefused(refuse) if refuse else Answered(read.compute(cluster.fold), 0, 1, "LEADER"))
 
     async def run() -> None:
-        archiver = kind(archives, ask, note)
+        archiver = kind(archives, ask, note, copies)
         task = asyncio.create_task(archiver.run())
         for job_id in [*pending, "nobody", *pending]:
             archiver.submit(ArchiveJob(job_id))
@@ -240,6 +249,38 @@ def test_what_cannot_be_written_is_told_with_the_reason(tmp_path: Path) -> None:
 def test_a_rehearsal_writes_no_archive(archives: JobArchives, tmp_path: Path) -> None:
     cluster = new_cluster()
     fail(cluster, "job")
-    [outcome] = run_archiver(cluster, archives, NotingArchiver)
+    copies = FlinkArchives(open_storage(str(tmp_path / "archives")), flink_archive)
+    [outcome] = run_archiver(cluster, archives, NotingArchiver, copies=copies)
     assert isinstance(outcome, ArchivesWritten)
     assert not (tmp_path / "archives").exists()
+
+
+def test_a_copy_in_flinks_format_lies_there_before_the_log_says_that_the_job_is_archived(archives: JobArchives, tmp_path: Path) -> None:
+    cluster = new_cluster()
+    fail(cluster, FAILED)
+    [outcome] = run_archiver(cluster, archives, copies=FlinkArchives(open_storage(str(tmp_path / "copies")), flink_archive))
+    assert isinstance(outcome, ArchivesWritten)
+    assert (tmp_path / "copies" / FAILED).stat().st_size > 1_000
+
+
+def test_a_copy_that_cannot_be_made_is_given_up_and_nothing_ends_for_it(
+    archives: JobArchives, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(archiving, "COPY_DELAY_S", 0.01)
+    cluster = new_cluster()
+    fail(cluster, FAILED)
+
+    def damaged(_archive: View) -> Iterator[tuple[str, str]]:
+        raise LookupError("no such thing in this archive")
+
+    (tmp_path / "file").write_text("no directory")
+    for copies in (
+        FlinkArchives(open_storage(str(tmp_path / "file" / "copies")), flink_archive),
+        FlinkArchives(open_storage(str(tmp_path)), damaged),
+    ):
+        caplog.clear()
+        [outcome] = run_archiver(cluster, archives, copies=copies)
+        assert isinstance(outcome, ArchivesWritten)
+        assert [message.split()[:4] for message in caplog.messages] == [
+            ["FlinkArchiveFailed", f"job={FAILED}", f"attempt={number}", "of=3"] for number in (1, 2, 3)
+        ]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eventflink.entrypoint.archive_places import ArchivePlaces
 from eventflink.entrypoint.clocks import wall_ms
 from eventflink.entrypoint.guardian_link import GuardianLink
 from eventflink.entrypoint.resource_driver import ResourceEventHandler
@@ -99,7 +100,7 @@ async def _ended_while_deregistering(directory: Path, disturb: Callable[[LoopTer
     fold = replay([])
     life.rebuilt(fold)
     guardian = GuardianLink(configuration, NOWHERE, is_needed=False)
-    term = LoopTerm(configuration, NOWHERE, life, tail, EffectProducer(NOWHERE, "test"), guardian, None, driver)
+    term = LoopTerm(configuration, NOWHERE, life, tail, EffectProducer(NOWHERE, "test"), guardian, ArchivePlaces(None, None), driver)
     running = asyncio.create_task(term.run(fold, stop))
     tail.intake.on_record(Topic.COMMANDS, 0, wall_ms(), None, SHUT_DOWN, 0)
     assert await asyncio.to_thread(driver.has_begun.wait, 20)

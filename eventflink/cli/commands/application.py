@@ -3,6 +3,7 @@
 import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.flink_archiving import flink_render
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import ending_in_order
 from eventflink.entrypoint.application_main import Application
@@ -61,6 +62,8 @@ def run_application_master(
     try:
         with ending_in_order():
             program = session.child_arguments(session.bootstrap, {})
-            return run_master(configuration, session.bootstrap, program=program, application=application)
+            return run_master(
+                configuration, session.bootstrap, program=program, application=application, render_flink=flink_render(configuration)
+            )
     except MasterFailed as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

@@ -3,6 +3,7 @@
 import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.flink_archiving import flink_render
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import ending_in_order
 from eventflink.entrypoint.master_process import MasterFailed, run_master
@@ -26,6 +27,7 @@ def master(session: Session, rebind: tuple[str, ...]) -> int:
     session.log_to_stderr(configuration.master_id)
     try:
         with ending_in_order():
-            return run_master(configuration, session.bootstrap, rebind, session.child_arguments(session.bootstrap, {}))
+            program = session.child_arguments(session.bootstrap, {})
+            return run_master(configuration, session.bootstrap, rebind, program, render_flink=flink_render(configuration))
     except MasterFailed as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

@@ -39,6 +39,12 @@ class JobKeys(Keys):
         description="Where the archives of ended jobs are written, below a folder named by cluster.id: a directory, or an fsspec URL "
         "that all masters reach. Default: below data.directory with jobstore.type file, else nowhere.",
     )
+    flink_archives: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="jobmanager.archive.flink-format",
+        description="Whether the archives are written in Flink's format as well, where Flink's own history server looks for them in "
+        "that directory.",
+    )
     restart_strategy: RestartStrategyType = Field(
         RestartStrategyType.NONE,
         alias="restart-strategy.type",

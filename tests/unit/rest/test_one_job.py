@@ -17,17 +17,16 @@ from eventflink.views.archive import archive_view
 from tests.support.cluster import (
     START_MS,
     ScriptedCluster,
-    cancellations,
     decline,
     deployments,
     fixed_delay,
     graph,
     orders,
     replay,
-    state_report,
     stream,
     vertex,
 )
+from tests.support.ended_jobs import cancel_streams
 from tests.support.rest_client import client_with_archives, rest_client
 from tests.support.scenarios import restarting_cluster
 
@@ -224,21 +223,11 @@ def test_what_has_no_meaning_here_is_refused_with_the_reason(client: TestClient,
     assert errors(client, f"/jobs/nobody{path}") == "there is no job 'nobody'"
 
 
-def ended_streams(cluster: ScriptedCluster) -> None:
-    """Run a job of streams that takes a checkpoint and is cancelled."""
-    cluster.register(slots=8)
-    document = graph(stream("s", 2), checkpointing={"interval_ms": 100})
-    tasks = deployments(cluster.submit(document))
-    for task in tasks:
-        cluster.start_stream(task)
-    cluster.acknowledge(*orders(cluster.pass_time(100)), batch_id=3, state_rows=5, state_bytes=70, watermark_ms=START_MS)
-    cluster.say(*[state_report(order, ExecutionState.CANCELED) for order in cancellations(cluster.cancel())])
-
-
 def test_a_job_that_has_left_the_memory_is_answered_for_as_before(tmp_path: Path) -> None:
     archives = JobArchives(open_storage(str(tmp_path / "archives")), 10)
     cluster = ScriptedCluster(MasterSettings(archives=True, job_store_cache_size=0))
-    ended_streams(cluster)
+    cluster.register(slots=8)
+    cancel_streams(cluster)
     with rest_client(replay(cluster.log, cluster.settings)) as client:
         before = {path: client.get(path.format_map(ABOUT_ONE)) for path in reads_of_one_job(client)}
     file = archives.write(archive_view(cluster.fold, "job"))

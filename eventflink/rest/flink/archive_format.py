@@ -1,0 +1,98 @@
+"""What Flink's REST API answers about a job that has ended, path by path, as Flink's JobManager archives it.
+
+Each answer is made by the route that would give it, over the archive of the job, so that there is one shape of each. Left out are the
+paths that tell of the JobManager's process: an archive knows nothing of it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final
+
+from eventflink.leadership.fold import Fold
+from eventflink.rest.errors import RestError
+from eventflink.rest.flink import accumulators, checkpoints, exceptions, jobs, subtasks, vertices
+from eventflink.rest.flink.job_lists import MultipleJobsDetails, job_details
+from eventflink.rest.flink.job_reads import JobReads
+from eventflink.rest.flink.shapes import Shape
+from eventflink.views.archive import archived_checkpoints, archived_job
+from eventflink.views.plain import MAX_EXCEPTIONS, View
+
+Answer = tuple[str, Awaitable[Shape]]
+
+_OF_JOB: Final[dict[str, Callable[[JobReads], Awaitable[Shape]]]] = {
+    "": jobs.job_details,
+    "/plan": jobs.job_plan,
+    "/config": jobs.job_config,
+    "/accumulators": accumulators.of_job,
+    "/checkpoints": checkpoints.checkpoints,
+    "/checkpoints/config": checkpoints.checkpoint_config,
+}
+_OF_VERTEX: Final[dict[str, Callable[[JobReads, str], Awaitable[Shape]]]] = {
+    "": vertices.vertex_details,
+    "/subtasktimes": vertices.subtask_times,
+    "/taskmanagers": vertices.vertex_task_managers,
+    "/accumulators": accumulators.of_vertex,
+    "/subtasks/accumulators": accumulators.of_subtasks,
+}
+
+
+class ArchiveReads:
+    """The reads of a job from its archive, which is there already."""
+
+    def __init__(self, archive: View) -> None:
+        """Take the archive."""
+        self._archive = archive
+
+    async def state(self, compute: Callable[[Fold], Any]) -> Any:
+        """Refuse: there is no cluster."""
+        raise NotImplementedError(f"{compute} is about a cluster")
+
+    async def job(self, compute: Callable[[Fold], View], from_archive: Callable[[View], View]) -> View:  # noqa: ARG002 - as all reads
+        """Return what the archive says."""
+        return from_archive(self._archive)
+
+
+def flink_archive(archive: View) -> Iterator[tuple[str, str]]:
+    """Yield the paths that Flink archives, and their JSON, from our archive of a job. To be called where no event loop runs."""
+    job = archived_job(archive)
+    yield "/jobs/overview", MultipleJobsDetails(jobs=[job_details(job)]).model_dump_json(by_alias=True)
+    with asyncio.Runner() as runner:
+        for path, answer in _answers(archive):
+            try:
+                shape = runner.run(_awaited(answer))
+            except RestError:
+                continue  # The job has no such thing: no checkpoints, for one.
+            yield f"/jobs/{job['job_id']}{path}", shape.model_dump_json(by_alias=True)
+
+
+async def _awaited(answer: Awaitable[Shape]) -> Shape:
+    return await answer
+
+
+def _answers(archive: View) -> Iterator[Answer]:
+    job, reads = archived_job(archive), JobReads(archive["job_id"], ArchiveReads(archive))
+    for path, of_job in _OF_JOB.items():
+        yield path, of_job(reads)
+    yield "/exceptions", exceptions.exceptions(reads, MAX_EXCEPTIONS)
+    for vertex in job["vertices"]:
+        vertex_id = vertex["vertex_id"]
+        for path, of_vertex in _OF_VERTEX.items():
+            yield f"/vertices/{vertex_id}{path}", of_vertex(reads, vertex_id)
+        for subtask in vertex["subtasks"]:
+            yield from _answers_of_subtask(reads, vertex_id, subtask)
+    for row in archived_checkpoints(archive)["history"]:
+        number = row["checkpoint_id"]
+        yield f"/checkpoints/details/{number}", checkpoints.checkpoint_details(reads, number)
+        for vertex in job["vertices"]:
+            path = f"/checkpoints/details/{number}/subtasks/{vertex['vertex_id']}"
+            yield path, checkpoints.checkpoint_subtasks(reads, number, vertex["vertex_id"])
+
+
+def _answers_of_subtask(reads: JobReads, vertex_id: str, subtask: View) -> Iterator[Answer]:
+    index = subtask["subtask_index"]
+    path = f"/vertices/{vertex_id}/subtasks/{index}"
+    yield path, subtasks.current_attempt(reads, vertex_id, index)
+    current = subtasks.current_attempt_of(subtask)
+    for number in sorted({subtasks.number_of(row) for row in [*subtask["attempts"], current]}):
+        yield f"{path}/attempts/{number}", subtasks.one_attempt(reads, vertex_id, index, number)
+        yield f"{path}/attempts/{number}/accumulators", accumulators.of_attempt(reads, vertex_id, index, number)
