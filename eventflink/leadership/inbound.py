@@ -182,6 +182,19 @@ def _command_of(document: Fields) -> tuple[type[Request], Fields]:
     return COMMANDS[name], document
 
 
+def read_command(value: bytes, request_id: str) -> Request:
+    """Return the command that a JSON document says, by the checks of the topic `commands`; `request_id` where it names none.
+
+    Raises:
+        UndecodableRecord: it is no JSON.
+        InvalidRequest: it says no command, or an impossible one.
+
+    """
+    document = _parsed_json(value)
+    document["request_id"] = document.get("request_id") or request_id
+    return _checked(*_command_of(document), InboundRecord(Topic.COMMANDS, 0, 0, None, None))
+
+
 # -- checks ---------------------------------------------------------------------------------------------------------
 
 

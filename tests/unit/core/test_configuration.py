@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.entrypoint.master_process import master_settings
+from eventflink.leadership.configured_settings import master_settings
 from eventflink.model.configuration import KEYS, Configuration, ConfigurationError, build_configuration, load_configuration
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.port_range import ports_of
