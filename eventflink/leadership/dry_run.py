@@ -5,12 +5,14 @@ encoded, nothing leaves, and no time passes: what a timer, a report or another r
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eventflink.events.inputs import Request
 from eventflink.events.log_events import LogEvent
 from eventflink.leadership.fold import Fold
-from eventflink.master.inputs import MasterInput
+
+if TYPE_CHECKING:
+    from eventflink.master.inputs import MasterInput
 
 MAX_STEPS: Final = 20_000
 """How many follow-ups are decided at the most."""

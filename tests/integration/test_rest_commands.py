@@ -1,5 +1,6 @@
 """Commands over Flink's REST API to a real cluster with a real stream: done once, and told alike by every REST process."""
 
+import base64
 import json
 import urllib.error
 import urllib.request
@@ -56,6 +57,15 @@ def savepoints_of(cluster: RunningCluster, job_id: str) -> int:
     return len([event for event in cluster.events_of(job_id) if isinstance(event, CheckpointTriggered) and event.savepoint])
 
 
+def submit_with_code(url: str) -> str:
+    """Submit a job that runs until it is cancelled, with its code; return its id."""
+    code = {"name": "endless.py", "content": base64.b64encode(b"import time\n\n\ndef run(context):\n    time.sleep(600)\n").decode()}
+    document = "name: endless\nvertices: [{id: only, python: 'endless:run'}]"
+    status, answer = call("POST", f"{url}/eventflink/v1/jobs", {"document": document, "code": [code]})
+    assert status == 200, answer
+    return str(answer["job_id"])
+
+
 def test_a_savepoint_is_taken_once_through_the_death_of_a_rest_process_and_the_job_is_drained_with_another(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:
@@ -99,9 +109,9 @@ def test_a_savepoint_is_taken_once_through_the_death_of_a_rest_process_and_the_j
     assert cluster.stop("rest-2") == 0
 
 
-def test_a_task_is_cancelled_and_the_files_of_its_task_manager_are_read(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_code_is_submitted_and_cancelled_and_the_files_of_its_task_manager_are_read(cluster: RunningCluster) -> None:
     url = cluster.start_rest()
-    job_id = cluster.run_task("wait_for_file", path=str(tmp_path / "gate"))
+    job_id = submit_with_code(url)
     cluster.wait_for_running(job_id)
     [running] = [slot for slot in call("GET", f"{url}/taskmanagers/tm")[1]["allocatedSlots"] if slot["jobId"] == job_id]
     assert running["assignedTasks"] == 1
@@ -120,7 +130,8 @@ def test_a_task_is_cancelled_and_the_files_of_its_task_manager_are_read(cluster:
     assert call("GET", f"{url}/taskmanagers/nobody/log")[0] == 404
 
     assert call("PATCH", f"{url}/jobs/nobody")[0] == 404
-    assert call("PATCH", f"{url}/jobs/{job_id}?mode=cancel") == (202, {})
+    status, answer = call("POST", f"{url}/eventflink/v1/commands", {"type": "CancelJob", "job_id": job_id})
+    assert (status, answer["subject"]) == (200, job_id)
     listed = {job["id"]: job["status"] for job in call("GET", f"{url}/jobs")[1]["jobs"]}
     assert listed[job_id] in ("CANCELLING", "CANCELED")
     cluster.wait_for_status(job_id, JobStatus.CANCELED)

@@ -1,0 +1,101 @@
+"""Requests that come by HTTP: the documents that clients write to Kafka's topics, met by the same checks.
+
+What a client may ask is a part of that: what masters tell themselves is nobody else's. The errors of a document name the place in it.
+"""
+
+import uuid
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from eventflink.events.codec import UndecodableRecord
+from eventflink.events.inputs import (
+    BlockTaskManager,
+    CancelJob,
+    JobSubmission,
+    Request,
+    RequestFileUpload,
+    RequestTaskManagerFileUpload,
+    RescaleJob,
+    ResumeJob,
+    ShutDownCluster,
+    SuspendJob,
+    TriggerCheckpoint,
+    TriggerSavepoint,
+    UnblockTaskManager,
+)
+from eventflink.leadership.inbound import InvalidRequest, read_command
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import InvalidJobGraph, is_valid_job_id, parse_job_graph
+from eventflink.rest.errors import RestError
+
+COMMANDS: Final[tuple[type[Request], ...]] = (
+    CancelJob,
+    SuspendJob,
+    ResumeJob,
+    RescaleJob,
+    TriggerCheckpoint,
+    TriggerSavepoint,
+    BlockTaskManager,
+    UnblockTaskManager,
+    RequestFileUpload,
+    RequestTaskManagerFileUpload,
+    ShutDownCluster,
+)
+"""What a client may command."""
+
+COMMAND_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "description": "A command, as clients write it to the topic `commands`.",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"type": {"type": "string", "enum": [cls.__name__ for cls in COMMANDS]}},
+                    "required": ["type"],
+                }
+            }
+        },
+    }
+}
+"""How OpenAPI shows a command; its fields are those of docs/submitting.md."""
+
+
+def command_of(body: bytes, actor: str) -> Request:
+    """Return the command that a body says; `actor` is who asks, whatever the body says.
+
+    Raises:
+        RestError: 400, it says none, or an impossible one; 403, it is none for clients.
+
+    """
+    try:
+        request = read_command(body, uuid.uuid4().hex)
+    except (UndecodableRecord, InvalidRequest) as error:
+        raise RestError(HTTPStatus.BAD_REQUEST, str(error)) from error
+    if not isinstance(request, COMMANDS):
+        raise RestError(HTTPStatus.FORBIDDEN, f"type: {type(request).__name__} is what masters tell themselves, and no command for clients")
+    request.actor = actor
+    return request
+
+
+def graph_of(document: str | Mapping[str, Any]) -> JobGraph:
+    """Return the graph that a document describes: text, JSON or YAML, or a mapping.
+
+    Raises:
+        RestError: 400, it describes none; the message names the place.
+
+    """
+    try:
+        return parse_job_graph(document, "document")
+    except InvalidJobGraph as error:
+        raise RestError(HTTPStatus.BAD_REQUEST, str(error)) from error
+
+
+def submission_of(document: str | Mapping[str, Any], job_id: str | None, actor: str) -> JobSubmission:
+    """Return the submission of a document, under this id or a new one; raises as `graph_of` does, also where the id is none."""
+    if job_id is not None and not is_valid_job_id(job_id):
+        rule = "letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        raise RestError(HTTPStatus.BAD_REQUEST, f"job_id: '{job_id[:128]}' is no id: it holds {rule}")
+    name = job_id or uuid.uuid4().hex
+    return JobSubmission(job_id=name, job_graph=graph_of(document), request_id=uuid.uuid4().hex, actor=actor)

@@ -1,0 +1,143 @@
+"""A command by HTTP is the document of Kafka's topic: the same checks, the same refusals, decided once, by nobody else's name."""
+
+import json
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from eventflink.events.log_events import JobSubmitted, JobSuspensionRequested, RequestAccepted, RequestRejected
+from tests.support.cluster import ScriptedCluster, graph, vertex
+from tests.support.rest_client import commanding_client
+
+COMMANDS = "/eventflink/v1/commands"
+JOBS = "/eventflink/v1/jobs"
+DOCUMENT = """
+name: from a page
+vertices:
+  - {id: only, sql: SELECT 1}
+"""
+
+
+def cluster_with_a_job() -> ScriptedCluster:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=8)
+    cluster.submit(graph(vertex("a", 2)), job_id="job")
+    return cluster
+
+
+def post(client: TestClient, path: str, body: Any) -> tuple[int, Any]:
+    content = body if isinstance(body, bytes) else json.dumps(body)
+    answer = client.post(path, content=content, headers={"Content-Type": "application/json"})
+    return answer.status_code, answer.json()
+
+
+def test_a_command_is_decided_and_who_reads_next_sees_it() -> None:
+    cluster = cluster_with_a_job()
+    with commanding_client(cluster) as client:
+        status, answer = post(client, COMMANDS, {"type": "SuspendJob", "job_id": "job", "reason": "for the night", "actor": "somebody"})
+        assert (status, answer["subject"]) == (200, "job")
+        assert client.get("/jobs").json()["jobs"][0]["status"] == "SUSPENDED"
+    [event] = cluster.events(JobSuspensionRequested)
+    assert (event.reason, event.actor) == ("for the night", "rest")
+
+
+def test_the_same_request_is_done_once() -> None:
+    cluster = cluster_with_a_job()
+    command = {"type": "SuspendJob", "job_id": "job", "request_id": "mine"}
+    with commanding_client(cluster) as client:
+        first = post(client, COMMANDS, command)
+        assert post(client, COMMANDS, command)[1]["request_id"] == first[1]["request_id"] == "mine"
+    assert len(cluster.events(JobSuspensionRequested)) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        (b"nonsense", 400, "JSON"),
+        (b"", 400, "JSON"),
+        (b"[]", 400, "a request is a JSON object"),
+        (b'{"type": "\\ud800"}', 400, "surrogate"),
+        (b'{"type":' * 5_000, 400, "JSON"),
+        ({"type": "CancelJobs", "job_id": "job"}, 400, "did you mean 'CancelJob'"),
+        ({"type": "CancelJob"}, 400, "job_id"),
+        ({"type": "CancelJob", "job_id": "job", "when": "now"}, 400, "when"),
+        ({"type": "CancelJob", "job_id": "job", "request_id": 7}, 400, "request_id"),
+        ({"type": "DrillStep", "drill_id": "d", "step": "KILL", "master_id": "master-1"}, 403, "no command for clients"),
+        ({"type": "CancelJob", "job_id": "nobody"}, 404, "nobody"),
+        ({"type": "CancelJob", "job_id": "job", "leader_id": "another"}, 409, "another"),
+    ],
+)
+def test_what_cannot_be_commanded_is_refused_with_the_reason_and_changes_nothing(body: Any, status: int, says: str) -> None:
+    cluster = cluster_with_a_job()
+    with commanding_client(cluster) as client:
+        got, answer = post(client, COMMANDS, body)
+    assert got == status
+    assert says in answer["errors"][0]
+    if status in (400, 403):
+        assert not cluster.events(RequestRejected), "it did not even reach the leader"
+    assert cluster.job("job").status == "RUNNING"
+
+
+@pytest.mark.parametrize("document", [DOCUMENT, {"name": "from a page", "vertices": [{"id": "only", "sql": "SELECT 1"}]}])
+def test_a_document_is_submitted_as_text_or_as_an_object(document: Any) -> None:
+    cluster = cluster_with_a_job()
+    with commanding_client(cluster) as client:
+        status, answer = post(client, JOBS, {"document": document, "job_id": "mine"})
+        assert (status, answer["job_id"]) == (200, "mine")
+        assert {"id": "mine", "status": "RUNNING"} in client.get("/jobs").json()["jobs"]
+    assert [(event.job_graph.name, event.actor) for event in cluster.events(JobSubmitted)][-1] == ("from a page", "rest")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"document": "name: ["}, "document: neither JSON nor YAML"),
+        ({"document": {"name": "n", "vertices": []}}, "vertices"),
+        ({"document": {"name": "n", "vertices": [{"id": "a", "sqll": "SELECT 1"}]}}, "sqll"),
+        ({"document": DOCUMENT, "job_id": "no/id"}, "no/id"),
+        ({"document": DOCUMENT, "kode": []}, "kode"),
+        ({"document": DOCUMENT, "savepoint_path": "/nowhere/at/all"}, "/nowhere/at/all"),
+        ({"document": DOCUMENT, "code": [{"name": "../a.py", "content": ""}]}, "code.0.name"),
+        ({"document": DOCUMENT, "code": [{"name": "/etc/a.py", "content": ""}]}, "code.0.name"),
+        ({"document": DOCUMENT, "code": [{"name": "a.py", "content": "?"}]}, "code.0.content"),
+        ({"document": DOCUMENT, "code": [{"name": "a.py", "content": ""}, {"name": "a.py", "content": ""}]}, "code.1.name"),
+        ({"document": DOCUMENT, "code": [{"name": "a.py", "content": ""}, {"name": "a.py/b.py", "content": ""}]}, "code.1.name"),
+    ],
+)
+def test_a_submission_that_cannot_be_names_the_place_and_reaches_nobody(body: Any, says: str) -> None:
+    cluster = cluster_with_a_job()
+    with commanding_client(cluster) as client:
+        status, answer = post(client, JOBS, body)
+    assert status == 400
+    assert says in answer["errors"][0]
+    assert len(cluster.events(JobSubmitted)) == 1
+
+
+def test_a_job_that_is_there_already_is_a_conflict() -> None:
+    with commanding_client(cluster_with_a_job()) as client:
+        status, answer = post(client, JOBS, {"document": DOCUMENT, "job_id": "job"})
+    assert status == 409
+    assert "job" in answer["errors"][0]
+
+
+def test_a_document_is_looked_at_without_being_submitted() -> None:
+    cluster = cluster_with_a_job()
+    accepted = len(cluster.events(RequestAccepted))
+    with commanding_client(cluster) as client:
+        assert post(client, f"{JOBS}/validate", {"document": DOCUMENT}) == (
+            200,
+            {
+                "valid": True,
+                "problems": [],
+                "graph": {
+                    "name": "from a page",
+                    "vertices": [{"vertex_id": "only", "type": "SQL", "parallelism": 1, "stream": False}],
+                    "edges": [],
+                },
+            },
+        )
+        status, answer = post(client, f"{JOBS}/validate", {"document": {"name": "n", "vertices": [{"id": "a", "sqll": ""}]}})
+    assert (status, answer["valid"], answer["graph"]) == (200, False, None)
+    assert "sqll" in answer["problems"][0]
+    assert len(cluster.events(RequestAccepted)) == accepted
