@@ -14,25 +14,15 @@ from eventflink.events.wording import iso_time
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
-from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
-from eventflink.master.slot_manager import SlotManager
+from eventflink.master.rescaling import wanted_parallelism
 from eventflink.master.uploads import PendingUpload
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus, SlotState
+from eventflink.model.statuses import ExecutionState, SlotState
 from eventflink.views.exceptions import exception_view
 from eventflink.views.plain import reaction_of
+from eventflink.views.waits import Wait, Waits, not_confirmed, parallelism_in_words
 
 _TASKS_SHOWN: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Something that is not done yet, and why not."""
-
-    what: str
-    why: str
-    since_ms: int = 0
-    """0: the state does not say."""
 
 
 @dataclass(slots=True)
@@ -81,19 +71,14 @@ def _of_job(subject: Subject, master: Master) -> Standing:
         "last_failure": _last_failure(job),
     }
     vertices = job.execution_graph.vertices
-    rescaled = {v: _parallelism(job, v, master.slot_manager) for v in vertices if vertices[v].parallelism != wanted_parallelism(job, v)}
+    rescaled = {
+        v: parallelism_in_words(job, v, master.slot_manager) for v in vertices if vertices[v].parallelism != wanted_parallelism(job, v)
+    }
     if rescaled:
         facts["parallelism"] = rescaled
     if subject.root_failure is not None:
         facts["root_failure"] = str(subject.root_failure)
     return Standing(str(job.status), facts, _waits_of_job(job, subtasks, master), job.cause)
-
-
-def _parallelism(job: JobMaster, vertex_id: str, slots: SlotManager) -> str:
-    """Return how many subtasks a vertex has and wants, and what it waits for."""
-    note = describe_parallelism(job, vertex_id, slots)
-    said = f"parallelism {job.execution_graph.vertices[vertex_id].parallelism} of {wanted_parallelism(job, vertex_id)}"
-    return f"{said} ({note})" if note else said
 
 
 def _last_failure(job: JobMaster) -> str | None:
@@ -106,7 +91,8 @@ def _last_failure(job: JobMaster) -> str | None:
 
 
 def _waits_of_job(job: JobMaster, subtasks: list[Subtask], master: Master) -> list[Wait]:
-    waits = [wait for s in subtasks if (wait := wait_of(job, s, master)) is not None]
+    all_waits = Waits(master)
+    waits = [wait for s in subtasks if (wait := all_waits.of_subtask(job, s)) is not None]
     shown = _first(waits)
     dirty = master.dispatcher.dirty.get(job.job_id)
     if dirty is not None:
@@ -145,7 +131,7 @@ def _of_subtask(subject: Subject, master: Master) -> Standing:
         this = AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
         together = [str(a) for a in allocation.attempts if a != this] if allocation is not None else []
         facts |= {"slot_sharing_group": group, "shares_its_slot_with": ", ".join(together) or None}
-    wait = wait_of(job, subtask, master)
+    wait = Waits(master).of_subtask(job, subtask)
     return Standing(str(subtask.state), facts, [wait] if wait is not None else [], failed)
 
 
@@ -170,11 +156,11 @@ def _of_allocation(subject: Subject, master: Master) -> Standing:
         if allocation.orphaned:
             return Standing("LOST", {**facts, "reason": allocation.orphaned})
         state = slots.state_of(allocation)
-        waits = [_unconfirmed(attempt, allocation.task_manager_id)] if state is SlotState.PENDING else []
+        waits = [Wait(attempt, not_confirmed(allocation.task_manager_id))] if state is SlotState.PENDING else []
         return Standing(str(state), facts, waits)
     request = slots.pending.get(subject.allocation_id)
     if request is not None:
-        wait = Wait(attempt, _why_no_slot(subject.allocation_id, master), request.requested_at_ms)
+        wait = Wait(attempt, Waits(master).why_no_slot(subject.allocation_id), request.requested_at_ms)
         return Standing("REQUESTED", {"attempt": attempt}, [wait])
     return Standing("ended", {"attempt": attempt})
 
@@ -203,7 +189,7 @@ def _of_task_manager(subject: Subject, master: Master) -> Standing:
     if blocked is not None:
         facts |= {"blocked": blocked.reason or "no reason was given", "blocked_by": blocked.actor}
         facts["blocked_until"] = iso_time(blocked.until_ms) if blocked.until_ms else None
-    waits = [_unconfirmed(str(a.attempt), a.task_manager_id) for _, a in held if slots.state_of(a) is SlotState.PENDING]
+    waits = [Wait(str(a.attempt), not_confirmed(a.task_manager_id)) for _, a in held if slots.state_of(a) is SlotState.PENDING]
     return Standing("registered", facts, _first(waits))
 
 
@@ -220,70 +206,3 @@ def _of_request(subject: Subject, master: Master) -> Standing:
         owner = upload.attempt if isinstance(upload, PendingUpload) else upload.task_manager_id
         return Standing("accepted", facts, [Wait(f"the {upload.file} of {owner}", f"{upload.task_manager_id} has not uploaded it yet")])
     return Standing("refused", {"subject": answer.subject}, cause=FailureCause(answer.code, answer.message))
-
-
-def wait_of(job: JobMaster, subtask: Subtask, master: Master) -> Wait | None:  # noqa: PLR0911 - one return for each state
-    """Return what a subtask waits for; None: for nothing but its own work, or it is over."""
-    slots = master.slot_manager
-    what = str(AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt))
-    match subtask.state:
-        case ExecutionState.CREATED:
-            waiting = job.rescales.waiting.get(subtask.vertex_id)
-            return Wait(what, _why_not_scheduled(job, subtask, slots), waiting.since_ms if waiting is not None else 0)
-        case ExecutionState.SCHEDULED:
-            request = slots.pending.get(subtask.allocation_id)
-            since_ms = request.requested_at_ms if request is not None else 0
-            return Wait(what, _why_no_slot(subtask.allocation_id, master), since_ms)
-        case ended if ended in TERMINAL_EXECUTION_STATES and subtask.key in job.restarts.due:
-            at_ms = job.restarts.due[subtask.key]
-            others = ", when all tasks of the job have ended" if job.restarts.failover_strategy is FailoverStrategy.FULL else ""
-            return Wait(what, f"the restart strategy starts it again at {iso_time(at_ms)}{others}", job.status_since_ms)
-        case ExecutionState.CANCELING:
-            return Wait(what, f"{subtask.executions[-1].task_manager_id} has not reported its end yet", job.status_since_ms)
-    if subtask.state in TERMINAL_EXECUTION_STATES:
-        return None
-    allocation = slots.allocations.get(subtask.allocation_id)
-    if allocation is not None and allocation.orphaned:
-        return Wait(what, f"it is lost ({allocation.orphaned}), and its failure is the next decision")
-    # Of an attempt that joined others in a confirmed slot the first state that is reported is the confirmation.
-    if allocation is not None and (slots.state_of(allocation) is SlotState.PENDING or subtask.state is ExecutionState.DEPLOYING):
-        return _unconfirmed(what, allocation.task_manager_id)
-    return None
-
-
-def _unconfirmed(what: str, task_manager_id: str) -> Wait:
-    return Wait(what, f"{task_manager_id} has not confirmed the slot yet")
-
-
-def _why_not_scheduled(job: JobMaster, subtask: Subtask, slots: SlotManager) -> str:
-    if job.status not in (JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.INITIALIZING):
-        return f"its job is {job.status}"
-    graph = job.execution_graph
-    unfinished = []
-    for source in dict.fromkeys(edge.source for edge in graph.edges_to.get(subtask.vertex_id, ())):
-        vertex = graph.vertices[source]
-        if vertex.unfinished_subtasks:
-            unfinished.append(f"{source} ({vertex.unfinished_subtasks} of {len(vertex.subtasks)} subtasks)")
-    if job.status is JobStatus.RESTARTING and job.restarts.failover_strategy is FailoverStrategy.FULL:
-        return "its job starts again as a whole, and not all of its tasks have ended"
-    if unfinished:
-        return f"its inputs are not complete: {', '.join(unfinished)}"
-    if job.rescales.holds_back(job.execution_graph, subtask.vertex_id):
-        return f"its vertex, {_parallelism(job, subtask.vertex_id, slots)}"
-    return "its inputs are complete, and scheduling it is one of the next decisions"
-
-
-def _why_no_slot(allocation_id: str, master: Master) -> str:
-    slots = master.slot_manager
-    request = slots.pending.get(allocation_id)
-    if request is None:
-        return "it has no slot, and asks for none any more"
-    queue = slots.queues.queues[request.profile]
-    place = next(n for n, known in enumerate(queue.in_turn(), 1) if known == allocation_id)
-    turn = f"its turn is {place} of {sum(map(len, queue.by_job.values()))}"
-    group = slots.sharing.groups.get(request.group_key)
-    if group is not None and request.attempt.vertex_id in group.servable:
-        return "its job holds a slot that it can join, and joining it is one of the next decisions"
-    if slots.has_free_slot_for(request.profile):
-        return f"a slot is free for it, and matching is one of the next decisions; {turn}"
-    return f"no slot: {slots.describe_wait(request.profile)}; {turn}"

@@ -3,12 +3,15 @@
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from eventflink.events.wording import printable
 from eventflink.model.statuses import FailureReaction
 
 View = dict[str, Any]
 
 MAX_EXCEPTIONS: Final = 1_000
 """How many failures of a job are shown at once, at most."""
+
+MAX_SENTENCE: Final = 500
 
 
 def iso_time(at_ms: int) -> str | None:
@@ -24,3 +27,9 @@ def reaction_of(exception: View) -> str:
     if exception["reaction"] == FailureReaction.JOB_FAILURE:
         return f"the job failed: {exception['reason']}" if "reason" in exception else "the job failed"
     return "another slot" if exception["reaction"] == FailureReaction.NEW_SLOT else ""
+
+
+def one_sentence(text: str) -> str:
+    """Return a text that may hold anybody's words as one sentence of bounded length that moves no cursor."""
+    line = printable(text.partition("\n")[0].strip())
+    return (line if len(line) < MAX_SENTENCE else line[: MAX_SENTENCE - 1] + "…").removesuffix(".") + "."

@@ -11,12 +11,12 @@ from rich.text import Text
 from eventflink.audit.cause_chain import CauseChain
 from eventflink.audit.explanation import Explanation, explain_why
 from eventflink.audit.plain import plain
-from eventflink.audit.standing import Wait
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import reading_log
 from eventflink.cli.session import Session, pass_session
 from eventflink.events.wording import iso_time, printable
 from eventflink.log.replay import new_fold
+from eventflink.views.waits import Wait
 
 
 @click.command()

@@ -1,0 +1,238 @@
+"""What a task waits for: the reason for programs, and in words for people.
+
+Every place that says why something waits says it with these words: `eventflink why`, the pages, the command line. What a wait is follows
+from the state alone, so a past state has the waits of its time. Subtasks that wait for the same are put together in `vertex_waits.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import auto
+from typing import Final
+
+from eventflink.events.wording import iso_time
+from eventflink.master.execution_graph import Subtask
+from eventflink.master.job_master import JobMaster
+from eventflink.master.master import Master
+from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
+from eventflink.master.slot_manager import SlotManager
+from eventflink.master.slot_requests import Asked
+from eventflink.model.attempts import AttemptId
+from eventflink.model.statuses import (
+    TERMINAL_EXECUTION_STATES,
+    ExecutionState,
+    FailoverStrategy,
+    JobStatus,
+    SlotState,
+    UpperStrEnum,
+)
+
+_SCHEDULES: Final = (JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.INITIALIZING)
+
+
+class WaitReason(UpperStrEnum):
+    """Why a task waits; the first five are those of `SlotRequestDeferralReason`."""
+
+    WORKER_REQUESTED = auto()
+    NO_TASK_MANAGER = auto()
+    NO_FITTING_SLOT = auto()
+    TASK_MANAGERS_BLOCKED = auto()
+    NO_FREE_SLOT = auto()
+    NEXT_DECISION = auto()
+    """Nothing is missing any more: one of the next decisions goes on."""
+    NO_REQUEST = auto()
+    INPUTS = auto()
+    JOB_STATUS = auto()
+    FULL_RESTART = auto()
+    RESTART_DELAY = auto()
+    RESOURCES = auto()
+    """Of an adaptive job: for more slots than are free."""
+    RESCALE = auto()
+    CONFIRMATION = auto()
+    CANCELLATION = auto()
+    LOST = auto()
+
+
+SLOT_REASONS: Final = (
+    WaitReason.WORKER_REQUESTED,
+    WaitReason.NO_TASK_MANAGER,
+    WaitReason.NO_FITTING_SLOT,
+    WaitReason.TASK_MANAGERS_BLOCKED,
+    WaitReason.NO_FREE_SLOT,
+)
+TROUBLE: Final = frozenset({*SLOT_REASONS, WaitReason.RESTART_DELAY, WaitReason.LOST})
+"""Reasons that are not the ordinary course of a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something that is not done yet, and why not."""
+
+    what: str
+    why: str
+    since_ms: int = 0
+    """0: the state does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestsOfProfile:
+    """What all requests for one profile have in common."""
+
+    reason: WaitReason
+    why: str
+    has_free_slot: bool
+    places: Mapping[str, int]
+    """Whose turn it is when, from 1."""
+
+
+class Waits:
+    """The waits of one state, for as long as it does not change: what many of them have in common is looked up once."""
+
+    def __init__(self, master: Master) -> None:
+        """Look at a state."""
+        self._master = master
+        self._slots = master.slot_manager
+        self._requests: dict[Asked, RequestsOfProfile] = {}
+        self._not_scheduled: dict[tuple[str, str], tuple[WaitReason, str]] = {}
+
+    def of_subtask(self, job: JobMaster, subtask: Subtask) -> Wait | None:
+        """Return what a subtask waits for; None: for nothing but its own work, or it is over."""
+        reason = self.reason_of(job, subtask)
+        if reason is None:
+            return None
+        what = str(AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt))
+        return Wait(what, self._why(job, subtask, reason), self.since_ms(job, subtask))
+
+    def why_no_slot(self, allocation_id: str) -> str:
+        """Return why a request has no slot, and when its turn is."""
+        reason = self._reason_no_slot(allocation_id)
+        if reason is WaitReason.NO_REQUEST:
+            return "it has no slot, and asks for none any more"
+        requests = self.requests_for(self._slots.pending[allocation_id].profile)
+        turn = f"its turn is {requests.places[allocation_id]} of {len(requests.places)}"
+        if reason is not WaitReason.NEXT_DECISION:
+            return f"no slot: {requests.why}; {turn}"
+        if self._can_join(allocation_id):
+            return "its job holds a slot that it can join, and joining it is one of the next decisions"
+        return f"a slot is free for it, and matching is one of the next decisions; {turn}"
+
+    def reason_of(self, job: JobMaster, subtask: Subtask) -> WaitReason | None:  # noqa: PLR0911 - one return for each state
+        """Return why a subtask waits; None: it does not."""
+        state = subtask.state
+        if state is ExecutionState.CREATED:
+            return self.why_not_scheduled(job, subtask.vertex_id)[0]
+        if state is ExecutionState.SCHEDULED:
+            return self._reason_no_slot(subtask.allocation_id)
+        if state is ExecutionState.CANCELING:
+            return WaitReason.CANCELLATION
+        if state in TERMINAL_EXECUTION_STATES:
+            return WaitReason.RESTART_DELAY if job.restarts.due and subtask.key in job.restarts.due else None
+        allocation = self._slots.allocations.get(subtask.allocation_id)
+        if allocation is None:
+            return None
+        if allocation.orphaned:
+            return WaitReason.LOST
+        # Of an attempt that joined others in a confirmed slot the first state that is reported is the confirmation.
+        unconfirmed = state is ExecutionState.DEPLOYING or self._slots.state_of(allocation) is SlotState.PENDING
+        return WaitReason.CONFIRMATION if unconfirmed else None
+
+    # -- one subtask ----------------------------------------------------------------------------------------------
+
+    def _why(self, job: JobMaster, subtask: Subtask, reason: WaitReason) -> str:
+        match subtask.state:
+            case ExecutionState.CREATED:
+                return self.why_not_scheduled(job, subtask.vertex_id)[1]
+            case ExecutionState.SCHEDULED:
+                return self.why_no_slot(subtask.allocation_id)
+            case ExecutionState.CANCELING:
+                return not_ended(subtask.executions[-1].task_manager_id)
+            case ended if ended in TERMINAL_EXECUTION_STATES:
+                return restarts_at(job, job.restarts.due[subtask.key], "it")
+        allocation = self._slots.allocations[subtask.allocation_id]
+        if reason is WaitReason.LOST:
+            return f"it is lost ({allocation.orphaned}), and its failure is the next decision"
+        return not_confirmed(allocation.task_manager_id)
+
+    def since_ms(self, job: JobMaster, subtask: Subtask) -> int:
+        """Return since when a subtask waits that does; 0: the state does not say."""
+        execution = subtask.execution
+        match subtask.state:
+            case ExecutionState.CREATED:
+                waiting = job.rescales.waiting.get(subtask.vertex_id)
+                return waiting.since_ms if waiting is not None else 0
+            case ExecutionState.SCHEDULED:
+                request = self._slots.pending.get(subtask.allocation_id)
+                return request.requested_at_ms if request is not None else 0
+            case ExecutionState.CANCELING:
+                return job.status_since_ms
+            case ended if ended in TERMINAL_EXECUTION_STATES:
+                return execution.ended_at_ms if execution is not None else job.status_since_ms
+        return execution.deployed_at_ms if execution is not None else 0
+
+    def why_not_scheduled(self, job: JobMaster, vertex_id: str) -> tuple[WaitReason, str]:
+        """Return why subtasks of a vertex are not scheduled that have not begun."""
+        key = (job.job_id, vertex_id)
+        known = self._not_scheduled.get(key)
+        if known is None:
+            known = self._not_scheduled[key] = self._find_why_not_scheduled(job, vertex_id)
+        return known
+
+    def _find_why_not_scheduled(self, job: JobMaster, vertex_id: str) -> tuple[WaitReason, str]:
+        if job.status not in _SCHEDULES:
+            return WaitReason.JOB_STATUS, f"its job is {job.status}"
+        graph = job.execution_graph
+        unfinished = []
+        for source in dict.fromkeys(edge.source for edge in graph.edges_to.get(vertex_id, ())):
+            vertex = graph.vertices[source]
+            if vertex.unfinished_subtasks:
+                unfinished.append(f"{source} ({vertex.unfinished_subtasks} of {len(vertex.subtasks)} subtasks)")
+        if job.status is JobStatus.RESTARTING and job.restarts.failover_strategy is FailoverStrategy.FULL:
+            return WaitReason.FULL_RESTART, "its job starts again as a whole, and not all of its tasks have ended"
+        if unfinished:
+            return WaitReason.INPUTS, f"its inputs are not complete: {', '.join(unfinished)}"
+        if job.rescales.holds_back(graph, vertex_id):
+            reason = WaitReason.RESOURCES if vertex_id in job.rescales.waiting else WaitReason.RESCALE
+            return reason, f"its vertex, {parallelism_in_words(job, vertex_id, self._slots)}"
+        return WaitReason.NEXT_DECISION, "its inputs are complete, and scheduling it is one of the next decisions"
+
+    def _reason_no_slot(self, allocation_id: str) -> WaitReason:
+        if allocation_id not in self._slots.pending:
+            return WaitReason.NO_REQUEST
+        requests = self.requests_for(self._slots.pending[allocation_id].profile)
+        return WaitReason.NEXT_DECISION if requests.has_free_slot or self._can_join(allocation_id) else requests.reason
+
+    def _can_join(self, allocation_id: str) -> bool:
+        request = self._slots.pending[allocation_id]
+        group = self._slots.sharing.groups.get(request.group_key) if request.slot_sharing_group else None
+        return group is not None and request.attempt.vertex_id in group.servable
+
+    def requests_for(self, profile: Asked) -> RequestsOfProfile:
+        """Return what all requests that wait for a profile have in common."""
+        known = self._requests.get(profile)
+        if known is None:
+            places = {waiting: place for place, waiting in enumerate(self._slots.queues.queues[profile].in_turn(), 1)}
+            reason, why = WaitReason(self._slots.why_waiting(profile)), self._slots.describe_wait(profile)
+            known = self._requests[profile] = RequestsOfProfile(reason, why, self._slots.has_free_slot_for(profile), places)
+        return known
+
+
+def restarts_at(job: JobMaster, at_ms: int, what: str) -> str:
+    """Return that the restart strategy has not started again what has failed."""
+    others = ", when all tasks of the job have ended" if job.restarts.failover_strategy is FailoverStrategy.FULL else ""
+    return f"the restart strategy starts {what} again at {iso_time(at_ms)}{others}"
+
+
+def not_ended(task_manager_id: str) -> str:
+    """Return that a TaskManager has not said yet that an attempt is over."""
+    return f"{task_manager_id} has not reported its end yet"
+
+
+def not_confirmed(task_manager_id: str) -> str:
+    """Return that a TaskManager has not said yet that it has the slot."""
+    return f"{task_manager_id} has not confirmed the slot yet"
+
+
+def parallelism_in_words(job: JobMaster, vertex_id: str, slots: SlotManager) -> str:
+    """Return how many subtasks a vertex has and wants, and what it waits for."""
+    note = describe_parallelism(job, vertex_id, slots)
+    said = f"parallelism {job.execution_graph.vertices[vertex_id].parallelism} of {wanted_parallelism(job, vertex_id)}"
+    return f"{said} ({note})" if note else said
