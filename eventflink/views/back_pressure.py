@@ -24,8 +24,13 @@ HIGH_ABOVE: Final = 0.5
 
 def back_pressure_view(stream: StreamDefinition, progress: StreamProgress) -> View:
     """Return the level, the ratio and the reason of one subtask."""
-    ratio, reason = _ratio_of(stream, progress)
-    return {"level": level_of(ratio), "ratio": round(ratio, 3), "reason": reason}
+    ratio = back_pressure_ratio(stream, progress)
+    return {"level": level_of(ratio), "ratio": round(ratio, 3), "reason": _reason_of(stream, progress)}
+
+
+def back_pressure_ratio(stream: StreamDefinition, progress: StreamProgress) -> float:
+    """Return the ratio of one subtask."""
+    return max(_ratios_of(stream, progress))
 
 
 def level_of(ratio: float) -> BackPressureLevel:
@@ -35,25 +40,42 @@ def level_of(ratio: float) -> BackPressureLevel:
     return BackPressureLevel.LOW if ratio <= HIGH_ABOVE else BackPressureLevel.HIGH
 
 
-def _ratio_of(stream: StreamDefinition, progress: StreamProgress) -> tuple[float, str]:
-    if progress.batch_id == NO_BATCH:
-        return 0.0, "no batch has been committed yet"
-    if stream.trigger is StreamTrigger.AVAILABLE_NOW:
-        return 0.0, "it reads what was there when it began, and ends"
-    duration_ms, interval_ms = progress.batch_duration_ms, stream.trigger_interval_ms
-    found: list[tuple[float, str]] = []
-    behind = sum(max(0, source.records_behind) for source in progress.sources)
-    if behind:
-        found.append((behind / (behind + progress.input_rows), f"{behind:,} records behind, after a batch of {progress.input_rows:,}"))
+def _ratios_of(stream: StreamDefinition, progress: StreamProgress) -> tuple[float, float, float]:
+    """Return how far it is behind, by how much its batches overrun, and fall short; 0 for what does not apply."""
+    if progress.batch_id == NO_BATCH or stream.trigger is StreamTrigger.AVAILABLE_NOW:
+        return 0.0, 0.0, 0.0
+    left = _records_behind(progress)
+    behind = left / (left + progress.input_rows) if left else 0.0
     if stream.trigger is StreamTrigger.REAL_TIME:
-        return max(found, default=(0.0, "it keeps up"))
-    if interval_ms and duration_ms > interval_ms:
-        found.append((1 - interval_ms / duration_ms, f"a batch takes {duration_ms:,} ms, and one is due every {interval_ms:,} ms"))
+        return behind, 0.0, 0.0
+    duration_ms, interval_ms = progress.batch_duration_ms, stream.trigger_interval_ms
     comes, goes = progress.input_rows_per_second, progress.processed_rows_per_second
-    if not interval_ms and comes > goes > 0:
-        found.append((1 - goes / comes, f"{comes:,.0f} rows come in a second, {goes:,.0f} are processed"))
-    ratio, reason = max(found, default=(0.0, "it keeps up"))
-    if progress.slowest_phase and duration_ms > 0:
+    overrun = 1 - interval_ms / duration_ms if interval_ms and duration_ms > interval_ms else 0.0
+    shortfall = 1 - goes / comes if not interval_ms and comes > goes > 0 else 0.0
+    return behind, overrun, shortfall
+
+
+def _reason_of(stream: StreamDefinition, progress: StreamProgress) -> str:
+    if progress.batch_id == NO_BATCH:
+        return "no batch has been committed yet"
+    if stream.trigger is StreamTrigger.AVAILABLE_NOW:
+        return "it reads what was there when it began, and ends"
+    ratios = _ratios_of(stream, progress)
+    duration_ms, interval_ms = progress.batch_duration_ms, stream.trigger_interval_ms
+    comes, goes = progress.input_rows_per_second, progress.processed_rows_per_second
+    if not any(ratios):
+        reason = "it keeps up"
+    elif ratios[0] == max(ratios):
+        reason = f"{_records_behind(progress):,} records behind, after a batch of {progress.input_rows:,}"
+    elif interval_ms:
+        reason = f"a batch takes {duration_ms:,} ms, and one is due every {interval_ms:,} ms"
+    else:
+        reason = f"{comes:,.0f} rows come in a second, {goes:,.0f} are processed"
+    if stream.trigger is not StreamTrigger.REAL_TIME and progress.slowest_phase and duration_ms > 0:
         share = min(100, round(100 * progress.slowest_phase_ms / duration_ms))
         reason += f"; {progress.slowest_phase} takes {share} % of the batch"
-    return ratio, reason
+    return reason
+
+
+def _records_behind(progress: StreamProgress) -> int:
+    return sum(max(0, source.records_behind) for source in progress.sources)

@@ -22,6 +22,26 @@ MAX_SUBTASKS: Final = 1_000
 
 def checkpoints_view(job: JobMaster) -> View:
     """Return the checkpoints of a job, and where each subtask of a stream stood when it was last asked."""
+    view = checkpoints_summary(job)
+    if (checkpoints := job.checkpoints) is None:
+        return view
+    last_words = last_words_of(checkpoints)
+    keys = [(vertex.vertex, subtask.key) for vertex in streams_of(job.execution_graph) for subtask in vertex.subtasks]
+    shown = islice(keys, MAX_SUBTASKS)
+    return view | {
+        "history": [_checkpoint_view(checkpoint) for checkpoint in reversed(checkpoints.history)],
+        "subtasks": [stream_view(checkpoints, last_words, key, vertex.stream) for vertex, key in shown if vertex.stream],
+        "subtasks_total": len(keys),
+    }
+
+
+def last_words_of(checkpoints: Checkpoints) -> Mapping[SubtaskKey, Acknowledgement]:
+    """Return what each subtask said last when it was asked."""
+    return checkpoints.progress | (checkpoints.pending.acknowledged if checkpoints.pending is not None else {})
+
+
+def checkpoints_summary(job: JobMaster) -> View:
+    """Return what `checkpoints_view` shows, without the history and the subtasks."""
     view = no_checkpoints(job.job_id, job.execution_graph.graph.name, job.status)
     if (checkpoints := job.checkpoints) is None:
         return view
@@ -39,18 +59,12 @@ def checkpoints_view(job: JobMaster) -> View:
         "failed": _shown(checkpoints.latest_failed),
         "restored": _restored(checkpoints),
     }
-    last_words = checkpoints.progress | (pending.acknowledged if pending is not None else {})
-    keys = [(vertex.vertex, subtask.key) for vertex in streams_of(job.execution_graph) for subtask in vertex.subtasks]
-    shown = [_subtask_view(checkpoints, last_words, key, vertex.stream) for vertex, key in islice(keys, MAX_SUBTASKS) if vertex.stream]
     return view | {
         "settings": dataclasses.asdict(checkpoints.settings),
         "counts": counts,
         "latest": latest,
         "pending": _shown(pending.checkpoint if pending is not None else None),
         "retained": [checkpoint.checkpoint_id for checkpoint in checkpoints.completed],
-        "history": [_checkpoint_view(checkpoint) for checkpoint in reversed(checkpoints.history)],
-        "subtasks": shown,
-        "subtasks_total": len(keys),
     }
 
 
@@ -82,9 +96,10 @@ def _restored(checkpoints: Checkpoints) -> View | None:
     return {"at": iso_time(start.at_ms), "task": f"{vertex_id}[{index}]#{start.attempt}", "batch_id": start.restored_batch_id}
 
 
-def _subtask_view(
+def stream_view(
     checkpoints: Checkpoints, last_words: Mapping[SubtaskKey, Acknowledgement], key: SubtaskKey, stream: StreamDefinition
 ) -> View:
+    """Return how the query of a subtask of a stream began, and where it stood when it was last asked."""
     start, answer = checkpoints.starts.get(key), last_words.get(key)
     view: View = {"task": f"{key[0]}[{key[1]}]", "vertex_id": key[0], "subtask_index": key[1], "start": None, "answer": None}
     if start is not None:

@@ -35,6 +35,13 @@ class JobNotFound(Exception):
         self.archive_digest = archive_digest
 
 
+class VertexNotFound(JobNotFound):
+    """A job has no such vertex; its archive would not know of it either."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, archive_digest="")
+
+
 def not_in_memory(fold: Fold, job_id: str) -> JobNotFound:
     """Return the error for a job that the state does not hold: it may have ended, and have an archive."""
     forgotten = fold.master.dispatcher.forgotten.get(job_id)
@@ -91,6 +98,14 @@ def jobs_view(fold: Fold, statuses: Collection[str], limit: int) -> View:
 def job_view(fold: Fold, job_id: str) -> View:
     """Return one job with its vertices and tasks, and what it waits for; raises as `find_job` does."""
     job = find_job(fold, job_id)
+    view, slots = job_head(fold, job), fold.master.slot_manager
+    vertices = job.execution_graph.vertices.values()
+    view["vertices"] = [vertex_row(v, job, slots) | {"subtasks": [subtask_view(s, job) for s in v.subtasks]} for v in vertices]
+    return view
+
+
+def job_head(fold: Fold, job: JobMaster) -> View:
+    """Return what `job_view` shows of a job beside its vertices."""
     view = job_row(job, fold.last_decided_at_ms)
     view["status_times"] = {status: iso_time(at_ms) for status, at_ms in job.status_times_ms.items()}
     view["slot_requests"] = _slot_requests_view(fold.master.slot_manager, job.job_id)
@@ -105,8 +120,6 @@ def job_view(fold: Fold, job_id: str) -> View:
     view["edges"] = [dataclasses.asdict(edge) for edge in job.execution_graph.graph.edges]
     view["scheduler"] = job.scheduler
     view["reactive"] = job.reactive
-    slots = fold.master.slot_manager
-    view["vertices"] = [_vertex_view(vertex, job, slots) for vertex in job.execution_graph.vertices.values()]
     return view
 
 
@@ -123,7 +136,8 @@ def _slot_requests_view(slots: SlotManager, job_id: str) -> list[View]:
     ]
 
 
-def _vertex_view(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -> View:
+def vertex_row(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -> View:
+    """Return what `job_view` shows of a vertex beside its subtasks."""
     vertex_id, stream = vertex.vertex.vertex_id, vertex.vertex.stream
     return {
         "vertex_id": vertex_id,
@@ -135,11 +149,11 @@ def _vertex_view(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) ->
         "max_parallelism": vertex.vertex.max_parallelism,
         "slot_sharing_group": vertex.vertex.slot_sharing_group,
         "states": dict(Counter(s.state for s in vertex.subtasks)),
-        "subtasks": [_subtask_view(subtask, job) for subtask in vertex.subtasks],
     }
 
 
-def _subtask_view(subtask: Subtask, job: JobMaster) -> View:
+def subtask_view(subtask: Subtask, job: JobMaster) -> View:
+    """Return a subtask with the attempts that are remembered."""
     execution = subtask.execution
     return {
         "subtask_index": subtask.subtask_index,
@@ -147,13 +161,14 @@ def _subtask_view(subtask: Subtask, job: JobMaster) -> View:
         "state": subtask.state,
         "task_manager_id": (execution.task_manager_id if execution is not None else "") or None,
         "restart_at": iso_time(job.restarts.due.get(subtask.key, 0)),
-        "attempts": [_attempt_view(each, subtask) for each in subtask.executions],
+        "attempts": [attempt_view(each, subtask) for each in subtask.executions],
         "outputs": {o.output: o.location for o in subtask.outputs},
         "last_failure": dataclasses.asdict(subtask.last_failure) if subtask.last_failure else None,
     }
 
 
-def _attempt_view(execution: Execution, subtask: Subtask) -> View:
+def attempt_view(execution: Execution, subtask: Subtask) -> View:
+    """Return an attempt that has left CREATED: where it ran, and when it came how far."""
     return {
         "attempt": execution.attempt,
         "state": execution.end_state or subtask.state,
@@ -196,7 +211,8 @@ def _workers_view(workers: Workers) -> View:
     }
 
 
-def _shutdown_view(shutdown: ClusterShutdown) -> View | None:
+def shutdown_view(shutdown: ClusterShutdown) -> View | None:
+    """Return how far the end of the cluster has come; None: nobody asked for it."""
     request = shutdown.request
     if request is None:
         return None
@@ -209,6 +225,20 @@ def _shutdown_view(shutdown: ClusterShutdown) -> View | None:
         "status_recorded_at": iso_time(request.recorded_at_ms),
         "is_over": shutdown.is_over,
     }
+
+
+def blocked_view(fold: Fold) -> list[View]:
+    """Return the TaskManagers that get no new slots to fill, registered or not."""
+    return [
+        {
+            "task_manager_id": task_manager_id,
+            "reason": blocked.reason,
+            "until": iso_time(blocked.until_ms),
+            "since": iso_time(blocked.blocked_at_ms),
+            "actor": blocked.actor,
+        }
+        for task_manager_id, blocked in fold.master.blocklist.task_managers.items()
+    ]
 
 
 def cluster_view(fold: Fold) -> View:
@@ -224,17 +254,8 @@ def cluster_view(fold: Fold) -> View:
         "slots_pending": master.slot_manager.get_number_pending_task_manager_slots(),
         "slot_requests": master.slot_manager.get_number_pending_slot_requests(),
         "workers": _workers_view(master.workers),
-        "shutdown": _shutdown_view(master.shutdown),
-        "blocked": [
-            {
-                "task_manager_id": task_manager_id,
-                "reason": blocked.reason,
-                "until": iso_time(blocked.until_ms),
-                "since": iso_time(blocked.blocked_at_ms),
-                "actor": blocked.actor,
-            }
-            for task_manager_id, blocked in master.blocklist.task_managers.items()
-        ],
+        "shutdown": shutdown_view(master.shutdown),
+        "blocked": blocked_view(fold),
         "task_managers": [
             {
                 "task_manager_id": task_manager_id,

@@ -22,7 +22,7 @@ class TaskManagerNotFound(Exception):
     """No such TaskManager is registered."""
 
 
-def _job(fold: Fold, job_id: str) -> JobMaster:
+def job_of(fold: Fold, job_id: str) -> JobMaster:
     """Return a job by its whole id.
 
     Raises:
@@ -65,13 +65,13 @@ def job_status(fold: Fold, job_id: str) -> View:
     """Return where a job stands, under which JobMaster, or how it ended long ago; raises `JobNotFound`."""
     if (forgotten := fold.master.dispatcher.forgotten.get(job_id)) is not None:
         return {"job_id": job_id, "status": forgotten.status, "status_since": iso_time(forgotten.ended_at_ms), "job_master_id": ""}
-    job = _job(fold, job_id)
+    job = job_of(fold, job_id)
     return {"job_id": job_id, "status": job.status, "status_since": iso_time(job.status_since_ms), "job_master_id": job.job_master_id}
 
 
 def job_result(fold: Fold, job_id: str) -> View:
     """Return how a job ended, also if it is no longer in memory, or that it has not (`is_terminal`); raises `JobNotFound`."""
-    job = fold.master.dispatcher.forgotten.get(job_id) or _job(fold, job_id)
+    job = fold.master.dispatcher.forgotten.get(job_id) or job_of(fold, job_id)
     is_terminal = job.status in TERMINAL_JOB_STATUSES
     cause = job.cause if is_terminal else None
     return {
@@ -112,15 +112,16 @@ def task_manager(fold: Fold, task_manager_id: str) -> View:
                 "attempts": attempts,
             }
         )
-    return {**_task_manager_row(fold, task_manager_id), "slot_states": slots}
+    return {**task_manager_row(fold, task_manager_id), "slot_states": slots}
 
 
 def task_managers(fold: Fold) -> View:
     """Return every registered TaskManager, without its slots."""
-    return {"task_managers": [_task_manager_row(fold, each) for each in fold.master.resource_manager.task_managers]}
+    return {"task_managers": [task_manager_row(fold, each) for each in fold.master.resource_manager.task_managers]}
 
 
-def _task_manager_row(fold: Fold, task_manager_id: str) -> View:
+def task_manager_row(fold: Fold, task_manager_id: str) -> View:
+    """Return a registered TaskManager without its slots."""
     known = fold.master.resource_manager.task_managers[task_manager_id]
     slots = fold.master.slot_manager
     held = slots.task_managers[task_manager_id]

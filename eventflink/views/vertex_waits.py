@@ -4,7 +4,7 @@ The sentences are made of the words of `waits.py`, and only for the waits that a
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +19,9 @@ from eventflink.views.waits import SLOT_REASONS, TROUBLE, WaitReason, Waits, not
 
 FIRST_SUBTASKS: Final = 10
 """So many subtasks of a wait are named."""
+
+_MANY: Final = 0.25
+"""A job that has this share of the slots that others wait for is named."""
 
 
 @dataclass(slots=True)
@@ -54,6 +57,16 @@ class VertexWait:
             self.since_ms = since_ms
 
 
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """The job that has most of the slots for a profile."""
+
+    job_id: str
+    slots: int
+    of: int
+    """How many slots all jobs have of them."""
+
+
 class VertexWaits:
     """The waits of one state, by vertex, for as long as it does not change."""
 
@@ -61,20 +74,18 @@ class VertexWaits:
         """Look at a state."""
         self.each = Waits(master)
         self._master = master
-        self._holders: dict[Asked, Counter[str]] = {}
+        self._holders: dict[Asked, _Holder | None] = {}
 
-    def of_cluster(self) -> list[VertexWait]:
-        """Return the waits of all jobs: trouble first, then the longest."""
-        return _in_order(wait for job in self._master.dispatcher.jobs.values() for wait in self._of_job(job))
+    def of_jobs(self, jobs: Iterable[JobMaster]) -> list[VertexWait]:
+        """Return the waits of jobs: trouble first, then the longest. Of jobs that have ended nothing waits."""
+        waits: list[VertexWait] = []
+        for job in jobs:
+            if job.status not in TERMINAL_JOB_STATUSES:
+                self._collect(job, waits)
+        return sorted(waits, key=lambda wait: (not wait.is_trouble, not wait.since_ms, wait.since_ms))
 
-    def of_job(self, job: JobMaster) -> list[VertexWait]:
-        """Return the waits of a job: trouble first, then the longest. Of one that has ended nothing waits."""
-        return _in_order(self._of_job(job))
-
-    def _of_job(self, job: JobMaster) -> Iterator[VertexWait]:
-        if job.status in TERMINAL_JOB_STATUSES:
-            return
-        each, may_restart = self.each, bool(job.restarts.due)
+    def _collect(self, job: JobMaster, waits: list[VertexWait]) -> None:
+        reason_of, may_restart = self.each.reason_of, bool(job.restarts.due)
         for vertex_id, vertex in job.execution_graph.vertices.items():
             if not vertex.unfinished_subtasks and not may_restart:
                 continue
@@ -82,14 +93,14 @@ class VertexWaits:
             for subtask in vertex.subtasks:
                 if subtask.state is ExecutionState.FINISHED and not may_restart:
                     continue
-                reason = each.reason_of(job, subtask)
+                reason = reason_of(job, subtask)
                 if reason is None:
                     continue
                 wait = found.get(reason)
                 if wait is None:
                     wait = found[reason] = VertexWait(job, vertex_id, reason, subtask)
-                wait.add(subtask, each.since_ms(job, subtask))
-            yield from found.values()
+                    waits.append(wait)
+                wait.add(subtask, self.each.since_ms(job, subtask))
 
     def view(self, wait: VertexWait) -> View:
         """Return a wait as pages show it."""
@@ -134,23 +145,21 @@ class VertexWaits:
         return f"{_subtasks(wait)} {_has(wait)} no slot: {requests.why}{taken}{turn}"
 
     def _who_has_most(self, profile: Asked, job_id: str) -> str:
-        """Return who has most of the slots that have room for a profile."""
-        counts = self._holders.get(profile)
-        if counts is None:
-            counts = self._holders[profile] = self._count_holders(profile)
-        if not counts:
+        """Return who has many of the slots that have room for a profile; "" if nobody does."""
+        if profile not in self._holders:
+            self._holders[profile] = self._find_holder(profile)
+        holder = self._holders[profile]
+        if holder is None or holder.slots < holder.of * _MANY:
             return ""
-        [(holder, count)] = counts.most_common(1)
-        return f", {count} of them by " + ("itself" if holder == job_id else f"job '{holder}'")
+        how_many = "all" if holder.slots == holder.of else str(holder.slots)
+        return f", {how_many} of them by " + ("itself" if holder.job_id == job_id else f"job '{holder.job_id}'")
 
-    def _count_holders(self, profile: Asked) -> Counter[str]:
+    def _find_holder(self, profile: Asked) -> _Holder | None:
         slots = self._master.slot_manager
         fitting = {name for name, held in slots.task_managers.items() if fits(held.profile, profile)}
-        return Counter(each.attempt.job_id for each in slots.allocations.values() if each.task_manager_id in fitting and not each.orphaned)
-
-
-def _in_order(waits: Iterable[VertexWait]) -> list[VertexWait]:
-    return sorted(waits, key=lambda wait: (not wait.is_trouble, not wait.since_ms, wait.since_ms))
+        counts = Counter(each.attempt.job_id for each in slots.allocations.values() if each.task_manager_id in fitting)
+        most = counts.most_common(1)
+        return _Holder(*most[0], counts.total()) if most else None
 
 
 def _subtasks(wait: VertexWait) -> str:

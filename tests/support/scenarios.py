@@ -23,6 +23,7 @@ from tests.support.cluster import (
     START_MS,
     ScriptedCluster,
     archives_written,
+    cancellations,
     decline,
     deployments,
     fixed_delay,
@@ -30,6 +31,7 @@ from tests.support.cluster import (
     orders,
     reports_of,
     sharing,
+    state_report,
     stream,
     vertex,
 )
@@ -251,3 +253,14 @@ def _fall_at_an_input(cluster: ScriptedCluster) -> None:
         cluster.read_back(len(cluster.log) - 1)
     cluster.fail_over()
     cluster.settle()
+
+
+def ended_streams(cluster: ScriptedCluster) -> None:
+    """Run a job of streams that takes a checkpoint and is cancelled."""
+    cluster.register(slots=8)
+    document = graph(stream("s", 2), checkpointing={"interval_ms": 100})
+    tasks = deployments(cluster.submit(document))
+    for task in tasks:
+        cluster.start_stream(task)
+    cluster.acknowledge(*orders(cluster.pass_time(100)), batch_id=3, state_rows=5, state_bytes=70, watermark_ms=START_MS)
+    cluster.say(*[state_report(order, ExecutionState.CANCELED) for order in cancellations(cluster.cancel())])

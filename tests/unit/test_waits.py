@@ -8,23 +8,23 @@ from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.vertex_waits import VertexWaits
 from eventflink.views.waits import WaitReason, Waits
-from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, new_fold, replay, vertex
+from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, new_fold, vertex
 from tests.support.scenarios import busy_cluster, eventful_cluster
 
 
 def check(fold: Fold) -> set[WaitReason]:
     """Compare the waits of vertices with those of their subtasks; return the reasons that there are."""
     together, each = VertexWaits(fold.master), Waits(fold.master)
-    waits = together.of_cluster()
+    waits = together.of_jobs(fold.master.dispatcher.jobs.values())
     counted = {(wait.job.job_id, wait.vertex_id, wait.reason): wait.tasks for wait in waits}
     single: dict[tuple[str, str, WaitReason], int] = {}
     for job in fold.master.dispatcher.jobs.values():
         for subtask in job.execution_graph.subtasks() if job.status not in TERMINAL_JOB_STATUSES else ():
             reason = each.reason_of(job, subtask)
-            wait = each.of_subtask(job, subtask)
-            assert (reason is None) == (wait is None)
-            if reason is not None and wait is not None:
-                assert wait.why.isprintable()
+            said = each.of_subtask(job, subtask)
+            assert (reason is None) == (said is None)
+            if reason is not None and said is not None:
+                assert said.why.isprintable()
                 key = (job.job_id, subtask.vertex_id, reason)
                 single[key] = single.get(key, 0) + 1
     assert counted == single
@@ -51,7 +51,7 @@ def test_waits_of_vertices_are_the_waits_of_their_subtasks_at_every_offset(make:
 
 def sentences(cluster: ScriptedCluster, job_id: str) -> list[str]:
     waits = VertexWaits(cluster.master)
-    return [waits.sentence(wait) for wait in waits.of_job(cluster.job(job_id))]
+    return [waits.sentence(wait) for wait in waits.of_jobs([cluster.job(job_id)])]
 
 
 def test_a_vertex_without_slots_says_how_many_of_it_wait_who_has_the_slots_and_when_its_turn_is() -> None:
@@ -70,7 +70,7 @@ def test_a_vertex_that_reads_what_is_not_complete_says_what_is_missing() -> None
     cluster.register("tm", slots=4)
     cluster.submit(graph(vertex("a", 2), vertex("b", 3), edges=[("a", "b", "hash")]))
     waits = VertexWaits(cluster.master)
-    [wait] = [wait for wait in waits.of_job(cluster.job("job")) if wait.vertex_id == "b"]
+    [wait] = [wait for wait in waits.of_jobs([cluster.job("job")]) if wait.vertex_id == "b"]
     assert waits.view(wait) == {
         "job_id": "job",
         "name": "test job",
@@ -92,7 +92,7 @@ def test_a_subtask_waits_for_its_restart_from_its_failure_on() -> None:
     cluster.pass_time(50)
     cluster.report(failed, ExecutionState.FAILED)
     waits = VertexWaits(cluster.master)
-    [wait] = waits.of_job(cluster.job("job"))
+    [wait] = waits.of_jobs([cluster.job("job")])
     assert wait.is_trouble
     assert wait.since_ms >= START_MS + 50
     assert waits.sentence(wait).startswith("a waits: the restart strategy starts its subtask again at 20")
@@ -104,4 +104,4 @@ def test_nothing_of_a_job_that_has_ended_waits() -> None:
     effects = cluster.submit(graph(vertex("a"), vertex("b"), edges=[("a", "b", "hash")]))
     cluster.run(effects, lambda _: ExecutionState.FAILED)
     assert cluster.job("job").status in TERMINAL_JOB_STATUSES
-    assert VertexWaits(replay(cluster.log).master).of_cluster() == []
+    assert VertexWaits(cluster.master).of_jobs([cluster.job("job")]) == []

@@ -102,7 +102,7 @@ class Moments:
 
         `compute` is a function of a module, and the arguments are plain: they may go to another process. It takes a few milliseconds at
         most, and may raise JobNotFound and TaskManagerNotFound. Of a job that has left the memory the present is what `from_archive` makes
-        of its archive.
+        of its archive; that may raise JobNotFound as well.
 
         Raises:
             NotThere: the state is not as new as was asked for, or the past is not there yet.
@@ -127,7 +127,11 @@ class Moments:
             found = await self.history("page", self.place, compute, arguments)
         missing = found["body"]
         if isinstance(missing, JobNotFound) and from_archive is not None and self.place is None:
-            found["body"] = from_archive(await read_archive(self._services.archives, missing))
+            archive = await read_archive(self._services.archives, missing)
+            try:
+                found["body"] = from_archive(archive)
+            except JobNotFound as error:
+                raise not_found(str(error)) from error
         elif isinstance(missing, JobNotFound | TaskManagerNotFound):
             raise not_found(str(missing))
         self._head(found)

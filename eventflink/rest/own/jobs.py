@@ -1,0 +1,63 @@
+"""The page of all jobs."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
+from eventflink.rest.own.page_shapes import ERRORS, First, Limit
+from eventflink.views.pages.jobs import JobOrder, jobs_page
+
+router = APIRouter(responses=ERRORS)
+
+
+class JobRow(OwnShape):
+    """A job in a list."""
+
+    job_id: str
+    name: str
+    status: JobStatus
+    tasks: int
+    tasks_finished: int
+    tasks_by_state: dict[ExecutionState, int]
+    restarts: int
+    submitted_at: str
+    ended_at: str | None
+    status_since: str
+    duration_ms: int
+    """Up to its end, or to where the log's time stands."""
+    actor: str
+
+
+class ListedJob(JobRow):
+    """A job in the list of all jobs, with what it waits for."""
+
+    wait: str | None
+    """The sentence of its first wait: trouble first, then the longest."""
+    stream: bool
+
+
+class JobsPage(OwnShape):
+    """A window of the jobs that fit."""
+
+    total: int
+    """How many jobs are in memory."""
+    matching: int
+    by_status: dict[JobStatus, int]
+    """Of the jobs that fit by name and actor."""
+    jobs: list[ListedJob]
+
+
+@router.get("/jobs")
+async def jobs(
+    moments: MomentsOfRequest,
+    status: Annotated[list[JobStatus] | None, Query(max_length=len(JobStatus), description="One of these; repeat the parameter.")] = None,
+    name: Annotated[str, Query(max_length=200, description="A part of the name, or how the id begins, in any case.")] = "",
+    actor: Annotated[str, Query(max_length=200, description="Who submitted it.")] = "",
+    sort: JobOrder = JobOrder.NEWEST,
+    first: First = 0,
+    limit: Limit = 100,
+) -> Moment[JobsPage]:
+    """Return jobs as rows. What is in trouble comes first with `sort=trouble`, otherwise the newest of equals."""
+    return await moments.page(jobs_page, tuple(status or ()), name, actor, sort, first, limit)

@@ -1,0 +1,44 @@
+"""The pages of one job; of one that has left the memory they are made of its archive, for the present alone."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+
+from eventflink.model.statuses import ExecutionState
+from eventflink.rest.own.moments import Moment, MomentsOfRequest
+from eventflink.rest.own.one_job_shapes import JobPage, SubtasksPage
+from eventflink.rest.own.page_shapes import ERRORS, First, Limit
+from eventflink.views.pages.one_job import archived_job_page, job_page
+from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
+from eventflink.views.plain import View
+
+router = APIRouter(prefix="/jobs/{job_id}", responses=ERRORS)
+
+JobId = Annotated[str, Path(description="The whole id.")]
+VertexId = Annotated[str, Path()]
+
+
+@router.get("")
+async def one_job(moments: MomentsOfRequest, job_id: JobId) -> Moment[JobPage]:
+    """Return a job with its vertices, without their subtasks."""
+    return await moments.page(job_page, job_id, from_archive=archived_job_page)
+
+
+@router.get("/vertices/{vertex_id}/subtasks")
+async def subtasks(
+    moments: MomentsOfRequest,
+    job_id: JobId,
+    vertex_id: VertexId,
+    state: Annotated[list[ExecutionState] | None, Query(max_length=len(ExecutionState), description="Repeat the parameter.")] = None,
+    sort: SubtaskOrder = SubtaskOrder.INDEX,
+    first: First = 0,
+    limit: Limit = 100,
+) -> Moment[SubtasksPage]:
+    """Return the subtasks of a vertex with their attempts."""
+    wanted = (vertex_id, tuple(state or ()), sort, first, limit)
+    return await moments.page(subtasks_page, job_id, *wanted, from_archive=_with(archived_subtasks_page, wanted))
+
+
+def _with(make: Callable[..., View], arguments: tuple[Any, ...]) -> Callable[[View], View]:
+    return lambda archive: make(archive, *arguments)

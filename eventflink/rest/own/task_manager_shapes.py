@@ -1,0 +1,61 @@
+"""The shapes of the pages of TaskManagers."""
+
+from eventflink.model.resources import ResourceProfile
+from eventflink.model.statuses import SlotState
+from eventflink.rest.own.moments import OwnShape
+from eventflink.rest.own.page_shapes import AttemptInSlot
+
+
+class SlotOfTaskManager(OwnShape):
+    """One slot, and what is in it."""
+
+    slot_index: int
+    state: SlotState
+    job_id: str | None
+    """Whose attempts are in it."""
+    attempts: list[AttemptInSlot]
+
+
+class TaskManagerSlots(OwnShape):
+    """A registered TaskManager with its slots."""
+
+    task_manager_id: str
+    host: str
+    slots: list[SlotOfTaskManager]
+    blocked: bool
+    ready: bool
+    """Whether it has loaded what tasks need."""
+
+
+class TaskManager(TaskManagerSlots):
+    """A registered TaskManager with all that the state knows of it."""
+
+    instance_id: str
+    process_id: int
+    slots_total: int
+    slots_free: int
+    slot_profile: ResourceProfile | None
+    """What each slot has; null: it did not say."""
+    tasks: int
+    registered_at: str
+    metrics_address: str
+
+
+class BlockedTaskManager(OwnShape):
+    """A TaskManager that gets no new slots to fill; what runs there keeps running."""
+
+    task_manager_id: str
+    reason: str
+    until: str | None
+    """null: until it is unblocked."""
+    since: str | None
+    actor: str
+
+
+class TaskManagersPage(OwnShape):
+    """A window of the TaskManagers, in the order in which they registered."""
+
+    total: int
+    task_managers: list[TaskManager]
+    blocked: list[BlockedTaskManager]
+    """All that are blocked, registered or not."""

@@ -1,0 +1,143 @@
+"""What is wrong with a cluster, each in a sentence with where to look, and all of it in one sentence of health.
+
+What ended is a problem for an hour of the log's time: `RECENT_MS`. That an attempt waits for its inputs, or a job is cancelled, is none.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+from urllib.parse import quote
+
+from eventflink.events.wording import iso_time
+from eventflink.leadership.fold import Fold
+from eventflink.master.job_master import JobMaster
+from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_JOB_STATUSES, JobStatus
+from eventflink.views.exceptions import exception_view
+from eventflink.views.failures import failure_sentence
+from eventflink.views.plain import View, one_sentence
+from eventflink.views.vertex_waits import VertexWait, VertexWaits
+from eventflink.views.waits import SLOT_REASONS, WaitReason
+
+
+class Severity(StrEnum):
+    """What kind of problem it is."""
+
+    FAILED = "failed"
+    WAITS = "waits"
+    LOST = "lost"
+    SHUTDOWN = "shutdown"
+
+
+RECENT_MS: Final = 3_600_000
+MAX_OF_A_KIND: Final = 5
+_LOST: Final = ("TaskManagerLost", "TaskManagerDisconnected")
+
+
+def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tuple[str, list[View]]:
+    """Return the sentence of health, and the problems, the gravest first."""
+    since_ms = fold.last_decided_at_ms - RECENT_MS
+    jobs = fold.master.dispatcher.jobs.values()
+    failed = [job for job in jobs if job.status is JobStatus.FAILING or (job.status is JobStatus.FAILED and job.ended_at_ms >= since_ms)]
+    lost = _lost_task_managers(fold, since_ms)
+    without_slot = [wait for wait in of_cluster if wait.reason in SLOT_REASONS]
+    restarting = [wait for wait in of_cluster if wait.reason is WaitReason.RESTART_DELAY]
+    parts = [
+        _count(len(failed), "job", "failed"),
+        _tasks(without_slot, "for a slot"),
+        _tasks(restarting, "to start again"),
+        _count(len(lost), "TaskManager", "was lost", "were lost"),
+        _ABSENT if _has_no_room(fold) and not without_slot else "",
+        _SHUT_DOWN if fold.master.shutdown.is_under_way else "",
+    ]
+    problems = [
+        *_failed_jobs(failed),
+        *_waits_by_reason(waits, [*without_slot, *restarting]),
+        *[_problem(Severity.LOST, sentence, f"/taskmanagers/{quote(name, '')}") for name, sentence in list(lost.items())[:MAX_OF_A_KIND]],
+        *([_problem(Severity.WAITS, _ABSENT, "/taskmanagers")] if parts[4] else []),
+        *([_problem(Severity.SHUTDOWN, _SHUT_DOWN, "/")] if parts[5] else []),
+    ]
+    return _sentence(jobs, [part for part in parts if part]), problems
+
+
+_ABSENT: Final = "no TaskManager is registered"
+_SHUT_DOWN: Final = "the cluster is shut down"
+
+
+def _sentence(jobs: Iterable[JobMaster], wrong: list[str]) -> str:
+    if wrong:
+        said = f"{', '.join(wrong[:-1])} and {wrong[-1]}" if len(wrong) > 1 else wrong[0]
+        return f"{said[0].upper()}{said[1:]}. Nothing else is wrong."
+    running = sum(job.status not in TERMINAL_JOB_STATUSES and job.status not in ENDING_JOB_STATUSES for job in jobs)
+    return f"{_count(running, 'job', 'runs', 'run') or 'No job runs'}. Nothing is wrong."
+
+
+def _count(number: int, what: str, verb: str, verb_of_many: str = "") -> str:
+    if not number:
+        return ""
+    return f"1 {what} {verb}" if number == 1 else f"{number} {what}s {verb_of_many or verb}"
+
+
+def _tasks(waits: list[VertexWait], awaited: str) -> str:
+    tasks = sum(wait.tasks for wait in waits)
+    since_ms = min((wait.since_ms for wait in waits if wait.since_ms), default=0)
+    since = f" since {iso_time(since_ms)}" if since_ms else ""
+    return f"{_count(tasks, 'task', 'waits', 'wait')} {awaited}{since}" if tasks else ""
+
+
+def _problem(severity: Severity, sentence: str, link: str) -> View:
+    said = one_sentence(sentence)
+    return {"severity": severity, "sentence": said[0].upper() + said[1:], "link": link}
+
+
+def _failed_jobs(failed: list[JobMaster]) -> list[View]:
+    newest = sorted(failed, key=lambda job: -job.status_since_ms)
+    shown = [_problem(Severity.FAILED, _why_failed(job), f"/jobs/{quote(job.job_id, '')}") for job in newest[:MAX_OF_A_KIND]]
+    more = len(newest) - len(shown)
+    return [*shown, _problem(Severity.FAILED, _count(more, "more job", "failed"), "/jobs?status=FAILED")] if more else shown
+
+
+def _why_failed(job: JobMaster) -> str:
+    newest = job.exceptions.newest
+    why = f": {failure_sentence(exception_view(newest))}" if newest is not None else ""
+    return f"job '{job.job_id}' {'failed' if job.status is JobStatus.FAILED else 'fails'}{why}"
+
+
+def _waits_by_reason(waits: VertexWaits, troubled: list[VertexWait]) -> list[View]:
+    """Return a problem for each reason: the wait that has lasted for longest, and how many more tasks wait for the same reason."""
+    tasks = Counter[WaitReason]()
+    first: dict[WaitReason, VertexWait] = {}
+    for wait in troubled:
+        tasks[wait.reason] += wait.tasks
+        first.setdefault(wait.reason, wait)
+    problems = []
+    for reason, wait in list(first.items())[:MAX_OF_A_KIND]:
+        more = tasks[reason] - wait.tasks
+        others = f"; {_count(more, 'other task', 'waits', 'wait')} for the same reason" if more else ""
+        said = waits.sentence(wait).removesuffix(".")
+        link = f"/jobs/{quote(wait.job.job_id, '')}" if not more else "/waits"
+        problems.append(_problem(Severity.WAITS, f"job '{wait.job.job_id}': {said}{others}", link))
+    return problems
+
+
+def _lost_task_managers(fold: Fold, since_ms: int) -> dict[str, str]:
+    """Return the TaskManagers whose tasks failed with them within the hour and that have not come back, each with what was lost."""
+    registered = fold.master.resource_manager.task_managers
+    lost_at_ms: dict[str, int] = {}
+    tasks = Counter[str]()
+    for job in fold.master.dispatcher.jobs.values():
+        for root in job.exceptions.roots:
+            for failure in (root.failure, *root.concurrent):
+                name = failure.task_manager_id
+                if failure.at_ms >= since_ms and failure.cause.failure_type in _LOST and name and name not in registered:
+                    tasks[name] += 1
+                    lost_at_ms[name] = failure.at_ms
+    return {
+        name: f"TaskManager '{name}' was lost at {iso_time(at_ms)}: {_count(tasks[name], 'task', 'failed')} with it"
+        for name, at_ms in sorted(lost_at_ms.items(), key=lambda each: -each[1])
+    }
+
+
+def _has_no_room(fold: Fold) -> bool:
+    """Tell whether there is no TaskManager, and none was ever asked of a resource driver, which starts them when they are needed."""
+    return not fold.master.resource_manager.task_managers and fold.master.workers.next_worker == 1

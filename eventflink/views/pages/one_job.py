@@ -1,0 +1,89 @@
+"""The page of one job: how it stands, where it is stuck, and what it waits for. Its subtasks are in pages of their own, by vertex.
+
+Of a job that has left the memory the same page is made of its archive.
+"""
+
+from typing import Final
+
+from eventflink.leadership.fold import Fold
+from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_EXECUTION_STATES, ExecutionState, JobStatus
+from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job
+from eventflink.views.checkpoints import checkpoints_summary, last_words_of
+from eventflink.views.failures import cause_in_words, failure_sentence
+from eventflink.views.jobs_and_cluster import MAX_SHOWN_EXCEPTIONS, job_head, vertex_row
+from eventflink.views.pages.flow import archived_flow, flow_of
+from eventflink.views.plain import View, one_sentence
+from eventflink.views.queries import job_of
+from eventflink.views.vertex_waits import VertexWaits
+
+MAX_WAITS: Final = 100
+_NOT_IN_SUMMARY: Final = ("job_id", "name", "status", "history", "subtasks", "subtasks_total")
+
+
+def job_page(fold: Fold, job_id: str) -> View:
+    """Return a job without its subtasks; raises `JobNotFound`."""
+    job = job_of(fold, job_id)
+    slots, waits = fold.master.slot_manager, VertexWaits(fold.master)
+    found = waits.of_jobs([job])
+    words = last_words_of(job.checkpoints) if job.checkpoints is not None else {}
+    view = job_head(fold, job)
+    view["vertices"] = [_vertex(vertex_row(v, job, slots), flow_of(v, words)) for v in job.execution_graph.vertices.values()]
+    view["waits"], view["waits_total"] = [waits.view(wait) for wait in found[:MAX_WAITS]], len(found)
+    view["suspended_because"] = (job.suspension.reason or None) if job.status is JobStatus.SUSPENDED else None
+    view["restarts_due"] = len(job.restarts.due)
+    return _page(view, checkpoints_summary(job))
+
+
+def archived_job_page(archive: View) -> View:
+    """Return the page of a job from its archive."""
+    job, checkpoints = archived_job(archive), archived_checkpoints(archive)
+    view = dict(job)
+    answered = checkpoints["subtasks"]
+    view["vertices"] = [_vertex(_without_subtasks(vertex), archived_flow(vertex["vertex_id"], answered)) for vertex in job["vertices"]]
+    shown = archived_exceptions(archive, MAX_SHOWN_EXCEPTIONS)
+    view |= {"exceptions": shown["exceptions"], "exceptions_total": shown["total"]}
+    view |= {"waits": [], "waits_total": 0, "suspended_because": None, "restarts_due": 0}
+    return _page(view, checkpoints)
+
+
+def _without_subtasks(vertex: View) -> View:
+    return {name: value for name, value in vertex.items() if name != "subtasks"}
+
+
+def _vertex(row: View, flow: View) -> View:
+    ended = sum(count for state, count in row["states"].items() if state in TERMINAL_EXECUTION_STATES)
+    return row | {"tasks_ended": ended} | flow
+
+
+def _page(view: View, checkpoints: View) -> View:
+    view["stream"] = checkpoints["settings"] is not None
+    view["checkpoints"] = {name: value for name, value in checkpoints.items() if name not in _NOT_IN_SUMMARY}
+    view["sentence"] = job_sentence(view)
+    return view
+
+
+def job_sentence(job: View) -> str:  # noqa: PLR0911 - one return for each way to stand
+    """Return how a job stands in one sentence, of the values that its page shows."""
+    tasks, states = job["tasks"], job["tasks_by_state"]
+    alive = sum(count for state, count in states.items() if state not in TERMINAL_EXECUTION_STATES)
+    trouble = next((wait["sentence"] for wait in job["waits"] if wait["trouble"]), "")
+    match JobStatus(job["status"]):
+        case JobStatus.FINISHED:
+            return f"All of its {tasks} tasks have finished." if tasks != 1 else "Its task has finished."
+        case JobStatus.CANCELED:
+            return f"It was cancelled when {job['tasks_finished']} of {tasks} tasks had finished."
+        case JobStatus.FAILED | JobStatus.FAILING as status:
+            word = "It failed" if status is JobStatus.FAILED else f"It fails, and {alive} of {tasks} tasks have not ended"
+            return one_sentence(f"{word}: {cause_in_words(job['cause'])}" if job["cause"] else word)
+        case JobStatus.SUSPENDED:
+            because = f": {job['suspended_because']}" if job["suspended_because"] else ""
+            return one_sentence(f"It is suspended with {job['tasks_finished']} of {tasks} tasks finished{because}")
+        case status if status in ENDING_JOB_STATUSES:
+            return f"It is {status.lower()}, and {alive} of {tasks} tasks have not ended."
+        case JobStatus.RESTARTING if job["exceptions"]:
+            return failure_sentence(job["exceptions"][0])
+    if trouble:
+        return str(trouble)
+    running, finished = states.get(ExecutionState.RUNNING, 0), job["tasks_finished"]
+    waits = f" {job['waits'][0]['sentence']}" if job["waits"] else ""
+    return f"{running} of {tasks} tasks run, {finished} have finished.{waits}"

@@ -1,0 +1,120 @@
+"""The subtasks of one vertex: which of them is stuck, on which attempt, and what it said last.
+
+Rows are made for those alone that are shown. Of a job that has left the memory they are made of its archive.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from eventflink.leadership.fold import Fold
+from eventflink.master.exception_history import MESSAGE_LIMIT
+from eventflink.model.attempts import FailureCause
+from eventflink.model.statuses import ExecutionState
+from eventflink.views.archive import archived_checkpoints, archived_job
+from eventflink.views.checkpoints import last_words_of, stream_view
+from eventflink.views.failures import kind_of
+from eventflink.views.jobs_and_cluster import VertexNotFound, subtask_view
+from eventflink.views.plain import View, iso_time, one_sentence
+from eventflink.views.queries import job_of
+from eventflink.views.waits import Waits
+
+T = TypeVar("T")
+
+
+class SubtaskOrder(StrEnum):
+    """What subtasks are ordered by."""
+
+    INDEX = "index"
+    TROUBLE = "trouble"
+
+
+_TROUBLE: Final = {
+    state: rank
+    for rank, state in enumerate(
+        (
+            ExecutionState.FAILED,
+            ExecutionState.SCHEDULED,
+            ExecutionState.CANCELING,
+            ExecutionState.DEPLOYING,
+            ExecutionState.INITIALIZING,
+            ExecutionState.RECONCILING,
+            ExecutionState.CREATED,
+            ExecutionState.RUNNING,
+            ExecutionState.CANCELED,
+            ExecutionState.FINISHED,
+        )
+    )
+}
+"""In the order of trouble, what is furthest from its end first; then more attempts come before fewer."""
+
+
+def subtasks_page(fold: Fold, job_id: str, vertex_id: str, states: Collection[str], sort: str, first: int, limit: int) -> View:
+    """Return the subtasks of a vertex from the `first`-th on of those in one of `states` (none: any), and how many these are.
+
+    Raises:
+        JobNotFound: there is no such job in memory.
+        VertexNotFound: it has no such vertex.
+
+    """
+    job = job_of(fold, job_id)
+    vertex = job.execution_graph.vertices.get(vertex_id)
+    if vertex is None:
+        raise no_such_vertex(job_id, vertex_id)
+    matching = [subtask for subtask in vertex.subtasks if subtask.state in states] if states else vertex.subtasks
+    shown = _window(matching, sort, first, limit, lambda subtask: (_TROUBLE[subtask.state], -subtask.attempt))
+    waits, stream, checkpoints = Waits(fold.master), vertex.vertex.stream, job.checkpoints
+    words = last_words_of(checkpoints) if checkpoints is not None else {}
+    rows = []
+    for subtask in shown:
+        wait = waits.of_subtask(job, subtask)
+        row = _row(subtask_view(subtask, job))
+        row["wait"] = one_sentence(wait.why) if wait is not None else None
+        row["waits_since"] = iso_time(wait.since_ms) if wait is not None else None
+        row["progress"] = stream_view(checkpoints, words, subtask.key, stream) if stream is not None and checkpoints is not None else None
+        rows.append(row)
+    return _page(job_id, vertex_id, len(vertex.subtasks), len(matching), rows)
+
+
+def archived_subtasks_page(archive: View, vertex_id: str, states: Collection[str], sort: str, first: int, limit: int) -> View:
+    """Return the same from the archive of a job; raises `VertexNotFound`."""
+    job = archived_job(archive)
+    subtasks = archived_vertex(archive, vertex_id)["subtasks"]
+    progress = {row["subtask_index"]: row for row in archived_checkpoints(archive)["subtasks"] if row["vertex_id"] == vertex_id}
+    matching = [subtask for subtask in subtasks if not states or subtask["state"] in states]
+    shown = _window(matching, sort, first, limit, lambda subtask: (_TROUBLE[ExecutionState(subtask["state"])], -subtask["attempt"]))
+    never = {"wait": None, "waits_since": None}
+    rows = [_row(subtask) | never | {"progress": progress.get(subtask["subtask_index"])} for subtask in shown]
+    return _page(job["job_id"], vertex_id, len(subtasks), len(matching), rows)
+
+
+def archived_vertex(archive: View, vertex_id: str) -> View:
+    """Return a vertex with its subtasks from the archive of a job; raises `VertexNotFound`."""
+    job = archived_job(archive)
+    found: View | None = next((vertex for vertex in job["vertices"] if vertex["vertex_id"] == vertex_id), None)
+    if found is None:
+        raise no_such_vertex(job["job_id"], vertex_id)
+    return found
+
+
+def no_such_vertex(job_id: str, vertex_id: str) -> VertexNotFound:
+    """Return the error for a vertex that a job does not have."""
+    return VertexNotFound(f"job '{job_id}' has no vertex '{vertex_id[:100]}'")
+
+
+def _window(matching: Sequence[T], sort: str, first: int, limit: int, trouble: Callable[[T], Any]) -> Sequence[T]:
+    in_order = sorted(matching, key=trouble) if SubtaskOrder(sort) is SubtaskOrder.TROUBLE else matching
+    return in_order[first : first + limit]
+
+
+def _page(job_id: str, vertex_id: str, total: int, matching: int, rows: list[View]) -> View:
+    return {"job_id": job_id, "vertex_id": vertex_id, "total": total, "matching": matching, "subtasks": rows}
+
+
+def _row(subtask: View) -> View:
+    """Return a subtask with its last failure in short: the exceptions of its job have stack traces."""
+    failure, shown = subtask["last_failure"], None
+    if failure is not None:
+        cause = FailureCause(**failure)
+        shown = {"failure_type": cause.failure_type, "message": cause.message[:MESSAGE_LIMIT], "kind": kind_of(cause)}
+    return subtask | {"last_failure": shown}

@@ -1,0 +1,68 @@
+"""The pages of the TaskManagers: who has room, and who is ill.
+
+A TaskManager that is lost is forgotten by the state: of it are the failures of its tasks.
+"""
+
+from itertools import islice
+
+from eventflink.leadership.fold import Fold
+from eventflink.model.attempts import AttemptId
+from eventflink.model.statuses import ExecutionState
+from eventflink.views.jobs_and_cluster import blocked_view
+from eventflink.views.plain import View
+from eventflink.views.queries import TaskManagerNotFound, task_manager_row
+
+
+def task_managers_page(fold: Fold, first: int, limit: int) -> View:
+    """Return the TaskManagers from the `first`-th on, in the order in which they registered, with their slots."""
+    registered = fold.master.resource_manager.task_managers
+    shown = [_row(fold, each) for each in islice(registered, first, first + limit)]
+    return {"total": len(registered), "task_managers": shown, "blocked": blocked_view(fold)}
+
+
+def task_manager_page(fold: Fold, task_manager_id: str) -> View:
+    """Return one TaskManager with its slots.
+
+    Raises:
+        TaskManagerNotFound: none of this id is registered.
+
+    """
+    if task_manager_id not in fold.master.resource_manager.task_managers:
+        raise TaskManagerNotFound(f"no TaskManager '{task_manager_id}' is registered")
+    return _row(fold, task_manager_id)
+
+
+def _row(fold: Fold, task_manager_id: str) -> View:
+    row = task_manager_row(fold, task_manager_id)
+    row["slots_total"] = row.pop("slots")
+    return row | task_manager_slots(fold, task_manager_id)
+
+
+def task_manager_slots(fold: Fold, task_manager_id: str) -> View:
+    """Return what each slot of a TaskManager holds."""
+    master = fold.master
+    known, held = master.resource_manager.task_managers[task_manager_id], master.slot_manager.task_managers[task_manager_id]
+    allocations = master.slot_manager.allocations
+    slots = []
+    for index, slot in enumerate(held.slots):
+        allocation = allocations.get(slot.allocation_id) if slot.allocation_id else None
+        attempts = [_attempt(fold, attempt) for attempt in allocation.attempts] if allocation is not None else []
+        job_id = allocation.attempt.job_id if allocation is not None else None
+        slots.append({"slot_index": index, "state": slot.state, "job_id": job_id, "attempts": attempts})
+    return {
+        "task_manager_id": task_manager_id,
+        "host": known.host,
+        "slots": slots,
+        "blocked": task_manager_id in master.blocklist.task_managers,
+        "ready": held.ready,
+    }
+
+
+def _attempt(fold: Fold, attempt: AttemptId) -> View:
+    return {**attempt._asdict(), "state": _state_of(fold, attempt)}
+
+
+def _state_of(fold: Fold, attempt: AttemptId) -> ExecutionState | None:
+    job = fold.master.dispatcher.jobs.get(attempt.job_id)
+    subtask = job.execution_graph.current(attempt) if job is not None else None
+    return subtask.state if subtask is not None else None

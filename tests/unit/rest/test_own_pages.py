@@ -1,0 +1,228 @@
+"""Pages of our own API: their shapes hold at every offset, one page contradicts neither itself nor another one, and lists are bounded."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from eventflink.blob.job_archives import JobArchives
+from eventflink.blob.open_storage import open_storage
+from eventflink.events.inputs import TaskManagerDeath
+from eventflink.leadership.fold import Fold
+from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
+from eventflink.master.settings import MasterSettings
+from eventflink.model.attempts import FailureCause
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
+from eventflink.rest.own.cluster import ClusterPage
+from eventflink.rest.own.jobs import JobsPage
+from eventflink.rest.own.one_job_shapes import JobPage, SubtasksPage
+from eventflink.views.archive import archive_view
+from eventflink.views.pages.cluster import cluster_page
+from eventflink.views.pages.jobs import JobOrder, jobs_page
+from eventflink.views.pages.one_job import archived_job_page, job_page
+from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
+from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, new_fold, replay, vertex
+from tests.support.rest_client import client_with_archives, rest_client
+from tests.support.scenarios import busy_cluster, ended_streams, eventful_cluster, restarting_cluster
+
+API = "/eventflink/v1"
+
+
+def all_jobs(fold: Fold, sort: JobOrder = JobOrder.NEWEST) -> dict[str, Any]:
+    return jobs_page(fold, (), "", "", sort, 0, 1_000)
+
+
+def check_pages(fold: Fold) -> None:
+    """Hold every page of a state against its shape, and pages against each other."""
+    cluster, listed = cluster_page(fold), all_jobs(fold)
+    ClusterPage(**cluster)
+    JobsPage(**listed)
+    assert cluster["jobs"] == listed["by_status"] == dict(Counter(row["status"] for row in listed["jobs"]))
+    live = [row for row in listed["jobs"] if row["status"] not in TERMINAL_JOB_STATUSES]
+    assert cluster["tasks"] == dict(sum((Counter(row["tasks_by_state"]) for row in live), Counter()))
+    assert all(problem["sentence"].endswith(".") and problem["sentence"].isprintable() for problem in cluster["problems"])
+    assert cluster["sentence"].endswith("Nothing else is wrong." if cluster["problems"] else "Nothing is wrong.")
+    waits = 0
+    for row in listed["jobs"]:
+        page = job_page(fold, row["job_id"])
+        JobPage(**page)
+        assert {name: page[name] for name in row if name != "wait"} == {name: row[name] for name in row if name != "wait"}
+        assert row["wait"] == (page["waits"][0]["sentence"] if page["waits"] else None)
+        assert page["sentence"].isprintable()
+        waits += page["waits_total"]
+        for each in page["vertices"]:
+            subtasks = subtasks_page(fold, row["job_id"], each["vertex_id"], (), SubtaskOrder.TROUBLE, 0, 1_000)
+            SubtasksPage(**subtasks)
+            assert dict(Counter(subtask["state"] for subtask in subtasks["subtasks"])) == each["states"]
+            waiting = sum(subtask["wait"] is not None for subtask in subtasks["subtasks"])
+            if row["status"] not in TERMINAL_JOB_STATUSES:
+                assert waiting == sum(wait["tasks"] for wait in page["waits"] if wait["vertex_id"] == each["vertex_id"])
+    assert cluster["waits_total"] == waits
+
+
+@pytest.mark.parametrize("make", [busy_cluster, restarting_cluster, eventful_cluster])
+def test_pages_have_their_shapes_and_agree_with_each_other(make: Callable[[], ScriptedCluster]) -> None:
+    cluster, fold = make(), new_fold()
+    for offset, value in enumerate(cluster.log):
+        fold.fold_record(offset, cluster.timestamps[offset], value)
+        if offset % 37 == 0 or offset == len(cluster.log) - 1:
+            check_pages(fold)
+
+
+@pytest.fixture
+def client() -> Iterator[TestClient]:
+    with rest_client(replay(busy_cluster().log)) as client:
+        yield client
+
+
+def body(client: TestClient, path: str) -> Any:
+    answer = client.get(f"{API}{path}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()["body"]
+
+
+def test_a_page_names_its_offset(client: TestClient) -> None:
+    answer = client.get(f"{API}/cluster")
+    assert answer.headers["X-Eventflink-Offset"] == str(answer.json()["offset"])
+    assert answer.json()["live"] is True
+
+
+def test_jobs_are_filtered_by_status_name_and_actor(client: TestClient) -> None:
+    everything = body(client, "/jobs")
+    assert everything["total"] == everything["matching"] == len(everything["jobs"]) == sum(everything["by_status"].values())
+    running = body(client, "/jobs?status=RUNNING&status=RESTARTING")
+    assert {row["status"] for row in running["jobs"]} == {"RUNNING", "RESTARTING"}
+    assert (running["total"], running["by_status"]) == (everything["total"], everything["by_status"])
+    assert [row["job_id"] for row in body(client, "/jobs?name=DeManD")["jobs"]] == ["demanding"]
+    assert body(client, "/jobs?name=TEST%20job")["matching"] == everything["total"]
+    assert body(client, "/jobs?actor=nobody")["matching"] == 0
+
+
+def test_windows_of_a_list_add_up_to_it(client: TestClient) -> None:
+    for sort in JobOrder:
+        whole = [row["job_id"] for row in body(client, f"/jobs?sort={sort}")["jobs"]]
+        windows = [body(client, f"/jobs?sort={sort}&first={first}&limit=3")["jobs"] for first in range(0, len(whole), 3)]
+        assert [row["job_id"] for rows in windows for row in rows] == whole
+    assert body(client, "/jobs?first=1000")["jobs"] == []
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "first=-1", "sort=fastest", "status=DANCING", "name=" + "x" * 201])
+def test_what_is_out_of_bounds_is_refused(client: TestClient, query: str) -> None:
+    answer = client.get(f"{API}/jobs?{query}")
+    assert answer.status_code == 400
+    assert answer.json()["errors"]
+
+
+def test_what_is_not_there_is_said(client: TestClient) -> None:
+    for path, said in (("/jobs/nowhere", "there is no job 'nowhere'"), ("/jobs/running/vertices/x/subtasks", "no vertex 'x'")):
+        answer = client.get(API + path)
+        assert answer.status_code == 404
+        assert said in answer.json()["errors"][0]
+
+
+def test_what_is_in_trouble_comes_first() -> None:
+    cluster = busy_cluster()
+    order = [row["status"] for row in all_jobs(cluster.fold, JobOrder.TROUBLE)["jobs"]]
+    assert order[:2] == ["FAILING", "RESTARTING"]
+    assert order[-1] == "FINISHED"
+    subtasks = subtasks_page(cluster.fold, "waiting", "a", (), SubtaskOrder.TROUBLE, 0, 10)["subtasks"]
+    assert [subtask["state"] for subtask in subtasks] == ["SCHEDULED"] * 5 + ["DEPLOYING"] * 4
+    chosen = subtasks_page(cluster.fold, "waiting", "a", ("DEPLOYING",), SubtaskOrder.INDEX, 1, 2)
+    assert (chosen["total"], chosen["matching"], [s["subtask_index"] for s in chosen["subtasks"]]) == (9, 4, [1, 2])
+
+
+def sentence(cluster: ScriptedCluster) -> str:
+    return str(cluster_page(cluster.fold)["sentence"])
+
+
+def test_the_health_of_a_cluster_is_one_sentence() -> None:
+    cluster = ScriptedCluster()
+    assert sentence(cluster) == "No TaskManager is registered. Nothing else is wrong."
+    cluster.register("tm", slots=2)
+    assert sentence(cluster) == "No job runs. Nothing is wrong."
+    [running] = deployments(cluster.submit(graph(vertex("a"), vertex("b"), edges=[("a", "b", "hash")]), job_id="fine"))
+    cluster.report(running, ExecutionState.RUNNING)
+    assert sentence(cluster) == "1 job runs. Nothing is wrong."
+    cluster.run(cluster.submit(graph(vertex("a")), job_id="flaky"), lambda _: ExecutionState.FAILED)
+    cluster.submit(graph(vertex("a", 3)), job_id="starved")
+    since = cluster_page(cluster.fold)["waits"][0]["since"]
+    assert sentence(cluster) == f"1 job failed and 2 tasks wait for a slot since {since}. Nothing else is wrong."
+    failed, waiting = cluster_page(cluster.fold)["problems"]
+    assert failed["sentence"].startswith("Job 'flaky' failed: a[0]#1 failed: ValueError: no such column")
+    assert (failed["severity"], failed["link"]) == ("failed", "/jobs/flaky")
+    assert waiting["sentence"].startswith("Job 'starved': a waits: 2 of 3 subtasks have no slot: all 2 registered slots are taken")
+    cluster.cancel("starved")
+    cluster.pass_time(3_700_000)
+    cluster.block("tm")
+    assert sentence(cluster) == "1 job runs. Nothing is wrong."
+
+
+def test_a_lost_task_manager_is_a_problem_until_it_is_back() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=2)
+    tasks = deployments(cluster.submit(graph(vertex("a", 2), restart_strategy=fixed_delay(9, 100))))
+    for task in tasks:
+        cluster.report(task, ExecutionState.RUNNING)
+    cluster.say(TaskManagerDeath("tm", "tm-1", "exit code 137"))
+    lost = [problem for problem in cluster_page(cluster.fold)["problems"] if problem["severity"] == "lost"]
+    assert [problem["link"] for problem in lost] == ["/taskmanagers/tm"]
+    assert lost[0]["sentence"].endswith("2 tasks failed with it.")
+    assert {failure["kind"] for failure in cluster_page(cluster.fold)["failures"]} == {"task_manager"}
+    cluster.register("tm", slots=2, instance="2")
+    assert all(problem["severity"] != "lost" for problem in cluster_page(cluster.fold)["problems"])
+
+
+def test_texts_of_strangers_move_no_cursor_and_stay_short() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=1)
+    [task] = deployments(cluster.submit(graph(vertex("a")) | {"name": "\x1b[2J<script>\u202e" + "x" * 50}, job_id="hostile"))
+    cluster.report(task, ExecutionState.FAILED, cause=FailureCause("Bad\x1b[31m\nType", "\x07boom\n" + "y" * 3_000, "trace"))
+    page = cluster_page(cluster.fold)
+    for said in (
+        page["sentence"],
+        page["failures"][0]["sentence"],
+        page["problems"][0]["sentence"],
+        job_page(cluster.fold, "hostile")["sentence"],
+    ):
+        assert said.isprintable()
+        assert len(said) <= 600
+
+
+def test_an_ended_job_has_the_same_pages_from_its_archive() -> None:
+    compared = 0
+    for fold in (busy_cluster().fold, restarting_cluster().fold, eventful_cluster().fold):
+        for job_id in [job_id for job_id, job in fold.master.dispatcher.jobs.items() if job.status in TERMINAL_JOB_STATUSES]:
+            archive = json.loads(json.dumps(archive_view(fold, job_id)))
+            page = archived_job_page(archive)
+            assert page == json.loads(json.dumps(job_page(fold, job_id)))
+            for each in page["vertices"]:
+                wanted = (each["vertex_id"], (), SubtaskOrder.TROUBLE, 0, 10)
+                assert archived_subtasks_page(archive, *wanted) == json.loads(json.dumps(subtasks_page(fold, job_id, *wanted)))
+            compared += 1
+    assert compared > 5
+
+
+PAGES_OF_ONE_JOB = ("/jobs/job", "/jobs/job/vertices/s/subtasks", "/jobs/job/vertices/nowhere/subtasks")
+
+
+def test_a_job_that_has_left_the_memory_keeps_its_pages(tmp_path: Path) -> None:
+    archives = JobArchives(open_storage(str(tmp_path / "archives")), 10)
+    cluster = ScriptedCluster(MasterSettings(archives=True, job_store_cache_size=0))
+    ended_streams(cluster)
+    with rest_client(replay(cluster.log)) as client:
+        before = {path: client.get(API + path) for path in PAGES_OF_ONE_JOB}
+    assert before["/jobs/job"].json()["body"]["vertices"][0]["watermark"] is not None
+    file = archives.write(archive_view(cluster.fold, "job"))
+    cluster.timer(CleanupsCompleted(("job",)), ArchivesWritten((WrittenArchive("job", file.location, file.digest, file.byte_count),)))
+    cluster.pass_time(1)
+    assert "job" in cluster.master.dispatcher.forgotten
+    with client_with_archives(cluster.fold, archives) as client:
+        for path, answer in before.items():
+            after = client.get(API + path)
+            assert (after.status_code, after.json().get("body")) == (answer.status_code, answer.json().get("body")), path
+    with rest_client(cluster.fold) as client:
+        assert "evicted from memory" in client.get(f"{API}/jobs/job").json()["errors"][0]
