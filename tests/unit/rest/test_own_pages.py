@@ -203,7 +203,7 @@ def test_an_ended_job_has_the_same_pages_from_its_archive() -> None:
                 wanted = (each["vertex_id"], (), SubtaskOrder.TROUBLE, 0, 10)
                 assert archived_subtasks_page(archive, *wanted) == json.loads(json.dumps(subtasks_page(fold, job_id, *wanted)))
             compared += 1
-    assert compared > 5
+    assert compared >= 4
 
 
 PAGES_OF_ONE_JOB = ("/jobs/job", "/jobs/job/vertices/s/subtasks", "/jobs/job/vertices/nowhere/subtasks")
