@@ -86,6 +86,8 @@ class ScriptedCluster:
     """After each decision; a state of ten thousand tasks takes long to check, and is checked at the end."""
     monotonic_ms: int = 0
     wall_ms: int = START_MS
+    master_id: str = "master-1"
+    """Who leads from the next leadership on."""
     log: list[bytes] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
     """Kafka's, of the records of the log."""
@@ -114,8 +116,8 @@ class ScriptedCluster:
                 intake.enqueue(record)
         return Participant(
             settings=ParticipantSettings(
-                master_id="master-1",
-                incarnation="master-1",
+                master_id=self.master_id,
+                incarnation=self.master_id,
                 blob_address="blob:1",
                 window_size=self.window_size,
                 lease_timeout_ms=self.lease_timeout_ms,

@@ -46,9 +46,8 @@ def client_with_archives(fold: Fold, archives: JobArchives | None, **configurati
 @contextmanager
 def commanding_client(cluster: ScriptedCluster, **configuration: str) -> Iterator[TestClient]:
     """Give a client whose commands the leader of a cluster decides; the state follows its log, each time after the answer is there."""
-    state = ObservedState()
-    state.replace(replay(cluster.log, timestamps=cluster.timestamps))
-    with _client(state, ScriptedDispatcher(cluster, state), configuration) as client:
+    dispatcher = dispatcher_of(cluster)
+    with _client(dispatcher.state, dispatcher, configuration) as client:
         yield client
 
 
@@ -56,15 +55,29 @@ def commanding_client(cluster: ScriptedCluster, **configuration: str) -> Iterato
 def _client(
     state: ObservedState, dispatcher: AsyncDispatcherGateway, configuration: dict[str, str], archives: JobArchives | None = None
 ) -> Iterator[TestClient]:
-    services = Services(
+    application = build_application(services_with(state, dispatcher, configuration, archives))
+    with TestClient(application, base_url="http://localhost", raise_server_exceptions=False) as client:
+        yield client
+
+
+def services_with(
+    state: ObservedState, dispatcher: AsyncDispatcherGateway, configuration: dict[str, str], archives: JobArchives | None = None
+) -> Services:
+    """Return what the routes work with, over a state that a test moves."""
+    return Services(
         configuration=load_configuration(None, configuration),
         state=state,
         dispatcher=dispatcher,
         resource_manager=AsyncResourceManagerGateway(NOWHERE, "nobody", request_timeout_s=1),
         archives=archives,
     )
-    with TestClient(build_application(services), base_url="http://localhost", raise_server_exceptions=False) as client:
-        yield client
+
+
+def dispatcher_of(cluster: ScriptedCluster) -> "ScriptedDispatcher":
+    """Return the way to the leader of a cluster, with a state that stands where its log ends."""
+    state = ObservedState()
+    state.replace(replay(cluster.log, timestamps=cluster.timestamps))
+    return ScriptedDispatcher(cluster, state)
 
 
 class ScriptedDispatcher(AsyncDispatcherGateway):
@@ -73,7 +86,7 @@ class ScriptedDispatcher(AsyncDispatcherGateway):
     def __init__(self, cluster: ScriptedCluster, state: ObservedState) -> None:
         super().__init__(NOWHERE, "nobody", request_timeout_s=1)
         self._cluster = cluster
-        self._state = state
+        self.state = state
 
     async def run(self, steps: Steps[T]) -> T:
         return await drive_async(steps, self._perform)
@@ -84,12 +97,13 @@ class ScriptedDispatcher(AsyncDispatcherGateway):
         assert isinstance(step, Ask), step
         request = dataclasses.replace(step.request, request_id=step.request.request_id or uuid.uuid4().hex, reply_partition=0)
         [reply] = [each for each in replies(self._cluster.send(request)) if each.request_id == request.request_id]
-        asyncio.get_running_loop().call_soon(self._follow)
+        asyncio.get_running_loop().call_soon(self.follow)
         payload, offset = reply.payload, len(self._cluster.log) - 1
         if isinstance(payload, RequestAccepted):
             return Accepted(reply.request_id, payload.subject, 1, 1, "leader", offset)
         raise refusal_of(payload.code, payload.message, offset)
 
-    def _follow(self) -> None:
-        for offset in range(self._state.log_offset + 1, len(self._cluster.log)):
-            self._state.advance([(offset, self._cluster.timestamps[offset], self._cluster.log[offset])])
+    def follow(self) -> None:
+        """Fold what the leader has decided since."""
+        for offset in range(self.state.log_offset + 1, len(self._cluster.log)):
+            self.state.advance([(offset, self._cluster.timestamps[offset], self._cluster.log[offset])])
