@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, FastAPI, Request, Response
 
 from eventflink.model.configuration_keys.rest_keys import LOOPBACK
+from eventflink.rest import dashboard_files
 from eventflink.rest.errors import Errors, answer_errors, error_response
 from eventflink.rest.flink import (
     accumulators,
@@ -81,6 +82,7 @@ def build_application(services: Services) -> FastAPI:
     """Return the application; it answers from when there is a state."""
     application = assemble(_ROUTERS, _OWN_ROUTERS, lambda _, response, min_offset: StateReads(services, response, min_offset))
     application.state.services = services
+    application.include_router(dashboard_files.router)
     return application
 
 

@@ -1,0 +1,113 @@
+// @ts-check
+// All jobs of a moment: chips of states that filter, a line that finds, and a table of any length.
+
+import { useRef } from "preact/hooks";
+import { ask } from "../api.js";
+import { Empty } from "../components/empty.js";
+import { ORDER } from "../components/states.js";
+import { StateBar, StateChip } from "../components/state_chip.js";
+import { Copy } from "../components/copy.js";
+import { Table } from "../components/table.js";
+import { Since, Time } from "../components/time.js";
+import { duration, number } from "../format.js";
+import { h, html } from "../html.js";
+import { change, go, href } from "../moment.js";
+
+const FIRST = 100;
+const REST_MS = 200;
+
+export const title = () => "Jobs";
+export const concerns = () => ({});
+
+/** @param {Record<string, string>} query */
+function asked(query) {
+  const parameters = new URLSearchParams();
+  for (const name of ["status", "name", "actor"]) if (query[name]) parameters.set(name, query[name]);
+  parameters.set("sort", query.sort ?? "newest");
+  return parameters;
+}
+
+/** @param {Record<string, string>} _ @param {Record<string, string>} query */
+export function questions(_, query) {
+  return { jobs: `/jobs?${asked(query)}&limit=${FIRST}` };
+}
+
+/** @type {import("../components/table.js").Column[]} */
+const columns = [
+  { key: "status", title: "State", sortable: true, width: "132px", render: (job) => h(StateChip, { state: job.status, of: "job" }) },
+  {
+    key: "name",
+    title: "Name",
+    sortable: true,
+    render: (job) => html`<a href=${href(`/jobs/${encodeURIComponent(job.job_id)}`)}><b>${job.name || job.job_id}</b></a>
+      <span class="muted mono wide-only"> ${job.name && job.name !== job.job_id ? job.job_id.slice(0, 12) : ""}</span>`,
+  },
+  { key: "tasks", title: "Tasks", width: "150px", render: (job) => h(StateBar, { counts: job.tasks ?? {}, label: "Tasks" }) },
+  { key: "trouble", title: "What it waits for", sortable: true, phone: false, render: (job) => html`<span class="muted">${job.wait ?? job.failure ?? ""}</span>` },
+  { key: "restarts", title: "Restarts", align: "end", width: "84px", phone: false, render: (job) => (job.restarts ? number(job.restarts) : html`<span class="muted">0</span>`) },
+  { key: "actor", title: "By", width: "96px", phone: false, render: (job) => job.actor ?? "" },
+  { key: "newest", title: "Submitted", sortable: true, width: "130px", phone: false, render: (job) => h(Time, { at: job.submitted_at }) },
+  {
+    key: "duration",
+    title: "Runs",
+    sortable: true,
+    align: "end",
+    width: "104px",
+    render: (job) => (job.ended_at ? html`<span class="muted">${duration(Date.parse(job.ended_at) - Date.parse(job.submitted_at))}</span>` : h(Since, { at: job.submitted_at })),
+  },
+  { key: "id", title: "", width: "40px", phone: false, render: (job) => h(Copy, { text: job.job_id, label: `job id ${job.job_id}` }) },
+];
+
+/** @param {{documents: any, moment: any, query: Record<string, string>}} props */
+export function Page({ documents, moment, query }) {
+  const { jobs, total, matching, by_status: byStatus } = documents.jobs;
+  const timer = useRef(0);
+  const chosen = query.status ? query.status.split(",") : [];
+  const states = ORDER.filter((state) => byStatus[state] || chosen.includes(state));
+  /** @param {string} state */
+  const toggle = (state) => {
+    const next = chosen.includes(state) ? chosen.filter((each) => each !== state) : [...chosen, state];
+    change({ status: next.join(",") });
+  };
+  const filtered = query.status || query.name || query.actor;
+  return html`
+    <div class="title"><h1>Jobs</h1><span class="muted">${filtered ? `${number(matching)} of ${number(total)}` : number(total)}</span></div>
+    ${total > 0 &&
+    html`<div class="filters">
+      <input type="search" aria-label="Find by name or id" placeholder="name or id" value=${query.name ?? ""} onInput=${(/** @type {any} */ event) => {
+        const { value } = event.target;
+        window.clearTimeout(timer.current);
+        timer.current = window.setTimeout(() => change({ name: value }, { replace: true }), REST_MS);
+      }} />
+      ${states.map((state) => {
+        const pressed = chosen.includes(state);
+        return html`<button class="chip-button" key=${state} aria-pressed=${pressed} onClick=${() => toggle(state)}>${h(StateChip, { state, of: "job", count: byStatus[state] ?? 0 })}</button>`;
+      })}
+      ${filtered && html`<button class="button small" onClick=${() => change({ status: null, name: null, actor: null })}>Clear</button>`}
+    </div>`}
+    ${total === 0
+      ? h(
+          Empty,
+          {
+            title: moment.live ? "No job has been submitted yet." : "No job had been submitted at this moment.",
+            glyph: "▶",
+            command: moment.live ? `eventflink submit examples/hello.yaml` : undefined,
+          },
+          html`<p>A job is a document with its vertices and edges. Submit one by the command line, or <a href="/ui/submit">write it here</a>.</p>`,
+        )
+      : h(Table, {
+          label: "Jobs",
+          columns,
+          rows: jobs,
+          total: matching,
+          revision: `${moment.offset} ${JSON.stringify(query)}`,
+          fetch: async (first, limit) => (await ask(`/jobs?${asked(query)}&first=${first}&limit=${limit}`, { at: moment.offset })).body.jobs,
+          rowKey: (job) => job.job_id,
+          open: (job) => go(`/jobs/${encodeURIComponent(job.job_id)}`),
+          sort: query.sort ?? "newest",
+          onSort: (key) => change({ sort: key === "newest" ? null : key }),
+          mark: (job) => (job.status === "FAILED" || job.status === "FAILING" ? "troubled" : ""),
+          empty: h(Empty, { title: "No job matches.", small: true }, html`<p>Drop a filter: ${[query.status, query.name, query.actor].filter(Boolean).join(", ")}.</p>`),
+        })}
+  `;
+}

@@ -1,0 +1,88 @@
+// @ts-check
+// What the bar knows of the log: its bounds, and counts, leaderships and marks of the stretch that is in sight. Asked of the server, kept until
+// the log has grown by enough to matter.
+
+import { effect, signal } from "@preact/signals";
+import { ask } from "../api.js";
+import { head, zoom } from "../moment.js";
+
+/** @typedef {{first_offset: number, last_offset: number, first_at: string, last_at: string, topic_id: string, indexed_to: number}} Bounds */
+/** @typedef {{from_offset: number, until_offset: number, from_at: string, until_at: string, decisions: number, failures: number, rejected: number}} Bucket */
+/** @typedef {{epoch: number, master_id: string, leader_id: string, from_offset: number, from_at: string, until_offset: number | null,
+ *   until_at: string | null, gap_ms: number | null}} Leadership */
+/** @typedef {{offset: number, at: string, kind: string, label: string, job_id: string | null, count?: number}} Mark */
+/** @typedef {{from: number, until: number, from_at: string, until_at: string, buckets: Bucket[], leaderships: Leadership[], marks: Mark[]}} Histogram */
+
+const REFRESH_MS = 1000;
+const LAST_RETRY_MS = 16_000;
+export const BUCKETS = 300;
+
+/** @type {import("@preact/signals").Signal<Bounds | null>} */
+export const bounds = signal(/** @type {Bounds | null} */ (null));
+/** What is in sight. @type {import("@preact/signals").Signal<Histogram | null>} */
+export const histogram = signal(/** @type {Histogram | null} */ (null));
+/** All of the log, while the bar is zoomed. @type {import("@preact/signals").Signal<Histogram | null>} */
+export const overview = signal(/** @type {Histogram | null} */ (null));
+/** Why there is no histogram; empty: there is. */
+export const missing = signal("");
+
+/** @param {number | null} from @param {number | null} until @param {number} buckets @param {AbortSignal} [abort] @returns {Promise<Histogram>} */
+export async function histogramOf(from, until, buckets, abort) {
+  const range = from === null || until === null ? "" : `from=${from}&until=${until}&`;
+  return (await ask(`/log/histogram?${range}buckets=${buckets}`, { signal: abort })).body;
+}
+
+/** Keep it fresh, until what is returned is called. */
+export function watch() {
+  let controller = new AbortController();
+  let timer = 0;
+  let retryMs = REFRESH_MS;
+  const load = async () => {
+    window.clearTimeout(timer);
+    controller.abort();
+    const { signal: aborted } = (controller = new AbortController());
+    const sight = zoom.peek();
+    try {
+      const [known, seen, all] = await Promise.all([
+        ask("/log/bounds", { signal: aborted }),
+        histogramOf(sight?.from ?? null, sight?.until ?? null, BUCKETS, aborted),
+        sight ? histogramOf(null, null, BUCKETS, aborted) : null,
+      ]);
+      if (aborted.aborted) return;
+      bounds.value = known.body;
+      histogram.value = seen;
+      overview.value = all;
+      missing.value = "";
+      retryMs = REFRESH_MS;
+    } catch (error) {
+      if (aborted.aborted) return;
+      missing.value = String(/** @type {any} */ (error).message ?? error);
+      timer = window.setTimeout(load, retryMs);
+      retryMs = Math.min(retryMs * 2, LAST_RETRY_MS);
+    }
+  };
+  let last = 0;
+  const stops = [
+    effect(() => {
+      void zoom.value;
+      load();
+    }),
+    effect(() => {
+      const offset = head.value?.offset ?? -1;
+      if (!bounds.peek() || offset <= /** @type {Bounds} */ (bounds.peek()).last_offset || document.hidden) return;
+      window.clearTimeout(timer);
+      timer = window.setTimeout(
+        () => {
+          last = Date.now();
+          load();
+        },
+        Math.max(0, REFRESH_MS - (Date.now() - last)),
+      );
+    }),
+  ];
+  return () => {
+    controller.abort();
+    window.clearTimeout(timer);
+    for (const stop of stops) stop();
+  };
+}

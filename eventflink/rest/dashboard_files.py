@@ -1,0 +1,86 @@
+"""The dashboard's files at `/ui/`: what is in `dashboard/` is read once and served from memory, and nothing else can be asked for.
+
+Its pages have paths of their own below `/ui/`, which all are answered with the one document, that draws the page which its address names.
+"""
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from http import HTTPStatus
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+
+from eventflink.rest.errors import error_response
+
+BASE: Final = "/ui"
+DOCUMENT: Final = "index.html"
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_IMPORT_MAP: Final = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardFile:
+    """A file as it is served."""
+
+    content: bytes
+    media_type: str
+    etag: str
+
+
+@cache
+def dashboard_files() -> dict[str, DashboardFile]:
+    """Return all files by their paths below `/ui/`."""
+    return dict(_read(files("eventflink.rest") / "dashboard", ""))
+
+
+def import_map_hash() -> str:
+    """Return the import map's digest, as a content security policy wants it: the one script that stands in the document itself."""
+    found = _IMPORT_MAP.search(dashboard_files()[DOCUMENT].content)
+    if found is None:
+        raise AssertionError(f"{DOCUMENT} has no import map")
+    return f"sha256-{base64.b64encode(hashlib.sha256(found[1]).digest()).decode()}"
+
+
+@router.get("/")
+def to_the_dashboard() -> RedirectResponse:
+    """Lead somebody who opened the address of the process to the dashboard."""
+    return RedirectResponse(f"{BASE}/")
+
+
+@router.api_route(BASE + "/{path:path}", methods=["GET", "HEAD"])
+def dashboard_file(path: str, request: Request) -> Response:
+    """Answer with a file, or with the document where a browser opens a page."""
+    found = dashboard_files().get(path or DOCUMENT)
+    if found is None and "text/html" in request.headers.get("accept", ""):
+        found = dashboard_files()[DOCUMENT]
+    if found is None:
+        return error_response(HTTPStatus.NOT_FOUND, f"the dashboard has no file '{path[:200]}'")
+    headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
+    if found.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(found.content, media_type=found.media_type, headers=headers)
+
+
+def _read(folder: Traversable, prefix: str) -> list[tuple[str, DashboardFile]]:
+    found: list[tuple[str, DashboardFile]] = []
+    for entry in folder.iterdir():
+        name = prefix + entry.name
+        if entry.is_dir():
+            found += _read(entry, f"{name}/")
+        elif (suffix := name[name.rfind(".") :]) in _TYPES:
+            content = entry.read_bytes()
+            found.append((name, DashboardFile(content, _TYPES[suffix], f'"{hashlib.sha256(content).hexdigest()[:32]}"')))
+    return found
