@@ -4,10 +4,12 @@ Each command lives in a module of its own, which is imported only when the comma
 one line on standard error and an exit code (`exit_codes.py`), never a traceback.
 """
 
+import difflib
 import gc
 import importlib
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -30,6 +32,8 @@ COMMANDS: Final = {
     "taskexecutor": "Start a TaskExecutor.",
     "rest": "Start a process that serves Flink's REST API.",
     "submit": "Submit a job and wait for its end.",
+    "run": "Submit a job, as Flink spells it.",
+    "info": "Show the plan of a job without submitting it.",
     "list": "List the jobs.",
     "status": "Show a job, or the whole cluster.",
     "exceptions": "Show the failures of a job.",
@@ -84,6 +88,11 @@ class _LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
+def _as_we_spell_it(name: str) -> str:
+    """Return the name of an option as it is here: Flink's are in camel case (`--savepointPath`)."""
+    return re.sub("([a-z])([A-Z])", lambda match: f"{match[1]}-{match[2].lower()}", name)
+
+
 def _read_overrides(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     overrides: dict[str, str] = {}
     for text in values:
@@ -96,7 +105,7 @@ def _read_overrides(_context: click.Context, _parameter: click.Parameter, values
 
 @click.group(
     cls=_LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "token_normalize_func": _as_we_spell_it},
     epilog="Exit codes: 0 done, 1 job failed or request refused, 2 usage, 3 cluster unreachable, 4 environment, 5 internal, 6 worse.",
 )
 @click.option(
@@ -162,7 +171,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _hint(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
-    return f" (see '{context.command_path} --help')" if isinstance(context, click.Context) else ""
+    if not isinstance(context, click.Context):
+        return ""
+    wrong = re.fullmatch(r"No such command '(.*)'\.", error.format_message())
+    known = context.command.list_commands(context) if isinstance(context.command, click.Group) else []
+    near = difflib.get_close_matches(wrong[1], known, n=1) if wrong else []
+    return (f" Did you mean '{near[0]}'?" if near else "") + f" (see '{context.command_path} --help')"
 
 
 def _fail(exit_code: ExitCode, message: str) -> ExitCode:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from eventflink.gateways.request_channel import Accepted
     from eventflink.model.configuration import Configuration
 
-_UNABRIDGED_WIDTH = 400
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
 
 CONFIGURATION_FILE: Final = "eventflink.yaml"
@@ -131,17 +130,20 @@ class Session:
     @cached_property
     def out(self) -> "Console":
         """Where results go: standard output."""
-        from rich.console import Console
+        if sys.stdout.isatty():
+            from rich.console import Console
 
-        # Into a file or a pipe tables go unabridged, however wide.
-        return Console(highlight=False, width=None if sys.stdout.isatty() else _UNABRIDGED_WIDTH)
+            return Console(highlight=False)
+        from eventflink.cli.plain_tables import PlainConsole
+
+        return PlainConsole(highlight=False)
 
     @cached_property
     def err(self) -> "Console":
         """Where progress and remarks go: standard error."""
         from rich.console import Console
 
-        return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _UNABRIDGED_WIDTH)
+        return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
     def working(self, text: str) -> "Working":
         """Return a context in which a person is told what is done, should it take longer than a second."""

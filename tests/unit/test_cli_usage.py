@@ -36,6 +36,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "cycle.yaml").write_text(
         "{name: c, vertices: [{id: a, sql: s}, {id: b, sql: s}], edges: [{from: a, to: b}, {from: b, to: a}]}"
     )
+    (tmp_path / "typo.json").write_text('{"name": "t", "vertices": [{"id": "a", "sqll": "SELECT 1"}]}')
     (tmp_path / "broken.json").write_text('{"name": ')
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "list.yaml").write_text("[1, 2]")
@@ -48,6 +49,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("arguments", "exit_code", "said"),
     [
         ("nonsense", ExitCode.USAGE, "No such command 'nonsense'"),
+        ("lst", ExitCode.USAGE, "No such command 'lst'. Did you mean 'list'? (see 'eventflink --help')"),
+        ("taskmanager blok", ExitCode.USAGE, "Did you mean 'block'? (see 'eventflink taskmanager --help')"),
+        ("list --stats RUNNING", ExitCode.USAGE, "Did you mean --status?"),
+        ("info typo.json", ExitCode.USAGE, "vertices[0].sqll: Extra inputs are not permitted (did you mean 'sql'?)"),
+        ("stop --savepointPath", ExitCode.USAGE, "Option '--savepoint-path' requires an argument"),
+        ("status --at yesterday", ExitCode.USAGE, "'yesterday' is neither an offset nor a time"),
+        ("diff 1 now", ExitCode.USAGE, "'now' is neither an offset nor a time"),
         ("submit", ExitCode.USAGE, "Missing argument 'FILE'. (see 'eventflink submit --help')"),
         ("submit graph.json --timeout soon", ExitCode.USAGE, "'soon' is not a valid float"),
         ("submit missing.json", ExitCode.USAGE, "missing.json: No such file"),
@@ -105,6 +113,33 @@ def test_every_command_has_help_that_says_what_the_overview_says(capsys: pytest.
     assert f"Usage: eventflink {command}" in captured.out
     assert run(["--help"]) == ExitCode.OK
     assert command in capsys.readouterr().out
+
+
+def test_run_is_submit_by_its_name_in_flink_and_takes_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    helps = []
+    for name in ("run", "submit"):
+        assert run([name, "--help"]) == ExitCode.OK
+        helps.append(capsys.readouterr().out.replace(f"eventflink {name}", "eventflink NAME"))
+    assert helps[0] == helps[1]
+
+
+def test_the_plan_of_a_document_is_shown_without_a_cluster(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = {
+        "name": "two",
+        "vertices": [{"id": "numbers", "sql": "SELECT 1 AS n", "parallelism": 2}, {"id": "sums", "sql": "SELECT sum(n) FROM numbers"}],
+        "edges": [{"from": "numbers", "to": "sums", "ship": "broadcast"}],
+    }
+    (here / "two.json").write_text(json.dumps(document))
+    assert run(["info", "two.json"]) == ExitCode.OK
+    said = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    assert [cell.strip() for cell in said[-1] if cell] == ["sums", "SQL: SELECT sum(n) FROM numbers", "1", "numbers (broadcast)"]
+    assert run(["info", "two.json", "--json"]) == ExitCode.OK
+    plan = json.loads(capsys.readouterr().out)["plan"]
+    assert (plan["name"], plan["type"], [(node["id"], node["parallelism"]) for node in plan["nodes"]]) == (
+        *("two", "BATCH"),
+        [("sums", 1), ("numbers", 2)],
+    )
+    assert [(each["id"], each["ship_strategy"]) for each in plan["nodes"][0]["inputs"]] == [("numbers", "BROADCAST")]
 
 
 def test_the_installed_program_keeps_the_same_rules(here: Path) -> None:

@@ -8,7 +8,10 @@ from eventflink.cli.drawing import styled
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_jobs
-from eventflink.model.statuses import JobStatus
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
+
+_SCHEDULED = (JobStatus.INITIALIZING, JobStatus.CREATED)
+_RUNNING = tuple(status for status in JobStatus if status not in TERMINAL_JOB_STATUSES and status not in _SCHEDULED)
 
 
 @click.command("list")
@@ -19,11 +22,18 @@ from eventflink.model.statuses import JobStatus
     multiple=True,
     help="Only these; repeatable.",
 )
+@click.option("-r", "--running", is_flag=True, help="Only those that have begun and not ended, as in Flink.")
+@click.option("-s", "--scheduled", is_flag=True, help="Only those that have not begun, as in Flink.")
+@click.option("-a", "--all", "everything", is_flag=True, help="All of them, as without -r and -s.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Show only so many, the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 @pass_session
-def list_jobs(session: Session, statuses: tuple[str, ...], limit: int, *, as_json: bool) -> int:
+def list_jobs(
+    session: Session, statuses: tuple[str, ...], limit: int, *, running: bool, scheduled: bool, everything: bool, as_json: bool
+) -> int:
     """List the jobs, the newest last."""
+    if (running or scheduled) and not everything:
+        statuses = (*statuses, *(_RUNNING if running else ()), *(_SCHEDULED if scheduled else ()))
     answer = ask_jobs(session, statuses, limit)
     rows = answer["jobs"]
     if as_json:

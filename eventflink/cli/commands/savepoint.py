@@ -80,9 +80,15 @@ def trigger(session: Session, job_id: str, directory: str, timeout_s: float, *, 
 
 @savepoint.command()
 @click.argument("path")
-def dispose(path: str) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@pass_session
+def dispose(session: Session, path: str, *, as_json: bool) -> int:
     """Remove the savepoint PATH, whole or not; what is none is refused."""
-    click.echo(f"the savepoint of {dispose_savepoint(path).job_id} is removed: {path}")
+    removed = dispose_savepoint(path)
+    if as_json:
+        session.print_json({"path": path, "job_id": removed.job_id})
+    else:
+        click.echo(f"the savepoint of {removed.job_id} is removed: {path}")
     return ExitCode.OK
 
 

@@ -32,7 +32,7 @@ _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 @click.option("-s", "--from-savepoint", "savepoint_path", metavar="PATH", help="Let the streams begin in this savepoint.")
 @click.option("-n", "--allow-non-restored-state", is_flag=True, help="Leave behind what the savepoint has and the job does not.")
 @click.option("--job-id", help="The job's id. Default: a new one.")
-@click.option("--detach", is_flag=True, help="Do not wait for the job's end.")
+@click.option("-d", "--detach", "--detached", is_flag=True, help="Do not wait for the job's end.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines for people.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Wait no longer than this for the end.")
 @pass_session

@@ -1,0 +1,71 @@
+"""`eventflink info`: the plan of a job graph document, which is checked and not submitted."""
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from eventflink.cli.commands.submit import read_document
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.session import Session, pass_session
+from eventflink.model.job_graph import JobEdge, JobGraph
+from eventflink.model.job_graph_document import graph_digest, parse_job_graph
+from eventflink.rest.flink.job_details import BATCH, STREAMING
+from eventflink.rest.flink.plans import JobPlanInfo, plan_of
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as Flink's REST API writes it.")
+@pass_session
+def info(session: Session, file: Path, *, as_json: bool) -> int:
+    """Show the plan of the job that FILE (JSON or YAML; - for standard input) describes, without submitting it."""
+    graph = parse_job_graph(read_document(file), "standard input" if str(file) == "-" else str(file), file.parent)
+    if as_json:
+        session.print_json(_plan(graph).model_dump(mode="json"))
+    else:
+        _print(session, graph)
+    return ExitCode.OK
+
+
+def _plan(graph: JobGraph) -> JobPlanInfo:
+    has_streams = any(vertex.stream is not None for vertex in graph.vertices)
+    job = {
+        "job_id": "",
+        "name": graph.name,
+        "vertices": [{"vertex_id": v.vertex_id, "name": _name(graph, v.vertex_id), "parallelism": v.parallelism} for v in graph.vertices],
+        "edges": [{"source": e.source, "target": e.target, "ship": e.ship, "pipeline": e.pipeline} for e in graph.edges],
+    }
+    return JobPlanInfo(plan=plan_of(job, STREAMING if has_streams else BATCH))
+
+
+def _name(graph: JobGraph, vertex_id: str) -> str:
+    """Return a vertex with what was chained to it."""
+    [vertex] = [each for each in graph.vertices if each.vertex_id == vertex_id]
+    return " -> ".join([vertex_id, *(operator.operator_id for operator in vertex.stream.chained)]) if vertex.stream else vertex_id
+
+
+def _print(session: Session, graph: JobGraph) -> None:
+    tasks = sum(vertex.parallelism for vertex in graph.vertices)
+    session.out.print(Text(f"{graph.name}: vertices {len(graph.vertices)}, tasks {tasks}, digest {graph_digest(graph)[:12]}"))
+    table = Table()
+    for heading in ("vertex", "runs", "parallelism", "reads", "each slot has"):
+        table.add_column(heading, justify="right" if heading == "parallelism" else "left")
+    for vertex in graph.vertices:
+        reads = [_describe_edge(edge) for edge in graph.edges if edge.target == vertex.vertex_id]
+        reads += [f"{source.name} ({source.connector.lower()})" for source in vertex.stream.sources] if vertex.stream else []
+        task = vertex.task if vertex.task_type == "PYTHON" else f"SQL: {vertex.task.strip().splitlines()[0]}"
+        table.add_row(
+            Text(_name(graph, vertex.vertex_id)),
+            Text(task),
+            str(vertex.parallelism),
+            Text(", ".join(reads)),
+            Text(str(vertex.resources) if vertex.resources else ""),
+        )
+    session.out.print(table)
+
+
+def _describe_edge(edge: JobEdge) -> str:
+    keys = f" by {', '.join(edge.keys)}" if edge.keys else ""
+    return f"{edge.source} ({edge.ship.lower()}{keys}{', pipelined' if edge.pipeline is not None else ''})"
