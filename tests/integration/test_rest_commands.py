@@ -128,6 +128,11 @@ def test_code_is_submitted_and_cancelled_and_the_files_of_its_task_manager_are_r
     assert status == 404
     assert "it has no log 'none.log'" in answer["errors"][0]
     assert call("GET", f"{url}/taskmanagers/nobody/log")[0] == 404
+    attempts = f"{url}/eventflink/v1/jobs/{job_id}/vertices/only/subtasks/0/attempts"
+    status, file = call("GET", f"{attempts}/1/files/log")
+    assert (status, file["first_line"], file["size_bytes"]) == (200, 1, len(file["text"].encode()))
+    assert call("GET", f"{attempts}/9/files/log")[0] == 404
+    assert call("GET", f"{attempts}/1/files/core")[0] == 400
 
     assert call("PATCH", f"{url}/jobs/nobody")[0] == 404
     status, answer = call("POST", f"{url}/eventflink/v1/commands", {"type": "CancelJob", "job_id": job_id})
