@@ -42,7 +42,7 @@ def test_a_job_that_begins_in_a_savepoint_has_all_of_its_keys(bootstrap: str) ->
 
 
 def test_the_latency_of_each_trigger_is_measured_and_in_real_time_it_is_not_that_of_a_batch(bootstrap: str) -> None:
-    document, _ = run(bootstrap, "--latency", "--seconds", "6")
+    document, _ = run(bootstrap, "--latency", "--seconds", "3")
     assert [(each["trigger"], each["trigger_ms"]) for each in document["triggers"]] == [*TRIGGERS]
     in_real_time = document["triggers"][-1]
     assert in_real_time["counts"]["missing"] == 0
