@@ -75,6 +75,8 @@ class TopicRow:
     replicas: int
     messages: int
     """How many offsets are kept, over all partitions; markers of transactions count too."""
+    end_offset: int | None
+    """The offset after the last record, of a topic with one partition."""
     retention_ms: int
     """-1: kept for ever."""
     max_message_bytes: int
@@ -205,6 +207,7 @@ def describe_topics(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_
             partitions=existing[name].partitions,
             replicas=existing[name].replicas,
             messages=sum(marks.high - marks.low for (of_topic, _), marks in offsets.items() if of_topic == name),
+            end_offset=offsets[name, 0].high if existing[name].partitions == 1 else None,
             retention_ms=int(configurations[name].get("retention.ms", "-1")),
             max_message_bytes=int(configurations[name].get("max.message.bytes", "0")),
             cleanup_policy=configurations[name].get("cleanup.policy", ""),

@@ -38,7 +38,7 @@ from eventflink.rest.flink import (
     task_managers,
     vertices,
 )
-from eventflink.rest.own import attempt_files, changes, commands, pages, submissions
+from eventflink.rest.own import attempt_files, changes, commands, pages, submissions, topics
 from eventflink.rest.own.moments import NotModified, not_modified
 from eventflink.rest.reading import Reads, StateReads
 from eventflink.rest.services import Services
@@ -71,7 +71,14 @@ _ROUTERS: Final = (
     savepoint_operations.router,
 )
 """A path that is written out comes before one that has a parameter in its place."""
-_OWN_ROUTERS: Final = (attempt_files.router, changes.router, commands.router, submissions.router, *pages.ROUTERS)
+_OWN_ROUTERS: Final = (
+    attempt_files.router,
+    changes.router,
+    commands.router,
+    submissions.router,
+    topics.router,
+    *pages.ROUTERS,
+)
 OWN_PREFIX: Final = "/eventflink/v1"
 ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 404, 409, 503)}
 

@@ -41,7 +41,7 @@ async def _run(configuration: Configuration, bootstrap: str, listener: socket.so
     async with AsyncExitStack() as at_the_end:
         dispatcher = await at_the_end.enter_async_context(AsyncDispatcherGateway(bootstrap, cluster_id))
         resource_manager = await at_the_end.enter_async_context(AsyncResourceManagerGateway(bootstrap, cluster_id))
-        services = Services(configuration, state, dispatcher, resource_manager, _archives(configuration))
+        services = Services(configuration, bootstrap, state, dispatcher, resource_manager, _archives(configuration))
         application = build_application(services)
         ending = ending_on_signals()
         if await _start(Observer(bootstrap, cluster_id, state), at_the_end, ending):

@@ -15,6 +15,8 @@ class Services:
     """The services of one process."""
 
     configuration: Configuration
+    bootstrap: str
+    """Where Kafka is."""
     state: ObservedState
     dispatcher: AsyncDispatcherGateway
     resource_manager: AsyncResourceManagerGateway

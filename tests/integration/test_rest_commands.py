@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from eventflink.events.log_events import CheckpointTriggered
+from eventflink.events.topics import Topic, topic_name
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.savepoint import read_savepoint
 from tests.support.flink_client import FlinkCommandLine
@@ -133,6 +135,21 @@ def test_code_is_submitted_and_cancelled_and_the_files_of_its_task_manager_are_r
     assert (status, file["first_line"], file["size_bytes"]) == (200, 1, len(file["text"].encode()))
     assert call("GET", f"{attempts}/9/files/log")[0] == 404
     assert call("GET", f"{attempts}/1/files/core")[0] == 400
+
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    producer.produce(topic_name(cluster.cluster_id, Topic.COMMANDS), b"nonsense \xff")
+    assert producer.flush(30) == 0
+    found = wait_until(lambda: call("GET", f"{url}/eventflink/v1/dead-letters")[1]["records"], "the dead letter")
+    assert (found[0]["topic"], found[0]["hex"], found[0]["text"]) == ("commands", b"nonsense \xff".hex(), None)
+    assert found[0]["reason"].startswith(f"commands@{found[0]['input_offset']}: "), found
+
+    def answered() -> Any:
+        topics = {row["topic"]: row for row in call("GET", f"{url}/eventflink/v1/topics")[1]["topics"]}
+        return topics if topics["commands"]["lag"] == 0 else None
+
+    topics = wait_until(answered, "the answer to the last command")
+    assert topics["commands"]["next_offset"] > found[0]["input_offset"]
+    assert topics["log"]["messages"] > 0
 
     assert call("PATCH", f"{url}/jobs/nobody")[0] == 404
     status, answer = call("POST", f"{url}/eventflink/v1/commands", {"type": "CancelJob", "job_id": job_id})

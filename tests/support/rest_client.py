@@ -66,6 +66,7 @@ def services_with(
     """Return what the routes work with, over a state that a test moves."""
     return Services(
         configuration=load_configuration(None, configuration),
+        bootstrap=NOWHERE,
         state=state,
         dispatcher=dispatcher,
         resource_manager=AsyncResourceManagerGateway(NOWHERE, "nobody", request_timeout_s=1),
