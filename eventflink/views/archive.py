@@ -33,9 +33,8 @@ def archive_view(fold: Fold, job_id: str) -> View:
 
 
 def archived_job(archive: View) -> View:
-    """Return what `job_view` showed."""
-    job: View = archive["job"]
-    return job
+    """Return what `job_view` showed; in archives of older versions it did not say whether there were streams."""
+    return {"has_streams": archived_checkpoints(archive)["settings"] is not None, **archive["job"]}
 
 
 def archived_status(archive: View) -> View:

@@ -77,6 +77,8 @@ def job_row(job: JobMaster, now_ms: int) -> View:
         "job_id": job.job_id,
         "name": job.execution_graph.graph.name,
         "status": job.status,
+        "scheduler": job.scheduler,
+        "has_streams": job.checkpoints is not None,
         "tasks": len(subtasks),
         "tasks_finished": sum(s.state is ExecutionState.FINISHED and not s.revoked for s in subtasks),
         "tasks_by_state": dict(Counter(s.state for s in subtasks)),
@@ -118,7 +120,6 @@ def job_head(fold: Fold, job: JobMaster) -> View:
     shown = exceptions_view(job, MAX_SHOWN_EXCEPTIONS)
     view["exceptions"], view["exceptions_total"] = shown["exceptions"], shown["total"]
     view["edges"] = [dataclasses.asdict(edge) for edge in job.execution_graph.graph.edges]
-    view["scheduler"] = job.scheduler
     view["reactive"] = job.reactive
     return view
 

@@ -15,7 +15,9 @@ from eventflink.events.log_events import CheckpointTriggered
 from eventflink.events.topics import Topic, topic_name
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.savepoint import read_savepoint
+from tests.support.browser import Tabs
 from tests.support.flink_client import FlinkCommandLine
+from tests.support.flink_dashboard import FlinkDashboard
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.stream_work import SPARK_TIMEOUT_S, Work
 
@@ -109,6 +111,15 @@ def test_a_savepoint_is_taken_once_through_the_death_of_a_rest_process_and_the_j
         assert outcome(f"{url}/savepoint-disposal/{answer['request-id']}") == {"failure-cause": None}
     assert not list(tmp_path.iterdir())
     assert cluster.stop("rest-2") == 0
+
+
+def test_flinks_dashboard_shows_the_files_of_a_task_manager(cluster: RunningCluster, browser: Tabs) -> None:
+    dashboard = FlinkDashboard(browser, cluster.start_rest())
+    dashboard.show("task-manager/tm/logs", "TaskExecutorStarted")
+    dashboard.show("task-manager/tm/log-list", "Last Modified Time", ".log")
+    dashboard.show("task-manager/tm/stdout")
+    dashboard.show("task-manager/tm/thread-dump", "native_id=")
+    assert cluster.stop("rest") == 0
 
 
 def test_code_is_submitted_and_cancelled_and_the_files_of_its_task_manager_are_read(cluster: RunningCluster) -> None:

@@ -21,7 +21,7 @@ NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 MISSING: Final = "Chromium was not found: tests in a browser are skipped (Debian, Ubuntu: apt-get install chromium)"
 WIDE: Final = (1280, 800)
 PHONE: Final = (390, 844)
-_TIMEOUT_MS: Final = 30_000
+TIMEOUT_MS: Final = 30_000
 _LOADING_FAILED: Final = "Failed to load resource"
 """How the console tells of an answer with an error, without saying which; that is noted with its method and path."""
 _ABANDONED: Final = "net::ERR_ABORTED"
@@ -55,7 +55,7 @@ class Chromium:
                 timezone_id="UTC",
                 reduced_motion="reduce",
             )
-            context.set_default_timeout(_TIMEOUT_MS)
+            context.set_default_timeout(TIMEOUT_MS)
             tabs = Tabs(context, screenshots)
             try:
                 yield tabs
@@ -94,7 +94,9 @@ class Tabs:
         self.context = context
         self.problems: list[str] = []
         """What nobody expected, in order."""
-        self._expected: list[re.Pattern[str]] = []
+        self.excused: list[str] = []
+        """What was expected."""
+        self._expected: list[str] = []
         self._screenshots = screenshots
         context.on("console", self._console)
         context.on("weberror", lambda error: self._note(f"uncaught: {error.error}"))
@@ -108,8 +110,8 @@ class Tabs:
         return page
 
     def expect(self, pattern: str) -> None:
-        """Take problems that have this for none, such as `GET /jobs/nobody: 404`."""
-        self._expected.append(re.compile(pattern))
+        """Take problems that have this for none from now on, such as `GET /jobs/nobody: 404`."""
+        self._expected.append(pattern)
 
     def check(self) -> None:
         """Check that nothing went wrong so far."""
@@ -139,8 +141,8 @@ class Tabs:
             self._note(f"{request.method} {request.url}: {request.failure}")
 
     def _note(self, problem: str) -> None:
-        if not any(pattern.search(problem) for pattern in self._expected):
-            self.problems.append(problem)
+        is_expected = any(re.search(pattern, problem) for pattern in self._expected)
+        (self.excused if is_expected else self.problems).append(problem)
 
 
 if __name__ == "__main__" and find_chromium() is None:

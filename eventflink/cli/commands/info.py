@@ -11,7 +11,6 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.model.job_graph import JobEdge, JobGraph
 from eventflink.model.job_graph_document import graph_digest, parse_job_graph
-from eventflink.rest.flink.job_details import BATCH, STREAMING
 from eventflink.rest.flink.plans import JobPlanInfo, plan_of
 
 
@@ -30,14 +29,14 @@ def info(session: Session, file: Path, *, as_json: bool) -> int:
 
 
 def _plan(graph: JobGraph) -> JobPlanInfo:
-    has_streams = any(vertex.stream is not None for vertex in graph.vertices)
     job = {
         "job_id": "",
+        "has_streams": any(vertex.stream is not None for vertex in graph.vertices),
         "name": graph.name,
         "vertices": [{"vertex_id": v.vertex_id, "name": _name(graph, v.vertex_id), "parallelism": v.parallelism} for v in graph.vertices],
         "edges": [{"source": e.source, "target": e.target, "ship": e.ship, "pipeline": e.pipeline} for e in graph.edges],
     }
-    return JobPlanInfo(plan=plan_of(job, STREAMING if has_streams else BATCH))
+    return JobPlanInfo(plan=plan_of(job))
 
 
 def _name(graph: JobGraph, vertex_id: str) -> str:

@@ -52,10 +52,11 @@ def asked_by_vertex(job: View, view: View, row: View) -> dict[str, list[View]]:
     return parts
 
 
-def part_fields(row: View, asked: list[View]) -> View:
-    """Return what `TaskCheckpointStatistics` tells of the subtasks of one vertex that were asked."""
+def part_fields(row: View, asked: list[View], *, known: bool = True) -> View:
+    """Return what `TaskCheckpointStatistics` tells of the subtasks of one vertex that were asked, and whether that is known."""
     answered = [each for each in asked if has_answered(row, each)]
-    size, last = sum(each["answer"]["state_bytes"] for each in answered), max((ack_ms(each) for each in answered), default=NONE)
+    size = sum(each["answer"]["state_bytes"] for each in answered) if known else NONE
+    last = max((ack_ms(each) for each in answered), default=NONE)
     return {
         "id": row["checkpoint_id"],
         "status": row["status"],

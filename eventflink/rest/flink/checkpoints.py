@@ -82,10 +82,14 @@ async def checkpoint_config(reads: JobReadsOfRequest) -> CheckpointConfigInfo:
 
 @router.get("/checkpoints/details/{checkpointid}")
 async def checkpoint_details(reads: JobReadsOfRequest, checkpointid: int) -> CheckpointStatistics:
-    """Return a checkpoint, with the part of each vertex where that is known."""
+    """Return a checkpoint with the part of each vertex; of a part that is not known there is no subtask, and the sizes are -1."""
     job, view = await reads.job_and_checkpoints()
     row = _row(view, checkpointid)
-    parts = {vertex_id: TaskCheckpointStatistics(**part_fields(row, asked)) for vertex_id, asked in asked_by_vertex(job, view, row).items()}
+    asked = asked_by_vertex(job, view, row)
+    parts = {
+        vertex["vertex_id"]: TaskCheckpointStatistics(**part_fields(row, asked.get(vertex["vertex_id"], []), known=bool(asked)))
+        for vertex in job["vertices"]
+    }
     return _of_row(view, row).model_copy(update={"tasks": parts})
 
 

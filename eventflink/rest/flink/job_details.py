@@ -2,15 +2,13 @@
 
 from pydantic import Field
 
-from eventflink.model.statuses import ExecutionState, JobStatus, SchedulerType
+from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.rest.flink.attempts import now_of, standing_of
 from eventflink.rest.flink.io_metrics import UNKNOWN_IO, IOMetricsInfo
+from eventflink.rest.flink.job_lists import job_type_of, scheduler_type_of
 from eventflink.rest.flink.plans import Plan, plan_of
 from eventflink.rest.flink.shapes import NONE, Shape, epoch_ms
 from eventflink.views.plain import View
-
-STREAMING = "STREAMING"
-BATCH = "BATCH"
 
 
 class JobDetailsVertexInfo(Shape):
@@ -55,14 +53,9 @@ class JobDetailsInfo(Shape):
     pending_operators: int = Field(default=0, serialization_alias="pending-operators")
 
 
-def job_type_of(checkpoints: View) -> str:
-    """Return which type a job is of, from what `checkpoints_view` shows: one with streams has settings of checkpoints."""
-    return STREAMING if checkpoints["settings"] is not None else BATCH
-
-
-def job_details_of(job: View, checkpoints: View) -> JobDetailsInfo:
-    """Return the answer from what `job_view` and `checkpoints_view` show."""
-    now, job_type = now_of(job), job_type_of(checkpoints)
+def job_details_of(job: View) -> JobDetailsInfo:
+    """Return the answer from what `job_view` shows."""
+    now = now_of(job)
     vertices = [_vertex_info(vertex, now) for vertex in job["vertices"]]
     counts = dict.fromkeys((state.value for state in ExecutionState), 0)
     for vertex in vertices:
@@ -73,8 +66,8 @@ def job_details_of(job: View, checkpoints: View) -> JobDetailsInfo:
         application_id=job["job_id"],
         name=job["name"],
         state=job["status"],
-        job_type=job_type,
-        scheduler_type="Adaptive" if job["scheduler"] == SchedulerType.ADAPTIVE else "Default",
+        job_type=job_type_of(job),
+        scheduler_type=scheduler_type_of(job),
         start_time=epoch_ms(job["submitted_at"]),
         end_time=epoch_ms(job["ended_at"]),
         duration=job["duration_ms"],
@@ -82,7 +75,7 @@ def job_details_of(job: View, checkpoints: View) -> JobDetailsInfo:
         timestamps={status.value: epoch_ms(times.get(status), none=0) for status in JobStatus},
         vertices=vertices,
         status_counts=counts,
-        plan=plan_of(job, job_type),
+        plan=plan_of(job),
     )
 
 

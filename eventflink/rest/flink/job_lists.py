@@ -5,7 +5,7 @@ from typing import Final
 from fastapi import APIRouter
 from pydantic import Field
 
-from eventflink.model.statuses import JobStatus
+from eventflink.model.statuses import JobStatus, SchedulerType
 from eventflink.rest.flink.shapes import Shape, count_of_tasks, epoch_ms
 from eventflink.rest.reading import ReadsOfRequest
 from eventflink.views.jobs_and_cluster import jobs_view
@@ -43,6 +43,8 @@ class JobDetails(Shape):
     last_modification: int = Field(serialization_alias="last-modification")
     tasks: dict[str, int]
     """By state in small letters, and in all as `total`."""
+    job_type: str = Field(serialization_alias="jobType")
+    scheduler_type: str = Field(serialization_alias="schedulerType")
     pending_operators: int = Field(default=0, serialization_alias="pending-operators")
 
 
@@ -78,4 +80,16 @@ def job_details(row: View) -> JobDetails:
         state=row["status"],
         last_modification=epoch_ms(row["status_since"]),
         tasks={"total": row["tasks"], **states},
+        job_type=job_type_of(row),
+        scheduler_type=scheduler_type_of(row),
     )
+
+
+def job_type_of(row: View) -> str:
+    """Return which of Flink's types a job is of."""
+    return "STREAMING" if row["has_streams"] else "BATCH"
+
+
+def scheduler_type_of(row: View) -> str:
+    """Return Flink's name of what schedules a job."""
+    return "Adaptive" if row["scheduler"] == SchedulerType.ADAPTIVE else "Default"

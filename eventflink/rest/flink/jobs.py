@@ -7,7 +7,7 @@ from pydantic import Field
 
 from eventflink.model.statuses import ApplicationStatus, JobStatus
 from eventflink.rest.flink.asynchronous import FailureCause, QueueStatus, QueueStatusId, failure_cause
-from eventflink.rest.flink.job_details import JobDetailsInfo, job_details_of, job_type_of
+from eventflink.rest.flink.job_details import JobDetailsInfo, job_details_of
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.plans import JobPlanInfo, plan_of
 from eventflink.rest.flink.shapes import NONE, Shape, epoch_ms
@@ -70,14 +70,13 @@ _APPLICATION_STATUSES = {
 @router.get("")
 async def job_details(reads: JobReadsOfRequest) -> JobDetailsInfo:
     """Return a job with its vertices and its plan."""
-    return job_details_of(*await reads.job_and_checkpoints())
+    return job_details_of(await reads.job())
 
 
 @router.get("/plan")
 async def job_plan(reads: JobReadsOfRequest) -> JobPlanInfo:
     """Return the plan of a job."""
-    job, checkpoints = await reads.job_and_checkpoints()
-    return JobPlanInfo(plan=plan_of(job, job_type_of(checkpoints)))
+    return JobPlanInfo(plan=plan_of(await reads.job()))
 
 
 @router.get("/status")

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from eventflink.rest.flink.job_lists import job_type_of
 from eventflink.rest.flink.shapes import Shape
 from eventflink.views.plain import View
 
@@ -49,7 +50,7 @@ class JobPlanInfo(Shape):
     plan: Plan
 
 
-def plan_of(job: View, job_type: str) -> Plan:
+def plan_of(job: View) -> Plan:
     """Return the plan of a job that `job_view` shows."""
     inputs: dict[str, list[Input]] = {vertex["vertex_id"]: [] for vertex in job["vertices"]}
     for edge in job["edges"]:
@@ -59,7 +60,7 @@ def plan_of(job: View, job_type: str) -> Plan:
     return Plan(
         jid=job["job_id"],
         name=job["name"],
-        type=job_type,
+        type=job_type_of(job),
         nodes=[
             PlanNode(
                 id=vertex["vertex_id"],

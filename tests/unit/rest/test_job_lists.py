@@ -46,6 +46,8 @@ def test_an_overview_counts_the_tasks_of_a_job_in_each_state(client: TestClient)
         "reconciling",
     }
     assert row["last-modification"] >= row["start-time"]
+    assert {row["schedulerType"] for row in rows} == {"Default", "Adaptive"}
+    assert {row["jobType"] for row in rows} == {"BATCH"}
 
 
 def test_a_state_that_is_not_as_new_as_demanded_is_no_answer(client: TestClient, monkeypatch: pytest.MonkeyPatch, log: list[bytes]) -> None:

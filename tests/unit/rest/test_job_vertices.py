@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 from fastapi.testclient import TestClient
 
-from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.model.statuses import ExecutionState
 from eventflink.rest.flink.attempts import AttemptTimes, aggregate_state, standing_of
 from eventflink.rest.flink.io_metrics import statistics_of
 from eventflink.rest.flink.job_details import job_details_of
-from eventflink.views.checkpoints import no_checkpoints
+from eventflink.views.archive import archived_job
 from eventflink.views.jobs_and_cluster import job_view
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, vertex
 from tests.support.rest_client import rest_client
@@ -107,7 +107,9 @@ def test_what_the_archive_of_an_older_version_does_not_know_is_not_told(client: 
     del job["status_times"]
     for subtask in job["vertices"][0]["subtasks"]:
         subtask["attempts"] = [{"attempt": 1, "task_manager_id": "tm1", "instance_id": "tm1-1"}]
-    told = job_details_of(job, no_checkpoints("job", "test job", JobStatus.RUNNING))
+    del job["has_streams"]
+    told = job_details_of(archived_job({"job": job}))
+    assert told.job_type == now["job-type"] == "BATCH"
     assert set(told.timestamps.values()) == {0}
     assert (told.vertices[0].start_time, told.vertices[0].duration, told.duration) == (-1, -1, now["duration"])
 
