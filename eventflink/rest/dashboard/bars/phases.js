@@ -38,16 +38,15 @@ export function millis(iso) {
  * @returns {Part[]} without those of no length, but for the last one: an attempt that failed at once has a place
  */
 export function partsOf(attempt, now) {
-  const [scheduled, deployed, running, ended] = [attempt.scheduled_at, attempt.deployed_at, attempt.running_at, attempt.ended_at].map(millis);
-  const end = ended ?? now;
+  const end = millis(attempt.ended_at) ?? now;
   /** @type {[Phase, number | null][]} */
   const begins = [
-    ["waits", scheduled],
-    ["deploys", deployed],
-    ["runs", running],
+    ["waits", millis(attempt.scheduled_at)],
+    ["deploys", millis(attempt.deployed_at)],
+    ["runs", millis(attempt.running_at)],
   ];
   const known = /** @type {[Phase, number][]} */ (begins.filter(([, from]) => from !== null));
-  const parts = known.map(([phase, from], index) => ({ phase, from, until: Math.max(from, index + 1 < known.length ? known[index + 1][1] : end) }));
+  const parts = known.map(([phase, from], index) => ({ phase, from, until: Math.max(from, known[index + 1]?.[1] ?? end) }));
   return parts.filter(({ from, until }, index) => until > from || index + 1 === parts.length);
 }
 

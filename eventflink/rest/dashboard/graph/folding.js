@@ -75,7 +75,7 @@ function gather(ids, groupOf) {
   }
   // A merge keeps the name of one of its groups; the first vertex names it for good.
   for (const group of groups.values()) {
-    [group.id] = group.members;
+    group.id = group.members[0] ?? group.id;
     for (const member of group.members) groupOf.set(member, group.id);
   }
   return [...groups.values()];
@@ -155,9 +155,10 @@ function slices(groups, edges, groupOf, most) {
   const layerOf = new Map(groups.map((group) => [group.id, 0]));
   const waitsFor = new Map(groups.map((group) => [group.id, before.get(group.id)?.size ?? 0]));
   const ready = groups.filter((group) => waitsFor.get(group.id) === 0).map((group) => group.id);
-  for (let next = 0; next < ready.length; next += 1) {
-    for (const target of after.get(ready[next]) ?? []) {
-      layerOf.set(target, Math.max(layerOf.get(target) ?? 0, (layerOf.get(ready[next]) ?? 0) + 1));
+  // What is pushed while it is walked is walked as well.
+  for (const next of ready) {
+    for (const target of after.get(next) ?? []) {
+      layerOf.set(target, Math.max(layerOf.get(target) ?? 0, (layerOf.get(next) ?? 0) + 1));
       waitsFor.set(target, (waitsFor.get(target) ?? 0) - 1);
       if (waitsFor.get(target) === 0) ready.push(target);
     }

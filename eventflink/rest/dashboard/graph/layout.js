@@ -10,6 +10,7 @@
 /** @typedef {{x: number, y: number}} Point */
 /** @typedef {{source: string, target: string, points: Point[]}} PlacedEdge */
 /** @typedef {{width: number, height: number, nodes: PlacedNode[], edges: PlacedEdge[], layers: string[][]}} Layout */
+/** @typedef {{edge: GraphEdge, first: Cell, bends: Cell[], last: Cell}} Chain the ends of an edge, and a bend in each layer that it skips */
 /** @typedef {{id: string, layer: number, before: Cell[], after: Cell[], position: number, real: boolean}} Cell */
 
 const SWEEPS = 8;
@@ -45,19 +46,27 @@ export function layout(nodes, edges, size) {
     if (cell.real) placed.set(cell.id, { id: cell.id, layer: cell.layer, ...at(cell.layer * along, cell.position) });
   }
   const length = layers.length > 0 ? (layers.length - 1) * along + depth : 0;
-  const drawn = chains.map(({ edge, chain }) => {
+  const drawn = chains.map(({ edge, first, bends, last }) => {
     const middle = (/** @type {Cell} */ cell) => cell.position + breadth / 2;
-    const [first, last] = [chain[0], chain[chain.length - 1]];
-    const points = [at(first.layer * along + depth, middle(first))];
-    for (const bend of chain.slice(1, -1)) {
-      points.push(at(bend.layer * along, middle(bend)), at(bend.layer * along + depth, middle(bend)));
-    }
-    points.push(at(last.layer * along, middle(last)));
-    return { source: edge.source, target: edge.target, points };
+    const begins = (/** @type {Cell} */ cell) => at(cell.layer * along, middle(cell));
+    const ends = (/** @type {Cell} */ cell) => at(cell.layer * along + depth, middle(cell));
+    return { source: edge.source, target: edge.target, points: [ends(first), ...bends.flatMap((bend) => [begins(bend), ends(bend)]), begins(last)] };
   });
   const named = layers.map((layer) => layer.filter((cell) => cell.real).map((cell) => cell.id));
   const [width, height] = down ? [widest, length] : [length, widest];
   return { width, height, nodes: nodes.map(({ id }) => /** @type {PlacedNode} */ (placed.get(id))), edges: drawn, layers: named };
+}
+
+/**
+ * How many nodes lie on the longest path.
+ *
+ * @param {readonly GraphNode[]} nodes
+ * @param {readonly GraphEdge[]} edges
+ */
+export function depthOf(nodes, edges) {
+  let deepest = -1;
+  for (const layer of longestPaths(nodes, uniqueEdges(nodes, edges)).values()) deepest = Math.max(deepest, layer);
+  return deepest + 1;
 }
 
 /**
@@ -92,9 +101,10 @@ function longestPaths(nodes, edges) {
     after.set(source, [...(after.get(source) ?? []), target]);
   }
   const ready = nodes.filter((node) => waitsFor.get(node.id) === 0).map((node) => node.id);
-  for (let next = 0; next < ready.length; next += 1) {
-    const behind = (layerOf.get(ready[next]) ?? 0) + 1;
-    for (const target of after.get(ready[next]) ?? []) {
+  // What is pushed while it is walked is walked as well.
+  for (const next of ready) {
+    const behind = (layerOf.get(next) ?? 0) + 1;
+    for (const target of after.get(next) ?? []) {
       layerOf.set(target, Math.max(layerOf.get(target) ?? 0, behind));
       const left = (waitsFor.get(target) ?? 0) - 1;
       waitsFor.set(target, left);
@@ -105,11 +115,12 @@ function longestPaths(nodes, edges) {
 }
 
 /**
- * The nodes by layer, and for each edge the cells that it goes through: its ends, and a bend in each layer that it skips.
+ * The nodes by layer, and for each edge the cells that it goes through.
  *
  * @param {readonly GraphNode[]} nodes
  * @param {readonly GraphEdge[]} edges
  * @param {Map<string, number>} layerOf
+ * @returns {{layers: Cell[][], chains: Chain[]}}
  */
 function cells(nodes, edges, layerOf) {
   /** @type {Map<string, Cell>} */
@@ -120,22 +131,24 @@ function cells(nodes, edges, layerOf) {
     /** @type {Cell} */
     const cell = { id, layer, before: [], after: [], position: 0, real };
     while (layers.length <= layer) layers.push([]);
-    layers[layer].push(cell);
+    layers[layer]?.push(cell);
     return cell;
   };
   for (const { id } of nodes) byId.set(id, place(id, layerOf.get(id) ?? 0, true));
   const layer = (/** @type {string} */ id) => layerOf.get(id) ?? 0;
-  const bends = edges.reduce((sum, { source, target }) => sum + Math.max(0, layer(target) - layer(source) - 1), 0);
+  const skipped = edges.reduce((sum, { source, target }) => sum + Math.max(0, layer(target) - layer(source) - 1), 0);
   const chains = edges.map((edge) => {
     const [first, last] = [/** @type {Cell} */ (byId.get(edge.source)), /** @type {Cell} */ (byId.get(edge.target))];
-    const chain = [first];
-    for (let between = first.layer + 1; bends <= MAX_BENDS && between < last.layer; between += 1) chain.push(place("", between, false));
-    chain.push(last);
-    for (let index = 1; index < chain.length; index += 1) {
-      chain[index - 1].after.push(chain[index]);
-      chain[index].before.push(chain[index - 1]);
+    /** @type {Cell[]} */
+    const bends = [];
+    for (let between = first.layer + 1; skipped <= MAX_BENDS && between < last.layer; between += 1) bends.push(place("", between, false));
+    let before = first;
+    for (const cell of [...bends, last]) {
+      before.after.push(cell);
+      cell.before.push(before);
+      before = cell;
     }
-    return { edge, chain };
+    return { edge, first, bends, last };
   });
   return { layers, chains };
 }
@@ -195,7 +208,10 @@ function keepApart(layer, wish, gap) {
   });
   let index = 0;
   for (const { sum, count } of blocks) {
-    for (const end = index + count; index < end; index += 1) layer[index].position = sum / count + index * gap;
+    for (const cell of layer.slice(index, index + count)) {
+      cell.position = sum / count + index * gap;
+      index += 1;
+    }
   }
 }
 

@@ -1,0 +1,118 @@
+// @ts-check
+// What one may order, as commands of the topic `commands` (docs/submitting.md), with the words of their dialogs. Pure; asking, sending and drawing
+// is dialog.js's.
+
+/** @typedef {{name: string, label: string, kind: "text" | "number" | "choice", hint?: string, value?: string, choices?: [string, string][],
+ *   min?: number, max?: number}} Field */
+/**
+ * @typedef {object} Command
+ * @property {string} id
+ * @property {string} verb what the button says, with what it does it to
+ * @property {string} title
+ * @property {string} [about] what it does, where the verb does not say all
+ * @property {string} keep what the other button says
+ * @property {boolean} [danger]
+ * @property {string} [why] why it cannot be ordered now; undefined: it can
+ * @property {Field[]} fields
+ * @property {(values: Record<string, string>) => Record<string, any>} document
+ */
+
+const LIVE = new Set(["INITIALIZING", "CREATED", "RUNNING", "RESTARTING", "RECONCILING"]);
+const ENDED = new Set(["FINISHED", "FAILED", "CANCELED"]);
+
+/** The commands of a job, in the order of a menu: what changes least comes first. @param {any} job @returns {Command[]} */
+export function commandsOf(job) {
+  const [job_id, name] = [job.job_id, job.name];
+  const ended = ENDED.has(job.status) ? `it is ${job.status}` : undefined;
+  const stopped = ended ?? (job.status === "SUSPENDED" ? "it is SUSPENDED" : undefined);
+  const streams = job.stream ? undefined : "it has no streams";
+  /** @type {Field} */
+  const directory = { name: "target_directory", label: "Directory", kind: "text", hint: "a path that all TaskExecutors share, or a URL; empty: the cluster's" };
+  return [
+    {
+      id: "checkpoint", verb: `Take a checkpoint of ${name}`, title: "Take a checkpoint", keep: "Not now", why: stopped ?? streams, fields: [],
+      document: () => ({ type: "TriggerCheckpoint", job_id }),
+    },
+    {
+      id: "savepoint", verb: `Take a savepoint of ${name}`, title: "Take a savepoint", about: "The job goes on.", keep: "Not now", why: stopped ?? streams,
+      fields: [directory], document: (values) => ({ type: "TriggerSavepoint", job_id, mode: "CONTINUE", ...given(values) }),
+    },
+    {
+      id: "rescale", verb: `Rescale ${name}`, title: "Rescale a vertex", keep: "Keep as it is", why: stopped,
+      fields: [
+        { name: "vertex_id", label: "Vertex", kind: "choice", choices: job.vertices.map((/** @type {any} */ each) => [each.vertex_id, `${each.vertex_id} (now ${each.parallelism})`]) },
+        { name: "parallelism", label: "Parallelism", kind: "number", min: 1, max: 4096, value: String(job.vertices[0]?.parallelism ?? 1) },
+      ],
+      document: (values) => ({ type: "RescaleJob", job_id, vertex_id: values.vertex_id, parallelism: Number(values.parallelism) }),
+    },
+    job.status === "SUSPENDED"
+      ? {
+          id: "resume", verb: `Resume ${name}`, title: "Resume the job", keep: "Leave it suspended", fields: [],
+          document: () => ({ type: "ResumeJob", job_id }),
+        }
+      : {
+          id: "suspend", verb: `Suspend ${name}`, title: "Suspend the job", about: "Its tasks stop and give their slots back; it can be resumed.", keep: "Keep running",
+          why: ended ?? (LIVE.has(job.status) ? undefined : `it is ${job.status}`),
+          fields: [{ name: "reason", label: "Reason", kind: "text", hint: "for the log" }],
+          document: (values) => ({ type: "SuspendJob", job_id, ...given(values) }),
+        },
+    {
+      id: "stop", verb: `Stop ${name} with a savepoint`, title: "Stop with a savepoint", keep: "Keep running", danger: true, why: stopped ?? streams,
+      fields: [
+        directory,
+        {
+          name: "mode", label: "Its last batches", kind: "choice",
+          choices: [
+            ["STOP", "stop: nothing is read any more"],
+            ["DRAIN", "drain: what the sources have by then is read first"],
+            ["CANCEL", "cancel: nothing is read any more, and the job is CANCELED"],
+          ],
+        },
+      ],
+      document: (values) => ({ type: "TriggerSavepoint", job_id, ...given(values) }),
+    },
+    {
+      id: "cancel", verb: `Cancel ${name}`, title: "Cancel the job", about: "It ends as CANCELED and cannot be resumed.", keep: "Keep running", danger: true, why: ended,
+      fields: [], document: () => ({ type: "CancelJob", job_id }),
+    },
+  ];
+}
+
+/** Blocking a TaskManager, or the end of it. @param {{task_manager_id: string, blocked: any}} taskManager @returns {Command} */
+export function blockOf({ task_manager_id, blocked }) {
+  if (blocked) {
+    return {
+      id: "unblock", verb: `Unblock ${task_manager_id}`, title: "Unblock the TaskManager", about: "It gets new tasks again.", keep: "Keep it blocked", fields: [],
+      document: () => ({ type: "UnblockTaskManager", task_manager_id }),
+    };
+  }
+  return {
+    id: "block", verb: `Block ${task_manager_id}`, title: "Block the TaskManager", about: "It gets no new tasks. What runs there keeps running.", keep: "Leave it as it is",
+    fields: [
+      { name: "reason", label: "Reason", kind: "text", hint: "for the log, and for whoever waits" },
+      {
+        name: "duration_ms", label: "For", kind: "choice",
+        choices: [["0", "until it is unblocked"], ["600000", "10 min"], ["3600000", "1 h"], ["28800000", "8 h"]],
+      },
+    ],
+    document: (values) => ({ type: "BlockTaskManager", task_manager_id, reason: values.reason ?? "", duration_ms: Number(values.duration_ms ?? 0) }),
+  };
+}
+
+/** What a form begins with. @param {Field[]} fields @returns {Record<string, string>} */
+export function initialValues(fields) {
+  return Object.fromEntries(fields.map((field) => [field.name, field.value ?? field.choices?.[0]?.[0] ?? ""]));
+}
+
+/** How many events of each type a decision would have, the most frequent first. @param {{type: string}[]} events @returns {[string, number][]} */
+export function countedByType(events) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const { type } of events) counts.set(type, (counts.get(type) ?? 0) + 1);
+  return [...counts].sort(([, one], [, other]) => other - one);
+}
+
+/** The values that are not empty. @param {Record<string, string>} values */
+function given(values) {
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== ""));
+}

@@ -1,0 +1,53 @@
+/** Laws of what a page lets one order; `test_dashboard_modules.py` runs them. */
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { blockOf, commandsOf, countedByType, initialValues } from "../../../../eventflink/rest/dashboard/actions/commands.js";
+
+const job = (status, stream = true) => ({ job_id: "orders-7", name: "orders", status, stream, vertices: [{ vertex_id: "join", parallelism: 4 }] });
+const find = (of, id) => commandsOf(of).find((each) => each.id === id);
+const possible = (of) => commandsOf(of).filter((each) => each.why === undefined).map((each) => each.id);
+
+test("what cannot be ordered now is in the menu all the same, with the reason", () => {
+  assert.deepEqual(possible(job("RUNNING")), ["checkpoint", "savepoint", "rescale", "suspend", "stop", "cancel"]);
+  assert.deepEqual(possible(job("FINISHED")), []);
+  assert.equal(find(job("FINISHED"), "cancel").why, "it is FINISHED");
+});
+
+test("a job without streams takes no checkpoints and no savepoints", () => {
+  assert.deepEqual(possible(job("RUNNING", false)), ["rescale", "suspend", "cancel"]);
+});
+
+test("a suspended job can be resumed or cancelled, and nothing else", () => {
+  assert.deepEqual(possible(job("SUSPENDED")), ["resume", "cancel"]);
+});
+
+test("a button says what it does to what, and the other one what stays", () => {
+  for (const command of commandsOf(job("RUNNING"))) {
+    assert.match(command.verb, /orders/);
+    assert.doesNotMatch(command.keep, /^(ok|cancel|close)$/i);
+  }
+});
+
+test("what is left empty is not sent, so that the cluster's default holds", () => {
+  const savepoint = find(job("RUNNING"), "savepoint");
+  assert.deepEqual(savepoint.document(initialValues(savepoint.fields)), { type: "TriggerSavepoint", job_id: "orders-7", mode: "CONTINUE" });
+});
+
+test("a form begins with what its first choice says", () => {
+  const stop = find(job("RUNNING"), "stop");
+  assert.deepEqual(stop.document(initialValues(stop.fields)), { type: "TriggerSavepoint", job_id: "orders-7", mode: "STOP" });
+  const rescale = find(job("RUNNING"), "rescale");
+  assert.deepEqual(rescale.document(initialValues(rescale.fields)), { type: "RescaleJob", job_id: "orders-7", vertex_id: "join", parallelism: 4 });
+});
+
+test("a blocked TaskManager can be unblocked, and another one blocked for a time", () => {
+  assert.equal(blockOf({ task_manager_id: "tm-1", blocked: true }).document({}).type, "UnblockTaskManager");
+  const block = blockOf({ task_manager_id: "tm-1", blocked: false });
+  const document = block.document({ reason: "disk", duration_ms: "600000" });
+  assert.deepEqual(document, { type: "BlockTaskManager", task_manager_id: "tm-1", reason: "disk", duration_ms: 600_000 });
+});
+
+test("events are counted by type, the most frequent first", () => {
+  assert.deepEqual(countedByType([{ type: "a" }, { type: "b" }, { type: "b" }]), [["b", 2], ["a", 1]]);
+});
