@@ -22,6 +22,7 @@ from pydantic import (
 from eventflink.model.configuration_keys.blob_keys import BlobKeys
 from eventflink.model.configuration_keys.checkpoint_keys import CheckpointKeys
 from eventflink.model.configuration_keys.cluster_keys import ClusterKeys
+from eventflink.model.configuration_keys.history_keys import HistoryKeys
 from eventflink.model.configuration_keys.job_keys import JobKeys
 from eventflink.model.configuration_keys.master_keys import MasterKeys
 from eventflink.model.configuration_keys.metrics_keys import METRIC_SCOPES, MetricsKeys
@@ -43,7 +44,9 @@ class ConfigurationError(Exception):
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-class Configuration(MetricsKeys, RestKeys, BlobKeys, TaskManagerKeys, SlotKeys, CheckpointKeys, JobKeys, MasterKeys, ClusterKeys):
+class Configuration(
+    MetricsKeys, HistoryKeys, RestKeys, BlobKeys, TaskManagerKeys, SlotKeys, CheckpointKeys, JobKeys, MasterKeys, ClusterKeys
+):
     """Every key of eventflink.yaml: the groups, the first one last as pydantic wants it, and what concerns several of them."""
 
     @model_validator(mode="after")
@@ -171,6 +174,13 @@ class Configuration(MetricsKeys, RestKeys, BlobKeys, TaskManagerKeys, SlotKeys, 
         if "://" not in directory:
             return str((Path(directory) if directory else self.data_path / "archives").expanduser().absolute())
         return directory.rstrip("/")
+
+    @property
+    def history_locations(self) -> list[str]:
+        """Where a history server looks for archives: absolute paths and fsspec URLs."""
+        named = [name.strip() for name in self.history_archive_directories.split(",") if name.strip()]
+        absolute = [name.rstrip("/") if "://" in name else str(Path(name).expanduser().absolute()) for name in named]
+        return list(dict.fromkeys(absolute)) or ([self.archive_root] if self.archive_root else [])
 
     @property
     def working_path(self) -> Path:

@@ -1,7 +1,9 @@
 """The store of the type file on a running cluster: ended jobs leave the memory for their archives, and are still there for who asks."""
 
 import json
+import re
 import shutil
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ArchiveUnusable, DuplicateJobSubmission, JobTerminated, UnknownJob
 from eventflink.gateways.reads import ask_master, find_masters
 from eventflink.model.statuses import JobStatus
-from tests.support.running_cluster import RunningCluster, running_cluster
+from tests.support.hand import NOWHERE
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
 FLINK_ID = "00112233445566778899aabbccddeeff"
@@ -96,11 +99,25 @@ def ask_command_line(
     return [json.loads(line) for line in said.out.splitlines()]
 
 
-def test_an_archive_lies_there_in_flinks_format_as_well(cluster: RunningCluster) -> None:
+def test_without_kafka_a_history_server_answers_what_the_archive_in_flinks_format_says(cluster: RunningCluster) -> None:
     end(cluster, FLINK_ID)
     wait_until_evicted(cluster, FLINK_ID)
+    keys = {"bootstrap.servers": NOWHERE, "historyserver.web.port": 0, "historyserver.archive.fs.refresh-interval": 100}
+    cluster.start("history", "history-server", **keys)
+    url = wait_until(lambda: re.search(r"^http://\S+$", cluster.output("history"), re.MULTILINE), "the history server's address")[0]
+    wait_until(lambda: get(f"{url}/jobs/overview")["jobs"], "the archives")
     answers = json.loads((cluster.directory / "archives" / FLINK_ID).read_bytes())["archive"]
-    assert [row["state"] for row in json.loads(answers[0]["json"])["jobs"]] == ["FINISHED"]
+    assert len(answers) > 10
+    for answer in answers[1:]:
+        assert get(f"{url}{answer['path']}") == json.loads(answer["json"]), answer["path"]
+    [row] = json.loads(answers[0]["json"])["jobs"]
+    assert (row["state"], row in get(f"{url}/jobs/overview")["jobs"]) == ("FINISHED", True)
+    assert cluster.stop("history") == 0
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return json.load(answer)
 
 
 def test_a_job_that_was_evicted_is_neither_run_again_nor_cancelled(cluster: RunningCluster, dispatcher: DispatcherGateway) -> None:

@@ -5,6 +5,7 @@ none. So whatever is asked of an application is answered of its job.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Annotated, Final
 
@@ -21,7 +22,6 @@ from eventflink.rest.flink.shapes import Empty, Shape, epoch_ms
 from eventflink.rest.reading import ReadsOfRequest, services_of
 from eventflink.rest.services import Services
 from eventflink.views.jobs_and_cluster import jobs_view
-from eventflink.views.plain import View
 
 _OTHER_NAMES: Final = {
     JobStatus.FAILING: "FAILING",
@@ -95,20 +95,19 @@ class ApplicationExceptionsInfoWithHistory(Shape):
 async def applications_overview(reads: ReadsOfRequest) -> MultipleApplicationsDetails:
     """Return a row of each job as an application."""
     rows = (await reads.state(lambda fold: jobs_view(fold, (), MAX_JOBS)))["jobs"]
-    return MultipleApplicationsDetails(
-        applications=[ApplicationDetails(**_row(row).model_dump(), jobs=Counter([str(row["status"])])) for row in rows]
-    )
+    return applications_of(job_details(row) for row in rows)
 
 
 @router.get("/applications/{applicationid}")
 async def application_details(applicationid: str, reads: ReadsOfRequest) -> ApplicationDetailsInfo:
     """Return a job as an application."""
     job = await JobReads(applicationid, reads).job()
-    row = _row(job)
+    details = job_details(job)
+    row = _row(details)
     timestamps = dict.fromkeys(_STATES, 0) | {"CREATED": row.start_time, _RUNNING: row.start_time}
     if row.status != _RUNNING:
         timestamps[row.status] = epoch_ms(job["status_since"], 0)
-    return ApplicationDetailsInfo(**row.model_dump(), timestamps=timestamps, jobs=[job_details(job)])
+    return ApplicationDetailsInfo(**row.model_dump(), timestamps=timestamps, jobs=[details])
 
 
 @router.post("/applications/{applicationid}/cancel", status_code=HTTPStatus.ACCEPTED)
@@ -140,12 +139,19 @@ async def application_configuration(
     return configuration_entries(services)
 
 
-def _row(job: View) -> ApplicationRow:
+def applications_of(jobs: Iterable[JobDetails]) -> MultipleApplicationsDetails:
+    """Return jobs as applications."""
+    return MultipleApplicationsDetails(
+        applications=[ApplicationDetails(**_row(job).model_dump(), jobs=Counter([str(job.state)])) for job in jobs]
+    )
+
+
+def _row(job: JobDetails) -> ApplicationRow:
     return ApplicationRow(
-        id=job["job_id"],
-        name=f"SingleJobApplication({job['name']})",
-        start_time=epoch_ms(job["submitted_at"]),
-        end_time=epoch_ms(job["ended_at"]),
-        duration=job["duration_ms"],
-        status=_OTHER_NAMES.get(JobStatus(job["status"]), _RUNNING),
+        id=job.jid,
+        name=f"SingleJobApplication({job.name})",
+        start_time=job.start_time,
+        end_time=job.end_time,
+        duration=job.duration,
+        status=_OTHER_NAMES.get(job.state, _RUNNING),
     )

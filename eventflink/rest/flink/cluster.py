@@ -36,13 +36,13 @@ class Features(Shape):
 class DashboardConfiguration(Shape):
     """What a dashboard asks for first."""
 
-    refresh_interval: int = Field(default=REFRESH_INTERVAL_MS, serialization_alias="refresh-interval")
+    refresh_interval: int = Field(serialization_alias="refresh-interval")
     timezone_name: str = Field(serialization_alias="timezone-name")
     timezone_offset: int = Field(serialization_alias="timezone-offset")
     """Milliseconds that this process is ahead of UTC."""
     flink_version: str = Field(default=FLINK_VERSION, serialization_alias="flink-version")
     flink_revision: str = Field(serialization_alias="flink-revision")
-    features: Features = Field(default=Features())
+    features: Features
 
 
 class ClusterOverviewWithVersion(Shape):
@@ -71,12 +71,19 @@ def revision() -> str:
 @router.get("/config")
 async def dashboard_configuration() -> DashboardConfiguration:
     """Return the configuration of a dashboard."""
+    return configuration_of(REFRESH_INTERVAL_MS, Features())
+
+
+def configuration_of(refresh_interval_ms: int, features: Features) -> DashboardConfiguration:
+    """Return the configuration of a dashboard that may offer these features."""
     now = datetime.now().astimezone()
     offset = now.utcoffset()
     return DashboardConfiguration(
+        refresh_interval=refresh_interval_ms,
         timezone_name=now.tzname() or "UTC",
         timezone_offset=round(offset.total_seconds() * 1000) if offset is not None else 0,
         flink_revision=revision(),
+        features=features,
     )
 
 

@@ -1,0 +1,201 @@
+"""The application that a history server serves: the routes of jobs that a REST process has, over archives, and the lists of what there is.
+
+Flink's paths are those of Flink's own history server, and more. Nothing here commands, and there is no cluster to tell of.
+"""
+
+import asyncio
+import json
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+
+from eventflink.model.statuses import JobStatus
+from eventflink.rest.application import assemble
+from eventflink.rest.archived.index import ArchivedJob, Known
+from eventflink.rest.archived.reads import ArchivedReads, ArchiveReader
+from eventflink.rest.flink import (
+    accumulators,
+    applications,
+    back_pressure,
+    checkpoints,
+    exceptions,
+    job_metrics,
+    jobs,
+    refused_reads,
+    subtasks,
+    vertices,
+)
+from eventflink.rest.flink.applications import MultipleApplicationsDetails, applications_of
+from eventflink.rest.flink.cluster import DashboardConfiguration, Features, configuration_of
+from eventflink.rest.flink.job_lists import MAX_JOBS, JobDetails, JobIdsWithStatusOverview, JobIdWithStatus, MultipleJobsDetails
+from eventflink.rest.own.moments import OwnShape
+from eventflink.views.plain import iso_time
+
+MAX_ROWS: Final = 1_000
+DEFAULT_ROWS: Final = 100
+MAX_SKIPPED: Final = 100
+"""Of the archives that cannot be read, so many are named."""
+
+FEATURES: Final = Features(web_cancel=False, web_rescale=False, web_history=True)
+
+lists = APIRouter()
+own = APIRouter(prefix="/archives")
+
+Cluster = Annotated[str | None, Query(max_length=128, description="Of this cluster alone.")]
+
+
+class ArchivedJobRow(OwnShape):
+    """A job that has an archive."""
+
+    cluster_id: str
+    job_id: str
+    name: str
+    status: JobStatus
+    submitted_at: str | None
+    ended_at: str | None
+    duration_ms: int
+    tasks: int
+    location: str
+
+
+class SkippedArchive(OwnShape):
+    """An archive that cannot be read."""
+
+    location: str
+    reason: str
+
+
+class ArchivePage(OwnShape):
+    """Some of the jobs that have archives, the one that ended last first."""
+
+    jobs: list[ArchivedJobRow]
+    total: int
+    """How many there are that are asked for, on all pages."""
+    next: str | None
+    """What `after` is to be for the next page; null: this is the last one."""
+    skipped: list[SkippedArchive]
+    skipped_total: int
+    missing: str
+    """Which archives may be there that are not known, in words; empty: none."""
+
+
+def build_history_application(reader: ArchiveReader, refresh_interval_ms: int) -> FastAPI:
+    """Return the application; a dashboard is told to ask so often."""
+    routers = (
+        lists,
+        _of_applications(),
+        jobs.router,
+        job_metrics.router,
+        exceptions.router,
+        checkpoints.router,
+        accumulators.router,
+        vertices.router,
+        back_pressure.router,
+        subtasks.router,
+        refused_reads.router,
+    )
+    application = assemble(routers, [own], lambda request, _response, _min_offset: ArchivedReads(reader, request))
+    application.state.reader = reader
+    application.state.refresh_interval_ms = refresh_interval_ms
+    return application
+
+
+def _of_applications() -> APIRouter:
+    """Return those routes of applications that only read a job."""
+    router = APIRouter()
+    router.get("/applications/{applicationid}")(applications.application_details)
+    router.get("/applications/{applicationid}/exceptions")(applications.application_exceptions)
+    return router
+
+
+def _reader_of(request: Request) -> ArchiveReader:
+    reader: ArchiveReader = request.app.state.reader
+    return reader
+
+
+Reader = Annotated[ArchiveReader, Depends(_reader_of)]
+
+
+@lists.get("/config")
+async def dashboard_configuration(request: Request) -> DashboardConfiguration:
+    """Return the configuration of a dashboard: it shows history, and offers no command."""
+    return configuration_of(request.app.state.refresh_interval_ms, FEATURES)
+
+
+@lists.get("/jobs")
+async def job_ids(reader: Reader, cluster: Cluster = None) -> JobIdsWithStatusOverview:
+    """Return the ids of the jobs, and how each ended."""
+    return JobIdsWithStatusOverview(jobs=[JobIdWithStatus(id=job.jid, status=job.state) for job in _listed(reader.index.known, cluster)])
+
+
+@lists.get("/jobs/overview")
+async def jobs_overview(reader: Reader, cluster: Cluster = None) -> MultipleJobsDetails:
+    """Return a row of each job."""
+    return MultipleJobsDetails(jobs=_listed(reader.index.known, cluster))
+
+
+@lists.get("/applications/overview")
+async def applications_overview(reader: Reader, cluster: Cluster = None) -> MultipleApplicationsDetails:
+    """Return a row of each job as an application."""
+    return applications_of(_listed(reader.index.known, cluster))
+
+
+@own.get("")
+async def archived_jobs(
+    reader: Reader,
+    cluster: Cluster = None,
+    status: Annotated[JobStatus | None, Query(description="Of those that ended so.")] = None,
+    name: Annotated[str, Query(max_length=256, description="Of those whose name or id has this in it.")] = "",
+    after: Annotated[str, Query(max_length=512, description="The `next` of the page before.")] = "",
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = DEFAULT_ROWS,
+) -> ArchivePage:
+    """Return a page of the jobs that have archives, and what is wrong with those that cannot be read."""
+    known = reader.index.known
+    found = [
+        job
+        for job in known.newest_first
+        if cluster in (None, job.cluster_id) and status in (None, job.details.state) and (name in job.details.name or name in job.job_id)
+    ]
+    rest = [job for job in found if job.order < after] if after else found
+    page = rest[:limit]
+    skipped = list(known.skipped.values())
+    return ArchivePage(
+        jobs=[_row(reader, job) for job in page],
+        total=len(found),
+        next=page[-1].order if len(rest) > len(page) else None,
+        skipped=[SkippedArchive(location=each.location, reason=each.reason) for each in skipped[:MAX_SKIPPED]],
+        skipped_total=len(skipped),
+        missing=reader.index.missing(),
+    )
+
+
+@own.get("/{clusterid}/{jobid}")
+async def archive(reader: Reader, clusterid: str, jobid: str) -> Response:
+    """Return an archive as it is: more than Flink's answers tell of the job."""
+    found = await reader.read(jobid, clusterid)
+    # In a thread, as it may be long; and as Python writes it, for nothing in it has to be converted.
+    return Response(await asyncio.to_thread(lambda: json.dumps(found, ensure_ascii=False).encode()), media_type="application/json")
+
+
+def _listed(known: Known, cluster_id: str | None) -> list[JobDetails]:
+    """Return the rows of the newest jobs, the newest last; of several with one id only the one that is answered for."""
+    rows: dict[str, JobDetails] = {}
+    for job in known.newest_first:
+        if cluster_id in (None, job.cluster_id) and len(rows) < MAX_JOBS:
+            rows.setdefault(job.job_id, job.details)
+    return list(rows.values())[::-1]
+
+
+def _row(reader: ArchiveReader, job: ArchivedJob) -> ArchivedJobRow:
+    details = job.details
+    return ArchivedJobRow(
+        cluster_id=job.cluster_id,
+        job_id=job.job_id,
+        name=details.name,
+        status=details.state,
+        submitted_at=iso_time(max(0, details.start_time)),
+        ended_at=iso_time(max(0, details.end_time)),
+        duration_ms=details.duration,
+        tasks=details.tasks["total"],
+        location=reader.index.location_of(job),
+    )

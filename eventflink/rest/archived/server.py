@@ -1,0 +1,74 @@
+"""A running history server: it looks for archives from time to time, serves, and ends in order when it is asked to.
+
+It needs neither Kafka nor a cluster, and keeps nothing: one that is killed is started again, and reads the archives again.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from eventflink.blob import BlobError
+from eventflink.blob.open_storage import open_storage
+from eventflink.blob.storage import Storage
+from eventflink.model.configuration import Configuration
+from eventflink.rest.archived.application import build_history_application
+from eventflink.rest.archived.index import ArchiveIndex
+from eventflink.rest.archived.reads import ArchiveReader
+from eventflink.rest.serving import RestFailed, ending_on_signals, listen, serve
+
+DIRECTORIES_KEY = "historyserver.archive.fs.dir"
+_logger = logging.getLogger(__name__)
+
+
+def run_history_server(configuration: Configuration, announce: Callable[[str], ExitStack]) -> None:
+    """Serve until SIGINT or SIGTERM; `announce` is given the URL, and what it gives is closed at the end.
+
+    Raises:
+        RestFailed: the port or a directory cannot be used, or none is named.
+
+    """
+    places = _places(configuration)
+    keys = ("historyserver.web.address", configuration.history_bind_address, "historyserver.web.port", configuration.history_ports)
+    with listen(*keys) as listener:
+        asyncio.run(_run(configuration, places, listener, announce))
+
+
+def _places(configuration: Configuration) -> list[Storage]:
+    locations = configuration.history_locations
+    if not locations:
+        raise RestFailed(f"{DIRECTORIES_KEY}: no directory is named, and jobmanager.archive.fs.dir names none either")
+    try:
+        return [open_storage(location, DIRECTORIES_KEY) for location in locations]
+    except BlobError as error:
+        raise RestFailed(str(error)) from error
+
+
+async def _run(configuration: Configuration, places: list[Storage], listener: socket.socket, announce: Callable[[str], ExitStack]) -> None:
+    index = ArchiveIndex(places, configuration.history_retained_jobs)
+    application = build_history_application(ArchiveReader(index), configuration.history_web_refresh_interval_ms)
+    ending = ending_on_signals()
+    refreshing = asyncio.create_task(_refresh(index, configuration.history_refresh_interval_ms / 1000))
+    refreshing.add_done_callback(lambda _: ending.set())
+    try:
+        await serve(application, listener, ending, announce)
+    finally:
+        index.close()
+        refreshing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await refreshing
+
+
+async def _refresh(index: ArchiveIndex, interval_s: float) -> None:
+    """Look for archives until cancelled."""
+    count = -1
+    while True:
+        began = time.monotonic()
+        await asyncio.to_thread(index.refresh)
+        if len(index.known.jobs) != count:
+            count = len(index.known.jobs)
+            _logger.info("ArchivesRead jobs=%d skipped=%d seconds=%.1f", count, len(index.known.skipped), time.monotonic() - began)
+        await asyncio.sleep(interval_s)

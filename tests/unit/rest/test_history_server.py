@@ -1,0 +1,222 @@
+"""A history server answers about archived jobs as a REST process does, of several clusters; what it cannot read it names and skips."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from eventflink.blob.flink_archives import FlinkArchives
+from eventflink.blob.job_archives import JobArchives, render_archive
+from eventflink.blob.open_storage import open_storage
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
+from eventflink.rest.archived.application import build_history_application
+from eventflink.rest.archived.index import ArchiveIndex
+from eventflink.rest.archived.reads import ArchiveReader
+from eventflink.rest.flink.archive_format import flink_archive
+from eventflink.views.archive import archive_view
+from eventflink.views.plain import View
+from tests.support.cluster import ScriptedCluster
+from tests.support.ended_jobs import FAILED, STREAMS, ended_cluster
+from tests.support.ftp_storage import ftp_server
+from tests.support.rest_client import rest_client
+
+PARTS = {"vertexid": "s", "subtaskindex": "0", "attempt": "0", "checkpointid": "1", "taskmanagerid": "tm", "path": "overview"}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> ScriptedCluster:
+    return ended_cluster()
+
+
+@pytest.fixture(scope="module")
+def failed(cluster: ScriptedCluster) -> View:
+    return archive_view(cluster.fold, FAILED)
+
+
+def put(root: Path | str, cluster_id: str, archive: View, *, later_s: int = 0, **changes: Any) -> Path:
+    """Write an archive as a master of that cluster does, `later_s` after others, and with changes to its job."""
+    job = {**archive["job"], **changes}
+    changed = {**archive, "job_id": job["job_id"], "job": job}
+    JobArchives(open_storage(f"{root}/{cluster_id}"), 0).write(changed)
+    path = Path(f"{root}/{cluster_id}/{job['job_id']}.json")
+    if path.exists():
+        os.utime(path, (1_800_000_000 + later_s, 1_800_000_000 + later_s))
+    return path
+
+
+@contextmanager
+def history(*places: Path | str, retained: int = 100) -> Iterator[tuple[TestClient, ArchiveIndex]]:
+    """Give a client of a history server over these directories, which has looked through them once."""
+    index = ArchiveIndex([open_storage(str(place)) for place in places], retained)
+    index.refresh()
+    with client_of(index) as client:
+        yield client, index
+
+
+@contextmanager
+def client_of(index: ArchiveIndex) -> Iterator[TestClient]:
+    application = build_history_application(ArchiveReader(index), 10_000)
+    with TestClient(application, base_url="http://localhost", raise_server_exceptions=False) as client:
+        yield client
+
+
+def ids(client: TestClient, path: str) -> list[str]:
+    return [row["jid"] for row in client.get(path).json()["jobs"]]
+
+
+def error(client: TestClient, path: str, status: int) -> str:
+    answer = client.get(path)
+    assert answer.status_code == status, answer.text
+    [message] = answer.json()["errors"]
+    assert isinstance(message, str)
+    return message
+
+
+def test_every_route_of_a_job_answers_as_in_the_rest_process(cluster: ScriptedCluster, tmp_path: Path) -> None:
+    for job_id in (STREAMS, FAILED):
+        put(tmp_path, "c", archive_view(cluster.fold, job_id))
+    answered = 0
+    with history(tmp_path) as (client, _), rest_client(cluster.fold) as rest:
+        paths = client.get("/eventflink/v1/openapi.json").json()["paths"]
+        of_a_job = [path.removeprefix("/v1") for path in paths if "{jobid}" in path or "{applicationid}" in path]
+        for path in [path for path in of_a_job if not path.startswith("/eventflink")]:
+            for job_id in (STREAMS, FAILED):
+                asked = path.format_map({**PARTS, "jobid": job_id, "applicationid": job_id})
+                answer, expected = client.get(asked), rest.get(asked)
+                assert (answer.status_code, answer.json()) == (expected.status_code, expected.json()), asked
+                answered += answer.status_code == 200
+        assert answered > 35
+        for path in ("/jobs/overview", "/applications/overview", "/jobs"):
+            assert client.get(path).json() == rest.get(path).json()
+        assert client.get(f"/eventflink/v1/archives/c/{FAILED}").json() == json.loads(json.dumps(archive_view(cluster.fold, FAILED)))
+
+
+def test_a_job_id_of_two_clusters_is_the_one_that_ended_last_or_that_of_the_cluster_that_is_named(failed: View, tmp_path: Path) -> None:
+    put(tmp_path / "one", "east", failed, name="older")
+    put(tmp_path / "two", "west", failed, name="newer", ended_at="2100-01-01T00:00:00.000+00:00")
+    with history(tmp_path / "one", tmp_path / "two") as (client, _):
+        assert client.get(f"/jobs/{FAILED}").json()["name"] == "newer"
+        assert client.get(f"/jobs/{FAILED}?cluster=east").json()["name"] == "older"
+        assert [row["name"] for row in client.get("/jobs/overview").json()["jobs"]] == ["newer"]
+        assert [row["name"] for row in client.get("/jobs/overview?cluster=east").json()["jobs"]] == ["older"]
+        rows = client.get("/eventflink/v1/archives").json()["jobs"]
+        assert [(row["cluster_id"], row["name"]) for row in rows] == [("west", "newer"), ("east", "older")]
+        assert rows[0]["location"] == f"{tmp_path}/two/west/{FAILED}.json"
+        assert error(client, f"/jobs/{FAILED}?cluster=north", 404) == f"there is no archive of job '{FAILED}' of cluster 'north'"
+
+
+def test_the_list_has_pages_which_hold_each_job_once_and_filters(failed: View, tmp_path: Path) -> None:
+    for number in range(7):
+        # Names that begin alike, and many that ended at the same time.
+        put(tmp_path, ("c", "c.d", "c-d")[number % 3], failed, job_id=f"job-{number}", name=f"report {number % 2}")
+    with history(tmp_path) as (client, _):
+        found, after = list[str](), ""
+        while True:
+            page = client.get("/eventflink/v1/archives", params={"limit": 2, "after": after}).json()
+            assert page["total"] == 7
+            found += [row["job_id"] for row in page["jobs"]]
+            if page["next"] is None:
+                break
+            after = page["next"]
+        assert sorted(found) == [f"job-{number}" for number in range(7)]
+        for parameters, count in (
+            ({"cluster": "c.d"}, 2),
+            ({"status": "FAILED"}, 7),
+            ({"status": "FINISHED"}, 0),
+            ({"name": "report 1"}, 3),
+        ):
+            assert client.get("/eventflink/v1/archives", params=parameters).json()["total"] == count, parameters
+        assert client.get("/eventflink/v1/archives?limit=1001").status_code == 400
+
+
+def test_what_is_no_archive_is_named_once_and_the_others_are_shown(failed: View, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    put(tmp_path, "c", failed)
+    damaged = put(tmp_path, "c", failed, job_id="damaged")
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole.replace(b"FAILED", b"FAILES"))
+    (tmp_path / "c" / "strange.json").write_bytes(render_archive({"job_id": "strange", "job": [1]})[0])
+    (tmp_path / "c" / "empty.json").touch()
+    FlinkArchives(open_storage(str(tmp_path)), flink_archive).write(failed)
+    with history(tmp_path) as (client, index):
+        assert ids(client, "/jobs/overview") == [FAILED]
+        page = client.get("/eventflink/v1/archives").json()
+        reasons = {each["location"].rpartition("/")[2]: each["reason"] for each in page["skipped"]}
+        assert (page["total"], page["skipped_total"], sorted(reasons)) == (1, 3, ["damaged.json", "empty.json", "strange.json"])
+        assert reasons["damaged.json"].startswith(f"the archive {damaged} is damaged: its digest is ")
+        assert reasons["strange.json"].startswith("it is no archive of a job as any version wrote it: ")
+        index.refresh()
+        assert sum(message.startswith("ArchiveSkipped") for message in caplog.messages) == 3
+        damaged.write_bytes(whole)
+        index.refresh()
+        assert sorted(ids(client, "/jobs/overview")) == sorted([FAILED, "damaged"])
+
+
+def test_an_archive_that_is_damaged_or_removed_later_is_never_served(failed: View, tmp_path: Path) -> None:
+    path = put(tmp_path, "c", failed)
+    with history(tmp_path) as (client, index):
+        path.write_bytes(path.read_bytes().replace(b"FAILED", b"FAILES"))
+        assert f"the archive {path} is damaged" in error(client, f"/jobs/{FAILED}", 410)
+        path.unlink()
+        assert error(client, f"/jobs/{FAILED}/exceptions", 410) == f"the archive {path} is not there any more"
+        index.refresh()
+        assert error(client, f"/jobs/{FAILED}", 404) == f"there is no archive of job '{FAILED}'"
+        assert ids(client, "/jobs/overview") == []
+
+
+def test_of_each_directory_the_newest_archives_are_shown_and_none_is_removed(failed: View, tmp_path: Path) -> None:
+    for number in range(5):
+        put(tmp_path / "one", f"c{number}", failed, job_id=f"job-{number}", later_s=number)
+    put(tmp_path / "two", "c", failed, job_id="other")
+    with history(tmp_path / "one", tmp_path / "two", retained=2) as (client, index):
+        assert sorted(ids(client, "/jobs/overview")) == ["job-3", "job-4", "other"]
+        put(tmp_path / "one", "c5", failed, job_id="job-5", later_s=5)
+        index.refresh()
+        assert sorted(ids(client, "/jobs/overview")) == ["job-4", "job-5", "other"]
+    assert len(list(tmp_path.rglob("*.json"))) == 7
+
+
+def test_a_directory_that_does_not_answer_keeps_what_was_known_and_is_named(failed: View, tmp_path: Path) -> None:
+    put(tmp_path / "near", "c", failed, job_id="near")
+    (tmp_path / "far").mkdir()
+    with ftp_server(tmp_path / "far") as url:
+        put(f"{url}/archives", "c", failed, job_id="far")
+        index = ArchiveIndex([open_storage(str(tmp_path / "near")), open_storage(f"{url}/archives")], 10)
+        index.refresh()
+    index.refresh()
+    with client_of(index) as client:
+        assert sorted(ids(client, "/jobs/overview")) == ["far", "near"]
+        assert client.get("/jobs/near").json()["state"] == "FAILED"
+        assert "cannot be read" in error(client, "/jobs/far", 503)
+        assert "does not answer" in error(client, "/jobs/nobody", 503)
+        assert "does not answer" in client.get("/eventflink/v1/archives").json()["missing"]
+
+
+def test_before_all_directories_were_looked_through_an_unknown_job_may_be_there(tmp_path: Path) -> None:
+    with client_of(ArchiveIndex([open_storage(str(tmp_path))], 10)) as client:
+        assert "the archives are being read; 0 are known so far" in error(client, f"/jobs/{FAILED}", 503)
+
+
+def test_nothing_can_be_commanded_and_no_other_site_reads(failed: View, tmp_path: Path) -> None:
+    put(tmp_path, "c", failed)
+    with history(tmp_path) as (client, _):
+        assert client.patch(f"/jobs/{FAILED}").status_code == 405
+        assert client.delete("/cluster").status_code == 404
+        assert client.post(f"/jobs/{FAILED}/savepoints", json={}).status_code == 404
+        assert client.get("/jobs", headers={"Host": "elsewhere.example"}).status_code == 403
+        features = client.get("/config").json()["features"]
+        assert features == {"web-submit": False, "web-cancel": False, "web-rescale": False, "web-history": True}
+
+
+def test_no_directory_and_one_that_nothing_can_read_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for directory, reason in (("", "no directory is named"), ("nosuch://place", "'nosuch://place' cannot be used")):
+        assert (
+            run([f"-Ddata.directory={tmp_path}", f"-Dhistoryserver.archive.fs.dir={directory}", "history-server"]) == ExitCode.ENVIRONMENT
+        )
+        [line] = capsys.readouterr().err.strip().splitlines()
+        assert f"historyserver.archive.fs.dir: {reason}" in line
