@@ -81,6 +81,8 @@ _OWN_ROUTERS: Final = (
 )
 OWN_PREFIX: Final = "/eventflink/v1"
 ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 404, 409, 503)}
+OWN_ERRORS: Final = ERRORS | {410: {"model": Errors}}
+"""A page may be of a moment before the history begins."""
 
 Next = Callable[[Request], Awaitable[Response]]
 
@@ -104,7 +106,7 @@ def assemble(routers: Iterable[APIRouter], own_routers: Iterable[APIRouter], rea
         application.include_router(router, prefix="/v1", responses=ERRORS)
         application.include_router(router, include_in_schema=False)
     for router in own_routers:
-        application.include_router(router, prefix=OWN_PREFIX, responses=ERRORS)
+        application.include_router(router, prefix=OWN_PREFIX, responses=OWN_ERRORS)
     application.add_exception_handler(NotModified, not_modified)
     application.middleware("http")(_guard)
     return application

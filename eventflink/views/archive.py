@@ -10,6 +10,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.views import queries
 from eventflink.views.checkpoints import checkpoints_view, no_checkpoints
 from eventflink.views.exceptions import exceptions_view
+from eventflink.views.job_document import document_view
 from eventflink.views.jobs_and_cluster import job_view
 from eventflink.views.plain import MAX_EXCEPTIONS, View
 
@@ -29,6 +30,7 @@ def archive_view(fold: Fold, job_id: str) -> View:
         "result": queries.job_result(fold, job_id),
         "exceptions": exceptions_view(known, MAX_EXCEPTIONS),
         "checkpoints": checkpoints_view(known),
+        "document": document_view(fold, known.job_id),
     }
 
 

@@ -29,10 +29,15 @@ def checkpoints_view(job: JobMaster) -> View:
     keys = [(vertex.vertex, subtask.key) for vertex in streams_of(job.execution_graph) for subtask in vertex.subtasks]
     shown = islice(keys, MAX_SUBTASKS)
     return view | {
-        "history": [_checkpoint_view(checkpoint) for checkpoint in reversed(checkpoints.history)],
+        "history": checkpoint_history(job),
         "subtasks": [stream_view(checkpoints, last_words, key, vertex.stream) for vertex, key in shown if vertex.stream],
         "subtasks_total": len(keys),
     }
+
+
+def checkpoint_history(job: JobMaster) -> list[View]:
+    """Return the newest checkpoints that have ended, the newest first."""
+    return [_checkpoint_view(checkpoint) for checkpoint in reversed(job.checkpoints.history)] if job.checkpoints is not None else []
 
 
 def last_words_of(checkpoints: Checkpoints) -> Mapping[SubtaskKey, Acknowledgement]:

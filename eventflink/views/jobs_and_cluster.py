@@ -144,6 +144,7 @@ def vertex_row(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -> V
         "vertex_id": vertex_id,
         "name": " -> ".join([vertex_id, *(operator.operator_id for operator in stream.chained)]) if stream else vertex_id,
         "type": vertex.vertex.task_type,
+        "stream": stream is not None,
         "parallelism": vertex.parallelism,
         "wanted_parallelism": wanted_parallelism(job, vertex_id),
         "parallelism_note": describe_parallelism(job, vertex_id, slots) or None,
@@ -162,17 +163,17 @@ def subtask_view(subtask: Subtask, job: JobMaster) -> View:
         "state": subtask.state,
         "task_manager_id": (execution.task_manager_id if execution is not None else "") or None,
         "restart_at": iso_time(job.restarts.due.get(subtask.key, 0)),
-        "attempts": [attempt_view(each, subtask) for each in subtask.executions],
+        "attempts": [attempt_view(each, subtask.state) for each in subtask.executions],
         "outputs": {o.output: o.location for o in subtask.outputs},
         "last_failure": dataclasses.asdict(subtask.last_failure) if subtask.last_failure else None,
     }
 
 
-def attempt_view(execution: Execution, subtask: Subtask) -> View:
-    """Return an attempt that has left CREATED: where it ran, and when it came how far."""
+def attempt_view(execution: Execution, state: ExecutionState) -> View:
+    """Return an attempt that has left CREATED: where it ran, and when it came how far; `state` is where it stands if it lives."""
     return {
         "attempt": execution.attempt,
-        "state": execution.end_state or subtask.state,
+        "state": execution.end_state or state,
         "task_manager_id": execution.task_manager_id or None,
         "instance_id": execution.instance_id or None,
         "scheduled_at": iso_time(execution.scheduled_at_ms),

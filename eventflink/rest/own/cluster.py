@@ -4,12 +4,12 @@ from fastapi import APIRouter
 
 from eventflink.model.statuses import ApplicationStatus, ExecutionState, JobStatus
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
-from eventflink.rest.own.page_shapes import ERRORS, Failure, Wait
+from eventflink.rest.own.page_shapes import Failure, Wait
 from eventflink.rest.own.task_manager_shapes import TaskManagerSlots
 from eventflink.views.pages.cluster import cluster_page
 from eventflink.views.pages.health import Severity
 
-router = APIRouter(responses=ERRORS)
+router = APIRouter()
 
 
 class Problem(OwnShape):

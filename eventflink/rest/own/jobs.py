@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query
 
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
-from eventflink.rest.own.page_shapes import ERRORS, First, Limit
+from eventflink.rest.own.page_shapes import First, Limit
 from eventflink.views.pages.jobs import JobOrder, jobs_page
 
-router = APIRouter(responses=ERRORS)
+router = APIRouter()
 
 
 class JobRow(OwnShape):

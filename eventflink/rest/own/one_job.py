@@ -1,19 +1,21 @@
 """The pages of one job; of one that has left the memory they are made of its archive, for the present alone."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query
 
 from eventflink.model.statuses import ExecutionState
 from eventflink.rest.own.moments import Moment, MomentsOfRequest
 from eventflink.rest.own.one_job_shapes import JobPage, SubtasksPage
-from eventflink.rest.own.page_shapes import ERRORS, First, Limit
+from eventflink.rest.own.page_shapes import First, Limit
 from eventflink.views.pages.one_job import archived_job_page, job_page
 from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
 from eventflink.views.plain import View
 
-router = APIRouter(prefix="/jobs/{job_id}", responses=ERRORS)
+PREFIX: Final = "/jobs/{job_id}"
+
+router = APIRouter(prefix=PREFIX)
 
 JobId = Annotated[str, Path(description="The whole id.")]
 VertexId = Annotated[str, Path()]
@@ -37,8 +39,9 @@ async def subtasks(
 ) -> Moment[SubtasksPage]:
     """Return the subtasks of a vertex with their attempts."""
     wanted = (vertex_id, tuple(state or ()), sort, first, limit)
-    return await moments.page(subtasks_page, job_id, *wanted, from_archive=_with(archived_subtasks_page, wanted))
+    return await moments.page(subtasks_page, job_id, *wanted, from_archive=with_arguments(archived_subtasks_page, *wanted))
 
 
-def _with(make: Callable[..., View], arguments: tuple[Any, ...]) -> Callable[[View], View]:
+def with_arguments(make: Callable[..., View], *arguments: Any) -> Callable[[View], View]:
+    """Return what makes a page of an archive alone."""
     return lambda archive: make(archive, *arguments)

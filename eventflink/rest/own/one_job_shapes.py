@@ -1,13 +1,21 @@
 """The shapes of the pages of one job."""
 
-from typing import Any
-
 from pydantic import Field
 
-from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, SchedulerType, TaskType
+from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.statuses import (
+    ExecutionState,
+    FailoverStrategy,
+    FailureReaction,
+    JobStatus,
+    SchedulerType,
+    ShipStrategy,
+    TaskType,
+)
+from eventflink.rest.own.checkpoint_shapes import BackPressure, CheckpointsSummary, StreamOfSubtask
 from eventflink.rest.own.jobs import JobRow
 from eventflink.rest.own.moments import OwnShape
-from eventflink.rest.own.page_shapes import BackPressure, Wait
+from eventflink.rest.own.page_shapes import Wait
 from eventflink.views.failures import FailureKind
 
 
@@ -34,6 +42,7 @@ class VertexOfJob(OwnShape):
     vertex_id: str
     name: str
     type: TaskType
+    stream: bool
     parallelism: int
     wanted_parallelism: int
     parallelism_note: str | None
@@ -52,6 +61,60 @@ class VertexOfJob(OwnShape):
     records_per_second: float | None
     flow_at: str | None
     """When the last of its subtasks was asked."""
+
+
+class EdgeOfJob(OwnShape):
+    """An edge."""
+
+    source: str
+    target: str
+    output: str
+    input_name: str
+    ship: ShipStrategy
+    keys: list[str]
+    pipelined: bool
+    """Whether its ends run at the same time; otherwise its reader begins when its writer has finished."""
+
+
+class TaskFailure(OwnShape):
+    """The failure of an attempt, or of the job as a whole."""
+
+    at: str
+    task: str
+    vertex_id: str
+    """Empty: no attempt failed, but the job."""
+    subtask_index: int
+    attempt: int
+    task_manager_id: str | None
+    instance_id: str | None
+    cause: Cause
+
+
+class ScheduledRestart(OwnShape):
+    """The restart that a failure led to."""
+
+    restarts: int
+    """Which restart of the job it is."""
+    delay_ms: int
+    restart_at: str | None
+    failover_strategy: FailoverStrategy
+    tasks: list[str]
+    """The first of those that start again."""
+    task_count: int
+
+
+class RootFailure(TaskFailure):
+    """A failure, what it led to, and the failures that came with it."""
+
+    kind: FailureKind
+    sentence: str
+    reaction: FailureReaction | None
+    restart: ScheduledRestart | None = None
+    reason: str | None = None
+    """Why there was no restart."""
+    concurrent: list[TaskFailure]
+    """The first of them, without their stack traces."""
+    concurrent_count: int
 
 
 class SlotRequests(OwnShape):
@@ -86,12 +149,12 @@ class JobPage(JobRow):
     """The first hundred: trouble first, then the longest."""
     waits_total: int
     vertices: list[VertexOfJob]
-    edges: list[dict[str, Any]]
+    edges: list[EdgeOfJob]
     slot_requests: list[SlotRequests]
     slot_requirements: list[SlotRequirements] = Field(default_factory=list)
     restarts_due: int
     """Subtasks that are to start again."""
-    restart_strategy: dict[str, Any] | None
+    restart_strategy: RestartStrategy | None
     failover_strategy: FailoverStrategy
     scheduler: SchedulerType
     reactive: bool
@@ -99,9 +162,9 @@ class JobPage(JobRow):
     """The fencing token of its JobMaster."""
     graph_digest: str
     suspended_because: str | None
-    checkpoints: dict[str, Any]
-    """Settings, counts, the latest of each kind and the pending one; their history is a page of its own."""
-    exceptions: list[dict[str, Any]]
+    checkpoints: CheckpointsSummary
+    """Their history is a page of its own."""
+    exceptions: list[RootFailure]
     """The newest three."""
     exceptions_total: int
 
@@ -143,8 +206,8 @@ class SubtaskOfVertex(OwnShape):
     wait: str | None
     """Why it waits; null: it does not."""
     waits_since: str | None
-    progress: dict[str, Any] | None
-    """Of a stream: how its query began, and where it stood when it was last asked."""
+    progress: StreamOfSubtask | None
+    """Of a stream."""
 
 
 class SubtasksPage(OwnShape):

@@ -1,19 +1,15 @@
 """What the shapes of several pages have in common: waits, failures, attempts, and the windows of lists."""
 
-from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Query
 
 from eventflink.model.statuses import ExecutionState
-from eventflink.rest.errors import Errors
 from eventflink.rest.own.moments import OwnShape
 from eventflink.views.failures import FailureKind
 from eventflink.views.waits import WaitReason
 
 MAX_LIMIT: Final = 1_000
-ERRORS: Final[dict[int | str, dict[str, Any]]] = {HTTPStatus.GONE: {"model": Errors}}
-"""Of a page, beside those that every route has: the history begins later, or an archive is gone."""
 
 First = Annotated[int, Query(ge=0, lt=2**31, description="How many to leave out before the first that is shown.")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="How many to show, at most.")]
@@ -67,11 +63,3 @@ class AttemptInSlot(OwnShape):
     attempt: int
     state: ExecutionState | None
     """null: it is not the current attempt of its subtask any more."""
-
-
-class BackPressure(OwnShape):
-    """By how much a stream did not keep up when it was last asked."""
-
-    level: str
-    ratio: float
-    reason: str

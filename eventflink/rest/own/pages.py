@@ -2,6 +2,6 @@
 
 from typing import Final
 
-from eventflink.rest.own import cluster, jobs, one_job
+from eventflink.rest.own import cluster, job_parts, jobs, one_job, task_managers, waits
 
-ROUTERS: Final = (cluster.router, jobs.router, one_job.router)
+ROUTERS: Final = (cluster.router, waits.router, task_managers.router, jobs.router, one_job.router, job_parts.router)

@@ -12,6 +12,7 @@ from eventflink.views.checkpoints import checkpoints_summary, last_words_of
 from eventflink.views.failures import cause_in_words, failure_sentence
 from eventflink.views.jobs_and_cluster import MAX_SHOWN_EXCEPTIONS, job_head, vertex_row
 from eventflink.views.pages.flow import archived_flow, flow_of
+from eventflink.views.pages.job_parts import with_words
 from eventflink.views.plain import View, one_sentence
 from eventflink.views.queries import job_of
 from eventflink.views.vertex_waits import VertexWaits
@@ -39,7 +40,11 @@ def archived_job_page(archive: View) -> View:
     job, checkpoints = archived_job(archive), archived_checkpoints(archive)
     view = dict(job)
     answered = checkpoints["subtasks"]
-    view["vertices"] = [_vertex(_without_subtasks(vertex), archived_flow(vertex["vertex_id"], answered)) for vertex in job["vertices"]]
+    streams = {row["vertex_id"] for row in answered}
+    view["vertices"] = [
+        _vertex({"stream": vertex["vertex_id"] in streams} | _without_subtasks(vertex), archived_flow(vertex["vertex_id"], answered))
+        for vertex in job["vertices"]
+    ]
     shown = archived_exceptions(archive, MAX_SHOWN_EXCEPTIONS)
     view |= {"exceptions": shown["exceptions"], "exceptions_total": shown["total"]}
     view |= {"waits": [], "waits_total": 0, "suspended_because": None, "restarts_due": 0}
@@ -58,6 +63,8 @@ def _vertex(row: View, flow: View) -> View:
 def _page(view: View, checkpoints: View) -> View:
     view["stream"] = checkpoints["settings"] is not None
     view["checkpoints"] = {name: value for name, value in checkpoints.items() if name not in _NOT_IN_SUMMARY}
+    view["edges"] = [{**edge, "pipelined": edge.get("pipeline") is not None} for edge in view["edges"]]
+    view["exceptions"] = [with_words(exception) for exception in view["exceptions"]]
     view["sentence"] = job_sentence(view)
     return view
 
@@ -86,4 +93,6 @@ def job_sentence(job: View) -> str:  # noqa: PLR0911 - one return for each way t
         return str(trouble)
     running, finished = states.get(ExecutionState.RUNNING, 0), job["tasks_finished"]
     waits = f" {job['waits'][0]['sentence']}" if job["waits"] else ""
-    return f"{running} of {tasks} tasks run, {finished} have finished.{waits}"
+    return (
+        f"{running} of {tasks} tasks {'runs' if running == 1 else 'run'}, {finished} {'has' if finished == 1 else 'have'} finished.{waits}"
+    )

@@ -46,7 +46,12 @@ _TROUBLE: Final = {
         )
     )
 }
-"""In the order of trouble, what is furthest from its end first; then more attempts come before fewer."""
+"""In the order of trouble: what is furthest from its end first."""
+
+
+def trouble_of(state: ExecutionState, attempt: int) -> tuple[int, int]:
+    """Return what subtasks are ordered by where trouble comes first; of those in one state, those with more attempts."""
+    return _TROUBLE[state], -attempt
 
 
 def subtasks_page(fold: Fold, job_id: str, vertex_id: str, states: Collection[str], sort: str, first: int, limit: int) -> View:
@@ -62,7 +67,7 @@ def subtasks_page(fold: Fold, job_id: str, vertex_id: str, states: Collection[st
     if vertex is None:
         raise no_such_vertex(job_id, vertex_id)
     matching = [subtask for subtask in vertex.subtasks if subtask.state in states] if states else vertex.subtasks
-    shown = _window(matching, sort, first, limit, lambda subtask: (_TROUBLE[subtask.state], -subtask.attempt))
+    shown = _window(matching, sort, first, limit, lambda subtask: trouble_of(subtask.state, subtask.attempt))
     waits, stream, checkpoints = Waits(fold.master), vertex.vertex.stream, job.checkpoints
     words = last_words_of(checkpoints) if checkpoints is not None else {}
     rows = []
@@ -82,7 +87,7 @@ def archived_subtasks_page(archive: View, vertex_id: str, states: Collection[str
     subtasks = archived_vertex(archive, vertex_id)["subtasks"]
     progress = {row["subtask_index"]: row for row in archived_checkpoints(archive)["subtasks"] if row["vertex_id"] == vertex_id}
     matching = [subtask for subtask in subtasks if not states or subtask["state"] in states]
-    shown = _window(matching, sort, first, limit, lambda subtask: (_TROUBLE[ExecutionState(subtask["state"])], -subtask["attempt"]))
+    shown = _window(matching, sort, first, limit, lambda subtask: trouble_of(ExecutionState(subtask["state"]), subtask["attempt"]))
     never = {"wait": None, "waits_since": None}
     rows = [_row(subtask) | never | {"progress": progress.get(subtask["subtask_index"])} for subtask in shown]
     return _page(job["job_id"], vertex_id, len(subtasks), len(matching), rows)

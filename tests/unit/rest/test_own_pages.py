@@ -1,33 +1,38 @@
 """Pages of our own API: their shapes hold at every offset, one page contradicts neither itself nor another one, and lists are bounded."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from eventflink.blob.job_archives import JobArchives
-from eventflink.blob.open_storage import open_storage
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.leadership.fold import Fold
-from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
-from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.rest.own.cluster import ClusterPage
+from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage
 from eventflink.rest.own.jobs import JobsPage
 from eventflink.rest.own.one_job_shapes import JobPage, SubtasksPage
-from eventflink.views.archive import archive_view
+from eventflink.rest.own.task_manager_shapes import TaskManagersPage
+from eventflink.rest.own.waits import WaitsPage
+from eventflink.views.job_document import document_view
+from eventflink.views.pages.bars import bars_page
 from eventflink.views.pages.cluster import cluster_page
+from eventflink.views.pages.job_parts import (
+    checkpoints_page,
+    exceptions_page,
+    result_page,
+)
 from eventflink.views.pages.jobs import JobOrder, jobs_page
-from eventflink.views.pages.one_job import archived_job_page, job_page
-from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
+from eventflink.views.pages.one_job import job_page
+from eventflink.views.pages.subtasks import SubtaskOrder, subtasks_page
+from eventflink.views.pages.task_managers import task_managers_page
+from eventflink.views.pages.waits import waits_page
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, new_fold, replay, vertex
-from tests.support.rest_client import client_with_archives, rest_client
-from tests.support.scenarios import busy_cluster, ended_streams, eventful_cluster, restarting_cluster
+from tests.support.rest_client import rest_client
+from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 
 API = "/eventflink/v1"
 
@@ -54,14 +59,31 @@ def check_pages(fold: Fold) -> None:
         assert row["wait"] == (page["waits"][0]["sentence"] if page["waits"] else None)
         assert page["sentence"].isprintable()
         waits += page["waits_total"]
+        bars = bars_page(fold, row["job_id"], 0, 1_000)
+        assert BarsPage(**bars).total == len(bars["bars"])
+        assert ExceptionsPage(**exceptions_page(fold, row["job_id"], 100)).exceptions[:3] == JobPage(**page).exceptions
+        assert CheckpointsPage(**checkpoints_page(fold, row["job_id"])).counts == JobPage(**page).checkpoints.counts
+        DocumentPage(**document_view(fold, row["job_id"]))
+        assert ResultPage(**result_page(fold, row["job_id"], "", "", 0, 1_000)).status == row["status"]
         for each in page["vertices"]:
+            assert sum(bar["vertex_id"] == each["vertex_id"] for bar in bars["bars"]) == bars_of(bars, each["vertex_id"])
             subtasks = subtasks_page(fold, row["job_id"], each["vertex_id"], (), SubtaskOrder.TROUBLE, 0, 1_000)
             SubtasksPage(**subtasks)
             assert dict(Counter(subtask["state"] for subtask in subtasks["subtasks"])) == each["states"]
             waiting = sum(subtask["wait"] is not None for subtask in subtasks["subtasks"])
             if row["status"] not in TERMINAL_JOB_STATUSES:
                 assert waiting == sum(wait["tasks"] for wait in page["waits"] if wait["vertex_id"] == each["vertex_id"])
-    assert cluster["waits_total"] == waits
+    assert cluster["waits_total"] == waits == WaitsPage(**waits_page(fold, 0, 1_000)).total
+    managers = TaskManagersPage(**task_managers_page(fold, 0, 1_000))
+    assert cluster["task_managers_total"] == managers.total == len(cluster["task_managers"])
+    for manager in managers.task_managers:
+        assert manager.slots_total == len(manager.slots)
+        assert manager.slots_free == sum(slot.state == "FREE" for slot in manager.slots)
+
+
+def bars_of(bars: dict[str, Any], vertex_id: str) -> int:
+    [counted] = [vertex["bars"] for vertex in bars["vertices"] if vertex["vertex_id"] == vertex_id]
+    return int(counted)
 
 
 @pytest.mark.parametrize("make", [busy_cluster, restarting_cluster, eventful_cluster])
@@ -192,37 +214,15 @@ def test_texts_of_strangers_move_no_cursor_and_stay_short() -> None:
         assert len(said) <= 600
 
 
-def test_an_ended_job_has_the_same_pages_from_its_archive() -> None:
-    compared = 0
-    for fold in (busy_cluster().fold, restarting_cluster().fold, eventful_cluster().fold):
-        for job_id in [job_id for job_id, job in fold.master.dispatcher.jobs.items() if job.status in TERMINAL_JOB_STATUSES]:
-            archive = json.loads(json.dumps(archive_view(fold, job_id)))
-            page = archived_job_page(archive)
-            assert page == json.loads(json.dumps(job_page(fold, job_id)))
-            for each in page["vertices"]:
-                wanted = (each["vertex_id"], (), SubtaskOrder.TROUBLE, 0, 10)
-                assert archived_subtasks_page(archive, *wanted) == json.loads(json.dumps(subtasks_page(fold, job_id, *wanted)))
-            compared += 1
-    assert compared >= 4
-
-
-PAGES_OF_ONE_JOB = ("/jobs/job", "/jobs/job/vertices/s/subtasks", "/jobs/job/vertices/nowhere/subtasks")
-
-
-def test_a_job_that_has_left_the_memory_keeps_its_pages(tmp_path: Path) -> None:
-    archives = JobArchives(open_storage(str(tmp_path / "archives")), 10)
-    cluster = ScriptedCluster(MasterSettings(archives=True, job_store_cache_size=0))
-    ended_streams(cluster)
-    with rest_client(replay(cluster.log)) as client:
-        before = {path: client.get(API + path) for path in PAGES_OF_ONE_JOB}
-    assert before["/jobs/job"].json()["body"]["vertices"][0]["watermark"] is not None
-    file = archives.write(archive_view(cluster.fold, "job"))
-    cluster.timer(CleanupsCompleted(("job",)), ArchivesWritten((WrittenArchive("job", file.location, file.digest, file.byte_count),)))
-    cluster.pass_time(1)
-    assert "job" in cluster.master.dispatcher.forgotten
-    with client_with_archives(cluster.fold, archives) as client:
-        for path, answer in before.items():
-            after = client.get(API + path)
-            assert (after.status_code, after.json().get("body")) == (answer.status_code, answer.json().get("body")), path
-    with rest_client(cluster.fold) as client:
-        assert "evicted from memory" in client.get(f"{API}/jobs/job").json()["errors"][0]
+def test_every_page_has_a_shape_of_its_own_in_the_description(client: TestClient) -> None:
+    described = client.get(f"{API}/openapi.json").json()
+    shapes, bodies = described["components"]["schemas"], {}
+    for path, operations in described["paths"].items():
+        responses = operations.get("get", {}).get("responses", {})
+        answer = responses.get("200", {}).get("content", {}).get("application/json", {}).get("schema", {})
+        moment = answer.get("$ref", "").rpartition("/")[2]
+        if moment.startswith("Moment"):
+            bodies[path] = shapes[moment]["properties"]["body"].get("$ref", "")
+            assert "410" in responses, path
+    assert len(bodies) >= 12
+    assert all(shapes[body.rpartition("/")[2]]["properties"] for body in bodies.values()), bodies

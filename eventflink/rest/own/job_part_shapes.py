@@ -1,0 +1,97 @@
+"""The shapes of the smaller pages of one job: bars, failures, checkpoints, the document, the result."""
+
+from typing import Any
+
+from pydantic import Field
+
+from eventflink.model.statuses import JobStatus
+from eventflink.rest.own.checkpoint_shapes import Checkpoint, CheckpointsSummary
+from eventflink.rest.own.moments import OwnShape
+from eventflink.rest.own.one_job_shapes import AttemptOfSubtask, Cause, RootFailure
+
+
+class Bar(AttemptOfSubtask):
+    """An attempt."""
+
+    vertex_id: str
+    subtask_index: int
+
+
+class BarsOfVertex(OwnShape):
+    """Where the bars of a vertex are."""
+
+    vertex_id: str
+    first: int
+    bars: int
+
+
+class BarsPage(OwnShape):
+    """A window of the attempts of a job: by vertex, those of its worst subtask first."""
+
+    job_id: str
+    begins: str | None = Field(alias="from")
+    until: str | None
+    """When the job ended; null: it has not."""
+    total: int
+    vertices: list[BarsOfVertex]
+    bars: list[Bar]
+
+
+class ExceptionsPage(OwnShape):
+    """The failures of a job, the newest first."""
+
+    job_id: str
+    name: str
+    status: JobStatus
+    restarts: int
+    exceptions: list[RootFailure]
+    total: int
+    """How many there were; the newest are remembered."""
+    truncated: bool
+
+
+class CheckpointsPage(CheckpointsSummary):
+    """The checkpoints of a job."""
+
+    job_id: str
+    name: str
+    status: JobStatus
+    history: list[Checkpoint]
+    """The newest that have ended, the newest first."""
+
+
+class DocumentPage(OwnShape):
+    """What was submitted."""
+
+    job_id: str
+    graph_digest: str
+    actor: str
+    submitted_at: str | None
+    document: dict[str, Any]
+    """The job graph as it was submitted, with what it left to defaults; secrets are ******."""
+
+
+class Output(OwnShape):
+    """Where a subtask left what it published."""
+
+    vertex_id: str
+    subtask_index: int
+    attempt: int
+    output: str
+    location: str
+
+
+class ResultPage(OwnShape):
+    """How a job ended, and what it left."""
+
+    job_id: str
+    status: JobStatus
+    is_terminal: bool
+    submitted_at: str | None
+    ended_at: str | None
+    net_run_time_ms: int | None
+    cause: Cause | None
+    sinks: list[str]
+    """The vertices whose outputs no other reads."""
+    outputs: list[Output]
+    outputs_matching: int

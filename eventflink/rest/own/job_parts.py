@@ -1,0 +1,62 @@
+"""The smaller pages of one job: bars, failures, checkpoints, the document, the result."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage
+from eventflink.rest.own.moments import Moment, MomentsOfRequest
+from eventflink.rest.own.one_job import PREFIX, JobId, with_arguments
+from eventflink.rest.own.page_shapes import First, Limit
+from eventflink.views.job_document import document_view
+from eventflink.views.pages.bars import archived_bars_page, bars_page
+from eventflink.views.pages.job_parts import (
+    archived_checkpoints_page,
+    archived_document,
+    archived_exceptions_page,
+    archived_result_page,
+    checkpoints_page,
+    exceptions_page,
+    result_page,
+)
+
+router = APIRouter(prefix=PREFIX)
+
+
+@router.get("/bars")
+async def bars(moments: MomentsOfRequest, job_id: JobId, first: First = 0, limit: Limit = 1_000) -> Moment[BarsPage]:
+    """Return the attempts of a job as bars over time."""
+    wanted = (first, limit)
+    return await moments.page(bars_page, job_id, *wanted, from_archive=with_arguments(archived_bars_page, *wanted))
+
+
+@router.get("/exceptions")
+async def exceptions(moments: MomentsOfRequest, job_id: JobId, limit: Limit = 100) -> Moment[ExceptionsPage]:
+    """Return the newest failures of a job, each with its cause and with what it led to."""
+    return await moments.page(exceptions_page, job_id, limit, from_archive=with_arguments(archived_exceptions_page, limit))
+
+
+@router.get("/checkpoints")
+async def checkpoints(moments: MomentsOfRequest, job_id: JobId) -> Moment[CheckpointsPage]:
+    """Return the checkpoints and savepoints of a job with their history."""
+    return await moments.page(checkpoints_page, job_id, from_archive=archived_checkpoints_page)
+
+
+@router.get("/document")
+async def document(moments: MomentsOfRequest, job_id: JobId) -> Moment[DocumentPage]:
+    """Return the job graph as it was submitted, without secrets."""
+    return await moments.page(document_view, job_id, from_archive=archived_document)
+
+
+@router.get("/result")
+async def result(
+    moments: MomentsOfRequest,
+    job_id: JobId,
+    vertex_id: Annotated[str, Query(max_length=200, description="Of this vertex alone.")] = "",
+    output: Annotated[str, Query(max_length=200, description="Outputs of this name alone.")] = "",
+    first: First = 0,
+    limit: Limit = 100,
+) -> Moment[ResultPage]:
+    """Return how a job ended, and where its subtasks left their outputs."""
+    wanted = (vertex_id, output, first, limit)
+    return await moments.page(result_page, job_id, *wanted, from_archive=with_arguments(archived_result_page, *wanted))

@@ -1,0 +1,41 @@
+"""The document of a job as it was submitted, without secrets.
+
+A document may hold passwords: in the options of its sources and sinks, in parameters, in addresses. None of them is shown.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from eventflink.leadership.fold import Fold
+from eventflink.model.job_graph_document import to_document
+from eventflink.model.secret_values import without_secrets
+from eventflink.views.plain import View, iso_time
+from eventflink.views.queries import job_of
+
+_ADDRESS: Final = re.compile(r"\w+://\S+")
+_CODE: Final = ("sql", "python")
+"""Keys whose text is a program: of it only addresses have credentials."""
+
+
+def document_view(fold: Fold, job_id: str) -> View:
+    """Return the document of a job, who submitted it and when; raises `JobNotFound`."""
+    job = job_of(fold, job_id)
+    return {
+        "job_id": job_id,
+        "graph_digest": job.graph_digest,
+        "actor": job.actor,
+        "submitted_at": iso_time(job.submitted_at_ms),
+        "document": shown(to_document(job.execution_graph.graph)),
+    }
+
+
+def shown(value: Any, key: str = "") -> Any:
+    """Return a part of a document without secrets; `key` is what it stands under."""
+    if isinstance(value, Mapping):
+        return {name: shown(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [shown(each, key) for each in value]
+    if key in _CODE and isinstance(value, str):
+        return _ADDRESS.sub(lambda found: str(without_secrets("", found[0])), value)
+    return without_secrets(key, value)

@@ -1,0 +1,19 @@
+"""The page of all that waits, and why: trouble first, then what has waited for longest."""
+
+from collections import Counter
+
+from eventflink.leadership.fold import Fold
+from eventflink.views.plain import View
+from eventflink.views.vertex_waits import VertexWaits
+from eventflink.views.waits import WaitReason
+
+
+def waits_page(fold: Fold, first: int, limit: int) -> View:
+    """Return the waits from the `first`-th on, and how many tasks wait for each reason."""
+    waits = VertexWaits(fold.master)
+    found = waits.of_jobs(fold.master.dispatcher.jobs.values())
+    tasks = Counter[WaitReason]()
+    for wait in found:
+        tasks[wait.reason] += wait.tasks
+    shown = [waits.view(wait) for wait in found[first : first + limit]]
+    return {"total": len(found), "tasks": tasks.total(), "tasks_by_reason": dict(tasks), "waits": shown}

@@ -1,0 +1,122 @@
+"""Pages of one job: the same from its archive, whole by windows, without secrets, and with what was before a rescale."""
+
+import json
+from pathlib import Path
+
+from eventflink.blob.job_archives import JobArchives
+from eventflink.blob.open_storage import open_storage
+from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
+from eventflink.master.settings import MasterSettings
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
+from eventflink.views.archive import archive_view
+from eventflink.views.job_document import document_view
+from eventflink.views.pages.bars import archived_bars_page, bars_page
+from eventflink.views.pages.job_parts import (
+    archived_checkpoints_page,
+    archived_document,
+    archived_exceptions_page,
+    archived_result_page,
+    checkpoints_page,
+    exceptions_page,
+    result_page,
+)
+from eventflink.views.pages.one_job import archived_job_page, job_page
+from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
+from tests.support.cluster import ScriptedCluster, cancellations, deployments, graph, replay, state_report, vertex
+from tests.support.rest_client import client_with_archives, rest_client
+from tests.support.scenarios import busy_cluster, ended_streams, eventful_cluster, restarting_cluster
+
+API = "/eventflink/v1"
+
+
+def test_an_ended_job_has_the_same_pages_from_its_archive() -> None:
+    compared = 0
+    for fold in (busy_cluster().fold, restarting_cluster().fold, eventful_cluster().fold):
+        for job_id in [job_id for job_id, job in fold.master.dispatcher.jobs.items() if job.status in TERMINAL_JOB_STATUSES]:
+            archive = json.loads(json.dumps(archive_view(fold, job_id)))
+            page = archived_job_page(archive)
+            assert page == json.loads(json.dumps(job_page(fold, job_id)))
+            for archived, before in (
+                (archived_bars_page(archive, 0, 100), bars_page(fold, job_id, 0, 100)),
+                (archived_exceptions_page(archive, 9), exceptions_page(fold, job_id, 9)),
+                (archived_checkpoints_page(archive), checkpoints_page(fold, job_id)),
+                (archived_document(archive), document_view(fold, job_id)),
+                (archived_result_page(archive, "", "", 0, 9), result_page(fold, job_id, "", "", 0, 9)),
+            ):
+                assert archived == json.loads(json.dumps(before))
+            for each in page["vertices"]:
+                wanted = (each["vertex_id"], (), SubtaskOrder.TROUBLE, 0, 10)
+                assert archived_subtasks_page(archive, *wanted) == json.loads(json.dumps(subtasks_page(fold, job_id, *wanted)))
+            compared += 1
+    assert compared >= 4
+
+
+PARTS = ("", "/vertices/s/subtasks", "/vertices/nowhere/subtasks", "/bars", "/exceptions", "/checkpoints", "/document", "/result")
+PAGES_OF_ONE_JOB = tuple(f"/jobs/job{part}" for part in PARTS)
+
+
+def test_a_job_that_has_left_the_memory_keeps_its_pages(tmp_path: Path) -> None:
+    archives = JobArchives(open_storage(str(tmp_path / "archives")), 10)
+    cluster = ScriptedCluster(MasterSettings(archives=True, job_store_cache_size=0))
+    ended_streams(cluster)
+    with rest_client(replay(cluster.log)) as client:
+        before = {path: client.get(API + path) for path in PAGES_OF_ONE_JOB}
+    assert before["/jobs/job"].json()["body"]["vertices"][0]["watermark"] is not None
+    file = archives.write(archive_view(cluster.fold, "job"))
+    cluster.timer(CleanupsCompleted(("job",)), ArchivesWritten((WrittenArchive("job", file.location, file.digest, file.byte_count),)))
+    cluster.pass_time(1)
+    assert "job" in cluster.master.dispatcher.forgotten
+    with client_with_archives(cluster.fold, archives) as client:
+        for path, answer in before.items():
+            after = client.get(API + path)
+            assert (after.status_code, after.json().get("body")) == (answer.status_code, answer.json().get("body")), path
+    with rest_client(cluster.fold) as client:
+        assert "evicted from memory" in client.get(f"{API}/jobs/job").json()["errors"][0]
+
+
+def test_bars_of_a_window_are_those_of_the_whole() -> None:
+    fold = restarting_cluster().fold
+    for job_id in fold.master.dispatcher.jobs:
+        whole = bars_page(fold, job_id, 0, 1_000)
+        for limit in (1, 2, 3):
+            windows = [bars_page(fold, job_id, first, limit)["bars"] for first in range(0, whole["total"], limit)]
+            assert [bar for bars in windows for bar in bars] == whole["bars"]
+
+
+def test_a_rescaled_job_keeps_the_bars_of_subtasks_that_it_has_no_more() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    for task in deployments(cluster.submit(graph(vertex("a", 3)))):
+        cluster.report(task, ExecutionState.RUNNING)
+    effects = cluster.rescale("a", 1)
+    cluster.say(*[state_report(order, ExecutionState.CANCELED) for order in cancellations(effects)])
+    cluster.pass_time(1)
+    assert cluster.job("job").execution_graph.vertices["a"].parallelism == 1
+    page = bars_page(cluster.fold, "job", 0, 100)
+    assert [(bar["subtask_index"], bar["attempt"]) for bar in page["bars"]] == [(0, 1), (0, 2), (1, 1), (2, 1)]
+    assert page["total"] == 4
+    assert subtasks_page(cluster.fold, "job", "a", (), SubtaskOrder.INDEX, 0, 9)["total"] == 1
+
+
+def test_a_document_is_shown_without_its_secrets() -> None:
+    hostile = {"password": "p4ss", "deep": [{"apiKey": "k3y"}], "url": "jdbc:postgresql://ann:p4ss@host/db", "rows": 7}
+    sql = {"id": "b", "sql": "SELECT * FROM a JOIN c ON a.key=c.key WHERE x = 'http://u:p4ss@h/?token=t0k3n'", "parallelism": 1}
+    cluster = ScriptedCluster()
+    cluster.submit(graph(vertex("a") | {"parameters": hostile}, sql, edges=[("a", "b", "hash")]))
+    with rest_client(cluster.fold) as client:
+        answer = client.get(f"{API}/jobs/job/document")
+    first, second = answer.json()["body"]["document"]["vertices"]
+    assert first["parameters"]["rows"] == 7
+    assert "a.key=c.key" in second["sql"]
+    assert not [secret for secret in ("p4ss", "k3y", "t0k3n") if secret in answer.text]
+
+
+def test_a_result_names_what_its_subtasks_left_by_vertex_and_output() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    cluster.run(cluster.submit(graph(vertex("a", 2), vertex("b"), edges=[("a", "b", "hash")])))
+    whole = result_page(cluster.fold, "job", "", "", 0, 10)
+    assert (whole["status"], whole["sinks"], whole["outputs_matching"]) == ("FINISHED", ["b"], 3)
+    [left] = result_page(cluster.fold, "job", "b", "default", 0, 10)["outputs"]
+    assert left["location"] == "/outputs/job/b/0/1/default"
+    assert result_page(cluster.fold, "job", "b", "other", 0, 10)["outputs"] == []
