@@ -27,6 +27,7 @@ class DaemonKind(StrEnum):
     BROKER = "broker"
     MASTER = "master"
     TASK_EXECUTOR = "taskexecutor"
+    REST = "rest"
     WORKER = "worker"
     """A TaskExecutor that the resource driver `process` started; no configuration names it."""
 

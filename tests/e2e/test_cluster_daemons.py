@@ -4,8 +4,10 @@ import json
 import os
 import socket
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -14,7 +16,7 @@ from tests.support.daemon_cluster import DaemonCluster, kill_9
 
 pytestmark = pytest.mark.slow
 HOST = socket.gethostname()
-FIRST, SECOND, WORKER = f"master-{HOST}", f"master-{HOST}-2", f"tm-{HOST}"
+FIRST, SECOND, WORKER, REST = f"master-{HOST}", f"master-{HOST}-2", f"tm-{HOST}", f"rest-{HOST}"
 GRAPH = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.lab.benchmarks.tasks:noop"}]}
 
 
@@ -23,6 +25,20 @@ def cluster(bootstrap: str, cluster_id: str, tmp_path: Path) -> Iterator[DaemonC
     started = DaemonCluster(tmp_path, "localhost localhost", "localhost", **{"bootstrap.servers": bootstrap, "cluster.id": cluster_id})
     yield started
     started.close()
+
+
+def check_daemon(daemon: dict[str, Any], log_directory: Path) -> None:
+    process = psutil.Process(daemon["process_id"])
+    assert os.getsid(process.pid) == process.pid, "it has a session of its own"
+    assert Path(f"/proc/{process.pid}/fd/0").readlink() == Path("/dev/null")
+    assert Path(daemon["log_path"]) == log_directory / f"{daemon['daemon_id']}.log"
+    assert Path(daemon["log_path"]).stat().st_size > 0
+    assert daemon["up_since"].endswith("+00:00")
+
+
+def task_managers_by_rest(url: str) -> list[str]:
+    with urllib.request.urlopen(f"{url}/taskmanagers", timeout=30) as answer:
+        return [row["id"] for row in json.load(answer)["taskmanagers"]]
 
 
 def test_a_cluster_is_started_used_healed_and_stopped(cluster: DaemonCluster, cluster_id: str) -> None:
@@ -35,7 +51,9 @@ def test_a_cluster_is_started_used_healed_and_stopped(cluster: DaemonCluster, cl
         f"master {FIRST} on localhost is started",
         f"master {SECOND} on localhost is started",
         f"TaskExecutor {WORKER} on localhost is started",
+        f"REST process {REST} on localhost is started",
     ]
+    assert task_managers_by_rest(started.stdout.rpartition(": ")[2].strip()) == [WORKER]
 
     code, daemons, document = cluster.status()
     assert (code, document["running"], document["failures"]) == (0, True, [])
@@ -43,12 +61,7 @@ def test_a_cluster_is_started_used_healed_and_stopped(cluster: DaemonCluster, cl
     assert {daemons[name]["epoch"] for name in (FIRST, SECOND)} == {1}
     assert (daemons[WORKER]["slots"], daemons[WORKER]["slots_free"]) == (2, 2)
     for daemon in daemons.values():
-        process = psutil.Process(daemon["process_id"])
-        assert os.getsid(process.pid) == process.pid, "it has a session of its own"
-        assert Path(f"/proc/{process.pid}/fd/0").readlink() == Path("/dev/null")
-        assert Path(daemon["log_path"]) == cluster.data / "logs" / cluster_id / f"{daemon['daemon_id']}.log"
-        assert Path(daemon["log_path"]).stat().st_size > 0
-        assert daemon["up_since"].endswith("+00:00")
+        check_daemon(daemon, cluster.data / "logs" / cluster_id)
     assert cluster.pid_files() == sorted(f"{name}.pid" for name in daemons)
     before = {name: daemon["process_id"] for name, daemon in daemons.items()}
 
@@ -58,7 +71,8 @@ def test_a_cluster_is_started_used_healed_and_stopped(cluster: DaemonCluster, cl
 
     again = cluster.run("cluster", "start")
     assert again.returncode == 0
-    assert [line.rsplit(" on localhost ")[1] for line in again.stdout.splitlines()] == [f"runs (process {pid})" for pid in before.values()]
+    runs = [line.rsplit(" on localhost ")[1].partition(": ")[0] for line in again.stdout.splitlines()]
+    assert runs == [f"runs (process {pid})" for pid in before.values()]
 
     leader = next(name for name in (FIRST, SECOND) if daemons[name]["role"] == "LEADER")
     other = SECOND if leader == FIRST else FIRST
@@ -82,7 +96,7 @@ def test_a_cluster_is_started_used_healed_and_stopped(cluster: DaemonCluster, cl
 
     stopped = cluster.run("cluster", "stop")
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
-    assert [line.split(" on localhost ")[0].split()[1] for line in stopped.stdout.splitlines()] == [WORKER, leader, other]
+    assert [line.split(" on localhost ")[0].split()[-1] for line in stopped.stdout.splitlines()] == [REST, WORKER, leader, other]
     assert all(line.endswith("is stopped") for line in stopped.stdout.splitlines())
     assert cluster.pid_files() == []
     cluster.wait_until_nothing_runs()
@@ -100,7 +114,7 @@ def test_what_cannot_start_is_told_and_the_rest_runs(cluster: DaemonCluster) -> 
     assert f"master {SECOND} on localhost died: it ended by itself (exit code 4); its log ends:" in started.stdout
     assert "address already in use" in started.stdout.lower()
     assert "Traceback" not in started.stdout
-    assert cluster.pid_files() == [f"{FIRST}.pid"]
+    assert cluster.pid_files() == [f"{FIRST}.pid", f"{REST}.pid"]
     # A daemon that is not named any more is shown, and stopped, none the less.
     cluster.name("localhost", "")
     assert cluster.run("cluster", "start").returncode == 0
@@ -132,7 +146,11 @@ def test_without_a_kafka_the_embedded_broker_is_one_of_the_daemons(tmp_path: Pat
     try:
         started = cluster.run("cluster", "start")
         assert started.returncode == 0, started.stdout + started.stderr
-        assert [line.split(" on ")[0] for line in started.stdout.splitlines()] == ["Kafka broker", f"master {FIRST}"]
+        assert [line.split(" on ")[0] for line in started.stdout.splitlines()] == [
+            "Kafka broker",
+            f"master {FIRST}",
+            f"REST process {REST}",
+        ]
         code, daemons, _ = cluster.status()
         assert code == 0
         bootstrap = json.loads((cluster.data / "run" / "broker.json").read_text())["bootstrap"]
@@ -145,7 +163,11 @@ def test_without_a_kafka_the_embedded_broker_is_one_of_the_daemons(tmp_path: Pat
         assert json.loads((cluster.data / "run" / "broker.json").read_text())["bootstrap"] == bootstrap
         stopped = cluster.run("cluster", "stop")
         assert stopped.returncode == 0, stopped.stdout + stopped.stderr
-        assert [line.split(" on ")[0] for line in stopped.stdout.splitlines()] == [f"master {FIRST}", "Kafka broker"]
+        assert [line.split(" on ")[0] for line in stopped.stdout.splitlines()] == [
+            f"REST process {REST}",
+            f"master {FIRST}",
+            "Kafka broker",
+        ]
         cluster.wait_until_nothing_runs()
         assert cluster.pid_files() == []
     finally:

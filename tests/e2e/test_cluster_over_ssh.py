@@ -17,6 +17,7 @@ from tests.support.running_cluster import wait_until
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 MASTER = f"master-{socket.gethostname()}"
+REST = f"rest-{socket.gethostname()}"
 
 pytestmark = pytest.mark.skipif(
     not SSHD or not shutil.which("ssh") or not shutil.which("ssh-keygen"),
@@ -78,6 +79,7 @@ def test_other_hosts_do_their_part_and_one_that_fails_stops_none_of_the_others(
         assert [line.split(" (process ")[0] for line in started.stdout.splitlines()] == [
             f"master {MASTER} on localhost is started",
             "TaskExecutor tm-far on far is started",
+            f"REST process {REST} on localhost is started",
         ]
         assert "closed: ssh: connect to host 127.0.0.1 port" in started.stderr
         assert "let only the master's own host in" in started.stderr
@@ -93,7 +95,11 @@ def test_other_hosts_do_their_part_and_one_that_fails_stops_none_of_the_others(
 
         stopped = cluster.run("cluster", "stop")
         assert stopped.returncode == 0, stopped.stdout + stopped.stderr
-        assert stopped.stdout.splitlines() == ["TaskExecutor tm-far on far is stopped", f"master {MASTER} on localhost is stopped"]
+        assert stopped.stdout.splitlines() == [
+            f"REST process {REST} on localhost is stopped",
+            "TaskExecutor tm-far on far is stopped",
+            f"master {MASTER} on localhost is stopped",
+        ]
         assert cluster.pid_files() == []
         wait_until(lambda: not [line for line in cluster.processes() if "sshd" not in line], "the end of all processes", 30)
     finally:

@@ -1,8 +1,8 @@
 """A cluster over its hosts: the daemons that the configuration names are started, stopped and looked at in the order that suits them.
 
 Each host does its own part (`host_agent.py`), this one in this process, others by ssh, all at once; a host that fails stops none of the
-others. Started: the broker where there is no other Kafka, then masters, then TaskExecutors. Stopped: the other way round, the leader
-after the standbys.
+others. Started: the broker where there is no other Kafka, then masters, TaskExecutors, REST processes. Stopped: the other way round, the
+leader after the standbys.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from eventflink.cli.cluster.daemons import Action, Daemon, DaemonReport, DaemonS
 from eventflink.cli.cluster.host_agent import HostAgent
 from eventflink.cli.cluster.host_files import read_masters, read_workers
 from eventflink.cli.cluster.joining import SILENCE, ClusterLook, look
-from eventflink.cli.cluster.plan import BROKER_ID, check_ids, plan_masters, plan_workers
+from eventflink.cli.cluster.plan import BROKER_ID, check_ids, plan_masters, plan_rests, plan_workers
 from eventflink.cli.cluster.ssh import HostUnreachable, ask_host, check_command
 from eventflink.cli.exit_codes import explain
 from eventflink.cli.failures import CommandFailed
@@ -58,7 +58,8 @@ class Coordinator:
         directory = _directory(session)
         self.masters = plan_masters(read_masters(directory), configuration, own_hosts.own_name)
         self.workers = plan_workers(read_workers(directory), configuration, own_hosts.own_name)
-        check_ids([*self.masters, *self.workers])
+        self.rests = plan_rests(self.masters, own_hosts.own_name)
+        check_ids([*self.masters, *self.workers, *self.rests])
         self.hosts = list(dict.fromkeys(daemon.host for daemon in [*self.masters, *self.workers]))
         self._others = [host for host in self.hosts if not own_hosts.is_here(host)]
         for host in self._others:
@@ -98,6 +99,7 @@ class Coordinator:
                 self.outcome.failures.append("the TaskExecutors were not started: no master runs")
             return self.outcome
         self._start(self.workers)
+        self._start(self.rests)
         return self.outcome
 
     def _start_broker(self) -> bool:
@@ -133,6 +135,7 @@ class Coordinator:
 
         """
         leader = self._find_leader()
+        self._stop([DaemonKind.REST])
         self._stop([DaemonKind.TASK_EXECUTOR])
         if leader:
             self._stop([DaemonKind.MASTER], spared=(leader,))
@@ -162,7 +165,7 @@ class Coordinator:
         """
         broker = [Daemon(kind=DaemonKind.BROKER, daemon_id=BROKER_ID, host=HERE)] if self._has_own_broker() else []
         by_host: dict[str, list[Daemon]] = {HERE: broker} | {host: [] for host in self._others}
-        for daemon in [*self.masters, *self.workers]:
+        for daemon in [*self.masters, *self.workers, *self.rests]:
             by_host[daemon.host if daemon.host in self._others else HERE].append(daemon)
         self._ask([HostRequest(action=Action.STATUS, host=host, daemons=tuple(daemons)) for host, daemons in by_host.items()])
         seen = self.look()
@@ -259,7 +262,7 @@ def with_look(outcome: Outcome, seen: ClusterLook) -> list[DaemonReport]:
     return [
         report
         if report.state is not DaemonState.RUNNING
-        or report.kind is DaemonKind.BROKER
+        or report.kind in (DaemonKind.BROKER, DaemonKind.REST)
         or seen.is_joined(report.kind, report.daemon_id, report.process_id)
         else report.model_copy(update={"state": DaemonState.NOT_JOINED, "detail": seen.problem or SILENCE[report.kind]})
         for report in outcome.reports

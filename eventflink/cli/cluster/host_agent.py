@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from eventflink.cli.cluster.daemons import Action, Daemon, DaemonReport, DaemonState, HostReport, HostRequest
-from eventflink.cli.cluster.joining import JoinWatch
+from eventflink.cli.cluster.joining import SILENCE, JoinWatch, rest_url
 from eventflink.cli.cluster.own_hosts import own_name
 from eventflink.cli.session import Session
 from eventflink.processes.identity import ProcessIdentity, identify, is_running, send_signal, up_since
@@ -134,7 +134,8 @@ class HostAgent:
                     reports[daemon_id] = self._report(file, DaemonState.DIED, self._describe_death(file))
                     self._pid_files.remove(file)
                 elif daemon_id in joined:
-                    reports[daemon_id] = self._report(file, DaemonState.STARTED if daemon_id in started else DaemonState.RUNNING)
+                    state = DaemonState.STARTED if daemon_id in started else DaemonState.RUNNING
+                    reports[daemon_id] = self._report(file, state, self._url(file))
                 elif time.monotonic() > deadline:
                     waited = f"{self._configuration.start_timeout_ms / 1000:g} s"
                     reports[daemon_id] = self._report(file, DaemonState.NOT_JOINED, f"not within {waited}: {watch.problem}")
@@ -219,7 +220,9 @@ class HostAgent:
 
     def _look_at(self, daemon: Daemon, file: PidFile | None) -> DaemonReport:
         if file is not None and is_running(file.identity):
-            return self._report(file, DaemonState.RUNNING)
+            if file.kind is DaemonKind.REST and not self._url(file):
+                return self._report(file, DaemonState.NOT_JOINED, SILENCE[file.kind])
+            return self._report(file, DaemonState.RUNNING, self._url(file))
         return DaemonReport(
             kind=daemon.kind,
             daemon_id=daemon.daemon_id,
@@ -228,6 +231,10 @@ class HostAgent:
             log_path=str(self._log(daemon.daemon_id)),
             detail=f"process {file.process_id} has ended" if file is not None else "no pid file: it was stopped, or never came up",
         )
+
+    def _url(self, file: PidFile) -> str:
+        """Return where a REST process answers; "" for any other daemon."""
+        return rest_url(self._configuration.data_path, file) if file.kind is DaemonKind.REST else ""
 
     def _log(self, daemon_id: str) -> Path:
         return self._configuration.log_path / f"{daemon_id}.log"

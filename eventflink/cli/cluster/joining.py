@@ -1,10 +1,12 @@
 """Whether a daemon is up in the sense that a user expects: alive, and heard of in the cluster.
 
-A broker has joined when its address is announced, a master when it says on `leadership` that it is there, a TaskExecutor when this very
-process is registered. Every question is bounded; what cannot be found out now is asked again by the caller that waits.
+A broker has joined when its address is announced, a REST process when this very process has announced its URL, a master when it says on
+`leadership` that it is there, a TaskExecutor when this very process is registered. Every question is bounded; what cannot be found out
+now is asked again by the caller that waits.
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from eventflink.cli import announced_address
@@ -18,6 +20,7 @@ SILENCE: Final = {
     DaemonKind.BROKER: "its address was not announced",
     DaemonKind.MASTER: "it said nothing on 'leadership'",
     DaemonKind.TASK_EXECUTOR: "no master has registered it",
+    DaemonKind.REST: "its URL was not announced",
 }
 """What it means that a daemon has not joined."""
 
@@ -74,6 +77,11 @@ def look(bootstrap: str, cluster_id: str, lease_timeout_ms: int, *, masters: boo
     return ClusterLook(found, task_managers)
 
 
+def rest_url(data_path: Path, file: PidFile) -> str:
+    """Return where a REST process of this host answers; "" before it does."""
+    return announced_address.read(data_path, Announced.REST, file.process_id) or ""
+
+
 class JoinWatch:
     """Asks again and again whether daemons of one kind have joined."""
 
@@ -88,6 +96,9 @@ class JoinWatch:
         if self._kind is DaemonKind.BROKER:
             self.problem = SILENCE[self._kind]
             return {file.daemon_id for file in files} if announced_address.read(configuration.data_path, Announced.BROKER) else set()
+        if self._kind is DaemonKind.REST:
+            self.problem = SILENCE[self._kind]
+            return {file.daemon_id for file in files if rest_url(configuration.data_path, file)}
         seen = look(
             self._session.bootstrap,
             configuration.cluster_id,

@@ -43,6 +43,15 @@ def plan_workers(lines: list[HostLine], configuration: Configuration, own_name: 
     return [Daemon(kind=DaemonKind.TASK_EXECUTOR, daemon_id=daemon_id, host=line.host) for line, daemon_id in zip(lines, ids, strict=True)]
 
 
+def plan_rests(masters: list[Daemon], own_name: Callable[[str], str]) -> list[Daemon]:
+    """Return one REST process for each host that has a master: where Flink's users look for it."""
+    hosts: dict[str, str] = {}
+    for master in masters:
+        hosts.setdefault(own_name(master.host), master.host)
+    names = {host: f"rest-{_FOREIGN.sub('-', name).strip('-')}"[:120] for name, host in hosts.items()}
+    return [Daemon(kind=DaemonKind.REST, daemon_id=name, host=host) for host, name in names.items()]
+
+
 def check_ids(daemons: Iterable[Daemon]) -> None:
     """See to it that no two daemons of a cluster have one id: their pid files and logs are named by it.
 

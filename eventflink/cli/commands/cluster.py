@@ -16,7 +16,13 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.processes.pid_files import DaemonKind
 
-_NAMES = {DaemonKind.BROKER: "Kafka", DaemonKind.MASTER: "master", DaemonKind.TASK_EXECUTOR: "TaskExecutor", DaemonKind.WORKER: "worker"}
+_NAMES = {
+    DaemonKind.BROKER: "Kafka",
+    DaemonKind.MASTER: "master",
+    DaemonKind.TASK_EXECUTOR: "TaskExecutor",
+    DaemonKind.REST: "REST process",
+    DaemonKind.WORKER: "worker",
+}
 _WORDS = {
     DaemonState.STARTED: "is started",
     DaemonState.RUNNING: "runs",
@@ -57,7 +63,7 @@ def start(session: Session) -> int:
 @cluster.command()
 @pass_session
 def stop(session: Session) -> int:
-    """Stop TaskExecutors, then masters, then workers of the resource driver, then the broker if it was started so.
+    """Stop REST processes and TaskExecutors, then masters, then workers of the resource driver, then the broker if it was started so.
 
     Each has cluster.stop-timeout for an orderly end and is killed after that; then the exit code is 1.
     """
