@@ -52,7 +52,7 @@ def asked_by_vertex(job: View, view: View, row: View) -> dict[str, list[View]]:
     return parts
 
 
-def part_fields(row: View, asked: list[View], *, known: bool = True) -> View:
+def part_fields(row: View, asked: list[View], *, known: bool) -> View:
     """Return what `TaskCheckpointStatistics` tells of the subtasks of one vertex that were asked, and whether that is known."""
     answered = [each for each in asked if has_answered(row, each)]
     size = sum(each["answer"]["state_bytes"] for each in answered) if known else NONE
@@ -69,13 +69,13 @@ def part_fields(row: View, asked: list[View], *, known: bool = True) -> View:
     }
 
 
-def part_with_subtasks(row: View, asked: list[View]) -> TaskCheckpointStatisticsWithSubtaskDetails:
-    """Return the part of one vertex with the subtasks that were asked."""
+def part_with_subtasks(row: View, asked: list[View], *, known: bool) -> TaskCheckpointStatisticsWithSubtaskDetails:
+    """Return the part of one vertex with the subtasks that were asked, and whether that is known."""
     answered = [each for each in asked if has_answered(row, each)]
     sizes = summary_of([each["answer"]["state_bytes"] for each in answered])
     durations = summary_of([_duration_ms(row, each) for each in answered])
     return TaskCheckpointStatisticsWithSubtaskDetails(
-        **part_fields(row, asked),
+        **part_fields(row, asked, known=known),
         summary=TaskCheckpointSummary(checkpointed_size=sizes, state_size=sizes, end_to_end_duration=durations),
         subtasks=[_of_subtask(row, each) for each in asked],
     )

@@ -95,14 +95,12 @@ async def checkpoint_details(reads: JobReadsOfRequest, checkpointid: int) -> Che
 
 @router.get("/checkpoints/details/{checkpointid}/subtasks/{vertexid}")
 async def checkpoint_subtasks(reads: JobReadsOfRequest, checkpointid: int, vertexid: str) -> TaskCheckpointStatisticsWithSubtaskDetails:
-    """Return the part of a vertex in a checkpoint, with its subtasks."""
+    """Return the part of a vertex in a checkpoint, with its subtasks; of a part that is not known there is none."""
     job, view = await reads.job_and_checkpoints()
     vertex_of(job, vertexid)
     row = _row(view, checkpointid)
-    asked = asked_by_vertex(job, view, row).get(vertexid)
-    if asked is None:
-        raise not_found(f"There is no checkpoint statistics for task {vertexid}: what it said at checkpoint {checkpointid} is not kept")
-    return part_with_subtasks(row, asked)
+    asked = asked_by_vertex(job, view, row)
+    return part_with_subtasks(row, asked.get(vertexid, []), known=bool(asked))
 
 
 def _require_streams(view: View) -> None:

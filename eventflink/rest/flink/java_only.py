@@ -1,4 +1,4 @@
-"""Operations of Flink that need Java, or data that no job here leaves: empty lists, and errors that say what there is instead."""
+"""Operations of Flink that need Java, data that no job here leaves, or that Flink has disabled: empty lists, and what there is instead."""
 
 from http import HTTPStatus
 from typing import Any, Final
@@ -67,6 +67,14 @@ async def delete_data_set(datasetid: str) -> None:
 async def data_set_deletion(triggerid: str) -> None:
     """Refuse: nothing was ever deleted."""
     raise not_found(f"there is no operation '{triggerid[:128]}'")
+
+
+@router.patch("/jobs/{jobid}/rescaling")
+@router.get("/jobs/{jobid}/rescaling/{triggerid}")
+async def rescale_as_before(jobid: str) -> None:
+    """Refuse, as Flink does since it has resource requirements, which say of each vertex what this said of all."""
+    message = f"job '{jobid[:128]}' is rescaled by PUT /jobs/{{jobid}}/resource-requirements, vertex by vertex"
+    raise RestError(HTTPStatus.NOT_IMPLEMENTED, message)
 
 
 @router.patch("/jobs/{jobid}/clientHeartbeat")
