@@ -30,13 +30,14 @@ def _file(data_path: Path, what: Announced) -> Path:
 
 
 @contextlib.contextmanager
-def announced(data_path: Path, what: Announced, address: str) -> Iterator[None]:
-    """Announce what this process owns while the block runs."""
+def announced(data_path: Path, what: Announced, address: str, *, of_cluster: str = "") -> Iterator[None]:
+    """Announce what this process owns while the block runs, and for which cluster, where that matters."""
     path = _file(data_path, what)
     path.parent.mkdir(parents=True, exist_ok=True)
     owner = psutil.Process()
     temporary = path.with_suffix(f".{os.getpid()}")
-    temporary.write_text(json.dumps({what.key: address, "process_id": owner.pid, "started_at": owner.create_time()}), encoding="utf-8")
+    said = {what.key: address, "cluster": of_cluster, "process_id": owner.pid, "started_at": owner.create_time()}
+    temporary.write_text(json.dumps(said), encoding="utf-8")
     temporary.replace(path)
     try:
         yield
@@ -44,12 +45,12 @@ def announced(data_path: Path, what: Announced, address: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def read(data_path: Path, what: Announced, process_id: int | None = None) -> str | None:
-    """Return the address of what runs now on this data directory, or of this very process of it; None: there is none."""
+def read(data_path: Path, what: Announced, process_id: int | None = None, *, of_cluster: str | None = None) -> str | None:
+    """Return the address of what runs now on this data directory, of this very process or for this cluster alone; None: there is none."""
     try:
         found = json.loads(_file(data_path, what).read_text(encoding="utf-8"))
         owner = psutil.Process(int(found["process_id"]))
         alive = owner.create_time() == float(found["started_at"]) and process_id in (None, owner.pid)
-        return str(found[what.key]) if alive else None
+        return str(found[what.key]) if alive and of_cluster in (None, found.get("cluster")) else None
     except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None

@@ -4,14 +4,12 @@ Each command lives in a module of its own, which is imported only when the comma
 one line on standard error and an exit code (`exit_codes.py`), never a traceback.
 """
 
-import difflib
 import gc
 import importlib
 import logging
 import os
 import re
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -165,6 +163,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         from eventflink.cli.exit_codes import explain  # noqa: PLC0415 - it imports half of the package: only what failed pays for that
 
         if {"-v", "--verbose"} & set(arguments):
+            import traceback  # noqa: PLC0415 - only what failed pays for that
+
             traceback.print_exc()
         return _fail(*explain(error))
     return int(outcome or ExitCode.OK)
@@ -174,6 +174,8 @@ def _hint(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     if not isinstance(context, click.Context):
         return ""
+    import difflib  # noqa: PLC0415 - only what failed pays for that
+
     wrong = re.fullmatch(r"No such command '(.*)'\.", error.format_message())
     known = context.command.list_commands(context) if isinstance(context.command, click.Group) else []
     near = difflib.get_close_matches(wrong[1], known, n=1) if wrong else []
@@ -190,4 +192,6 @@ def main() -> None:
     # Nothing that an import makes is garbage, but each collection walks through all of it: a fifth of the start of a master.
     # So there is none before the command is imported, and none ever walks through what is there by then.
     gc.disable()
+    # Looking for plugins of pydantic reads the metadata of every package that is installed, and there are none.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.exit(run())

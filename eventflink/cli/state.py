@@ -1,6 +1,6 @@
-"""The state for a command that only asks: from any master, and where none answers, from the log itself.
+"""The state for a command that only asks: from any master, and where none answers, from the log itself; a list of jobs from a REST process.
 
-Both give the same: a master first reads on to where the log ended when it was asked, and the log, folded here and now from the newest
+All give the same: a master first reads on to where the log ended when it was asked, and the log, folded here and now from the newest
 snapshot on (`folding.py`), says what the state is, with or without a master that runs.
 
 Every question raises CommandFailed where what is asked for does not exist or the log cannot be folded, ArchiveUnusable where a job has left
@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.rest_reads import read_page
 from eventflink.cli.session import Session
 from eventflink.views.plain import View
 
@@ -27,12 +28,19 @@ _logger = logging.getLogger(__name__)
 _MAX_JOBS_ASKED = 1_000
 """More rows than a master gives at once are taken from the log."""
 
+_OF_THE_PAGE = ("wait", "stream")
+"""What the REST process says of a job in the list besides, and a master does not."""
+
 
 def ask_jobs(session: Session, statuses: Sequence[str], limit: int) -> View:
     """Return the newest `limit` jobs that have one of these statuses (none given: any)."""
     if limit > _MAX_JOBS_ASKED:
         folded: View = _folding().jobs(session, statuses, limit)
         return folded
+    page = read_page(session, "/jobs", {"status": list(statuses), "limit": limit})
+    if page is not None:
+        rows = [{name: value for name, value in row.items() if name not in _OF_THE_PAGE} for row in reversed(page["body"]["jobs"])]
+        return {"jobs": rows, "total": page["body"]["matching"], "log_offset": page["offset"]}
     return _ask(session, "/jobs", {"status": list(statuses), "limit": limit}, lambda log: log.jobs(session, statuses, limit))
 
 

@@ -7,6 +7,7 @@ import click
 from eventflink.cli.announced_address import Announced, announced
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import folding_log
+from eventflink.cli.rest_reads import cluster_name
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import ending_in_order
 from eventflink.rest.server import run_rest
@@ -22,11 +23,12 @@ def rest(session: Session) -> int:
     stopped (Ctrl-C, SIGTERM). There may be any number of them; none of them costs the leader anything.
     """
     configuration = session.configuration
+    name = cluster_name(session.bootstrap, configuration.cluster_id)
     session.log_to_stderr("rest")
 
     def announce(url: str) -> ExitStack:
         until_the_end = ExitStack()
-        until_the_end.enter_context(announced(configuration.data_path, Announced.REST, url))
+        until_the_end.enter_context(announced(configuration.data_path, Announced.REST, url, of_cluster=name))
         click.echo(url)
         return until_the_end
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.model.statuses import ExecutionState, JobStatus, SchedulerType
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
 from eventflink.rest.own.page_shapes import First, Limit
 from eventflink.views.pages.jobs import JobOrder, jobs_page
@@ -18,6 +18,8 @@ class JobRow(OwnShape):
     job_id: str
     name: str
     status: JobStatus
+    scheduler: SchedulerType
+    has_streams: bool
     tasks: int
     tasks_finished: int
     tasks_by_state: dict[ExecutionState, int]

@@ -8,7 +8,6 @@ from eventflink.model.statuses import (
     FailoverStrategy,
     FailureReaction,
     JobStatus,
-    SchedulerType,
     ShipStrategy,
     TaskType,
 )
@@ -156,7 +155,6 @@ class JobPage(JobRow):
     """Subtasks that are to start again."""
     restart_strategy: RestartStrategy | None
     failover_strategy: FailoverStrategy
-    scheduler: SchedulerType
     reactive: bool
     job_master_id: str
     """The fencing token of its JobMaster."""

@@ -1,0 +1,87 @@
+"""`list` asks the REST process of its cluster where one runs on this machine, says what a master would say, and needs no Kafka for it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from eventflink.cli import rest_reads
+from eventflink.cli.announced_address import Announced, announced
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
+from eventflink.cli.rest_reads import cluster_name
+from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.views.jobs_and_cluster import jobs_view
+from tests.support.cluster import ScriptedCluster, replay
+from tests.support.recorded_cluster import recorded_cluster
+from tests.support.rest_server import served
+
+NOWHERE = "localhost:1"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> ScriptedCluster:
+    return recorded_cluster()
+
+
+@pytest.fixture(scope="module")
+def url(cluster: ScriptedCluster) -> Iterator[str]:
+    with served(cluster) as serving:
+        yield serving.url
+
+
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest_reads, "_TIMEOUT_S", 60.0)  # But for what is served by a busy machine.
+    connect = PartitionReader.__init__
+    monkeypatch.setattr(PartitionReader, "__init__", lambda *where, **_timeout: connect(*where, connect_timeout_s=0.2))
+
+
+def list_jobs(directory: Path, *options: str) -> int:
+    return run(["-D", f"data.directory={directory}", "--bootstrap", NOWHERE, "list", *options])
+
+
+@pytest.mark.parametrize(
+    ("options", "statuses", "limit"),
+    [((), (), 100), (("--limit", "2"), (), 2), (("--status", "FINISHED"), ("FINISHED",), 100), (("-r", "-s"), None, 100)],
+)
+def test_the_list_of_a_rest_process_is_that_of_a_master(
+    cluster: ScriptedCluster,
+    url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    statuses: tuple[str, ...] | None,
+    limit: int,
+) -> None:
+    fold = replay(cluster.log, timestamps=cluster.timestamps)
+    if statuses is None:
+        statuses = tuple({row["status"] for row in jobs_view(fold, (), 100)["jobs"]} - {"FINISHED", "FAILED", "CANCELED"})
+    with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
+        assert list_jobs(tmp_path, "--json", *options) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(jobs_view(fold, statuses, limit)["jobs"]))
+
+
+def test_how_many_are_not_shown_is_said(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
+        assert list_jobs(tmp_path, "--limit", "1") == ExitCode.OK
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 2
+    assert "older ones are not shown" in captured.err
+
+
+@pytest.mark.parametrize("of_cluster", [cluster_name(NOWHERE, "another"), cluster_name("elsewhere:9092", "eventflink"), ""])
+def test_the_rest_process_of_another_cluster_is_not_asked(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], of_cluster: str
+) -> None:
+    with announced(tmp_path, Announced.REST, url, of_cluster=of_cluster):
+        assert list_jobs(tmp_path) == ExitCode.UNREACHABLE
+    assert f"{NOWHERE} does not answer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", ["http://127.0.0.1:1", "http://localhost", "gopher://127.0.0.1:1", "nonsense"])
+def test_a_rest_process_that_does_not_answer_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str) -> None:
+    with announced(tmp_path, Announced.REST, path, of_cluster=cluster_name(NOWHERE, "eventflink")):
+        assert list_jobs(tmp_path) == ExitCode.UNREACHABLE
+    assert f"{NOWHERE} does not answer" in capsys.readouterr().err
