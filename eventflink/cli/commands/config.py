@@ -10,6 +10,7 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.model.configuration import KEYS, ConfigurationError, explain_unknown
 from eventflink.model.configuration_reference import describe_keys, plain_value
+from eventflink.model.secret_values import without_secrets
 
 _DEFAULT = "default"
 
@@ -19,7 +20,10 @@ _DEFAULT = "default"
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array; with KEY one object.")
 @pass_session
 def config(session: Session, key: str | None, *, as_json: bool) -> int:
-    """Show every key of the configuration, or only KEY: type, default, present value, where that comes from, meaning."""
+    """Show every key of the configuration, or only KEY: type, default, present value, where that comes from, meaning.
+
+    Passwords, tokens and other secrets are shown as ******.
+    """
     if key is not None and key not in KEYS:
         raise ConfigurationError(explain_unknown(key))
     rows = [row for row in _rows(session) if key in (None, row["key"])]
@@ -40,7 +44,7 @@ def _rows(session: Session) -> list[dict[str, Any]]:
             "type": described.type_name,
             "bounds": described.bounds,
             "default": plain_value(described.default),
-            "value": plain_value(getattr(configuration, KEYS[described.key])),
+            "value": without_secrets(described.key, plain_value(getattr(configuration, KEYS[described.key]))),
             "source": sources.get(described.key, _DEFAULT),
             "meaning": described.meaning,
         }

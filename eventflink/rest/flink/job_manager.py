@@ -1,29 +1,22 @@
 """What Flink says of its JobManager: here of the REST process that is asked. The masters have no port for this, and need none."""
 
 import platform
-import re
 import sys
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
 from eventflink.metrics.threads import dump_threads
 from eventflink.model.configuration import KEYS
 from eventflink.model.configuration_reference import describe_keys, plain_value
+from eventflink.model.secret_values import without_secrets
 from eventflink.rest.errors import RestError
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.process_files import LogListInfo, ThreadDumpInfo, thread_dump_info
 from eventflink.rest.flink.shapes import Shape
 from eventflink.rest.reading import services_of
 from eventflink.rest.services import Services
-
-HIDDEN: Final = "******"
-_SECRET: Final = ("password", "secret", "token", "apikey", "api-key", "auth-params", "service-key", "jaas.config", "basic-auth")
-"""What the key of a secret has in it, as in Flink."""
-
-_CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s]+(?=@)|(?i:(?<=token=)|(?<=password=)|(?<=secret=)|(?<=key=))[^&;,\s]+")
-"""In a URL: user and password, and parameters such as the token in an address of Spark Connect."""
 
 router = APIRouter()
 of_job_router = APIRouter(prefix=ONE_JOB)
@@ -69,9 +62,7 @@ def _shown(key: str, value: object) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
-    if any(part in key.lower() for part in _SECRET):
-        return HIDDEN
-    return _CREDENTIALS.sub(HIDDEN, str(value))
+    return str(without_secrets(key, value))
 
 
 @router.get("/jobmanager/environment")
