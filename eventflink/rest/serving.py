@@ -9,16 +9,17 @@ import errno
 import logging
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 from fastapi import FastAPI
 
 from eventflink.model.metric_settings import read_ports
+from eventflink.rest.connections import ConnectionBounds, bounded_http
 
-MAX_CONNECTIONS: Final = 500
 MAX_HEAD_BYTES: Final = 64 * 1024
 KEEP_ALIVE_S: Final = 30
 SHUTDOWN_TIMEOUT_S: Final = 5
@@ -78,28 +79,32 @@ async def serve(
     announce: Callable[[str], ExitStack],
     *,
     end_streams: Callable[[], None] = lambda: None,
+    tls: ssl.SSLContext | None = None,
+    name: str = "",
 ) -> None:
     """Serve until `ending` is set; `announce` is given the URL, and what it gives is closed at the end.
 
-    `end_streams` ends the answers that have no end of their own.
+    `end_streams` ends the answers that have no end of their own; `name` stands in the URL in the place of the address.
     """
     server = _Server(
         uvicorn.Config(
             application,
             log_config=None,
+            log_level=logging.ERROR,  # What peers do wrong is not worth a line each.
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # Anybody can say that he asks for somebody else.
             lifespan="off",
-            limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
             h11_max_incomplete_event_size=MAX_HEAD_BYTES,
-            http="h11",
+            http=cast("type[asyncio.Protocol]", bounded_http(ConnectionBounds(), tls)),
             ws="none",
         )
     )
     host, port = listener.getsockname()[:2]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    host = name or host
+    url = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
     with announce(url):
         _logger.info("RestServerStarted url=%s", url)
         serving = asyncio.create_task(server.serve([listener]))
