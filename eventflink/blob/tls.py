@@ -1,7 +1,8 @@
-"""TLS between blob servers and their clients: which files make it, and the contexts that the two sides build from them.
+"""TLS of blob servers and REST processes and their clients: which files make it, and the contexts that the two sides build from them.
 
 The rule: who has a certificate and a key can serve; who has a CA trusts nobody but whom it signed, and a server with a CA asks each
-client for a certificate as well. Names are verified. Nothing is ever spoken in the clear when TLS is on.
+client for a certificate as well; one of a REST process does so only where it is told to, since browsers have none. Names are verified.
+Nothing is ever spoken in the clear when TLS is on.
 """
 
 import ssl
@@ -22,6 +23,8 @@ class TlsFiles:
     certificate: Path | None = None
     key: Path | None = None
     ca: Path | None = None
+    keys: str = "security.ssl.internal"
+    """What the keys of the configuration that name them begin with."""
 
 
 def tls_files(configuration: "Configuration") -> TlsFiles | None:
@@ -29,6 +32,14 @@ def tls_files(configuration: "Configuration") -> TlsFiles | None:
     if not configuration.tls_enabled:
         return None
     return TlsFiles(configuration.tls_certificate, configuration.tls_key, configuration.tls_ca)
+
+
+def rest_server_files(configuration: "Configuration") -> TlsFiles | None:
+    """Return the files with which a REST process serves; None: it speaks no TLS."""
+    if not configuration.rest_tls_enabled:
+        return None
+    ca = configuration.rest_tls_ca if configuration.rest_tls_authentication else None
+    return TlsFiles(configuration.rest_tls_certificate, configuration.rest_tls_key, ca, "security.ssl.rest")
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
@@ -39,12 +50,12 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 
     """
     if files.certificate is None:
-        raise TlsUnusable("security.ssl.internal.enabled: a master needs security.ssl.internal.certificate and security.ssl.internal.key")
+        raise TlsUnusable(f"{files.keys}.enabled: a server needs {files.keys}.certificate and {files.keys}.key")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _load_certificate(context, files)
     if files.ca is not None:
-        _load_ca(context, files.ca)
+        _load_ca(context, files, files.ca)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
 
@@ -59,7 +70,7 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if files.ca is not None:
-        _load_ca(context, files.ca)
+        _load_ca(context, files, files.ca)
     else:
         context.load_default_certs()
     if files.certificate is not None:
@@ -69,17 +80,17 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
 
 def _load_certificate(context: ssl.SSLContext, files: TlsFiles) -> None:
     if files.certificate is None or files.key is None:
-        raise TlsUnusable("security.ssl.internal.certificate and security.ssl.internal.key belong together")
+        raise TlsUnusable(f"{files.keys}.certificate and {files.keys}.key belong together")
     try:
         # Never a prompt for a password: a process without a terminal would hang there.
         context.load_cert_chain(files.certificate, files.key, password=b"")
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError.
-        place = f"security.ssl.internal.certificate '{files.certificate}' with security.ssl.internal.key '{files.key}'"
+        place = f"{files.keys}.certificate '{files.certificate}' with {files.keys}.key '{files.key}'"
         raise TlsUnusable(f"{place} cannot be used: {error}") from error
 
 
-def _load_ca(context: ssl.SSLContext, ca: Path) -> None:
+def _load_ca(context: ssl.SSLContext, files: TlsFiles, ca: Path) -> None:
     try:
         context.load_verify_locations(ca)
     except (OSError, ValueError) as error:
-        raise TlsUnusable(f"security.ssl.internal.ca '{ca}' cannot be used: {error}") from error
+        raise TlsUnusable(f"{files.keys}.ca '{ca}' cannot be used: {error}") from error

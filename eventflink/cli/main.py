@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "taskexecutor": "Start a TaskExecutor.",
     "rest": "Start a process that serves Flink's REST API.",
     "history-server": "Start a process that serves Flink's REST API about the archives of ended jobs.",
+    "rest-token": "Give somebody a token for it.",
     "submit": "Submit a job and wait for its end.",
     "run": "Submit a job, as Flink spells it.",
     "info": "Show the plan of a job without submitting it.",

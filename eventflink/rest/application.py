@@ -1,20 +1,18 @@
-"""The application that a REST process serves: its routes, who may ask, and its bounds.
+"""The application that a REST process serves: its routes, each with the role that it needs, behind the guard.
 
-Flink's API is at the paths that Flink gives it, with and without `/v1`. The rule for browsers: a page of another site may neither read nor
-command, so a request whose Host is not one of this process, or that changes something and comes from another origin, is refused.
+Flink's API is at the paths that Flink gives it, with and without `/v1`; our own is below `/eventflink/v1`.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
-from http import HTTPStatus
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, FastAPI, Request, Response
 
-from eventflink.model.configuration_keys.rest_keys import LOOPBACK
 from eventflink.rest import dashboard_files
-from eventflink.rest.errors import Errors, answer_errors, error_response
+from eventflink.rest.access.guard import Admission, Guard
+from eventflink.rest.access.roles import allowed_by_role
+from eventflink.rest.errors import Errors, answer_errors
 from eventflink.rest.flink import (
     accumulators,
     applications,
@@ -38,13 +36,11 @@ from eventflink.rest.flink import (
     task_managers,
     vertices,
 )
-from eventflink.rest.own import attempt_files, changes, commands, pages, submissions, topics
+from eventflink.rest.own import attempt_files, changes, commands, identity, pages, submissions, topics
 from eventflink.rest.own.moments import NotModified, not_modified
 from eventflink.rest.reading import Reads, StateReads
 from eventflink.rest.services import Services
 
-MAX_BODY_BYTES: Final = 1024 * 1024
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _ROUTERS: Final = (
     applications.router,
     cluster.router,
@@ -75,53 +71,52 @@ _OWN_ROUTERS: Final = (
     attempt_files.router,
     changes.router,
     commands.router,
+    identity.router,
     submissions.router,
     topics.router,
     *pages.ROUTERS,
 )
 OWN_PREFIX: Final = "/eventflink/v1"
-ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 404, 409, 503)}
+ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 401, 403, 404, 409, 429, 503)}
 OWN_ERRORS: Final = ERRORS | {410: {"model": Errors}}
 """A page may be of a moment before the history begins."""
-
-Next = Callable[[Request], Awaitable[Response]]
 
 
 def build_application(services: Services) -> FastAPI:
     """Return the application; it answers from when there is a state."""
-    application = assemble(_ROUTERS, _OWN_ROUTERS, lambda _, response, min_offset: StateReads(services, response, min_offset))
+    application = assemble(
+        _ROUTERS, _OWN_ROUTERS, lambda _, response, min_offset: StateReads(services, response, min_offset), services.admission
+    )
     application.state.services = services
-    application.include_router(dashboard_files.router)
+    application.include_router(dashboard_files.router, dependencies=[allowed_by_role(dashboard_files.router)])
     return application
 
 
-def assemble(routers: Iterable[APIRouter], own_routers: Iterable[APIRouter], reads: Callable[[Request, Response, int], Reads]) -> FastAPI:
-    """Return an application with routes of Flink's API and of our own, and what all have in common; `reads` says what a request reads."""
+def assemble(
+    routers: Iterable[APIRouter],
+    own_routers: Iterable[APIRouter],
+    reads: Callable[[Request, Response, int], Reads],
+    admission: Admission | None = None,
+) -> FastAPI:
+    """Return an application with routes of Flink's API and of our own, and what all have in common.
+
+    `reads` says what a request reads, `admission` who may ask; without it whoever is on this machine.
+
+    Raises:
+        RouteWithoutRole: nobody has said who may use a route.
+
+    """
     application = FastAPI(
         title="eventflink", version=version("eventflink"), docs_url=None, redoc_url=None, openapi_url=f"{OWN_PREFIX}/openapi.json"
     )
     application.state.reads = reads
     answer_errors(application)
     for router in routers:
-        application.include_router(router, prefix="/v1", responses=ERRORS)
-        application.include_router(router, include_in_schema=False)
+        application.include_router(router, prefix="/v1", responses=ERRORS, dependencies=[allowed_by_role(router, "/v1")])
+        application.include_router(router, include_in_schema=False, dependencies=[allowed_by_role(router)])
     for router in own_routers:
-        application.include_router(router, prefix=OWN_PREFIX, responses=OWN_ERRORS)
+        allowed = allowed_by_role(router, OWN_PREFIX, OWN_PREFIX)
+        application.include_router(router, prefix=OWN_PREFIX, responses=OWN_ERRORS, dependencies=[allowed])
     application.add_exception_handler(NotModified, not_modified)
-    application.middleware("http")(_guard)
+    application.add_middleware(Guard, admission=admission or Admission())
     return application
-
-
-async def _guard(request: Request, call_next: Next) -> Response:
-    """Refuse what another site's page may have sent, and bodies without bounds."""
-    host = urlsplit(f"//{request.headers.get('host', '')}").hostname
-    if host not in LOOPBACK:
-        return error_response(HTTPStatus.FORBIDDEN, f"the Host of the request is '{host}': this process answers for localhost alone")
-    origin = request.headers.get("origin")
-    if origin and request.method not in _READING and urlsplit(origin).netloc != request.headers.get("host"):
-        return error_response(HTTPStatus.FORBIDDEN, f"the request comes from a page of {origin[:200]}, which may not command this cluster")
-    length = request.headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > MAX_BODY_BYTES or "transfer-encoding" in request.headers:
-        message = f"the body is longer than {MAX_BODY_BYTES} bytes, or does not say how long it is"
-        return error_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
-    return await call_next(request)

@@ -6,18 +6,17 @@ header of the answer names the offset of the decision, for reads from other proc
 
 import logging
 from collections.abc import Awaitable
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import Depends, Response
 
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway
 from eventflink.gateways.request_channel import Accepted
+from eventflink.rest.access.identity import Identity
+from eventflink.rest.access.roles import identity_of
 from eventflink.rest.observed_state import NotThere
 from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, services_of
 from eventflink.rest.services import Services
-
-ACTOR: Final = "rest"
-"""Who asks, as the log names it."""
 
 _logger = logging.getLogger(__name__)
 
@@ -25,8 +24,13 @@ _logger = logging.getLogger(__name__)
 class Commands:
     """The commands of one request."""
 
-    def __init__(self, services: Annotated[Services, Depends(services_of)], response: Response) -> None:
+    def __init__(
+        self, services: Annotated[Services, Depends(services_of)], identity: Annotated[Identity, Depends(identity_of)], response: Response
+    ) -> None:
         """Take the way to the leader."""
+        self.identity = identity
+        self.actor = identity.name
+        """Who asks, as the log names it."""
         self._services = services
         self._response = response
 

@@ -16,6 +16,7 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
+from eventflink.rest.access.browsers import content_security_policy
 from eventflink.rest.errors import error_response
 
 BASE: Final = "/ui"
@@ -68,7 +69,7 @@ def dashboard_file(path: str, request: Request) -> Response:
         found = dashboard_files()[DOCUMENT]
     if found is None:
         return error_response(HTTPStatus.NOT_FOUND, f"the dashboard has no file '{path[:200]}'")
-    headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
+    headers = {"ETag": found.etag, "Cache-Control": "no-cache", "Content-Security-Policy": content_security_policy(import_map_hash())}
     if found.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     return Response(found.content, media_type=found.media_type, headers=headers)

@@ -1,6 +1,7 @@
 """What a request gets that cannot be answered: a status of HTTP, and Flink's shape of an error, `{"errors": ["…"]}`."""
 
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -42,9 +43,10 @@ class Errors(BaseModel):
 class RestError(Exception):
     """A request that gets an error for an answer."""
 
-    def __init__(self, status: HTTPStatus, message: str) -> None:
+    def __init__(self, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.headers = headers
 
 
 def not_found(message: str) -> RestError:
@@ -53,23 +55,27 @@ def not_found(message: str) -> RestError:
 
 
 def answer_errors(application: FastAPI) -> None:
-    """Let an application answer every error in that shape."""
+    """Let an application answer every error in that shape; the guard answers those at which this process failed."""
     application.add_exception_handler(RestError, _rest_error)
     application.add_exception_handler(HTTPException, _http_error)
     application.add_exception_handler(RequestValidationError, _validation_error)
     application.add_exception_handler(NotThere, _not_there)
     application.add_exception_handler(GatewayError, _gateway_error)
-    application.add_exception_handler(Exception, _failed)
 
 
-def error_response(status: int, *messages: str) -> JSONResponse:
+def error_response(status: int, *messages: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return an error."""
-    headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else None
-    return JSONResponse(Errors(errors=list(messages)).model_dump(), status, headers)
+    retry = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    return JSONResponse(Errors(errors=list(messages)).model_dump(), status, {**retry, **(headers or {})})
+
+
+def answer_to(error: RestError) -> JSONResponse:
+    """Return the answer to a request that gets an error."""
+    return error_response(error.status, str(error), headers=error.headers)
 
 
 def _rest_error(_: Request, error: Exception) -> JSONResponse:
-    return error_response(error.status if isinstance(error, RestError) else HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+    return answer_to(error) if isinstance(error, RestError) else error_response(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
 
 
 def _http_error(request: Request, error: Exception) -> JSONResponse:
@@ -141,6 +147,7 @@ def _gateway_error(_: Request, error: Exception) -> JSONResponse:
     return error_response(status, str(error))
 
 
-def _failed(request: Request, error: Exception) -> JSONResponse:
-    _logger.error("RestFailed method=%s path=%s", request.method, request.url.path, exc_info=error)
-    return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
+def failed(method: str, path: str, error: Exception) -> JSONResponse:
+    """Return the answer to a request at which this process failed."""
+    _logger.error("RestFailed method=%s path=%r", method, path, exc_info=error)
+    return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, f"{method} {path}: {type(error).__name__}: {error}")

@@ -6,14 +6,19 @@ It has nothing of its own: one that is killed is started again, and answers when
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
+from typing import NamedTuple
 
-from eventflink.blob import BlobError
+from eventflink.blob import BlobError, TlsUnusable
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
+from eventflink.blob.tls import rest_server_files, server_context
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.model.configuration import Configuration
+from eventflink.rest.access.guard import Admission, configured_admission
+from eventflink.rest.access.tokens import TokensUnusable, configured_tokens
 from eventflink.rest.application import build_application
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.observer import Observer
@@ -23,30 +28,47 @@ from eventflink.rest.serving import RestFailed, ending_on_signals, listen, serve
 _logger = logging.getLogger(__name__)
 
 
+class _Face(NamedTuple):
+    """Where it listens, what it speaks there, and with whom."""
+
+    listener: socket.socket
+    tls: ssl.SSLContext | None
+    admission: Admission
+
+
 def run_rest(configuration: Configuration, bootstrap: str, announce: Callable[[str], ExitStack]) -> None:
     """Serve until SIGINT or SIGTERM; `announce` is given the URL, and what it gives is closed at the end.
 
     Raises:
-        RestFailed: the port or the storage of the archives cannot be used.
+        RestFailed: the port, the storage of the archives, a file of TLS or what knows the tokens cannot be used.
         KafkaException, ReplayStalled, AdministrationError, LogUnusable, LogDiverged, LogNotDense: the log cannot be read or folded.
 
     """
+    try:
+        files = rest_server_files(configuration)
+        tls = server_context(files) if files is not None else None
+        admission = configured_admission(configuration, configured_tokens(configuration))
+    except (TlsUnusable, TokensUnusable) as error:
+        raise RestFailed(str(error)) from error
     with listen("rest.bind-address", configuration.rest_bind_address, "rest.bind-port", configuration.rest_ports) as listener:
-        asyncio.run(_run(configuration, bootstrap, listener, announce))
+        asyncio.run(_run(configuration, bootstrap, _Face(listener, tls, admission), announce))
 
 
-async def _run(configuration: Configuration, bootstrap: str, listener: socket.socket, announce: Callable[[str], ExitStack]) -> None:
+async def _run(configuration: Configuration, bootstrap: str, face: _Face, announce: Callable[[str], ExitStack]) -> None:
     cluster_id = configuration.cluster_id
     state = ObservedState()
     async with AsyncExitStack() as at_the_end:
         dispatcher = await at_the_end.enter_async_context(AsyncDispatcherGateway(bootstrap, cluster_id))
         resource_manager = await at_the_end.enter_async_context(AsyncResourceManagerGateway(bootstrap, cluster_id))
-        services = Services(configuration, bootstrap, state, dispatcher, resource_manager, _archives(configuration))
+        services = Services(
+            configuration, bootstrap, state, dispatcher, resource_manager, _archives(configuration), admission=face.admission
+        )
         application = build_application(services)
         ending = ending_on_signals()
         if await _start(Observer(bootstrap, cluster_id, state), at_the_end, ending):
             _logger.info("LogFollowed cluster=%s offset=%d", cluster_id, state.log_offset)
-            await serve(application, listener, ending, announce, end_streams=state.close)
+            name = next(iter(configuration.rest_names), "")
+            await serve(application, face.listener, ending, announce, end_streams=state.close, tls=face.tls, name=name)
 
 
 async def _start(observer: Observer, at_the_end: AsyncExitStack, ending: asyncio.Event) -> bool:

@@ -1,10 +1,11 @@
-"""What the routes work with: the state, the way to the leader, the archives, and its own operations, the past; made once for a process."""
+"""What the routes work with, made once for a process: the state, the way to the leader, archives, the past, and who may ask."""
 
 from dataclasses import dataclass, field
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.model.configuration import Configuration
+from eventflink.rest.access.guard import Admission
 from eventflink.rest.history.port import History, NoHistory
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.operations import Operations
@@ -24,3 +25,4 @@ class Services:
     """None: this configuration names no place for archives."""
     operations: Operations = field(default_factory=Operations)
     history: History = field(default_factory=NoHistory)
+    admission: Admission = field(default_factory=Admission)

@@ -1,6 +1,7 @@
 """The blob server over real HTTP: what goes in comes out, and everything else gets a status and a sentence."""
 
 import asyncio
+import dataclasses
 import http.client
 import json
 import os
@@ -330,10 +331,10 @@ def test_a_file_that_is_no_certificate_is_named_at_start(tmp_path: Path, certifi
     for content in (None, b"no certificate"):
         if content is not None:
             wrong.write_bytes(content)
-        files = {"certificate": certificates.server.certificate, "key": certificates.server.key, "ca": certificates.ca, what: wrong}
+        files = dataclasses.replace(certificates.server, **{what: wrong})  # type: ignore[arg-type]
         with pytest.raises(TlsUnusable, match=rf"security\.ssl\.internal\.{what} '{wrong}'"):
-            RunningServer(LocalStorage(tmp_path / "blobs"), tls=TlsFiles(**files))
-    with pytest.raises(TlsUnusable, match="a master needs"):
+            RunningServer(LocalStorage(tmp_path / "blobs"), tls=files)
+    with pytest.raises(TlsUnusable, match="a server needs"):
         RunningServer(LocalStorage(tmp_path / "blobs"), tls=TlsFiles(ca=certificates.ca))
 
 

@@ -131,7 +131,7 @@ def test_a_master_that_cannot_use_its_blob_storage_or_certificate_says_which_key
         [
             ("blob.storage.directory", "memory://blobs", "blob.storage.directory: 'memory://blobs/"),
             ("blob.storage.directory", "nothing://blobs", "blob.storage.directory: 'nothing://blobs/"),
-            ("security.ssl.internal.enabled", "true", "a master needs security.ssl.internal.certificate"),
+            ("security.ssl.internal.enabled", "true", "a server needs security.ssl.internal.certificate"),
         ]
     ):
         name = f"test-{uuid.uuid4().hex[:12]}"

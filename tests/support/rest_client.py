@@ -11,13 +11,15 @@ from fastapi.testclient import TestClient
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.events.log_events import RequestAccepted
-from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
+from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncGateway, AsyncResourceManagerGateway
 from eventflink.gateways.errors import refusal_of
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.savepoints import remove_savepoint
 from eventflink.gateways.steps import Ask, DisposeSavepoint, Step, Steps, drive_async
 from eventflink.leadership.fold import Fold
 from eventflink.model.configuration import load_configuration
+from eventflink.rest.access.guard import configured_admission
+from eventflink.rest.access.tokens import configured_tokens
 from eventflink.rest.application import build_application
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.services import Services
@@ -61,16 +63,22 @@ def _client(
 
 
 def services_with(
-    state: ObservedState, dispatcher: AsyncDispatcherGateway, configuration: dict[str, str], archives: JobArchives | None = None
+    state: ObservedState, dispatcher: AsyncDispatcherGateway, overrides: dict[str, str], archives: JobArchives | None = None
 ) -> Services:
     """Return what the routes work with, over a state that a test moves."""
+    configuration = load_configuration(None, overrides)
+    if isinstance(dispatcher, ScriptedDispatcher):
+        resource_manager: AsyncResourceManagerGateway = ScriptedResourceManager(dispatcher.cluster, state)
+    else:
+        resource_manager = AsyncResourceManagerGateway(NOWHERE, "nobody", request_timeout_s=1)
     return Services(
-        configuration=load_configuration(None, configuration),
+        configuration=configuration,
         bootstrap=NOWHERE,
         state=state,
         dispatcher=dispatcher,
-        resource_manager=AsyncResourceManagerGateway(NOWHERE, "nobody", request_timeout_s=1),
+        resource_manager=resource_manager,
         archives=archives,
+        admission=configured_admission(configuration, configured_tokens(configuration)),
     )
 
 
@@ -81,12 +89,12 @@ def dispatcher_of(cluster: ScriptedCluster) -> "ScriptedDispatcher":
     return ScriptedDispatcher(cluster, state)
 
 
-class ScriptedDispatcher(AsyncDispatcherGateway):
+class _Scripted(AsyncGateway):
     """Hands commands to the leader of a scripted cluster, as Kafka would."""
 
     def __init__(self, cluster: ScriptedCluster, state: ObservedState) -> None:
         super().__init__(NOWHERE, "nobody", request_timeout_s=1)
-        self._cluster = cluster
+        self.cluster = cluster
         self.state = state
 
     async def run(self, steps: Steps[T]) -> T:
@@ -97,14 +105,22 @@ class ScriptedDispatcher(AsyncDispatcherGateway):
             return await asyncio.to_thread(remove_savepoint, step.path)
         assert isinstance(step, Ask), step
         request = dataclasses.replace(step.request, request_id=step.request.request_id or uuid.uuid4().hex, reply_partition=0)
-        [reply] = [each for each in replies(self._cluster.send(request)) if each.request_id == request.request_id]
+        [reply] = [each for each in replies(self.cluster.send(request)) if each.request_id == request.request_id]
         asyncio.get_running_loop().call_soon(self.follow)
-        payload, offset = reply.payload, len(self._cluster.log) - 1
+        payload, offset = reply.payload, len(self.cluster.log) - 1
         if isinstance(payload, RequestAccepted):
             return Accepted(reply.request_id, payload.subject, 1, 1, "leader", offset)
         raise refusal_of(payload.code, payload.message, offset)
 
     def follow(self) -> None:
         """Fold what the leader has decided since."""
-        for offset in range(self.state.log_offset + 1, len(self._cluster.log)):
-            self.state.advance([(offset, self._cluster.timestamps[offset], self._cluster.log[offset])])
+        for offset in range(self.state.log_offset + 1, len(self.cluster.log)):
+            self.state.advance([(offset, self.cluster.timestamps[offset], self.cluster.log[offset])])
+
+
+class ScriptedDispatcher(_Scripted, AsyncDispatcherGateway):
+    """The Dispatcher of a scripted cluster."""
+
+
+class ScriptedResourceManager(_Scripted, AsyncResourceManagerGateway):
+    """The ResourceManager of a scripted cluster."""

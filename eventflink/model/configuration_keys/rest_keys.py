@@ -1,33 +1,78 @@
-"""Keys of the REST process."""
+"""Keys of the REST process, of who may ask it, and of its TLS."""
 
-from pydantic import Field, field_validator
+from pathlib import Path
+from typing import Self
 
-from eventflink.model.configuration_keys.keys import Keys
+from pydantic import Field, field_validator, model_validator
+
+from eventflink.model.configuration_keys.keys import FACTORY_PATTERN, Keys
 from eventflink.model.metric_settings import read_ports
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - refused unless it is protected
 
 
 class RestKeys(Keys):
-    """Keys of the REST process."""
+    """Keys of the REST process, of who may ask it, and of its TLS."""
 
+    rest_address: str = Field(
+        "",
+        alias="rest.address",
+        description="Under which names, besides this machine's loopback, `rest` is asked: several with commas; its URL has the first.",
+    )
     rest_bind_address: str = Field(
         "127.0.0.1",
         alias="rest.bind-address",
-        description="The interface where `rest` listens: of this machine alone, one of its loopback.",
+        description="The interface where `rest` listens; others than the loopback only with security.ssl.rest.enabled and with tokens.",
     )
     rest_ports: str = Field(
         "8081-8099",
         alias="rest.bind-port",
         description="Where it listens: a port, a range of which it takes the first free one, or 0 for any.",
     )
+    rest_tokens_file: Path | None = Field(
+        None,
+        alias="rest.tokens-file",
+        description="Who may ask: a line each with name, role and SHA-256 of the token, as `eventflink rest-token` writes it. "
+        "Default: anybody on this machine.",
+    )
+    rest_token_provider: str = Field(
+        "", alias="rest.token-provider", description="What tells whose a token is, in the place of a file: module:Provider."
+    )
+    rest_requests_per_second: int = Field(
+        100,
+        alias="rest.requests-per-second",
+        ge=1,
+        le=100_000,
+        description="How many requests a second one identity may send on average, and twice as many at once; only where there are tokens.",
+    )
+    rest_tls_enabled: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="security.ssl.rest.enabled",
+        description="Whether `rest` speaks TLS.",
+    )
+    rest_tls_certificate: Path | None = Field(
+        None, alias="security.ssl.rest.certificate", description="A PEM file with the certificate of `rest` and what leads to its CA."
+    )
+    rest_tls_key: Path | None = Field(None, alias="security.ssl.rest.key", description="A PEM file with its private key; no password.")
+    rest_tls_ca: Path | None = Field(
+        None, alias="security.ssl.rest.ca", description="A PEM file with the CAs to trust. Default: the system's."
+    )
+    rest_tls_authentication: bool = Field(
+        False,  # noqa: FBT003 - a default, not an argument
+        alias="security.ssl.rest.authentication-enabled",
+        description="Whether `rest` demands a certificate of each client, signed by one of security.ssl.rest.ca, besides its token.",
+    )
 
-    @field_validator("rest_bind_address")
-    @classmethod
-    def _check_rest_address(cls, value: str) -> str:
-        if value not in LOOPBACK:
-            raise ValueError(f"only {', '.join(sorted(LOOPBACK))}: whoever reaches it commands the cluster, and it knows no passwords yet")
-        return value
+    @property
+    def rest_names(self) -> tuple[str, ...]:
+        """The names in `rest.address`, the first one first."""
+        return tuple(name.strip() for name in self.rest_address.split(",") if name.strip())
+
+    @property
+    def rest_needs_tokens(self) -> bool:
+        """Whether tokens are configured."""
+        return self.rest_tokens_file is not None or bool(self.rest_token_provider)
 
     @field_validator("rest_ports", mode="before")
     @classmethod
@@ -40,3 +85,30 @@ class RestKeys(Keys):
         if not read_ports(value):
             raise ValueError("it names no port; 0 means any free one")
         return value
+
+    @field_validator("rest_token_provider")
+    @classmethod
+    def _check_token_provider(cls, value: str) -> str:
+        if value and not FACTORY_PATTERN.fullmatch(value):
+            raise ValueError(f"'{value}' is no provider: package.module:Provider")
+        return value
+
+    @model_validator(mode="after")
+    def _check_rest_access(self) -> Self:
+        """Nobody else's machine reaches a process that asks nobody who they are, or that is overheard."""
+        if self.rest_tokens_file is not None and self.rest_token_provider:
+            raise ValueError("rest.tokens-file and rest.token-provider: only one of them can tell whose a token is")
+        if (self.rest_tls_certificate is None) != (self.rest_tls_key is None):
+            raise ValueError("security.ssl.rest.certificate and security.ssl.rest.key belong together: one of them is missing")
+        if self.rest_tls_authentication and self.rest_tls_ca is None:
+            raise ValueError("security.ssl.rest.authentication-enabled needs security.ssl.rest.ca: whose certificates it takes")
+        if self.rest_bind_address in LOOPBACK:
+            return self
+        if not self.rest_tls_enabled or not self.rest_needs_tokens:
+            raise ValueError(
+                f"rest.bind-address: whoever reaches {self.rest_bind_address} commands the cluster, so it needs security.ssl.rest.enabled, "
+                f"and rest.tokens-file or rest.token-provider; without them only {', '.join(sorted(LOOPBACK))}"
+            )
+        if self.rest_bind_address in _WILDCARDS and not self.rest_names:
+            raise ValueError(f"rest.bind-address: {self.rest_bind_address} is no name: rest.address has to say under which one it is asked")
+        return self

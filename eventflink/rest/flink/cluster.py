@@ -9,7 +9,7 @@ from pydantic import Field
 
 from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import JobStatus
-from eventflink.rest.commanding import ACTOR, CommandsOfRequest
+from eventflink.rest.commanding import CommandsOfRequest
 from eventflink.rest.flink.shapes import Empty, Shape
 from eventflink.rest.reading import ReadsOfRequest
 from eventflink.views.plain import View
@@ -113,5 +113,5 @@ async def cluster_overview(reads: ReadsOfRequest) -> ClusterOverviewWithVersion:
 @router.delete("/cluster")
 async def shut_down_cluster(commands: CommandsOfRequest) -> Empty:
     """End the cluster: its jobs are suspended, and go on when masters are started again."""
-    await commands.decided(commands.dispatcher.shut_down_cluster(actor=ACTOR))
+    await commands.decided(commands.dispatcher.shut_down_cluster(actor=commands.actor))
     return Empty()

@@ -2,11 +2,10 @@
 
 from http import HTTPStatus
 from typing import Annotated, Final
-from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Query
 
-from eventflink.rest.commanding import ACTOR, CommandsOfRequest
+from eventflink.rest.commanding import CommandsOfRequest
 from eventflink.rest.errors import RestError
 from eventflink.rest.flink.shapes import Empty
 
@@ -24,21 +23,11 @@ async def cancel_job(jobid: str, commands: CommandsOfRequest, mode: Annotated[st
         raise RestError(HTTPStatus.PERMANENT_REDIRECT, message)
     if mode.lower() != _CANCEL:
         raise RestError(HTTPStatus.BAD_REQUEST, f"mode: '{mode[:128]}' is none; the only one that there is is '{_CANCEL}'")
-    await commands.decided(commands.dispatcher.cancel_job(jobid, actor=ACTOR))
+    await commands.decided(commands.dispatcher.cancel_job(jobid, actor=commands.actor))
     return Empty()
 
 
-def _refuse_links(
-    host: Annotated[str, Header(include_in_schema=False)] = "",
-    referer: Annotated[str, Header(include_in_schema=False)] = "",
-    site: Annotated[str, Header(alias="Sec-Fetch-Site", include_in_schema=False)] = "same-origin",
-) -> None:
-    """Refuse a command by GET that a browser sends for another page than one of ours, such as for a link or an image of it."""
-    if site != "same-origin" or (referer and urlsplit(referer).netloc != host):
-        raise RestError(HTTPStatus.FORBIDDEN, "the request comes from a page of another site, which may not command this cluster")
-
-
-@router.get("/jobs/{jobid}/yarn-cancel", status_code=HTTPStatus.ACCEPTED, dependencies=[Depends(_refuse_links)])
+@router.get("/jobs/{jobid}/yarn-cancel", status_code=HTTPStatus.ACCEPTED)
 async def cancel_job_by_get(jobid: str, commands: CommandsOfRequest) -> Empty:
     """Ask for a job's end as Flink's dashboard does, which cannot send a PATCH through every proxy."""
     return await cancel_job(jobid, commands)

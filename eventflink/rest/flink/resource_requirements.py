@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, SchedulerType
-from eventflink.rest.commanding import ACTOR, CommandsOfRequest
+from eventflink.rest.commanding import CommandsOfRequest
 from eventflink.rest.errors import RestError
 from eventflink.rest.flink.asynchronous import Body
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
@@ -74,7 +74,7 @@ async def update_resource_requirements(
         vertex_id = vertex["vertex_id"]
         wanted = requirements[vertex_id].parallelism.upper_bound
         if vertex["wanted_parallelism"] != wanted:
-            await commands.decided(commands.dispatcher.request_rescale(jobid, vertex_id, wanted, actor=ACTOR))
+            await commands.decided(commands.dispatcher.request_rescale(jobid, vertex_id, wanted, actor=commands.actor))
     return Empty()
 
 

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from eventflink.gateways.request_channel import Accepted
 from eventflink.model.statuses import CheckpointStatus, SavepointMode
-from eventflink.rest.commanding import ACTOR, Commands, CommandsOfRequest
+from eventflink.rest.commanding import Commands, CommandsOfRequest
 from eventflink.rest.errors import RestError, not_found
 from eventflink.rest.flink.asynchronous import (
     COMPLETED,
@@ -125,7 +125,7 @@ async def trigger_checkpoint(jobid: str, commands: CommandsOfRequest, body: Chec
         raise RestError(HTTPStatus.BAD_REQUEST, "checkpointType: no checkpoint is incremental; ask for CONFIGURED or FULL")
 
     def ask(request_id: str) -> Awaitable[Accepted]:
-        return commands.dispatcher.request_checkpoint(jobid, actor=ACTOR, request_id=request_id)
+        return commands.dispatcher.request_checkpoint(jobid, actor=commands.actor, request_id=request_id)
 
     return await _trigger(commands, jobid, wanted.trigger_id, ask)
 
@@ -150,7 +150,7 @@ async def _take_savepoint(
     commands: Commands, job_id: str, trigger_id: str | None, directory: str | None, mode: SavepointMode
 ) -> TriggerResponse:
     def ask(request_id: str) -> Awaitable[Accepted]:
-        return commands.dispatcher.request_savepoint(job_id, directory or "", mode, actor=ACTOR, request_id=request_id)
+        return commands.dispatcher.request_savepoint(job_id, directory or "", mode, actor=commands.actor, request_id=request_id)
 
     return await _trigger(commands, job_id, trigger_id, ask)
 

@@ -17,7 +17,8 @@ from eventflink.blob import BlobError, BlobNotFound
 from eventflink.blob.client import get_blob
 from eventflink.blob.tls import tls_files
 from eventflink.model.statuses import TaskManagerFile
-from eventflink.rest.commanding import ACTOR
+from eventflink.rest.access.identity import Identity
+from eventflink.rest.access.roles import identity_of
 from eventflink.rest.errors import RestError
 from eventflink.rest.flink.process_files import LogInfo, LogListInfo, ThreadDumpInfo, thread_dump_info
 from eventflink.rest.reading import services_of
@@ -30,8 +31,9 @@ router = APIRouter()
 class Files:
     """The files that one request reads."""
 
-    def __init__(self, services: Annotated[Services, Depends(services_of)]) -> None:
+    def __init__(self, services: Annotated[Services, Depends(services_of)], identity: Annotated[Identity, Depends(identity_of)]) -> None:
         """Take the way to the leader."""
+        self.actor = identity.name
         self.gateway = services.resource_manager
         self._services = services
 
@@ -59,33 +61,33 @@ FilesOfRequest = Annotated[Files, Depends(Files)]
 @router.get("/taskmanagers/{taskmanagerid}/logs")
 async def task_manager_logs(taskmanagerid: str, files: FilesOfRequest) -> LogListInfo:
     """Return the list of a TaskManager's logs."""
-    listed = json.loads(await files.fetch(files.gateway.request_task_manager_log_list(taskmanagerid, actor=ACTOR)))
+    listed = json.loads(await files.fetch(files.gateway.request_task_manager_log_list(taskmanagerid, actor=files.actor)))
     return LogListInfo(logs=[LogInfo(name=log["name"], size=log["size_bytes"], mtime=log["modified_at_ms"]) for log in listed["logs"]])
 
 
 @router.get("/taskmanagers/{taskmanagerid}/log", response_class=PlainTextResponse)
 async def task_manager_log(taskmanagerid: str, files: FilesOfRequest) -> Response:
     """Return a TaskManager's own log."""
-    upload = files.gateway.request_task_manager_file_upload_by_type(taskmanagerid, TaskManagerFile.LOG, actor=ACTOR)
+    upload = files.gateway.request_task_manager_file_upload_by_type(taskmanagerid, TaskManagerFile.LOG, actor=files.actor)
     return PlainTextResponse(await files.fetch(upload))
 
 
 @router.get("/taskmanagers/{taskmanagerid}/stdout", response_class=PlainTextResponse)
 async def task_manager_stdout(taskmanagerid: str, files: FilesOfRequest) -> Response:
     """Return what a TaskManager printed."""
-    upload = files.gateway.request_task_manager_file_upload_by_type(taskmanagerid, TaskManagerFile.STDOUT, actor=ACTOR)
+    upload = files.gateway.request_task_manager_file_upload_by_type(taskmanagerid, TaskManagerFile.STDOUT, actor=files.actor)
     return PlainTextResponse(await files.fetch(upload))
 
 
 @router.get("/taskmanagers/{taskmanagerid}/logs/{name}", response_class=PlainTextResponse)
 async def task_manager_named_log(taskmanagerid: str, name: str, files: FilesOfRequest) -> Response:
     """Return one of the logs of the list."""
-    upload = files.gateway.request_task_manager_file_upload_by_name(taskmanagerid, name, actor=ACTOR)
+    upload = files.gateway.request_task_manager_file_upload_by_name(taskmanagerid, name, actor=files.actor)
     return PlainTextResponse(await files.fetch(upload))
 
 
 @router.get("/taskmanagers/{taskmanagerid}/thread-dump")
 async def task_manager_thread_dump(taskmanagerid: str, files: FilesOfRequest) -> ThreadDumpInfo:
     """Return the stacks of a TaskManager's threads."""
-    dump = await files.fetch(files.gateway.request_thread_dump(taskmanagerid, actor=ACTOR))
+    dump = await files.fetch(files.gateway.request_thread_dump(taskmanagerid, actor=files.actor))
     return thread_dump_info(dump.decode("utf-8", "replace"))

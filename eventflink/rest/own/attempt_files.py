@@ -10,7 +10,6 @@ from fastapi import APIRouter, Path, Query
 
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
-from eventflink.rest.commanding import ACTOR
 from eventflink.rest.flink.task_manager_files import FilesOfRequest
 from eventflink.rest.own.moments import OwnShape
 
@@ -43,7 +42,7 @@ async def attempt_file(
 ) -> AttemptFile:
     """Return the end of a file that an attempt wrote, as its TaskManager has it now."""
     wanted = AttemptId(job_id, vertex_id, subtask_index, attempt)
-    content = await files.fetch(files.gateway.request_task_manager_file_upload(wanted, TaskFile(file.upper()), actor=ACTOR))
+    content = await files.fetch(files.gateway.request_task_manager_file_upload(wanted, TaskFile(file.upper()), actor=files.actor))
     return end_of(content, last_bytes)
 
 

@@ -21,7 +21,7 @@ from eventflink.blob.tls import tls_files
 from eventflink.gateways.steps import ask
 from eventflink.jobs.archive import ArchiveError, build_archive
 from eventflink.model.job_graph import JobGraph
-from eventflink.rest.commanding import ACTOR, CommandsOfRequest
+from eventflink.rest.commanding import CommandsOfRequest
 from eventflink.rest.errors import RestError
 from eventflink.rest.own.moments import OwnShape
 from eventflink.rest.own.requests import graph_of, submission_of
@@ -122,7 +122,7 @@ async def validate(body: ValidationBody) -> Validation:
 @router.post("/jobs")
 async def submit(body: SubmissionBody, commands: CommandsOfRequest, services: Annotated[Services, Depends(services_of)]) -> Submitted:
     """Submit a job; it is in the log when this is answered."""
-    submission = await asyncio.to_thread(submission_of, body.document, body.job_id, ACTOR)
+    submission = await asyncio.to_thread(submission_of, body.document, body.job_id, commands.actor)
     graph = submission.job_graph
     if body.savepoint_path is not None or graph.restore is not None:
         graph = await _begun_in_savepoint(graph, body)

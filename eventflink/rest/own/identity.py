@@ -1,0 +1,79 @@
+"""Logging in and out with a browser, and who one is."""
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from eventflink.rest.access.authentication import Authentication, cookie_name
+from eventflink.rest.access.identity import Identity, Role
+from eventflink.rest.access.roles import ROLES, identity_of
+from eventflink.rest.flink.shapes import Empty, Shape
+from eventflink.rest.reading import services_of
+from eventflink.rest.services import Services
+
+_MAX_TOKEN_LENGTH: Final = 4096
+
+router = APIRouter()
+
+
+class Login(BaseModel):
+    """With what somebody logs in."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    token: str = Field(min_length=1, max_length=_MAX_TOKEN_LENGTH)
+
+
+class IdentityInfo(Shape):
+    """Who asks."""
+
+    name: str
+    role: Role
+    session: bool
+    """Whether a cookie says so, and `/logout` ends that."""
+    needs_tokens: bool
+    """False: this process asks nobody who they are."""
+    roles: list[Role]
+    """Its role, and those that it has with it."""
+    needed: dict[str, Role]
+    """Of each operation that not every viewer may do, by method and path, the role that may."""
+
+
+@router.get("/identity")
+async def identity(
+    request: Request, who: Annotated[Identity, Depends(identity_of)], services: Annotated[Services, Depends(services_of)]
+) -> IdentityInfo:
+    """Return who asks, and what they may do."""
+    return _info(who, services.admission.authentication, session=request.scope["state"]["by_cookie"])
+
+
+@router.post("/login")
+async def log_in(body: Login, request: Request, response: Response, services: Annotated[Services, Depends(services_of)]) -> IdentityInfo:
+    """Begin a session: the answer sets the cookie that a browser sends from then on, until it is closed."""
+    who, session_id = await services.admission.authentication.log_in(body.token, request.scope)
+    response.set_cookie(
+        cookie_name(request.scope), session_id, path="/", httponly=True, samesite="strict", secure=request.scope["scheme"] == "https"
+    )
+    return _info(who, services.admission.authentication, session=True)
+
+
+@router.post("/logout")
+async def log_out(request: Request, response: Response, services: Annotated[Services, Depends(services_of)]) -> Empty:
+    """End the session, and have the browser forget it."""
+    services.admission.authentication.log_out(request.scope)
+    response.delete_cookie(
+        cookie_name(request.scope), path="/", httponly=True, samesite="strict", secure=request.scope["scheme"] == "https"
+    )
+    return Empty()
+
+
+def _info(who: Identity, authentication: Authentication, *, session: bool) -> IdentityInfo:
+    return IdentityInfo(
+        name=who.name,
+        role=who.role,
+        session=session,
+        needs_tokens=authentication.needs_tokens,
+        roles=[role for role in Role if who.role.covers(role)],
+        needed={route: role for route, role in ROLES.items() if role is not Role.VIEWER},
+    )
