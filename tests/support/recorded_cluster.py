@@ -8,19 +8,30 @@ their tasks do.
 import heapq
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import count
 from typing import Any, Final
 
-from eventflink.events.effects import CheckpointOrder, TaskCancellation, TaskDeployment
-from eventflink.events.inputs import TaskManagerDeath, TaskManagerRegistration
+from eventflink.events.effects import CheckpointOrder, ResumeStream, TaskCancellation, TaskDeployment
+from eventflink.events.inputs import SlotReport, TaskManagerDeath, TaskManagerRegistration
 from eventflink.events.topics import Topic
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.settings import MasterSettings
-from eventflink.model.attempts import FailureCause
+from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.statuses import ExecutionState
-from tests.support.cluster import ScriptedCluster, acknowledgement, graph, reports_of, state_report, stream, stream_start, vertex
+from eventflink.model.stream_progress import StreamSourceProgress
+from tests.support.cluster import (
+    ScriptedCluster,
+    acknowledgement,
+    fixed_delay,
+    graph,
+    reports_of,
+    state_report,
+    stream,
+    stream_start,
+    vertex,
+)
 
 BEGAN_MS: Final = 1_795_312_800_000
 """2026-11-22T02:00:00Z."""
@@ -47,6 +58,7 @@ class Recording:
     """Which attempts fail, by job, vertex, subtask and attempt."""
     down: set[str] = field(default_factory=set)
     """TaskManagers that say nothing any more."""
+    _deployed: dict[AttemptId, Deployment] = field(default_factory=dict)
     _due: list[tuple[int, int, Callable[[], list[Effect]]]] = field(default_factory=list)
     _numbers: "count[int]" = field(default_factory=count)
 
@@ -64,25 +76,39 @@ class Recording:
                 continue
             match effect.payload:
                 case TaskDeployment():
+                    self._deployed[effect.payload.attempt_id] = effect
                     self._run(effect, effect.payload)
+                case ResumeStream():
+                    begun = stream_start(self._deployed[effect.payload.attempt_id], self._batch())
+                    resumed = replace(begun, run_id=f"{begun.run_id}-after-{self._batch()}")
+                    self._after(300, effect, partial(self.cluster.say, resumed))
                 case TaskCancellation():
                     self._after(300, effect, partial(self._canceled, effect))
                 case CheckpointOrder():
-                    batch = (self.cluster.wall_ms - BEGAN_MS) // 2_000
-                    told = acknowledgement(
-                        effect,
-                        batch,
-                        input_rows=1_840 + batch % 97,
-                        input_rows_per_second=920.0,
-                        processed_rows_per_second=1_310.5,
-                        batch_duration_ms=700,
-                        slowest_phase="addBatch",
-                        slowest_phase_ms=540,
-                        state_rows=12_000 + 3 * batch,
-                        state_bytes=(12_000 + 3 * batch) * 96,
-                        watermark_ms=self.cluster.wall_ms - 12_000,
-                    )
+                    told = acknowledgement(effect, **self._progress(effect.payload))
                     self._after(500, effect, partial(self.cluster.say, told))
+
+    def _progress(self, order: CheckpointOrder) -> dict[str, Any]:
+        """Return where a stream stands: `totals` cannot keep up with what `orders` writes."""
+        batch = self._batch()
+        slow = order.vertex_id == "totals"
+        behind = 18 * batch if slow else 0
+        return {
+            "batch_id": batch,
+            "sources": (StreamSourceProgress(name="numbers", end_offset="", records_behind=behind),),
+            "input_rows": 1_840 + batch % 97,
+            "input_rows_per_second": 920.0,
+            "processed_rows_per_second": 740.0 if slow else 1_310.5,
+            "batch_duration_ms": 2_600 if slow else 700,
+            "slowest_phase": "addBatch",
+            "slowest_phase_ms": 2_300 if slow else 540,
+            "state_rows": 12_000 + 3 * batch,
+            "state_bytes": (12_000 + 3 * batch) * 96,
+            "watermark_ms": self.cluster.wall_ms - (95_000 if slow else 12_000),
+        }
+
+    def _batch(self) -> int:
+        return (self.cluster.wall_ms - BEGAN_MS) // 2_000
 
     def _run(self, effect: Deployment, task: TaskDeployment) -> None:
         where = (task.job_id, task.vertex_id)
@@ -114,7 +140,9 @@ class Recording:
         """Have a TaskExecutor come."""
         self.down.discard(name)
         begun = self.cluster.wall_ms
-        self.take(self.cluster.say(TaskManagerRegistration(name, f"{name}-{begun % 1_000_000}", host, 4242, slots, begun)))
+        instance = f"{name}-{begun % 1_000_000}"
+        self.take(self.cluster.say(TaskManagerRegistration(name, instance, host, 4242, slots, begun)))
+        self.take(self.cluster.say(SlotReport(name, instance, (), (), number=1, ready=True)))
 
     def lose(self, name: str, reason: str) -> None:
         """Have a TaskExecutor die."""
@@ -217,12 +245,12 @@ def _second_leadership(recording: Recording) -> None:
 
 
 def _orders() -> dict[str, Any]:
-    return graph(
-        stream("orders", 2),
-        name="orders",
-        restart_strategy={"type": "fixed-delay", "attempts": 5, "delay_ms": 3_000},
-        checkpointing={"interval_ms": 30_000},
-    )
+    """Return two streams with an edge between them."""
+    orders, totals = stream("orders"), stream("totals")
+    del orders["stream"]["sink"], totals["stream"]["sources"]
+    edge = {"from": "orders", "to": "totals", "ship": "hash", "keys": ["sku"], "schema": "sku STRING, amount BIGINT"}
+    more = {"restart_strategy": fixed_delay(5, 3_000), "checkpointing": {"interval_ms": 30_000}, "edges": [edge]}
+    return graph(orders, totals, name="orders") | more
 
 
 def _sessions() -> dict[str, Any]:
