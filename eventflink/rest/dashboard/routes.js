@@ -18,6 +18,11 @@
 /** @type {Route[]} */
 export const routes = [
   { pattern: "/jobs", section: "/jobs", load: () => import("./pages/jobs.js") },
+  { pattern: "/jobs/:job/:vertex/:subtask/:attempt/:tab?", section: "/jobs", load: () => import("./pages/attempt.js") },
+  { pattern: "/jobs/:job/:tab?", section: "/jobs", load: () => import("./pages/job.js") },
+  { pattern: "/taskmanagers", section: "/taskmanagers", load: () => import("./pages/task_managers.js") },
+  { pattern: "/taskmanagers/:task_manager/:tab?", section: "/taskmanagers", load: () => import("./pages/task_manager.js") },
+  { pattern: "/submit", section: "/submit", load: () => import("./pages/submit.js") },
 ];
 
 /** What a path means for a pattern; null: it is another's. @param {string} pattern @param {string} path */

@@ -40,7 +40,7 @@ export function Bars({ attempts, now, leaderships, hrefOf, last = null, chosen }
   const rows = useMemo(() => rowsOf(attempts), [attempts]);
   const whole = spanOf(attempts, now);
   const axis = last === null ? whole : { from: Math.max(whole.from, whole.until - last), until: whole.until };
-  const ticks = ticksOf(axis, Math.max(2, Math.floor((sight.width * 0.75) / PX_PER_TICK)));
+  const ticks = ticksOf(axis, Math.max(3, Math.floor((sight.width * 0.75) / PX_PER_TICK)));
   const first = Math.max(0, Math.floor(sight.top / ROW_PX) - BEYOND);
   const end = Math.min(rows.length, Math.ceil((sight.top + sight.height) / ROW_PX) + BEYOND);
   return html`<div class="bars" ref=${box} tabindex="0" role="region" aria-label="Attempts over time">

@@ -50,8 +50,13 @@ export function partsOf(attempt, now) {
   return parts.filter(({ from, until }, index) => until > from || index + 1 === parts.length);
 }
 
+/** @param {Attempt} attempt */
+export function hasBegun(attempt) {
+  return Boolean(attempt.scheduled_at ?? attempt.deployed_at ?? attempt.running_at);
+}
+
 /**
- * The attempts of each subtask in one row, in the order in which the first of each came.
+ * The attempts of each subtask in one row, in the order in which the first of each came; without those of which no time is known: they never began.
  *
  * @param {readonly Attempt[]} attempts
  * @returns {Row[]}
@@ -60,6 +65,7 @@ export function rowsOf(attempts) {
   /** @type {Map<string, Row>} */
   const rows = new Map();
   for (const each of attempts) {
+    if (!hasBegun(each)) continue;
     const key = `${each.vertex_id}[${each.subtask_index}]`;
     const row = rows.get(key);
     if (row) row.attempts.push(each);

@@ -15,7 +15,7 @@ import { reference } from "../moment.js";
 import { edgesBetween, fold } from "./folding.js";
 import { layout } from "./layout.js";
 
-const SIZE = { width: 208, along: 92, across: 22 };
+const SIZE = { width: 216, along: 92, across: 22 };
 const SIZE_DOWN = { width: 196, along: 44, across: 16 };
 const HEIGHT = 64;
 /** With a line for lag and back-pressure. */
@@ -90,11 +90,9 @@ function Node({ group, at, vertices, chosen, href, size, onKey, onChoose, reacha
   const [worst] = byTrouble(shown.states);
   const { family } = stateOf(worst ? worst[0] : "CREATED");
   const pressed = shown.pressure && shown.pressure.level !== "OK" ? shown.pressure : null;
-  const facts = [
-    pressed ? `back-pressure ${pressed.level.toLowerCase()}` : "",
-    shown.lag !== null ? `${number(shown.lag)} behind` : "",
-    shown.watermark ? `watermark ${duration(Math.max(0, Math.floor((reference.value - Date.parse(shown.watermark)) / 1000) * 1000))} back` : "",
-  ].filter(Boolean);
+  const late = shown.watermark ? Math.max(0, Math.floor((reference.value - Date.parse(shown.watermark)) / 1000) * 1000) : null;
+  const facts = [pressed ? `back-pressure ${pressed.level.toLowerCase()}` : "", shown.lag ? `${number(shown.lag)} behind` : ""].filter(Boolean);
+  if (late !== null && facts.length === 0) facts.push(`watermark ${duration(late)} back`);
   const states = byTrouble(shown.states).map(([state, count]) => `${number(count)} ${state}`);
   const spoken = [`${shown.name}, ${plural(shown.parallelism, "subtask")}`, ...states, ...facts].join(", ");
   return html`<a

@@ -46,6 +46,10 @@ test("the attempts of a subtask share a row, in their order", () => {
   assert.deepEqual(rows.map((row) => [row.subtask_index, row.attempts.map((each) => each.attempt)]), [[0, [1, 2]], [1, [1]]]);
 });
 
+test("an attempt that never began has no row", () => {
+  assert.deepEqual(rowsOf([attempt(1, null, null, null, 4000, "CANCELED")]), []);
+});
+
 test("the axis reaches from the first that happened to now, and is never without length", () => {
   assert.deepEqual(spanOf([attempt(1, 1000, 2000, 3000, 4000), attempt(2, 5000, null, null, null)], 60_000), { from: 1000, until: 60_000 });
   assert.deepEqual(spanOf([attempt(1, 1000, 1000, 1000, 1000)], 60_000), { from: 1000, until: 2000 });

@@ -1,0 +1,66 @@
+// @ts-check
+// The failures of a job, the newest first: what failed, whose it is, what it led to, and what came with it.
+
+import { Copy } from "../../components/copy.js";
+import { Empty } from "../../components/empty.js";
+import { Time } from "../../components/time.js";
+import { plural } from "../../format.js";
+import { h, html } from "../../html.js";
+import { href } from "../../moment.js";
+import { where } from "./graph_tab.js";
+import { Trace } from "./trace.js";
+
+const SHOWN = 50;
+/** @type {Record<string, string>} */
+const KINDS = { code: "your code", data: "your data", room: "no room", task_manager: "TaskManager lost", masters: "masters or Kafka" };
+
+/** @param {string} job @returns {Record<string, string>} */
+export function questions(job) {
+  return { exceptions: `/jobs/${job}/exceptions?limit=${SHOWN}` };
+}
+
+/** @param {{documents: Record<string, any>, address: string}} props */
+export function Tab({ documents, address }) {
+  const { exceptions, total } = documents.exceptions;
+  if (exceptions.length === 0) return h(Empty, { title: "Nothing has failed.", glyph: "✔" }, html`<p>A failure appears here with its cause, the trace, and what it led to.</p>`);
+  return html`${total > exceptions.length && html`<p class="muted">The newest ${exceptions.length} of ${plural(total, "failure")}.</p>`}
+    <ol class="failures">${exceptions.map((/** @type {any} */ each, /** @type {number} */ index) => h(Failure, { key: `${each.at} ${each.task}`, failure: each, address, open: index === 0 }))}</ol>`;
+}
+
+/** @param {{failure: any, address: string, open: boolean}} props */
+function Failure({ failure, address, open }) {
+  const { cause } = failure;
+  const ofTask = Boolean(failure.vertex_id);
+  const message = cause.message ? `${cause.failure_type}: ${cause.message}` : cause.failure_type;
+  const attempt = href(`${address}/${failure.vertex_id}/${failure.subtask_index}/${failure.attempt}`);
+  return html`<li class="card failure">
+    <header>
+      <h2><span class="failed state-glyph" aria-hidden="true">✖</span> ${ofTask ? html`<a href=${attempt}>${failure.task}</a>` : "the job"}
+        ${failure.kind && html` <span class="chip failed">${KINDS[failure.kind] ?? failure.kind}</span>`}</h2>
+      <span class="muted">${h(Time, { at: failure.at })}${failure.task_manager_id ? html` on ${where(failure.task_manager_id)}` : ""}</span>
+    </header>
+    <div class="card-body">
+      <p class="failure-message">${failure.sentence}${h(Copy, { text: message, label: "the message" })}</p>
+      ${!failure.sentence.includes(cause.message) && html`<pre class="code-block" tabindex="0">${message}</pre>`}
+      ${failure.restart && failure.restart.task_count > 1 && h(Restarted, { restart: failure.restart })}
+      ${cause.stack_trace && h(Trace, { text: cause.stack_trace, open })}
+      ${ofTask && html`<p class="failure-links"><a href=${href(`${address}/${failure.vertex_id}/${failure.subtask_index}/${failure.attempt}/log`)}>log of this attempt</a></p>`}
+      ${failure.concurrent.length > 0 &&
+      html`<details>
+        <summary>${plural(failure.concurrent_count, "failure")} came with it</summary>
+        <ul class="would">
+          ${failure.concurrent.map((/** @type {any} */ each) => html`<li><b>${each.task}</b> ${each.cause.failure_type}: ${each.cause.message}</li>`)}
+        </ul>
+      </details>`}
+    </div>
+  </li>`;
+}
+
+/** The tasks that were restarted. @param {{restart: {tasks: string[], task_count: number}}} props */
+function Restarted({ restart }) {
+  const more = restart.task_count - restart.tasks.length;
+  return html`<details>
+    <summary>${plural(restart.task_count, "task")} restarted</summary>
+    <p class="would">${restart.tasks.join(", ")}${more > 0 ? ` and ${plural(more, "other")}` : ""}</p>
+  </details>`;
+}

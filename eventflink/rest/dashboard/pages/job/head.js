@@ -1,0 +1,38 @@
+// @ts-check
+// What one sees of a job first: its state, since when, by whom, how often it was restarted, one sentence of how it stands, and what one may order.
+
+import { ActionsMenu } from "../../actions/menu.js";
+import { Id } from "../../components/copy.js";
+import { StateChip } from "../../components/state_chip.js";
+import { Since, Time } from "../../components/time.js";
+import { duration, plural } from "../../format.js";
+import { h, html } from "../../html.js";
+import { href } from "../../moment.js";
+
+const ENDED = new Set(["FINISHED", "FAILED", "CANCELED"]);
+
+/** @param {{job: any, moment: any}} props */
+export function JobHead({ job, moment }) {
+  const ended = ENDED.has(job.status);
+  const attention = job.status === "FAILED" || job.status === "FAILING" ? "failed" : (job.waits ?? []).some((/** @type {any} */ wait) => wait.trouble) ? "waits" : "";
+  return html`<header class="job-head">
+    <div class="job-title">
+      <h1>${job.name}</h1>
+      ${h(Id, { id: job.job_id, label: "job id", most: 24 })}
+      ${h(StateChip, { state: job.status, of: "job" })}
+      <span class="job-actions">${h(ActionsMenu, { job, moment })}</span>
+    </div>
+    <p class="job-facts muted">
+      <span>${ended ? html`${job.status.toLowerCase()} ${h(Time, { at: job.ended_at })} after ${duration(job.duration_ms)}` : html`for ${h(Since, { at: job.status_since })}`}</span>
+      <span>submitted ${h(Time, { at: job.submitted_at })}${job.actor ? html` by <b>${job.actor}</b>` : ""}</span>
+      <span>${plural(job.restarts, "restart")}</span>
+      <span>${job.stream ? "stream" : "batch"}${job.scheduler === "ADAPTIVE" ? ", adaptive" : ""}</span>
+      ${job.spark_ui && html`<span><a href=${job.spark_ui} rel="noopener noreferrer" target="_blank">Spark's UI ↗</a></span>`}
+    </p>
+    ${job.sentence &&
+    html`<p class=${`job-sentence ${attention}`}>
+      <span>${job.sentence}</span>
+      ${attention && html` <a href=${href("/waits", { job: job.job_id })} class="why">${attention === "waits" ? "all waits" : ""}</a>`}
+    </p>`}
+  </header>`;
+}
