@@ -29,6 +29,9 @@ def flink_history_server(archives: Path, directory: Path) -> Iterator[str]:
         "historyserver.web.tmpdir": directory / "web",
         "historyserver.archive.fs.dir": archives.as_uri(),
         "historyserver.archive.fs.refresh-interval": 100,
+        # Without these its dashboard asks for what it has not, and says so on the console.
+        "historyserver.log.jobmanager.url-pattern": "http://localhost/<jobid>",
+        "historyserver.log.taskmanager.url-pattern": "http://localhost/<jobid>/<tmid>",
     }
     directory.mkdir()
     (directory / "config.yaml").write_text("".join(f"{key}: {value}\n" for key, value in keys.items()), encoding="utf-8")
