@@ -10,13 +10,15 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.core import ParameterSource
 
+from eventflink.cli.completion import complete_contexts
+from eventflink.cli.contexts import Context, contexts_file, load_contexts
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import DIRECTORY_VARIABLE, LOG_FORMAT, Session, find_configuration
 
@@ -60,12 +62,17 @@ COMMANDS: Final = {
     "drill": "Rehearse the loss of the leader, or cause it.",
     "topics": "Show the cluster's topics.",
     "config": "Show every key of the configuration.",
+    "context": "Name clusters, and choose one.",
+    "completion": "Let a shell complete command lines.",
     "doctor": "Check this machine and the cluster.",
     "bench": "Measure the cluster.",
     "simulate": "Simulate clusters with faults, in virtual time.",
     "demo": "Run a cluster and a job on real data, and show what happened.",
 }
 """The commands in the order of --help; each is the one click command that `eventflink.cli.commands.<name>` defines."""
+
+_WITHOUT_CONTEXT: Final = frozenset({"context", "completion"})
+"""They ask no cluster, and mend what is wrong with the contexts."""
 
 
 class _LazyGroup(click.Group):
@@ -125,23 +132,48 @@ def _read_overrides(_context: click.Context, _parameter: click.Parameter, values
 )
 @click.option("--bootstrap", metavar="HOST:PORT", envvar="EVENTFLINK_BOOTSTRAP", help="The Kafka cluster; short for -D bootstrap.servers=…")
 @click.option("--cluster-id", metavar="ID", help="The cell; short for -D cluster.id=…")
+@click.option(
+    "--context",
+    "context_name",
+    metavar="NAME",
+    envvar="EVENTFLINK_CONTEXT",
+    shell_complete=complete_contexts,
+    help="The cluster of this name; see 'eventflink context'.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="More of the log; tracebacks of errors.")
 @click.version_option(package_name="eventflink", message="%(package)s %(version)s")
 @click.pass_context
-def cli(
-    context: click.Context, config: Path | None, overrides: dict[str, str], bootstrap: str | None, cluster_id: str | None, *, verbose: bool
-) -> None:
+def cli(context: click.Context, /, *, verbose: bool, **_others: Any) -> None:
     """Run an event-sourced cluster master whose state is a log in Kafka and whose jobs run on Spark."""
-    sources: dict[str, str] = {}
-    if bootstrap:
-        overrides["bootstrap.servers"] = bootstrap
-        is_set = context.get_parameter_source("bootstrap") is ParameterSource.ENVIRONMENT
-        sources["bootstrap.servers"] = "environment EVENTFLINK_BOOTSTRAP" if is_set else "--bootstrap"
-    if cluster_id:
-        overrides["cluster.id"] = cluster_id
-        sources["cluster.id"] = "--cluster-id"
     logging.basicConfig(stream=sys.stderr, level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
-    context.obj = Session(find_configuration(config, os.environ), overrides, verbose, sources)
+    is_set = context.get_parameter_source("bootstrap") is ParameterSource.ENVIRONMENT
+    source = "environment EVENTFLINK_BOOTSTRAP" if is_set else "--bootstrap"
+    context.obj = session_of(context.params, source, in_context=context.invoked_subcommand not in _WITHOUT_CONTEXT)
+
+
+def session_of(options: Mapping[str, Any], bootstrap_source: str = "--bootstrap", *, in_context: bool = True) -> Session:
+    """Return the session that the global options make, and the context that they name, or else the one in use.
+
+    Raises:
+        CommandFailed: there is no such context, or the file of contexts is not usable.
+
+    """
+    named, overrides = options.get("config"), dict(options.get("overrides") or {})
+    sources: dict[str, str] = {}
+    for name, key, source in (("bootstrap", "bootstrap.servers", bootstrap_source), ("cluster_id", "cluster.id", "--cluster-id")):
+        if options.get(name):
+            overrides[key], sources[key] = str(options[name]), source
+    context_name = options.get("context_name")
+    names_cluster = named is not None or DIRECTORY_VARIABLE in os.environ or "bootstrap.servers" in overrides
+    if in_context and (context_name or not names_cluster):
+        contexts = load_contexts(contexts_file(os.environ))
+        context_name = context_name or contexts.current
+        context = contexts.find(context_name) if context_name else Context()
+        named = named or (Path(context.config) if context.config else None)
+        for key, value in (("bootstrap.servers", context.bootstrap), ("cluster.id", context.cluster_id)):
+            if value and key not in overrides:
+                overrides[key], sources[key] = value, f"context {context_name}"
+    return Session(find_configuration(named, os.environ), overrides, bool(options.get("verbose")), sources)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

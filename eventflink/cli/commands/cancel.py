@@ -5,6 +5,7 @@ import math
 import click
 
 from eventflink.cli.checkpoint_options import describe_savepoint
+from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -12,7 +13,7 @@ from eventflink.model.statuses import JobStatus
 
 
 @click.command()
-@click.argument("job_id", required=False)
+@click.argument("job_id", required=False, shell_complete=complete_jobs)
 @click.option(
     "-s",
     "--with-savepoint",

@@ -5,13 +5,14 @@ import dataclasses
 import click
 
 from eventflink.cli.checkpoint_options import timeout_option
+from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 
 
 @click.command()
-@click.argument("job_id")
+@click.argument("job_id", shell_complete=complete_jobs)
 @timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session

@@ -6,6 +6,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.cli.completion import complete_jobs
 from eventflink.cli.drawing import styled
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
@@ -19,7 +20,7 @@ _SHOWN_LAGS: Final = 4
 
 
 @click.command()
-@click.argument("job_id")
+@click.argument("job_id", shell_complete=complete_jobs)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
 def checkpoints(session: Session, job_id: str, *, as_json: bool) -> int:

@@ -4,6 +4,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.cli.completion import complete_jobs
 from eventflink.cli.drawing import styled
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
@@ -12,7 +13,7 @@ from eventflink.views.plain import MAX_EXCEPTIONS, View, reaction_of
 
 
 @click.command()
-@click.argument("job_id")
+@click.argument("job_id", shell_complete=complete_jobs)
 @click.option("--limit", type=click.IntRange(1, MAX_EXCEPTIONS), default=MAX_EXCEPTIONS, show_default=True, help="How many, at most.")
 @click.option("--trace", is_flag=True, help="Show the stack traces as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

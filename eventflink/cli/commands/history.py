@@ -6,6 +6,7 @@ from rich.text import Text
 
 from eventflink.audit.entries import judge_for, read_entries
 from eventflink.audit.history import story_of
+from eventflink.cli.completion import complete_jobs
 from eventflink.cli.drawing import styled
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import reading_log, remark_on_beginning
@@ -24,7 +25,7 @@ _STYLES = {
 
 
 @click.command()
-@click.argument("job_id")
+@click.argument("job_id", shell_complete=complete_jobs)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
 def history(session: Session, job_id: str, *, as_json: bool) -> int:

@@ -8,6 +8,7 @@ import click
 
 from eventflink.blob.client import get_blob
 from eventflink.blob.tls import tls_files
+from eventflink.cli.completion import complete_jobs, complete_vertices
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import find_job, read_fold
 from eventflink.cli.session import Session, actor_name, pass_session
@@ -18,8 +19,8 @@ from eventflink.model.statuses import TaskFile
 
 
 @click.command()
-@click.argument("job_id")
-@click.argument("vertex_id")
+@click.argument("job_id", shell_complete=complete_jobs)
+@click.argument("vertex_id", shell_complete=complete_vertices)
 @click.option("--subtask", type=click.IntRange(min=0), default=0, show_default=True, help="Which of the vertex's subtasks, from 0.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Which attempt, from 1. Default: the newest.")
 @click.option("--file", "file_name", type=click.Choice([f.lower() for f in TaskFile]), default="log", show_default=True, help="Which file.")

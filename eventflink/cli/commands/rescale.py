@@ -2,13 +2,14 @@
 
 import click
 
+from eventflink.cli.completion import complete_jobs, complete_vertices
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.job_master_gateway import JobMasterGateway
 
 
 @click.command()
-@click.argument("job_id")
-@click.argument("vertex_id")
+@click.argument("job_id", shell_complete=complete_jobs)
+@click.argument("vertex_id", shell_complete=complete_vertices)
 @click.argument("parallelism", type=click.IntRange(min=1))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session

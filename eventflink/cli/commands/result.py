@@ -5,6 +5,7 @@ import pyarrow as pa
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_job
@@ -14,7 +15,7 @@ from eventflink.views.plain import View
 
 
 @click.command()
-@click.argument("job_id")
+@click.argument("job_id", shell_complete=complete_jobs)
 @click.option("--vertex", help="Which vertex. Default: the one whose output nobody reads, if there is one such.")
 @click.option("--output", default="default", show_default=True, help="Which of its outputs.")
 @click.option("--limit", type=click.IntRange(min=0), default=50, show_default=True, help="Show only so many rows.")

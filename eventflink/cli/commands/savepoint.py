@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.checkpoint_options import describe_savepoint, timeout_option
+from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -62,7 +63,7 @@ def savepoint() -> None:
 
 
 @savepoint.command()
-@click.argument("job_id")
+@click.argument("job_id", shell_complete=complete_jobs)
 @click.argument("directory", default="")
 @timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

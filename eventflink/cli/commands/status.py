@@ -4,6 +4,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.cli.completion import complete_jobs
 from eventflink.cli.drawing import print_pending_workers, styled, task_manager_table
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
@@ -12,7 +13,7 @@ from eventflink.views.plain import View, reaction_of
 
 
 @click.command()
-@click.argument("job_id", required=False)
+@click.argument("job_id", required=False, shell_complete=complete_jobs)
 @click.option("--at", "place", metavar="PLACE", help="As it was at this offset of the log, or at this ISO 8601 time (UTC).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session

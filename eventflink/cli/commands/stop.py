@@ -5,6 +5,7 @@ import dataclasses
 import click
 
 from eventflink.cli.checkpoint_options import describe_savepoint, timeout_option
+from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -12,7 +13,7 @@ from eventflink.model.statuses import JobStatus
 
 
 @click.command()
-@click.argument("job_id")
+@click.argument("job_id", shell_complete=complete_jobs)
 @click.option("-p", "--savepoint-path", "directory", default="", help="Where to make it. Default: execution.checkpointing.savepoint-dir.")
 @click.option("-d", "--drain", is_flag=True, help="Read what the sources have by now first.")
 @timeout_option

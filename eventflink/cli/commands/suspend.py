@@ -2,12 +2,13 @@
 
 import click
 
+from eventflink.cli.completion import complete_jobs
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 
 
 @click.command()
-@click.argument("job_id")
+@click.argument("job_id", shell_complete=complete_jobs)
 @click.option("--reason", default="", help="Why; shown with the job's status.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from eventflink.blob.client import get_blob
 from eventflink.blob.tls import tls_files
+from eventflink.cli.completion import complete_task_managers
 from eventflink.cli.drawing import print_pending_workers, say_blocked, task_manager_table
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
@@ -53,7 +54,7 @@ def list_task_managers(session: Session, *, as_json: bool) -> int:
 
 
 @taskmanager.command("block")
-@click.argument("task_manager_id")
+@click.argument("task_manager_id", shell_complete=complete_task_managers)
 @click.option("--reason", default="", help="Why; shown with the TaskManager.")
 @click.option("--for", "duration_s", type=click.FloatRange(min=0.001), metavar="SECONDS", help="Unblock it automatically after this time.")
 @_AS_JSON
@@ -67,7 +68,7 @@ def block(session: Session, task_manager_id: str, reason: str, duration_s: float
 
 
 @taskmanager.command("unblock")
-@click.argument("task_manager_id")
+@click.argument("task_manager_id", shell_complete=complete_task_managers)
 @_AS_JSON
 @pass_session
 def unblock(session: Session, task_manager_id: str, *, as_json: bool) -> int:
@@ -78,7 +79,7 @@ def unblock(session: Session, task_manager_id: str, *, as_json: bool) -> int:
 
 
 @taskmanager.command("logs")
-@click.argument("task_manager_id")
+@click.argument("task_manager_id", shell_complete=complete_task_managers)
 @click.option("--file", "name", default="", metavar="NAME", help="One of the logs that --list shows. Default: the TaskExecutor's own log.")
 @click.option("--stdout", "wants_stdout", is_flag=True, help="What it prints on standard output.")
 @click.option("--list", "wants_list", is_flag=True, help="List its logs instead.")
@@ -125,7 +126,7 @@ def draw_logs(listed: list[View]) -> Table:
 
 
 @taskmanager.command("thread-dump")
-@click.argument("task_manager_id")
+@click.argument("task_manager_id", shell_complete=complete_task_managers)
 @_TIMEOUT
 @pass_session
 def thread_dump(session: Session, task_manager_id: str, timeout_s: float) -> int:

@@ -1,0 +1,104 @@
+"""What a shell offers when somebody presses the tab key: ids of jobs that are there now, vertices, TaskManagers, contexts.
+
+The rule: an answer within a second and a half, or none, and never a word on standard error; what cannot be asked is not offered. The parts
+of the shells are click's (`eventflink completion`).
+"""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from eventflink.cli.session import Session
+
+_TIMEOUT_S: Final = 1.5
+_MAX_OFFERED: Final = 200
+
+
+def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the ids of jobs that begin so, the newest first, each with its name and status."""
+
+    def ask(session: "Session") -> list[CompletionItem]:
+        from eventflink.cli.state import ask_jobs  # noqa: PLC0415 - the shell asks for other things as well
+
+        rows = reversed(ask_jobs(session, (), 1_000)["jobs"])
+        fitting = [row for row in rows if row["job_id"].startswith(incomplete)]
+        return [CompletionItem(row["job_id"], help=_one_line(f"{row['name']} {row['status']}")) for row in fitting[:_MAX_OFFERED]]
+
+    return _ask_quietly(context, ask)
+
+
+def complete_task_managers(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the ids of the registered TaskManagers."""
+
+    def ask(session: "Session") -> list[CompletionItem]:
+        from eventflink.cli.state import ask_cluster  # noqa: PLC0415 - the shell asks for other things as well
+
+        rows = [row for row in ask_cluster(session)["task_managers"] if row["task_manager_id"].startswith(incomplete)]
+        return [CompletionItem(row["task_manager_id"], help=_one_line(f"on {row['host']}")) for row in rows[:_MAX_OFFERED]]
+
+    return _ask_quietly(context, ask)
+
+
+def complete_vertices(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the vertices of the job that the command line names before."""
+    job_id = context.params.get("job_id")
+
+    def ask(session: "Session") -> list[CompletionItem]:
+        from eventflink.cli.state import ask_job  # noqa: PLC0415 - the shell asks for other things as well
+
+        names = [vertex["vertex_id"] for vertex in ask_job(session, str(job_id))["vertices"]]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)][:_MAX_OFFERED]
+
+    return _ask_quietly(context, ask) if job_id else []
+
+
+def complete_contexts(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the names of the contexts."""
+    from eventflink.cli.contexts import contexts_file, load_contexts  # noqa: PLC0415 - the shell asks for other things as well
+
+    with contextlib.suppress(Exception):
+        return [CompletionItem(name) for name in sorted(load_contexts(contexts_file(os.environ)).contexts) if name.startswith(incomplete)]
+    return []
+
+
+def _ask_quietly(context: click.Context, ask: Callable[["Session"], list[CompletionItem]]) -> list[CompletionItem]:
+    """Return what `ask` answers in time; nothing where it fails or takes longer."""
+    from eventflink.cli.main import session_of  # noqa: PLC0415 - it imports the commands, which import this
+
+    found: list[CompletionItem] = []
+
+    def run() -> None:
+        with contextlib.suppress(BaseException):
+            found.extend(ask(session_of(context.find_root().params)))
+
+    with _silent_stderr():
+        asking = threading.Thread(target=run, name="completion", daemon=True)
+        asking.start()
+        asking.join(_TIMEOUT_S)
+        return list(found)
+
+
+@contextlib.contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Let nothing reach standard error, neither from here nor from a library: it would be written into the line that somebody types."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _one_line(text: str) -> str:
+    from eventflink.events.wording import printable  # noqa: PLC0415 - only where there is something to offer
+
+    return printable(text.replace("\n", " "))[:80]

@@ -1,0 +1,83 @@
+"""A shell is offered what is there now, and nothing where that cannot be asked; it never gets an error to show."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.shell_completion import get_completion_class
+
+from eventflink.cli import completion, rest_reads
+from eventflink.cli.announced_address import Announced, announced
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import cli, run
+from eventflink.cli.rest_reads import cluster_name
+from tests.support.recorded_cluster import recorded_cluster
+from tests.support.rest_server import served
+
+NOWHERE = "localhost:1"
+VARIABLE = "_EVENTFLINK_COMPLETE"
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("EVENTFLINK_CONFIG", "EVENTFLINK_CONF_DIR", "EVENTFLINK_BOOTSTRAP", "EVENTFLINK_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setattr(rest_reads, "_TIMEOUT_S", 60.0)  # But for what is served by a busy machine.
+
+
+@pytest.fixture(scope="module")
+def data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    directory = tmp_path_factory.mktemp("data")
+    with (
+        served(recorded_cluster()) as serving,
+        announced(directory, Announced.REST, serving.url, of_cluster=cluster_name(NOWHERE, "eventflink")),
+    ):
+        yield directory
+
+
+def offered(*words: str, directory: Path | None = None) -> dict[str, str | None]:
+    kind = get_completion_class("zsh")
+    assert kind is not None
+    where = ["-D", f"data.directory={directory}"] if directory is not None else []
+    *before, incomplete = words
+    items = kind(cli, {}, "eventflink", VARIABLE).get_completions([*where, "--bootstrap", NOWHERE, *before], incomplete)
+    return {item.value: item.help for item in items}
+
+
+@pytest.mark.parametrize("command", ["status", "cancel", "history", "exceptions", "stop", "rescale", "logs", "result"])
+def test_ids_of_jobs_are_those_of_the_cluster_with_name_and_status(
+    monkeypatch: pytest.MonkeyPatch, data_directory: Path, command: str
+) -> None:
+    monkeypatch.setattr(completion, "_TIMEOUT_S", 120.0)
+    assert offered(command, "orders", directory=data_directory) == {"orders-1": "orders RUNNING"}
+    assert offered(command, "nothing", directory=data_directory) == {}
+
+
+def test_commands_options_and_contexts_are_offered() -> None:
+    assert {"list", "status", "stop"} <= offered("").keys()
+    assert "--with-savepoint" in offered("cancel", "--with")
+    assert run(["context", "set", "prod", "--cluster-id", "one"]) == ExitCode.OK
+    assert offered("context", "use", "p").keys() == offered("--context", "p").keys() == {"prod"}
+
+
+def test_where_nobody_answers_nothing_is_offered_and_nothing_is_said(tmp_path: Path) -> None:
+    environment = {**os.environ, VARIABLE: "bash_complete", "COMP_CWORD": "6"}
+    for option in (f"-D data.directory={tmp_path}", "-c /does/not/exist.yaml", "-D nonsense=1"):
+        environment["COMP_WORDS"] = f"eventflink {option} --bootstrap {NOWHERE} status x"
+        done = subprocess.run(
+            [sys.executable, "-m", "eventflink.cli"], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_a_script_that_asks_us(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    assert run(["completion", shell]) == ExitCode.OK
+    script = capsys.readouterr().out
+    assert f"{VARIABLE}={shell}_complete" in script
+    if shell == "bash":
+        subprocess.run(["bash", "-n"], input=script, text=True, check=True)
