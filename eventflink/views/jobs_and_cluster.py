@@ -72,16 +72,17 @@ def find_job(fold: Fold, job_id: str) -> JobMaster:
 
 def job_row(job: JobMaster, now_ms: int) -> View:
     """Return one job as `list` shows it; `now_ms` is where the log's time stands."""
-    subtasks = list(job.execution_graph.subtasks())
+    vertices = job.execution_graph.vertices.values()
+    states = Counter(subtask.state for vertex in vertices for subtask in vertex.subtasks)
     return {
         "job_id": job.job_id,
         "name": job.execution_graph.graph.name,
         "status": job.status,
         "scheduler": job.scheduler,
         "has_streams": job.checkpoints is not None,
-        "tasks": len(subtasks),
-        "tasks_finished": sum(s.state is ExecutionState.FINISHED and not s.revoked for s in subtasks),
-        "tasks_by_state": dict(Counter(s.state for s in subtasks)),
+        "tasks": states.total(),
+        "tasks_finished": sum(len(vertex.subtasks) - vertex.unfinished_subtasks for vertex in vertices),
+        "tasks_by_state": dict(states),
         "restarts": job.restarts.count,
         "submitted_at": iso_time(job.submitted_at_ms),
         "ended_at": iso_time(job.ended_at_ms),
@@ -297,7 +298,8 @@ def slot_requirements_view(slots: SlotManager, job: JobMaster) -> list[View]:
     for subtask in _scheduled(job):
         profile = graph.slot_profile_of(subtask.vertex_id)
         key = (graph.group_of(subtask), str(profile) if profile is not None else "")
-        counts = found.setdefault(key, _Counts())
+        if (counts := found.get(key)) is None:
+            counts = found[key] = _Counts()
         counts.by_vertex[subtask.vertex_id] += 1
         if subtask.allocation_id in slots.pending:
             counts.requested += 1

@@ -85,7 +85,7 @@ class VertexWaits:
         return sorted(waits, key=lambda wait: (not wait.is_trouble, not wait.since_ms, wait.since_ms))
 
     def _collect(self, job: JobMaster, waits: list[VertexWait]) -> None:
-        reason_of, may_restart = self.each.reason_of, bool(job.restarts.due)
+        reason_of, since_ms, may_restart = self.each.reason_of, self.each.since_ms, bool(job.restarts.due)
         for vertex_id, vertex in job.execution_graph.vertices.items():
             if not vertex.unfinished_subtasks and not may_restart:
                 continue
@@ -100,7 +100,7 @@ class VertexWaits:
                 if wait is None:
                     wait = found[reason] = VertexWait(job, vertex_id, reason, subtask)
                     waits.append(wait)
-                wait.add(subtask, self.each.since_ms(job, subtask))
+                wait.add(subtask, since_ms(job, subtask))
 
     def view(self, wait: VertexWait) -> View:
         """Return a wait as pages show it."""

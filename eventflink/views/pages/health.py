@@ -31,15 +31,18 @@ class Severity(StrEnum):
 
 RECENT_MS: Final = 3_600_000
 MAX_OF_A_KIND: Final = 5
+_RUNS: Final = frozenset(JobStatus) - TERMINAL_JOB_STATUSES - frozenset(ENDING_JOB_STATUSES)
+_FAILED: Final = (JobStatus.FAILING, JobStatus.FAILED)
 _LOST: Final = ("TaskManagerLost", "TaskManagerDisconnected")
 
 
 def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tuple[str, list[View]]:
     """Return the sentence of health, and the problems, the gravest first."""
     since_ms = fold.last_decided_at_ms - RECENT_MS
-    jobs = fold.master.dispatcher.jobs.values()
-    failed = [job for job in jobs if job.status is JobStatus.FAILING or (job.status is JobStatus.FAILED and job.ended_at_ms >= since_ms)]
-    lost = _lost_task_managers(fold, since_ms)
+    # Among 10,000 jobs few have failures: they are looked for once.
+    troubled = [job for job in fold.master.dispatcher.jobs.values() if job.exceptions.roots or job.status in _FAILED]
+    failed = [job for job in troubled if job.status in _FAILED and (job.status is JobStatus.FAILING or job.ended_at_ms >= since_ms)]
+    lost = _lost_task_managers(fold, troubled, since_ms)
     without_slot = [wait for wait in of_cluster if wait.reason in SLOT_REASONS]
     restarting = [wait for wait in of_cluster if wait.reason is WaitReason.RESTART_DELAY]
     parts = [
@@ -57,18 +60,18 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
         *([_problem(Severity.WAITS, _ABSENT, "/taskmanagers")] if parts[4] else []),
         *([_problem(Severity.SHUTDOWN, _SHUT_DOWN, "/")] if parts[5] else []),
     ]
-    return _sentence(jobs, [part for part in parts if part]), problems
+    return _sentence(fold, [part for part in parts if part]), problems
 
 
 _ABSENT: Final = "no TaskManager is registered"
 _SHUT_DOWN: Final = "the cluster is shut down"
 
 
-def _sentence(jobs: Iterable[JobMaster], wrong: list[str]) -> str:
+def _sentence(fold: Fold, wrong: list[str]) -> str:
     if wrong:
         said = f"{', '.join(wrong[:-1])} and {wrong[-1]}" if len(wrong) > 1 else wrong[0]
         return f"{said[0].upper()}{said[1:]}. Nothing else is wrong."
-    running = sum(job.status not in TERMINAL_JOB_STATUSES and job.status not in ENDING_JOB_STATUSES for job in jobs)
+    running = sum(job.status in _RUNS for job in fold.master.dispatcher.jobs.values())
     return f"{_count(running, 'job', 'runs', 'run') or 'No job runs'}. Nothing is wrong."
 
 
@@ -120,18 +123,18 @@ def _waits_by_reason(waits: VertexWaits, troubled: list[VertexWait]) -> list[Vie
     return problems
 
 
-def _lost_task_managers(fold: Fold, since_ms: int) -> dict[str, str]:
+def _lost_task_managers(fold: Fold, troubled: Iterable[JobMaster], since_ms: int) -> dict[str, str]:
     """Return the TaskManagers whose tasks failed with them within the hour and that have not come back, each with what was lost."""
     registered = fold.master.resource_manager.task_managers
     lost_at_ms: dict[str, int] = {}
     tasks = Counter[str]()
-    for job in fold.master.dispatcher.jobs.values():
+    for job in troubled:
         for root in job.exceptions.roots:
             for failure in (root.failure, *root.concurrent):
                 name = failure.task_manager_id
                 if failure.at_ms >= since_ms and failure.cause.failure_type in _LOST and name and name not in registered:
                     tasks[name] += 1
-                    lost_at_ms[name] = failure.at_ms
+                    lost_at_ms[name] = max(failure.at_ms, lost_at_ms.get(name, 0))
     return {
         name: f"TaskManager '{name}' was lost at {iso_time(at_ms)}: {_count(tasks[name], 'task', 'failed')} with it"
         for name, at_ms in sorted(lost_at_ms.items(), key=lambda each: -each[1])
