@@ -9,6 +9,7 @@ from eventflink.rest.access.guard import Admission
 from eventflink.rest.history.port import History, NoHistory
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.operations import Operations
+from eventflink.rest.own.page_cache import PageCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,4 +26,5 @@ class Services:
     """None: this configuration names no place for archives."""
     operations: Operations = field(default_factory=Operations)
     history: History = field(default_factory=NoHistory)
+    pages: PageCache = field(default_factory=PageCache)
     admission: Admission = field(default_factory=Admission)

@@ -100,9 +100,9 @@ class Moments:
     async def page(self, compute: Callable[..., Any], *arguments: Any, from_archive: Callable[[View], Any] | None = None) -> Moment[Any]:
         """Return what `compute(fold, *arguments)` makes of the state at the request's moment.
 
-        `compute` is a function of a module, and the arguments are plain: they may go to another process. It takes a few milliseconds at
-        most, and may raise JobNotFound and TaskManagerNotFound. Of a job that has left the memory the present is what `from_archive` makes
-        of its archive; that may raise JobNotFound as well.
+        `compute` is a function of a module, and the arguments are plain and hashable: they may go to another process, and pages of the
+        present are remembered by them. It takes a few milliseconds at most, and may raise JobNotFound and TaskManagerNotFound. Of a job
+        that has left the memory the present is what `from_archive` makes of its archive; that may raise JobNotFound as well.
 
         Raises:
             NotThere: the state is not as new as was asked for, or the past is not there yet.
@@ -116,7 +116,7 @@ class Moments:
             if self.place is not None and self.place.offset is not None and self.place.offset > fold.last_offset:
                 return not_found(f"the log ends at {fold.last_offset}")
             try:
-                return moment_view(fold, compute, arguments)
+                return self._services.pages.page(fold, compute, arguments)
             except (JobNotFound, TaskManagerNotFound) as error:
                 return moment_view(fold, _missing, (error,))
 

@@ -53,9 +53,9 @@ class BlockedTaskManager(OwnShape):
 
 
 class TaskManagersPage(OwnShape):
-    """A window of the TaskManagers, in the order in which they registered."""
+    """A window of the TaskManagers, in the order in which they registered: up to 5,000 slots in all."""
 
     total: int
     task_managers: list[TaskManager]
     blocked: list[BlockedTaskManager]
-    """All that are blocked, registered or not."""
+    """Those that are blocked, registered or not; at most 1,000."""

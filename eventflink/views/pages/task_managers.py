@@ -4,6 +4,7 @@ A TaskManager that is lost is forgotten by the state: of it are the failures of 
 """
 
 from itertools import islice
+from typing import Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.model.attempts import AttemptId
@@ -12,12 +13,26 @@ from eventflink.views.jobs_and_cluster import blocked_view
 from eventflink.views.plain import View
 from eventflink.views.queries import TaskManagerNotFound, task_manager_row
 
+MAX_SLOTS: Final = 5_000
+"""So many slots a window shows at most, those of one TaskManager in any case."""
+
+MAX_BLOCKED: Final = 1_000
+
 
 def task_managers_page(fold: Fold, first: int, limit: int) -> View:
-    """Return the TaskManagers from the `first`-th on, in the order in which they registered, with their slots."""
+    """Return the TaskManagers from the `first`-th on, in the order in which they registered, with their slots.
+
+    Fewer than `limit` are shown where these have more than `MAX_SLOTS` in all; the next window begins after the last that is shown.
+    """
     registered = fold.master.resource_manager.task_managers
-    shown = [_row(fold, each) for each in islice(registered, first, first + limit)]
-    return {"total": len(registered), "task_managers": shown, "blocked": blocked_view(fold)}
+    shown: list[View] = []
+    slots = 0
+    for task_manager_id in islice(registered, first, first + limit):
+        slots += registered[task_manager_id].slot_count
+        if shown and slots > MAX_SLOTS:
+            break
+        shown.append(_row(fold, task_manager_id))
+    return {"total": len(registered), "task_managers": shown, "blocked": blocked_view(fold)[:MAX_BLOCKED]}
 
 
 def task_manager_page(fold: Fold, task_manager_id: str) -> View:
