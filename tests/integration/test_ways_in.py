@@ -288,6 +288,17 @@ def test_the_files_of_a_task_can_be_fetched_from_its_host(cluster: RunningCluste
         assert words in cluster.output(f"logs-{file}")
 
 
+def test_what_tasks_write_is_followed_until_their_job_has_ended(cluster: RunningCluster, tmp_path: Path) -> None:
+    job_id = cluster.run_task("wait_for_file", parallelism=2, path=str(tmp_path / "gate"))
+    following = cluster.start("following", "logs", "--follow", "--file", "stdout", job_id)
+    told = ["task[0]#1 | subtask 0 waits", "task[1]#1 | subtask 1 waits"]
+    wait_until(lambda: all(line in cluster.output("following") for line in told), "both tasks are heard while they run")
+    (tmp_path / "gate.go").touch()
+    assert following.wait(60) == 0, cluster.output("following")
+    cluster.processes.pop("following")
+    assert sorted(line for line in cluster.output("following").splitlines() if " | " in line) == told
+
+
 def test_hash_and_rebalance_edges_share_out_every_row_once(cluster: RunningCluster) -> None:
     """A job over three vertices in Spark: SQL and Python, parallelism 2."""
     graph = cluster.graph(

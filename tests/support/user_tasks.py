@@ -14,6 +14,7 @@ def wait_for_file(context: Any) -> None:
     """Write this process's id to `{path}.{subtask}.{attempt}` and wait until `{path}.go` exists."""
     path = context.parameters["path"]
     Path(f"{path}.{context.subtask_index}.{context.attempt}").write_text(str(os.getpid()))
+    print(f"subtask {context.subtask_index} waits", flush=True)
     while not Path(f"{path}.go").exists():
         time.sleep(0.02)
 

@@ -84,6 +84,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("audit DROP", ExitCode.USAGE, "syntax error"),
         ("audit --json --csv", ExitCode.USAGE, "give one of --json and --csv"),
         ("--bootstrap localhost:1 why job", ExitCode.UNREACHABLE, "localhost:1 does not answer"),
+        ("logs job", ExitCode.USAGE, "Missing argument 'VERTEX_ID'"),
+        ("logs job -f --attempt 1", ExitCode.USAGE, "leave --attempt out"),
         ("logs job vertex --attempt 0", ExitCode.USAGE, "0 is not in the range"),
     ],
 )
