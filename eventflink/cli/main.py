@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "info": "Show the plan of a job without submitting it.",
     "list": "List the jobs.",
     "status": "Show a job, or the whole cluster.",
+    "top": "Show the cluster and its jobs live.",
     "exceptions": "Show the failures of a job.",
     "checkpoints": "Show the checkpoints of a job, and where its streams stand.",
     "backpressure": "Show which streams of a job do not keep up.",

@@ -293,6 +293,11 @@ def test_what_tasks_write_is_followed_until_their_job_has_ended(cluster: Running
     following = cluster.start("following", "logs", "--follow", "--file", "stdout", job_id)
     told = ["task[0]#1 | subtask 0 waits", "task[1]#1 | subtask 1 waits"]
     wait_until(lambda: all(line in cluster.output("following") for line in told), "both tasks are heard while they run")
+    assert cluster.start("top", "top", "--once", "--json").wait(60) == 0, cluster.output("top")
+    cluster.processes.pop("top")
+    seen = json.loads(cluster.output("top").splitlines()[-1])
+    assert [job["status"] for job in seen["jobs"] if job["job_id"] == job_id] == ["RUNNING"]
+    assert seen["cluster"]["slots"] - seen["cluster"]["slots_free"] == 2
     (tmp_path / "gate.go").touch()
     assert following.wait(60) == 0, cluster.output("following")
     cluster.processes.pop("following")
