@@ -19,6 +19,7 @@ from click.core import ParameterSource
 
 from eventflink.cli.completion import complete_contexts
 from eventflink.cli.contexts import Context, contexts_file, load_contexts
+from eventflink.cli.examples import epilog_of
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import DIRECTORY_VARIABLE, LOG_FORMAT, Session, find_configuration
 
@@ -89,7 +90,9 @@ class _LazyGroup(click.Group):
         if not gc.isenabled():
             gc.freeze()
             gc.enable()
-        return next(value for value in vars(module).values() if isinstance(value, click.Command) and value.name == cmd_name)
+        command = next(value for value in vars(module).values() if isinstance(value, click.Command) and value.name == cmd_name)
+        command.epilog = epilog_of(cmd_name)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands"):

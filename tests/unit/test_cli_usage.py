@@ -1,13 +1,16 @@
 """A user's mistake is one line that says what is wrong, and an exit code that scripts can rely on; never a traceback."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from eventflink.cli import checks
+from eventflink.cli.examples import EXAMPLES
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import COMMANDS, run
 from eventflink.gateways.kafka_clients import PartitionReader
@@ -118,11 +121,33 @@ def test_every_command_has_help_that_says_what_the_overview_says(capsys: pytest.
     assert command in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_has_examples_that_are_right(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert run([command, "--help"]) == ExitCode.OK
+    said = capsys.readouterr().out
+    assert "Examples:" in said
+    (here / "job.yaml").write_text(json.dumps(GRAPH))
+    (here / "my_module.py").write_text("")
+    (here / "conf").mkdir(exist_ok=True)
+    do = click.Command.invoke
+    # Read, and not done.
+    monkeypatch.setattr(click.Command, "invoke", lambda each, context: do(each, context) if isinstance(each, click.Group) else None)
+    for line in EXAMPLES[command]:
+        assert f"\n    {line}\n" in said
+        begun = line.removeprefix('eval "$(').removesuffix(')"')
+        program, *arguments = shlex.split(begun)
+        assert program == "eventflink"
+        assert run(arguments) == ExitCode.OK, line
+        assert capsys.readouterr().err == "", line
+
+
 def test_run_is_submit_by_its_name_in_flink_and_takes_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     helps = []
     for name in ("run", "submit"):
         assert run([name, "--help"]) == ExitCode.OK
-        helps.append(capsys.readouterr().out.replace(f"eventflink {name}", "eventflink NAME"))
+        helps.append(capsys.readouterr().out.replace(f"eventflink {name}", "eventflink NAME").partition("Examples:")[0])
     assert helps[0] == helps[1]
 
 
