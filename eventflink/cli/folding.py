@@ -100,7 +100,8 @@ def checkpoints(session: Session, job_id: str) -> View:
 
 def _fold_state(session: Session, compute: Callable[[Fold], View], from_archive: Callable[[View], View] | None = None) -> View:
     """Return what `compute` makes of the folded log, or of the archive of a job that it no longer holds, with its `log_offset`."""
-    fold = read_fold(session.bootstrap, session.cluster_id)
+    with session.working("folding the log, as no master answers"):
+        fold = read_fold(session.bootstrap, session.cluster_id)
     try:
         return {**compute(fold), "log_offset": fold.last_offset}
     except JobNotFound as error:

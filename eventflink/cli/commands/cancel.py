@@ -33,7 +33,8 @@ def cancel(session: Session, job_id: str | None, directory: str | None, timeout_
         job_id, directory = directory, ""  # As in Flink, whose option may have no value either.
     if job_id is None:
         raise click.MissingParameter(param_type="argument", param_hint="'JOB_ID'")
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    what = "waiting for the end of the job" if wait else "waiting for the answer"
+    with session.working(what), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         if directory is not None:
             taken = gateway.trigger_savepoint(job_id, directory, cancel_job=True, actor=actor_name())
             click.echo(describe_savepoint(taken), err=as_json)

@@ -39,7 +39,8 @@ def replay(session: Session, until: Place, since_offset: int | None, *, from_zer
     if since_offset is not None and until.offset is not None and since_offset > until.offset:
         raise click.UsageError(f"--since {since_offset} lies behind --until {until.offset}")
     options = ReplayOptions(until_offset=until.offset, until_ms=until.at_ms, since_offset=since_offset, from_zero=from_zero)
-    done = _replay(session, options)
+    with session.working("folding the log"):
+        done = _replay(session, options)
     document = _document(done)
     if as_json:
         session.print_json(document)

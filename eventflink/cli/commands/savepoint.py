@@ -70,7 +70,7 @@ def savepoint() -> None:
 @pass_session
 def trigger(session: Session, job_id: str, directory: str, timeout_s: float, *, as_json: bool) -> int:
     """Take a savepoint of the job JOB_ID in DIRECTORY (default: execution.checkpointing.savepoint-dir); the job goes on."""
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the savepoint"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         taken = gateway.trigger_savepoint(job_id, directory, timeout_s, actor=actor_name())
     if as_json:
         session.print_json(dataclasses.asdict(taken))
@@ -153,7 +153,8 @@ def _operators_table(found: Savepoint) -> Table:
 
 def _show_state(session: Session, found: Savepoint, place: str, limit: int, *, as_json: bool) -> int:
     part, operator_id = _find_state(found, place)
-    rows = _read_state(found.path, part, operator_id, limit)
+    with session.working("starting a Spark and reading the state"):
+        rows = _read_state(found.path, part, operator_id, limit)
     if as_json:
         session.print_json({"task": f"{part.vertex_id}[{part.subtask_index}]", "operator": operator_id, "rows": rows})
         return ExitCode.OK

@@ -35,7 +35,8 @@ def shutdown(session: Session, status: str, diagnostics: str, timeout_s: float, 
     with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.shut_down_cluster(ApplicationStatus(status), diagnostics, cancel_jobs=cancel_jobs, actor=actor_name())
     if wait:
-        _wait_for_end(session, accepted.log_offset, timeout_s)
+        with session.working("waiting for the end of the cluster"):
+            _wait_for_end(session, accepted.log_offset, timeout_s)
     if as_json:
         session.print_json({"request_id": accepted.request_id, "log_offset": accepted.log_offset, "stopped": wait})
     else:

@@ -21,7 +21,10 @@ from eventflink.model.statuses import JobStatus
 @pass_session
 def stop(session: Session, job_id: str, directory: str, timeout_s: float, *, drain: bool, as_json: bool) -> int:
     """Stop the job JOB_ID with a savepoint, after which nothing is read, and wait until the job has ended."""
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with (
+        session.working("waiting for the savepoint and the end of the job"),
+        DispatcherGateway(session.bootstrap, session.cluster_id) as gateway,
+    ):
         taken = gateway.stop_with_savepoint(job_id, directory, timeout_s, drain=drain, actor=actor_name())
         if not as_json:
             click.echo(describe_savepoint(taken))

@@ -55,7 +55,8 @@ def submit(
 
         graph = begin_in_savepoint(graph, savepoint_path, allow_non_restored_state=allow_non_restored_state)
     archive = build_archive(code) if code else None
-    accepted = _submit(session, graph, archive, job_id)
+    with session.working("submitting"):
+        accepted = _submit(session, graph, archive, job_id)
     report: dict[str, Any] = {
         "job_id": accepted.job_id,
         "name": graph.name,

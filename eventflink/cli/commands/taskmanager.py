@@ -94,7 +94,7 @@ def logs(
         raise click.UsageError("--file, --stdout and --list are each for something else: give one of them")
     if as_json and not wants_list:
         raise click.UsageError("--json is for --list; a log is shown as it is")
-    with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the TaskExecutor"), ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
         if wants_list:
             key = gateway.request_task_manager_log_list(task_manager_id, actor=actor_name(), timeout_s=timeout_s)
         elif name:
@@ -131,7 +131,7 @@ def draw_logs(listed: list[View]) -> Table:
 @pass_session
 def thread_dump(session: Session, task_manager_id: str, timeout_s: float) -> int:
     """Show the stacks of all threads of the TaskExecutor TASK_MANAGER_ID, on standard output."""
-    with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the TaskExecutor"), ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
         key = gateway.request_thread_dump(task_manager_id, actor=actor_name(), timeout_s=timeout_s)
     click.get_binary_stream("stdout").write(_fetch(session, key))
     return ExitCode.OK
