@@ -40,9 +40,14 @@ class ConnectionBounds:
         self._most_of_peer = most_of_peer
         self._of_peers: Counter[str] = Counter()
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._of_peers.total()
+
     def opened(self, peer: str) -> bool:
         """Count a connection; tell whether it may stay."""
-        if self._of_peers.total() >= self._most or (peer and self._of_peers[peer] >= self._most_of_peer):
+        if self.count >= self._most or (peer and self._of_peers[peer] >= self._most_of_peer):
             return False
         self._of_peers[peer] += 1
         return True

@@ -24,11 +24,16 @@ class Hosts:
             RestError: 403.
 
         """
-        try:
-            name = urlsplit(f"//{hosts[0]}").hostname if len(hosts) == 1 else None
-        except ValueError:
-            name = None
+        name = _name_in(hosts[0]) if len(hosts) == 1 else None
         if name not in self._names:
             shown = str(name)[:_MAX_SHOWN]
             answers_for = "localhost alone" if self._names == LOOPBACK else "the names in rest.address alone"
             raise RestError(HTTPStatus.FORBIDDEN, f"the Host of the request is '{shown}': this process answers for {answers_for}")
+
+
+def _name_in(host: str) -> str | None:
+    try:
+        place = urlsplit(f"//{host}")
+    except ValueError:
+        return None
+    return place.hostname if place.username is None and not place.path else None
