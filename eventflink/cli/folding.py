@@ -21,7 +21,6 @@ from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.log.administration import AdministrationError
 from eventflink.log.replay import ReplayStalled
-from eventflink.master.job_master import JobMaster
 from eventflink.model.job_graph_document import is_valid_job_id
 from eventflink.snapshots.loading import read_state
 from eventflink.views import jobs_and_cluster
@@ -56,19 +55,6 @@ def read_fold(bootstrap: str, cluster_id: str) -> Fold:
     """Return the accepted state at the end that the log has now; raises as `folding_log` does."""
     with folding_log(bootstrap, cluster_id):
         return read_state(bootstrap, cluster_id)
-
-
-def find_job(fold: Fold, job_id: str) -> JobMaster:
-    """Return a job by its id, or by the beginning of it where that is clear.
-
-    Raises:
-        CommandFailed: there is none, or more than one.
-
-    """
-    try:
-        return jobs_and_cluster.find_job(fold, job_id)
-    except JobNotFound as error:
-        raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
 
 
 def jobs(session: Session, statuses: Sequence[str], limit: int) -> View:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from eventflink.blob import BlobError
 from eventflink.jobs.shipping import InputUnusable
 from eventflink.model.attempts import FailureCause
+from eventflink.model.stack_traces import cut_stack_trace
 from eventflink.streams import failures
 from eventflink.streams.failures import StreamUnusable
 from eventflink.taskexecutor.spark_server import SparkUnavailable
@@ -68,7 +69,8 @@ def cause_of(error: BaseException, vertex_id: str) -> FailureCause:
     of_sink = _SINK_FAILURE.search(text_of(error)) if _is_spark_error(error) else None
     if of_sink is not None:
         return FailureCause(of_sink[1], bounded(f"vertex '{vertex_id}': {of_sink[2]}", MESSAGE_LIMIT))
-    stack_trace = bounded(_user_stack_trace(error), STACK_TRACE_LIMIT)
+    trace = cut_stack_trace(_user_stack_trace(error), lambda text: len(text) <= STACK_TRACE_LIMIT)
+    stack_trace = bounded(trace, STACK_TRACE_LIMIT)
     root = root_of(error)
     root_type = "" if root is error else type(root).__name__
     root_message = "" if root is error else bounded(_message_of(root), ROOT_MESSAGE_LIMIT)
