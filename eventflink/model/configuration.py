@@ -26,7 +26,6 @@ from eventflink.model.configuration_keys.history_keys import HistoryKeys
 from eventflink.model.configuration_keys.job_keys import JobKeys
 from eventflink.model.configuration_keys.master_keys import MasterKeys
 from eventflink.model.configuration_keys.metrics_keys import METRIC_SCOPES, MetricsKeys
-from eventflink.model.configuration_keys.rest_keys import RestKeys
 from eventflink.model.configuration_keys.slot_keys import SlotKeys
 from eventflink.model.configuration_keys.task_manager_keys import TaskManagerKeys
 from eventflink.model.job_graph import (
@@ -44,9 +43,7 @@ class ConfigurationError(Exception):
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
-class Configuration(
-    MetricsKeys, HistoryKeys, RestKeys, BlobKeys, TaskManagerKeys, SlotKeys, CheckpointKeys, JobKeys, MasterKeys, ClusterKeys
-):
+class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKeys, CheckpointKeys, JobKeys, MasterKeys, ClusterKeys):
     """Every key of eventflink.yaml: the groups, the first one last as pydantic wants it, and what concerns several of them."""
 
     @model_validator(mode="after")

@@ -110,6 +110,7 @@ def assemble(
         title="eventflink", version=version("eventflink"), docs_url=None, redoc_url=None, openapi_url=f"{OWN_PREFIX}/openapi.json"
     )
     application.state.reads = reads
+    application.state.authentication = (admission := admission or Admission()).authentication
     answer_errors(application)
     for router in routers:
         application.include_router(router, prefix="/v1", responses=ERRORS, dependencies=[allowed_by_role(router, "/v1")])
@@ -118,5 +119,5 @@ def assemble(
         allowed = allowed_by_role(router, OWN_PREFIX, OWN_PREFIX)
         application.include_router(router, prefix=OWN_PREFIX, responses=OWN_ERRORS, dependencies=[allowed])
     application.add_exception_handler(NotModified, not_modified)
-    application.add_middleware(Guard, admission=admission or Admission())
+    application.add_middleware(Guard, admission=admission)
     return application

@@ -6,19 +6,16 @@ It has nothing of its own: one that is killed is started again, and answers when
 import asyncio
 import logging
 import socket
-import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from typing import NamedTuple
 
-from eventflink.blob import BlobError, TlsUnusable
+from eventflink.blob import BlobError
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
-from eventflink.blob.tls import rest_server_files, server_context
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.model.configuration import Configuration
-from eventflink.rest.access.guard import Admission, configured_admission
-from eventflink.rest.access.tokens import TokensUnusable, configured_tokens
+from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
 from eventflink.rest.application import build_application
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.observer import Observer
@@ -29,11 +26,10 @@ _logger = logging.getLogger(__name__)
 
 
 class _Face(NamedTuple):
-    """Where it listens, what it speaks there, and with whom."""
+    """Where it listens, and how it is reached there."""
 
     listener: socket.socket
-    tls: ssl.SSLContext | None
-    admission: Admission
+    protection: Protection
 
 
 def run_rest(configuration: Configuration, bootstrap: str, announce: Callable[[str], ExitStack]) -> None:
@@ -45,13 +41,11 @@ def run_rest(configuration: Configuration, bootstrap: str, announce: Callable[[s
 
     """
     try:
-        files = rest_server_files(configuration)
-        tls = server_context(files) if files is not None else None
-        admission = configured_admission(configuration, configured_tokens(configuration))
-    except (TlsUnusable, TokensUnusable) as error:
+        protection = configured_protection(configuration, configuration.rest_bind_address)
+    except ProtectionUnusable as error:
         raise RestFailed(str(error)) from error
     with listen("rest.bind-address", configuration.rest_bind_address, "rest.bind-port", configuration.rest_ports) as listener:
-        asyncio.run(_run(configuration, bootstrap, _Face(listener, tls, admission), announce))
+        asyncio.run(_run(configuration, bootstrap, _Face(listener, protection), announce))
 
 
 async def _run(configuration: Configuration, bootstrap: str, face: _Face, announce: Callable[[str], ExitStack]) -> None:
@@ -61,14 +55,13 @@ async def _run(configuration: Configuration, bootstrap: str, face: _Face, announ
         dispatcher = await at_the_end.enter_async_context(AsyncDispatcherGateway(bootstrap, cluster_id))
         resource_manager = await at_the_end.enter_async_context(AsyncResourceManagerGateway(bootstrap, cluster_id))
         services = Services(
-            configuration, bootstrap, state, dispatcher, resource_manager, _archives(configuration), admission=face.admission
+            configuration, bootstrap, state, dispatcher, resource_manager, _archives(configuration), admission=face.protection.admission
         )
         application = build_application(services)
         ending = ending_on_signals()
         if await _start(Observer(bootstrap, cluster_id, state), at_the_end, ending):
             _logger.info("LogFollowed cluster=%s offset=%d", cluster_id, state.log_offset)
-            name = next(iter(configuration.rest_names), "")
-            await serve(application, face.listener, ending, announce, end_streams=state.close, tls=face.tls, name=name)
+            await serve(application, face.listener, ending, announce, end_streams=state.close, protection=face.protection)
 
 
 async def _start(observer: Observer, at_the_end: AsyncExitStack, ending: asyncio.Event) -> bool:

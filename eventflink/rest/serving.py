@@ -9,7 +9,6 @@ import errno
 import logging
 import signal
 import socket
-import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Final, cast
@@ -18,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from eventflink.model.metric_settings import read_ports
+from eventflink.rest.access.protection import Protection
 from eventflink.rest.connections import ConnectionBounds, bounded_http
 
 MAX_HEAD_BYTES: Final = 64 * 1024
@@ -79,12 +79,11 @@ async def serve(
     announce: Callable[[str], ExitStack],
     *,
     end_streams: Callable[[], None] = lambda: None,
-    tls: ssl.SSLContext | None = None,
-    name: str = "",
+    protection: Protection,
 ) -> None:
     """Serve until `ending` is set; `announce` is given the URL, and what it gives is closed at the end.
 
-    `end_streams` ends the answers that have no end of their own; `name` stands in the URL in the place of the address.
+    `end_streams` ends the answers that have no end of their own. Who may ask is the application's business.
     """
     server = _Server(
         uvicorn.Config(
@@ -98,13 +97,13 @@ async def serve(
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
             h11_max_incomplete_event_size=MAX_HEAD_BYTES,
-            http=cast("type[asyncio.Protocol]", bounded_http(ConnectionBounds(), tls)),
+            http=cast("type[asyncio.Protocol]", bounded_http(ConnectionBounds(), protection.tls)),
             ws="none",
         )
     )
     host, port = listener.getsockname()[:2]
-    host = name or host
-    url = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+    host = protection.name or host
+    url = f"{'http' if protection.tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
     with announce(url):
         _logger.info("RestServerStarted url=%s", url)
         serving = asyncio.create_task(server.serve([listener]))

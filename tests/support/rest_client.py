@@ -78,7 +78,7 @@ def services_with(
         dispatcher=dispatcher,
         resource_manager=resource_manager,
         archives=archives,
-        admission=configured_admission(configuration, configured_tokens(configuration)),
+        admission=configured_admission(configuration, configuration.rest_bind_address, configured_tokens(configuration)),
     )
 
 

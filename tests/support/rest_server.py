@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final, TypeVar
 
+from eventflink.rest.access.protection import Protection
 from eventflink.rest.application import build_application
 from eventflink.rest.serving import listen, serve
 from tests.support.cluster import ScriptedCluster
@@ -56,7 +57,9 @@ def served(cluster: ScriptedCluster, ports: str = "0", **configuration: str) -> 
 
         services = services_with(dispatcher.state, dispatcher, configuration)
         with listen("rest.bind-address", "127.0.0.1", "rest.bind-port", ports) as listener:
-            await serve(build_application(services), listener, ending, announce, end_streams=dispatcher.state.close)
+            await serve(
+                build_application(services), listener, ending, announce, end_streams=dispatcher.state.close, protection=Protection()
+            )
 
     ending = asyncio.Event()
     thread = threading.Thread(target=asyncio.run, args=(run(),), name="rest-server")

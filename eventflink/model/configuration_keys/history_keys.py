@@ -1,14 +1,15 @@
 """Keys of the history server."""
 
-from pydantic import Field, field_validator
+from typing import Self
 
-from eventflink.model.configuration_keys.keys import Keys
-from eventflink.model.configuration_keys.rest_keys import LOOPBACK
+from pydantic import Field, field_validator, model_validator
+
+from eventflink.model.configuration_keys.rest_keys import RestKeys
 from eventflink.model.metric_settings import read_ports
 
 
-class HistoryKeys(Keys):
-    """Keys of the history server."""
+class HistoryKeys(RestKeys):
+    """Keys of the history server; who may ask it, and its TLS, say those of the REST process."""
 
     history_archive_directories: str = Field(
         "",
@@ -29,7 +30,7 @@ class HistoryKeys(Keys):
     history_bind_address: str = Field(
         "127.0.0.1",
         alias="historyserver.web.address",
-        description="The interface where it listens: of this machine alone, one of its loopback.",
+        description="The interface where it listens; others than the loopback only with security.ssl.rest.enabled and with tokens.",
     )
     history_ports: str = Field(
         "8082-8099",
@@ -39,13 +40,6 @@ class HistoryKeys(Keys):
     history_web_refresh_interval_ms: int = Field(
         10_000, alias="historyserver.web.refresh-interval", ge=100, description="How often a dashboard is told to ask it."
     )
-
-    @field_validator("history_bind_address")
-    @classmethod
-    def _check_history_address(cls, value: str) -> str:
-        if value not in LOOPBACK:
-            raise ValueError(f"only {', '.join(sorted(LOOPBACK))}: whoever reaches it reads every archive, and it knows no passwords yet")
-        return value
 
     @field_validator("history_ports", mode="before")
     @classmethod
@@ -58,3 +52,8 @@ class HistoryKeys(Keys):
         if not read_ports(value):
             raise ValueError("it names no port; 0 means any free one")
         return value
+
+    @model_validator(mode="after")
+    def _check_history_access(self) -> Self:
+        self.check_reach("historyserver.web.address", self.history_bind_address, "reads every archive")
+        return self

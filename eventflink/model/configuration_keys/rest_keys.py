@@ -102,13 +102,22 @@ class RestKeys(Keys):
             raise ValueError("security.ssl.rest.certificate and security.ssl.rest.key belong together: one of them is missing")
         if self.rest_tls_authentication and self.rest_tls_ca is None:
             raise ValueError("security.ssl.rest.authentication-enabled needs security.ssl.rest.ca: whose certificates it takes")
-        if self.rest_bind_address in LOOPBACK:
-            return self
+        self.check_reach("rest.bind-address", self.rest_bind_address, "commands the cluster")
+        return self
+
+    def check_reach(self, key: str, address: str, right: str) -> None:
+        """Check that an address off this machine's loopback is protected; `right` is what whoever reaches it does.
+
+        Raises:
+            ValueError: it is not, or it does not say under which name it is asked.
+
+        """
+        if address in LOOPBACK:
+            return
         if not self.rest_tls_enabled or not self.rest_needs_tokens:
             raise ValueError(
-                f"rest.bind-address: whoever reaches {self.rest_bind_address} commands the cluster, so it needs security.ssl.rest.enabled, "
+                f"{key}: whoever reaches {address} {right}, so it needs security.ssl.rest.enabled, "
                 f"and rest.tokens-file or rest.token-provider; without them only {', '.join(sorted(LOOPBACK))}"
             )
-        if self.rest_bind_address in _WILDCARDS and not self.rest_names:
-            raise ValueError(f"rest.bind-address: {self.rest_bind_address} is no name: rest.address has to say under which one it is asked")
-        return self
+        if address in _WILDCARDS and not self.rest_names:
+            raise ValueError(f"{key}: {address} is no name: rest.address has to say under which one it is asked")

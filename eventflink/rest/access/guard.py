@@ -39,9 +39,9 @@ class Admission:
     """None: nobody asks too often."""
 
 
-def configured_admission(configuration: Configuration, tokens: Tokens | None) -> Admission:
-    """Return who may ask by this configuration; without tokens whoever is on this machine."""
-    hosts = Hosts({*configuration.rest_names, configuration.rest_bind_address})
+def configured_admission(configuration: Configuration, bind_address: str, tokens: Tokens | None) -> Admission:
+    """Return who may ask a process that listens on this address by this configuration; without tokens whoever is on this machine."""
+    hosts = Hosts({*configuration.rest_names, bind_address})
     per_s = configuration.rest_requests_per_second
     rates = Rates(per_s, 2 * per_s, MAX_IDENTITIES) if tokens is not None else None
     return Admission(Authentication(tokens), hosts, rates)

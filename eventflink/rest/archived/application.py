@@ -10,6 +10,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 
 from eventflink.model.statuses import JobStatus
+from eventflink.rest.access.guard import Admission
 from eventflink.rest.application import assemble
 from eventflink.rest.archived.index import ArchivedJob, Known
 from eventflink.rest.archived.reads import ArchivedReads, ArchiveReader
@@ -28,6 +29,7 @@ from eventflink.rest.flink import (
 from eventflink.rest.flink.applications import MultipleApplicationsDetails, applications_of
 from eventflink.rest.flink.cluster import DashboardConfiguration, Features, configuration_of
 from eventflink.rest.flink.job_lists import MAX_JOBS, JobDetails, JobIdsWithStatusOverview, JobIdWithStatus, MultipleJobsDetails
+from eventflink.rest.own import identity
 from eventflink.rest.own.moments import OwnShape
 from eventflink.views.plain import iso_time
 
@@ -79,8 +81,8 @@ class ArchivePage(OwnShape):
     """Which archives may be there that are not known, in words; empty: none."""
 
 
-def build_history_application(reader: ArchiveReader, refresh_interval_ms: int) -> FastAPI:
-    """Return the application; a dashboard is told to ask so often."""
+def build_history_application(reader: ArchiveReader, refresh_interval_ms: int, admission: Admission) -> FastAPI:
+    """Return the application; a dashboard is told to ask so often, and `admission` says who may ask at all."""
     routers = (
         lists,
         _of_applications(),
@@ -94,7 +96,9 @@ def build_history_application(reader: ArchiveReader, refresh_interval_ms: int) -
         subtasks.router,
         refused_reads.router,
     )
-    application = assemble(routers, [own], lambda request, _response, _min_offset: ArchivedReads(reader, request))
+    application = assemble(
+        routers, [identity.router, own], lambda request, _response, _min_offset: ArchivedReads(reader, request), admission
+    )
     application.state.reader = reader
     application.state.refresh_interval_ms = refresh_interval_ms
     return application

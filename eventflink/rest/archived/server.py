@@ -15,6 +15,7 @@ from eventflink.blob import BlobError
 from eventflink.blob.open_storage import open_storage
 from eventflink.blob.storage import Storage
 from eventflink.model.configuration import Configuration
+from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
 from eventflink.rest.archived.application import build_history_application
 from eventflink.rest.archived.index import ArchiveIndex
 from eventflink.rest.archived.reads import ArchiveReader
@@ -28,13 +29,17 @@ def run_history_server(configuration: Configuration, announce: Callable[[str], E
     """Serve until SIGINT or SIGTERM; `announce` is given the URL, and what it gives is closed at the end.
 
     Raises:
-        RestFailed: the port or a directory cannot be used, or none is named.
+        RestFailed: the port, a directory, a file of TLS or what knows the tokens cannot be used, or no directory is named.
 
     """
     places = _places(configuration)
+    try:
+        protection = configured_protection(configuration, configuration.history_bind_address)
+    except ProtectionUnusable as error:
+        raise RestFailed(str(error)) from error
     keys = ("historyserver.web.address", configuration.history_bind_address, "historyserver.web.port", configuration.history_ports)
     with listen(*keys) as listener:
-        asyncio.run(_run(configuration, places, listener, announce))
+        asyncio.run(_run(configuration, places, protection, listener, announce))
 
 
 def _places(configuration: Configuration) -> list[Storage]:
@@ -47,14 +52,20 @@ def _places(configuration: Configuration) -> list[Storage]:
         raise RestFailed(str(error)) from error
 
 
-async def _run(configuration: Configuration, places: list[Storage], listener: socket.socket, announce: Callable[[str], ExitStack]) -> None:
+async def _run(
+    configuration: Configuration,
+    places: list[Storage],
+    protection: Protection,
+    listener: socket.socket,
+    announce: Callable[[str], ExitStack],
+) -> None:
     index = ArchiveIndex(places, configuration.history_retained_jobs)
-    application = build_history_application(ArchiveReader(index), configuration.history_web_refresh_interval_ms)
+    application = build_history_application(ArchiveReader(index), configuration.history_web_refresh_interval_ms, protection.admission)
     ending = ending_on_signals()
     refreshing = asyncio.create_task(_refresh(index, configuration.history_refresh_interval_ms / 1000))
     refreshing.add_done_callback(lambda _: ending.set())
     try:
-        await serve(application, listener, ending, announce)
+        await serve(application, listener, ending, announce, protection=protection)
     finally:
         index.close()
         refreshing.cancel()

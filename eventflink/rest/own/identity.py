@@ -9,8 +9,6 @@ from eventflink.rest.access.authentication import Authentication, cookie_name
 from eventflink.rest.access.identity import Identity, Role
 from eventflink.rest.access.roles import ROLES, identity_of
 from eventflink.rest.flink.shapes import Empty, Shape
-from eventflink.rest.reading import services_of
-from eventflink.rest.services import Services
 
 _MAX_TOKEN_LENGTH: Final = 4096
 
@@ -40,28 +38,36 @@ class IdentityInfo(Shape):
     """Of each operation that not every viewer may do, by method and path, the role that may."""
 
 
+def _authentication_of(request: Request) -> Authentication:
+    authentication: Authentication = request.app.state.authentication
+    return authentication
+
+
+AuthenticationOfRequest = Annotated[Authentication, Depends(_authentication_of)]
+
+
 @router.get("/identity")
 async def identity(
-    request: Request, who: Annotated[Identity, Depends(identity_of)], services: Annotated[Services, Depends(services_of)]
+    request: Request, who: Annotated[Identity, Depends(identity_of)], authentication: AuthenticationOfRequest
 ) -> IdentityInfo:
     """Return who asks, and what they may do."""
-    return _info(who, services.admission.authentication, session=request.scope["state"]["by_cookie"])
+    return _info(who, authentication, session=request.scope["state"]["by_cookie"])
 
 
 @router.post("/login")
-async def log_in(body: Login, request: Request, response: Response, services: Annotated[Services, Depends(services_of)]) -> IdentityInfo:
+async def log_in(body: Login, request: Request, response: Response, authentication: AuthenticationOfRequest) -> IdentityInfo:
     """Begin a session: the answer sets the cookie that a browser sends from then on, until it is closed."""
-    who, session_id = await services.admission.authentication.log_in(body.token, request.scope)
+    who, session_id = await authentication.log_in(body.token, request.scope)
     response.set_cookie(
         cookie_name(request.scope), session_id, path="/", httponly=True, samesite="strict", secure=request.scope["scheme"] == "https"
     )
-    return _info(who, services.admission.authentication, session=True)
+    return _info(who, authentication, session=True)
 
 
 @router.post("/logout")
-async def log_out(request: Request, response: Response, services: Annotated[Services, Depends(services_of)]) -> Empty:
+async def log_out(request: Request, response: Response, authentication: AuthenticationOfRequest) -> Empty:
     """End the session, and have the browser forget it."""
-    services.admission.authentication.log_out(request.scope)
+    authentication.log_out(request.scope)
     response.delete_cookie(
         cookie_name(request.scope), path="/", httponly=True, samesite="strict", secure=request.scope["scheme"] == "https"
     )

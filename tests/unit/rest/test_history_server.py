@@ -15,6 +15,11 @@ from eventflink.blob.job_archives import JobArchives, render_archive
 from eventflink.blob.open_storage import open_storage
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
+from eventflink.model.configuration import ConfigurationError, load_configuration
+from eventflink.rest.access.guard import Admission
+from eventflink.rest.access.identity import Role
+from eventflink.rest.access.protection import configured_protection
+from eventflink.rest.access.tokens import mint_token
 from eventflink.rest.archived.application import build_history_application
 from eventflink.rest.archived.index import ArchiveIndex
 from eventflink.rest.archived.reads import ArchiveReader
@@ -60,8 +65,8 @@ def history(*places: Path | str, retained: int = 100) -> Iterator[tuple[TestClie
 
 
 @contextmanager
-def client_of(index: ArchiveIndex) -> Iterator[TestClient]:
-    application = build_history_application(ArchiveReader(index), 10_000)
+def client_of(index: ArchiveIndex, admission: Admission | None = None) -> Iterator[TestClient]:
+    application = build_history_application(ArchiveReader(index), 10_000, admission or Admission())
     with TestClient(application, base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client
 
@@ -211,6 +216,26 @@ def test_nothing_can_be_commanded_and_no_other_site_reads(failed: View, tmp_path
         assert client.get("/jobs", headers={"Host": "elsewhere.example"}).status_code == 403
         features = client.get("/config").json()["features"]
         assert features == {"web-submit": False, "web-cancel": False, "web-rescale": False, "web-history": True}
+
+
+def test_with_tokens_it_asks_who_asks_as_the_rest_process_does(failed: View, tmp_path: Path) -> None:
+    put(tmp_path / "archives", "c", failed)
+    token = mint_token(tmp_path / "tokens", "ada", Role.VIEWER)
+    configuration = load_configuration(None, {"rest.tokens-file": str(tmp_path / "tokens")})
+    index = ArchiveIndex([open_storage(str(tmp_path / "archives"))], 10)
+    index.refresh()
+    with client_of(index, configured_protection(configuration, "127.0.0.1").admission) as client:
+        for path in (f"/jobs/{FAILED}", "/jobs/overview", "/config", "/eventflink/v1/archives", f"/eventflink/v1/archives/c/{FAILED}"):
+            assert "this needs a token" in error(client, path, 401)
+            assert client.get(path, headers={"Authorization": f"Bearer {token}"}).status_code == 200
+        assert client.post("/eventflink/v1/login", json={"token": token}, headers={"Origin": "http://localhost"}).json()["name"] == "ada"
+
+
+def test_off_this_machine_it_listens_only_with_tls_and_tokens() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"historyserver\.web\.address: whoever reaches 10\.0\.0\.1 reads every archive, so it needs"
+    ):
+        load_configuration(None, {"historyserver.web.address": "10.0.0.1"})
 
 
 def test_no_directory_and_one_that_nothing_can_read_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
