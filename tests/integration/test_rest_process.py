@@ -1,6 +1,7 @@
 """The REST process on a real cluster: it follows the log through the loss of the leader, and ends in order."""
 
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -9,8 +10,13 @@ from typing import Any
 
 import pytest
 
+from eventflink.events.log_events import JobCancellationRequested
 from eventflink.model.statuses import JobStatus
+from eventflink.rest.access.guard import NOBODY
+from eventflink.rest.access.identity import Role
+from tests.support.rest_tokens import tokens_of_three
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.tls_files import Certificates
 
 NO_SLOT = {"id": "only", "sql": "SELECT 1"}
 
@@ -22,11 +28,11 @@ def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
         yield running
 
 
-def get(url: str, min_offset: int = -1) -> tuple[int, int, Any]:
+def get(url: str, min_offset: int = -1, tls: ssl.SSLContext | None = None, **headers: str) -> tuple[int, int, Any]:
     """Return status, offset and document of an answer."""
-    request = urllib.request.Request(url, headers={"X-Eventflink-Min-Offset": str(min_offset)})
+    request = urllib.request.Request(url, headers={"X-Eventflink-Min-Offset": str(min_offset), **headers})
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=30, context=tls) as answer:
             return answer.status, int(answer.headers["X-Eventflink-Offset"]), json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, -1, json.load(error)
@@ -68,3 +74,35 @@ def test_a_port_that_is_taken_is_passed_over_or_named(cluster: RunningCluster) -
     several = cluster.start("other", "rest", **{"rest.bind-port": f"{port}-{port + 20}"})
     wait_until(lambda: "RestServerStarted" in cluster.output("other"), "the other REST process")
     assert several.poll() is None
+
+
+def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(cluster: RunningCluster, tmp_path: Path) -> None:
+    tokens, certificates = tokens_of_three(tmp_path), Certificates(tmp_path / "tls")
+    protected = {
+        "rest.bind-address": "0.0.0.0",
+        "rest.address": "localhost",
+        "rest.tokens-file": tokens.file,
+        "security.ssl.rest.enabled": "true",
+        "security.ssl.rest.certificate": certificates.server.certificate,
+        "security.ssl.rest.key": certificates.server.key,
+    }
+    url = cluster.start_rest(**protected)
+    assert url.startswith("https://localhost:")
+    tls = ssl.create_default_context(cafile=str(certificates.ca))
+    job_id = cluster.submit(cluster.graph(NO_SLOT))
+    end = cluster.state().last_offset
+    assert get(f"{url}/jobs", tls=tls)[::2] == (401, {"errors": [NOBODY]})
+    assert get(f"{url}/jobs", end, tls, **tokens.headers(Role.VIEWER))[2] == {"jobs": [{"id": job_id, "status": JobStatus.RUNNING}]}
+    cancel = f"{url}/jobs/{job_id}/yarn-cancel"
+    says = {"errors": ["this needs the role operator, and vera is viewer"]}
+    assert get(cancel, end, tls, **tokens.headers(Role.VIEWER))[::2] == (403, says)
+    assert get(cancel, end, tls, **tokens.headers(Role.OPERATOR))[::2] == (202, {})
+    [cancelled] = [event for event in cluster.events_of(job_id) if isinstance(event, JobCancellationRequested)]
+    assert cancelled.actor == "oscar"
+    with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        get(f"{url}/jobs", tls=ssl.create_default_context())
+    with pytest.raises(ConnectionError), urllib.request.urlopen(url.replace("https", "http"), timeout=30):
+        pass
+    tokens.file.chmod(0o644)
+    assert get(f"{url}/jobs", end, tls, **tokens.headers(Role.ADMIN))[0] == 503
+    assert cluster.stop("rest") == 0

@@ -131,9 +131,9 @@ class RunningCluster:
         self.wait_for(lambda fold: name in fold.master.resource_manager.task_managers, f"{name} registered")
         return process
 
-    def start_rest(self, name: str = "rest") -> str:
+    def start_rest(self, name: str = "rest", **overrides: Any) -> str:
         """Start a REST process and return its URL, once it answers."""
-        process = self.start(name, "rest", **{"rest.bind-port": 0})
+        process = self.start(name, "rest", **{"rest.bind-port": 0, **overrides})
 
         def url() -> str | None:
             assert process.poll() is None, self.output(name)

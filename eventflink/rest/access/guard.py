@@ -24,7 +24,7 @@ from eventflink.rest.errors import RestError, answer_to, failed
 MAX_IDENTITIES: Final = 10_000
 MAX_BODY_BYTES: Final = 1024 * 1024
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_NOBODY: Final = "this needs a token: the header Authorization: Bearer TOKEN, or a session (POST /eventflink/v1/login)"
+NOBODY: Final = "this needs a token: the header Authorization: Bearer TOKEN, or a session (POST /eventflink/v1/login)"
 
 _logger = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ class Guard:
             refuse_foreign_order(scope)
         if asked.identity is None:
             if not is_public(scope["method"], scope["path"]):
-                raise unauthorized(_NOBODY)
+                raise unauthorized(NOBODY)
         elif self._rates is not None and (wait_s := self._rates.take(asked.identity.name)) > 0:
             message = f"{asked.identity.name} asks too often: again in {wait_s:.1f} s"
             raise RestError(HTTPStatus.TOO_MANY_REQUESTS, message, {"Retry-After": str(math.ceil(wait_s))})

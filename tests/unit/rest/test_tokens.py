@@ -14,7 +14,10 @@ from eventflink.cli.main import run
 from eventflink.model.configuration import Configuration, ConfigurationError, load_configuration
 from eventflink.rest.access.identity import Identity, Role
 from eventflink.rest.access.tokens import TokenFile, TokensUnusable, configured_tokens, digest_of, mint_token, read_tokens
+from eventflink.rest.server import run_rest
+from eventflink.rest.serving import RestFailed
 from tests.support.cluster import ScriptedCluster, replay
+from tests.support.hand import NOWHERE
 from tests.support.rest_client import rest_client
 from tests.support.rest_tokens import tokens_of_three
 
@@ -242,3 +245,26 @@ def test_the_command_mints_a_token_once_and_says_what_is_wrong(
     Path("tokens").chmod(0o644)
     assert run([*mint, "admin", "--replace"]) == ExitCode.ENVIRONMENT
     assert "chmod 600" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"rest.tokens-file": "missing"}, "rest.tokens-file 'missing' cannot be read"),
+        ({"rest.tokens-file": "tokens"}, "chmod 600 'tokens'"),
+        ({"rest.token-provider": "nowhere:Provider"}, "'nowhere:Provider' made no provider"),
+        ({"security.ssl.rest.enabled": "true"}, "a server needs security.ssl.rest.certificate and security.ssl.rest.key"),
+        (
+            {"security.ssl.rest.enabled": "true", "security.ssl.rest.certificate": "tokens", "security.ssl.rest.key": "tokens"},
+            "security.ssl.rest.certificate 'tokens' with security.ssl.rest.key 'tokens' cannot be used",
+        ),
+    ],
+)
+def test_a_process_that_could_tell_nobody_from_others_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, str], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "", 0o644)
+    with pytest.raises(RestFailed) as refused:
+        run_rest(load_configuration(None, keys), NOWHERE, lambda _: pytest.fail("it is served"))
+    assert says in str(refused.value)
