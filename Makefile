@@ -25,6 +25,9 @@ INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m 
 COMPILE := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import eventflink.cli.commands.demo, eventflink.cli.commands.master, \
 	eventflink.cli.commands.rest, eventflink.cli.commands.taskexecutor; from eventflink.taskexecutor.spark_client import load_client; load_client()'
 
+# The compiler that checks the types of the dashboard's modules, and the types of what they import; nothing of it is served.
+TYPES := tests/support/typescript
+
 .PHONY: help demo check test unit lint format clean java
 
 help: ## show this
@@ -33,7 +36,7 @@ help: ## show this
 demo: java $(VENV)/.installed-demo ## start a cluster, run a job over real data, show what happened, stop it all
 	@$(BIN)/eventflink demo
 
-check: lint unit ## ruff, mypy, the contracts between the rooms, and the unit tests; needs no Kafka, changes nothing
+check: lint unit ## ruff, mypy, tsc, the contracts between the rooms, and the unit tests; needs no Kafka, changes nothing
 
 test: java unit ## all tests; BOOTSTRAP=host:port takes a running Kafka instead of an own one
 	@echo "==> running the tests against $(if $(BOOTSTRAP),Kafka at $(BOOTSTRAP),a Kafka broker of their own)"
@@ -49,6 +52,12 @@ lint: $(VENV)/.installed-dev
 	@echo "==> ruff format"; $(BIN)/ruff format --check .
 	@echo "==> mypy";        $(BIN)/mypy
 	@echo "==> import contracts"; $(BIN)/lint-imports
+	@if command -v npm >/dev/null; then echo "==> tsc"; $(MAKE) --no-print-directory $(TYPES)/node_modules && npm --prefix $(TYPES) --silent run check; \
+	else echo "==> tsc: npm was not found, so the types of the dashboard's modules are not checked"; fi
+
+$(TYPES)/node_modules: $(TYPES)/package-lock.json
+	@npm --prefix $(TYPES) --silent --ignore-scripts ci
+	@touch $@
 
 format: $(VENV)/.installed-dev ## let ruff format and fix what it can
 	@$(BIN)/ruff format .
@@ -56,7 +65,7 @@ format: $(VENV)/.installed-dev ## let ruff format and fix what it can
 
 clean: ## remove .venv/ and what tools left; Kafka's jars stay in the user's cache
 	@echo "==> removing $(VENV)/ and caches"
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache spark-warehouse
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache spark-warehouse $(TYPES)/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 java:
