@@ -1,6 +1,6 @@
 // @ts-check
-// Asking our own API. An answer is {offset, decided_at, epoch, leader_id, master_id, live, body}; of an offset it never changes, so the last
-// 64 such answers are kept. What goes wrong is an ApiError, whose lines are the server's.
+// Asking our own API. A page's answer is {offset, decided_at, epoch, leader_id, master_id, live, body}; what is not of one moment is its body alone.
+// Of an offset an answer never changes, so the last 64 such answers are kept. What goes wrong is an ApiError, whose lines are the server's.
 
 export const API = "/eventflink/v1";
 const KEPT = 64;
@@ -38,8 +38,9 @@ export async function ask(path, { at = null, signal, minOffset } = {}) {
   /** @type {Record<string, string>} */
   const headers = { Accept: "application/json" };
   if (minOffset !== undefined) headers["X-Eventflink-Min-Offset"] = String(minOffset);
-  const answer = await exchange(address, { headers }, signal);
-  if (typeof at === "number" && answer && answer.live === false) keep(address, answer);
+  const found = await exchange(address, { headers }, signal);
+  const answer = "body" in found ? found : { ...found, body: found };
+  if (typeof at === "number" && answer.live !== true) keep(address, answer);
   return answer;
 }
 

@@ -4,6 +4,7 @@
 import { render } from "preact";
 import { h } from "./html.js";
 import { BASE, visit } from "./moment.js";
+import { recognise } from "./shell/identity.js";
 import { follow } from "./shell/live.js";
 import "./shell/settings.js";
 import { Shell } from "./shell/shell.js";
@@ -20,4 +21,5 @@ document.addEventListener("click", (event) => {
 });
 
 render(h(Shell, {}), /** @type {HTMLElement} */ (document.getElementById("app")));
+recognise();
 follow();

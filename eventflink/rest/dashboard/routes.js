@@ -17,12 +17,18 @@
 
 /** @type {Route[]} */
 export const routes = [
+  { pattern: "/", section: "/", load: () => import("./pages/cluster.js") },
   { pattern: "/jobs", section: "/jobs", load: () => import("./pages/jobs.js") },
   { pattern: "/jobs/:job/:vertex/:subtask/:attempt/:tab?", section: "/jobs", load: () => import("./pages/attempt.js") },
   { pattern: "/jobs/:job/:tab?", section: "/jobs", load: () => import("./pages/job.js") },
   { pattern: "/taskmanagers", section: "/taskmanagers", load: () => import("./pages/task_managers.js") },
   { pattern: "/taskmanagers/:task_manager/:tab?", section: "/taskmanagers", load: () => import("./pages/task_manager.js") },
   { pattern: "/submit", section: "/submit", load: () => import("./pages/submit.js") },
+  { pattern: "/masters", section: "/masters", load: () => import("./pages/masters.js") },
+  { pattern: "/waits", section: "/waits", load: () => import("./pages/waits.js") },
+  { pattern: "/log/:offset?", section: "/log", load: () => import("./pages/log.js") },
+  { pattern: "/refused", section: "/refused", load: () => import("./pages/refused.js") },
+  { pattern: "/diff", section: "", load: () => import("./pages/diff.js") },
 ];
 
 /** What a path means for a pattern; null: it is another's. @param {string} pattern @param {string} path */

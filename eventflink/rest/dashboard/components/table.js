@@ -16,10 +16,12 @@ const MOST_HIGH_PX = 8_000_000;
 /**
  * @param {{label: string, columns: Column[], rows?: any[], total?: number, fetch?: (first: number, limit: number) => Promise<any[]>,
  *   revision?: unknown, rowKey?: (row: any) => string, open?: (row: any) => void, sort?: string, onSort?: (key: string) => void,
- *   mark?: (row: any) => string, empty?: any, height?: string}} props
- * `rows` are the first (or all) rows, `total` how many there are; `fetch` gives others; `revision` changes when those are to be forgotten.
+ *   mark?: (row: any) => string, empty?: any, height?: string,
+ *   fixed?: boolean}} props
+ * `rows` are the first (or all) rows, `total` how many there are; `fetch` gives others; `revision` changes when those are to be forgotten;
+ * `fixed`: columns have the widths that they say, and those that say none share the rest.
  */
-export function Table({ label, columns, rows = [], total = rows.length, fetch, revision, rowKey, open, sort, onSort, mark, empty, height }) {
+export function Table({ label, columns, rows = [], total = rows.length, fetch, revision, rowKey, open, sort, onSort, mark, empty, height, fixed = false }) {
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const windows = useRef(/** @type {Map<number, any[] | null>} */ (new Map()));
   const [sight, setSight] = useState({ top: 0, height: 600, row: 28 });
@@ -80,7 +82,7 @@ export function Table({ label, columns, rows = [], total = rows.length, fetch, r
   const drawn = [];
   for (let index = first; index < last; index += 1) drawn.push(index);
   return html`<div class="table-box" ref=${box} tabindex="0" role="region" aria-label=${label} style=${height ? { maxHeight: height } : undefined}>
-    <table class="table" aria-rowcount=${total + 1} style=${{ height: `${high + sight.row}px` }}>
+    <table class=${`table${fixed ? " fixed" : ""}`} aria-rowcount=${total + 1} style=${{ height: `${high + sight.row}px` }}>
       <caption class="visually-hidden">${label}</caption>
       <thead>
         <tr aria-rowindex="1">

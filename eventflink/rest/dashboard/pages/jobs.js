@@ -6,10 +6,10 @@ import { ask } from "../api.js";
 import { Empty } from "../components/empty.js";
 import { ORDER } from "../components/states.js";
 import { StateBar, StateChip } from "../components/state_chip.js";
-import { Copy } from "../components/copy.js";
 import { Table } from "../components/table.js";
+import { Sentence } from "../components/sentence.js";
 import { Since, Time } from "../components/time.js";
-import { duration, number } from "../format.js";
+import { duration, middle, number } from "../format.js";
 import { h, html } from "../html.js";
 import { change, go, href } from "../moment.js";
 
@@ -22,7 +22,8 @@ export const concerns = () => ({});
 /** @param {Record<string, string>} query */
 function asked(query) {
   const parameters = new URLSearchParams();
-  for (const name of ["status", "name", "actor"]) if (query[name]) parameters.set(name, query[name]);
+  for (const state of (query.status ?? "").split(",").filter(Boolean)) parameters.append("status", state);
+  for (const name of ["name", "actor"]) if (query[name]) parameters.set(name, query[name]);
   parameters.set("sort", query.sort ?? "newest");
   return parameters;
 }
@@ -34,28 +35,28 @@ export function questions(_, query) {
 
 /** @type {import("../components/table.js").Column[]} */
 const columns = [
-  { key: "status", title: "State", sortable: true, width: "132px", render: (job) => h(StateChip, { state: job.status, of: "job" }) },
+  { key: "status", title: "State", sortable: true, width: "148px", render: (job) => h(StateChip, { state: job.status, of: "job" }) },
   {
     key: "name",
     title: "Name",
     sortable: true,
+    width: "26%",
     render: (job) => html`<a href=${href(`/jobs/${encodeURIComponent(job.job_id)}`)}><b>${job.name || job.job_id}</b></a>
-      <span class="muted mono wide-only"> ${job.name && job.name !== job.job_id ? job.job_id.slice(0, 12) : ""}</span>`,
+      <span class="muted mono wide-only"> ${job.name && job.name !== job.job_id ? middle(job.job_id, 14) : ""}</span>`,
   },
-  { key: "tasks", title: "Tasks", width: "150px", render: (job) => h(StateBar, { counts: job.tasks ?? {}, label: "Tasks" }) },
-  { key: "trouble", title: "What it waits for", sortable: true, phone: false, render: (job) => html`<span class="muted">${job.wait ?? job.failure ?? ""}</span>` },
+  { key: "tasks", title: "Tasks", width: "132px", render: (job) => h(StateBar, { counts: job.tasks_by_state, label: "Tasks" }) },
+  { key: "trouble", title: "What it waits for", sortable: true, phone: false, render: (job) => html`<span class="muted" title=${job.wait ?? ""}>${h(Sentence, { text: job.wait })}</span>` },
   { key: "restarts", title: "Restarts", align: "end", width: "84px", phone: false, render: (job) => (job.restarts ? number(job.restarts) : html`<span class="muted">0</span>`) },
   { key: "actor", title: "By", width: "96px", phone: false, render: (job) => job.actor ?? "" },
-  { key: "newest", title: "Submitted", sortable: true, width: "130px", phone: false, render: (job) => h(Time, { at: job.submitted_at }) },
+  { key: "newest", title: "Submitted", sortable: true, width: "124px", phone: false, render: (job) => h(Time, { at: job.submitted_at }) },
   {
     key: "duration",
     title: "Runs",
     sortable: true,
     align: "end",
-    width: "104px",
-    render: (job) => (job.ended_at ? html`<span class="muted">${duration(Date.parse(job.ended_at) - Date.parse(job.submitted_at))}</span>` : h(Since, { at: job.submitted_at })),
+    width: "108px",
+    render: (job) => (job.ended_at ? html`<span class="muted">${duration(job.duration_ms)}</span>` : h(Since, { at: job.submitted_at })),
   },
-  { key: "id", title: "", width: "40px", phone: false, render: (job) => h(Copy, { text: job.job_id, label: `job id ${job.job_id}` }) },
 ];
 
 /** @param {{documents: any, moment: any, query: Record<string, string>}} props */
@@ -91,12 +92,13 @@ export function Page({ documents, moment, query }) {
           {
             title: moment.live ? "No job has been submitted yet." : "No job had been submitted at this moment.",
             glyph: "▶",
-            command: moment.live ? `eventflink submit examples/hello.yaml` : undefined,
+            command: moment.live ? "eventflink submit job.yaml" : undefined,
           },
           html`<p>A job is a document with its vertices and edges. Submit one by the command line, or <a href="/ui/submit">write it here</a>.</p>`,
         )
       : h(Table, {
           label: "Jobs",
+          fixed: true,
           columns,
           rows: jobs,
           total: matching,

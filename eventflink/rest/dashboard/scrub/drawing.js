@@ -68,7 +68,7 @@ export function paint(canvas, axis, histogram, over) {
     const width = Math.max(1, x1 - x0 - 0.4);
     const height = Math.max(2, Math.sqrt(/** @type {number} */ (rates[index]) / most) * room);
     context.fillStyle = colour("--edge");
-    context.globalAlpha = 0.55;
+    context.globalAlpha = 0.7;
     context.fillRect(x0, baseline - height, width, height);
     context.globalAlpha = 1;
     if (bucket.failures > 0) {

@@ -6,7 +6,7 @@ import { ApiError, ask } from "../api.js";
 import { toast } from "../components/toast.js";
 import { h, html } from "../html.js";
 import { at, go, href, pin } from "../moment.js";
-import { identity } from "./identity.js";
+import { identity, logOut } from "./identity.js";
 import { density, theme, zone } from "./settings.js";
 
 /** What somebody typed: an offset, a time, or something to look for among the jobs. @param {string} typed */
@@ -81,11 +81,12 @@ export function Head({ onHelp }) {
   return html`<header class="head">
     <a class="brand" href=${href("/")} aria-label="eventflink, to the cluster">
       <svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true"><rect width="32" height="32" rx="7" class="brand-ground" /><path d="M7 21h5V11h6v14h7" fill="none" stroke="#fff" stroke-width="3" stroke-linejoin="round" stroke-linecap="round" /></svg>
-      <b>eventflink</b>${who?.cluster_id ? html`<span class="cluster-name">${who.cluster_id}</span>` : ""}
+      <b>eventflink</b>
     </a>
     ${h(Search, {})}
     <div class="head-end">
       ${who && !small ? html`<span class="who" title=${`You are ${who.name}; your role is ${who.role}.`}>${who.name}<small> ${who.role}</small></span>` : ""}
+      ${who?.session ? html`<button class="icon-button" onClick=${logOut}>Log out</button>` : ""}
       <button class="icon-button" title="The zone of all times" aria-label=${`Times are in ${zone.value === "UTC" ? "UTC" : "your zone"}: switch`} onClick=${() => (zone.value = zone.value === "UTC" ? "local" : "UTC")}>${zone.value === "UTC" ? "UTC" : "Local"}</button>
       <button class="icon-button wide-only" title="Density of tables" aria-label=${`Rows are ${density.value}: switch`} onClick=${() => (density.value = density.value === "compact" ? "comfortable" : "compact")}>${density.value === "compact" ? "≡" : "☰"}</button>
       <button class="icon-button" title=${`Theme: ${theme.value}`} aria-label=${`The theme is ${theme.value}: switch to ${THEMES[theme.value]}`} onClick=${() => (theme.value = THEMES[theme.value])}>${THEME_GLYPHS[theme.value]}</button>

@@ -8,8 +8,9 @@ import { useEffect, useLayoutEffect } from "preact/hooks";
 import { ApiError, ask } from "../api.js";
 import { Empty } from "../components/empty.js";
 import { h, html } from "../html.js";
-import { advanceHead, at, path, query, shown } from "../moment.js";
+import { advanceHead, at, path, query, shown, versus } from "../moment.js";
 import { routeOf } from "../routes.js";
+import { LogIn } from "./identity.js";
 import { change } from "./live.js";
 
 const REFETCH_MS = 500;
@@ -56,7 +57,7 @@ async function answersOf(page, params, own, offset, signal_) {
       }),
     );
   }
-  const documents = Object.fromEntries(answers.map(([name, answer]) => [name, answer && "body" in answer ? answer.body : answer]));
+  const documents = Object.fromEntries(answers.map(([name, answer]) => [name, answer.body]));
   return { documents, moment };
 }
 
@@ -120,7 +121,7 @@ function start() {
   let last = 0;
   const stops = [
     effect(() => {
-      void [path.value, JSON.stringify(query.value), at.value, again.value];
+      void [path.value, JSON.stringify(query.value), at.value, versus.value, again.value];
       load(true);
     }),
     effect(() => {
@@ -184,7 +185,7 @@ export function Outlet() {
   return html`
     ${failed && h(Stale, { failed })}
     <div class=${`page${asking.value ? " asking" : ""}`} aria-busy=${asking.value}>
-      ${h(Guard, { key: `${drawn.key} ${JSON.stringify(drawn.params)}` }, h(drawn.page.Page, drawn))}
+      ${h(Guard, { key: `${drawn.key} ${JSON.stringify(drawn.page.concerns(drawn.params))}` }, h(drawn.page.Page, drawn))}
     </div>
   `;
 }
@@ -199,11 +200,12 @@ function Stale({ failed }) {
 
 /** @param {{failed: ApiError}} props */
 function Failed({ failed }) {
-  const gone = failed.status === 404 || failed.status === 410;
-  const title = gone ? "There is nothing here at this moment." : failed.status === 0 ? "The server does not answer." : "This could not be read.";
   useLayoutEffect(() => {
     document.documentElement.dataset.settled = "none";
   });
+  if (failed.status === 401) return h(LogIn, { then: refresh });
+  const gone = failed.status === 404 || failed.status === 410;
+  const title = gone ? "There is nothing here at this moment." : failed.status === 0 ? "The server does not answer." : "This could not be read.";
   return h(
     Empty,
     { title, glyph: gone ? "○" : "✖" },

@@ -1,0 +1,122 @@
+// @ts-check
+// The log: its events by filters, newest or oldest first; and beside them one decision, with what it was because of and what it led to.
+
+import { useEffect, useState } from "preact/hooks";
+import { ApiError, ask } from "../api.js";
+import { Empty } from "../components/empty.js";
+import { EventType } from "../components/events.js";
+import { Sentence } from "../components/sentence.js";
+import { Table } from "../components/table.js";
+import { toast } from "../components/toast.js";
+import { clock, number } from "../format.js";
+import { h, html } from "../html.js";
+import { at, change, go, href } from "../moment.js";
+import { zone } from "../shell/settings.js";
+import { Decision } from "./log/decision.js";
+
+const LIMIT = 200;
+const FILTERS = /** @type {const} */ (["type", "job", "task_manager"]);
+const NAMES = { type: "type", job: "job", task_manager: "TaskManager" };
+
+/** @param {Record<string, string>} params */
+export const title = (params) => (params.offset ? `Log ${number(Number(params.offset))}` : "Log");
+export const concerns = () => ({});
+export const live = ["events", "decision"];
+
+/** @param {Record<string, string>} query @param {number | null} until */
+function asked(query, until) {
+  const parameters = new URLSearchParams({ order: query.order ?? "newest", limit: String(LIMIT) });
+  for (const name of FILTERS) if (query[name]) parameters.set(name, query[name]);
+  if (query.rejected) parameters.set("rejected", query.rejected);
+  if (query.from) parameters.set("from", query.from);
+  const end = query.until ?? (until === null ? null : String(until));
+  if (end !== null) parameters.set("until", end);
+  return parameters;
+}
+
+/** @param {Record<string, string>} params @param {Record<string, string>} query */
+export function questions(params, query) {
+  /** @type {Record<string, string>} */
+  const all = { moment: `/log/position`, events: `/log/events?${asked(query, at.peek())}` };
+  if (params.offset) all.decision = `/log/${encodeURIComponent(params.offset)}`;
+  return all;
+}
+
+/** @type {import("../components/table.js").Column[]} */
+const columns = [
+  { key: "offset", title: "Offset", width: "84px", render: (event) => html`<a class="mono" href=${here(event.offset)}>${number(event.offset)}</a>` },
+  { key: "at", title: "Decided", width: "110px", render: (event) => html`<span class="mono">${clock(event.decided_at, zone.value)}</span>` },
+  { key: "type", title: "Event", width: "230px", render: (event) => (event.accepted ? h(EventType, { type: event.type }) : html`<span class="rejected-mark">⊘ ${event.type}</span>`) },
+  { key: "subject", title: "About", width: "24%", render: (event) => html`<span class="mono">${event.subject}</span>` },
+  { key: "details", title: "What it says", phone: false, render: (event) => html`<span class=${event.accepted ? "muted" : ""}>${event.accepted ? h(Sentence, { text: event.details }) : event.rejection}</span>` },
+  { key: "epoch", title: "Epoch/seq", width: "90px", align: "end", phone: false, render: (event) => html`<span class="muted mono">${event.epoch}/${event.sequence}</span>` },
+];
+
+/** The address of a decision, with the filters that are set. @param {number} offset */
+function here(offset) {
+  return href(`/log/${offset}`, Object.fromEntries(new URL(window.location.href).searchParams));
+}
+
+/** @param {{documents: any, params: Record<string, string>, query: Record<string, string>}} props */
+export function Page({ documents, params, query }) {
+  const [more, setMore] = useState(/** @type {any[]} */ ([]));
+  const [next, setNext] = useState(/** @type {string | null} */ (null));
+  const first = documents.events;
+  const key = `${asked(query, at.value)} ${first.events[0]?.offset ?? ""}`;
+  useEffect(() => {
+    setMore([]);
+    setNext(first.next);
+  }, [key]);
+  const events = [...first.events, ...more];
+  const filtered = FILTERS.some((name) => query[name]) || query.rejected || query.from || query.until;
+  const newest = (query.order ?? "newest") === "newest";
+  const load = async () => {
+    try {
+      const side = newest ? "before" : "after";
+      const { body } = await ask(`/log/events?${asked(query, at.peek())}&${side}=${next}`);
+      setMore([...more, ...body.events]);
+      setNext(body.next);
+    } catch (error) {
+      toast(error instanceof ApiError ? error.message : String(error), { kind: "failed" });
+    }
+  };
+  return html`
+    <div class="title"><h1>Log</h1><span class="muted">${at.value === null ? "" : `up to offset ${number(at.value)}`}</span></div>
+    <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
+      ${FILTERS.map((name) => h(Filter, { key: name, name, value: query[name] ?? "" }))}
+      <label class="check"><input type="checkbox" checked=${query.rejected === "true"} onChange=${() => change({ rejected: query.rejected === "true" ? null : "true" })} /> only what did not count</label>
+      ${(query.from || query.until) && html`<span class="tag">${query.from ? number(Number(query.from)) : "beginning"} to ${query.until ? number(Number(query.until)) : "end"}</span>`}
+      <button type="button" class="button small" onClick=${() => change({ order: newest ? "oldest" : null })}>${newest ? "↓ newest first" : "↑ oldest first"}</button>
+      ${filtered && html`<button type="button" class="button small" onClick=${() => change({ type: null, job: null, task_manager: null, rejected: null, from: null, until: null })}>Clear</button>`}
+    </form>
+    <div class=${`split${documents.decision ? " open" : ""}`}>
+      <div class="split-main">
+        ${h(Table, {
+          label: "Events of the log",
+          fixed: true,
+          columns,
+          rows: events,
+          rowKey: (event) => `${event.offset}.${event.index}`,
+          open: (event) => go(`/log/${event.offset}`, query),
+          mark: (event) => `${String(event.offset) === params.offset ? "chosen" : ""}${event.accepted ? "" : " rejected"}`,
+          empty: h(Empty, { title: filtered ? "No event matches." : "Nothing has been decided.", small: true }, filtered ? html`<p>Drop a filter, or look at an earlier or longer stretch.</p>` : ""),
+          height: "calc(100vh - 300px)",
+        })}
+        ${next && html`<p class="actions"><button class="button" onClick=${load}>${newest ? "Older" : "Newer"} events</button></p>`}
+      </div>
+      ${documents.decision && h(Decision, { decision: documents.decision, back: () => go("/log", query) })}
+    </div>
+  `;
+}
+
+/** @param {{name: typeof FILTERS[number], value: string}} props */
+function Filter({ name, value }) {
+  return html`<input
+    type="search"
+    class=${value ? "set" : ""}
+    aria-label=${`Only this ${NAMES[name]}`}
+    placeholder=${name === "type" ? "type, such as TaskFailed" : NAMES[name]}
+    value=${value}
+    onChange=${(/** @type {any} */ event) => change({ [name]: event.target.value.trim() })}
+  />`;
+}
