@@ -1,7 +1,6 @@
 """Which events somebody wants to see: by type, job, TaskManager, acceptance, and place in the log.
 
-An event belongs to a job or a TaskManager also through its allocation, so a filter has to see every accepted decision from
-the beginning of the log on, in order. It remembers only allocations and attempts that are in use.
+Whose an event is says `attribution.py`, so a filter has to see every decision from the beginning of the log on, in order.
 """
 
 import difflib
@@ -11,24 +10,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from eventflink.audit import FilterInvalid
+from eventflink.audit.attribution import Attribution
 from eventflink.audit.entries import Entry
-from eventflink.events.job_master_events import execution_state_after
-from eventflink.events.log_events import (
-    EVENTS,
-    FollowUpDecided,
-    LogEvent,
-    RequestAccepted,
-    RequestRejected,
-    SlotAllocated,
-    SlotFreed,
-    SlotOfferRejected,
-    SlotRequestCancelled,
-    SlotRequested,
-    SlotRequestTimedOut,
-    TaskManagerReportReconciled,
-)
-from eventflink.model.attempts import AttemptId
-from eventflink.model.statuses import TERMINAL_EXECUTION_STATES
+from eventflink.events.log_events import EVENTS
 
 EVENT_TYPES: Final[tuple[str, ...]] = tuple(sorted(EVENTS))
 
@@ -120,78 +104,23 @@ class EventFilter:
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        self._allocations_of_job: set[str] = set()
-        self._allocations_of_task_manager: set[str] = set()
-        self._attempts_of_task_manager: set[AttemptId] = set()
+        self._attribution = Attribution()
 
     def choose(self, entry: Entry) -> list[int]:
         """Return the indexes of the events to show; every entry must be given, also those that nobody wants."""
-        chosen = [index for index, event in enumerate(entry.decision.events) if self._concerns(event, remember=entry.accepted)]
-        if self._wanted.accepted is not None and entry.accepted is not self._wanted.accepted:
+        wanted, events = self._wanted, entry.decision.events
+        chosen = []
+        for index, event in enumerate(events) if wanted.job_id or wanted.task_manager_id else ():
+            jobs, holder = self._attribution.follow_event(event, counts=entry.accepted)
+            of_job = not wanted.job_id or any(job_id.startswith(wanted.job_id) for job_id in jobs)
+            of_task_manager = not wanted.task_manager_id or (holder is not None and wanted.task_manager_id in holder)
+            if of_job and of_task_manager:
+                chosen.append(index)
+        if wanted.accepted is not None and entry.accepted is not wanted.accepted:
             return []
-        types = self._wanted.types
-        return [index for index in chosen if not types or type(entry.decision.events[index]).__name__ in types]
-
-    def _concerns(self, event: LogEvent, *, remember: bool) -> bool:
-        # Both are asked in any case: each remembers.
-        of_job = not self._wanted.job_id or self._concerns_job(event, remember=remember)
-        of_task_manager = not self._wanted.task_manager_id or self._concerns_task_manager(event, remember=remember)
-        return of_job and of_task_manager
-
-    def _concerns_job(self, event: LogEvent, *, remember: bool) -> bool:
-        wanted = self._wanted.job_id
-        if isinstance(event, RequestAccepted | RequestRejected | FollowUpDecided):
-            return _fits(event.subject, wanted)
-        if isinstance(event, TaskManagerReportReconciled):
-            return any(_fits(a.job_id, wanted) for a in event.unknown) or not self._allocations_of_job.isdisjoint(event.missing)
-        if isinstance(event, SlotRequested) and remember and _fits(event.job_id, wanted):
-            self._allocations_of_job.add(event.allocation_id)
-        concerns = _fits(getattr(event, "job_id", None), wanted) or getattr(event, "allocation_id", None) in self._allocations_of_job
-        if remember:
-            _forget(self._allocations_of_job, event)
-        return concerns
-
-    def _concerns_task_manager(self, event: LogEvent, *, remember: bool) -> bool:
-        wanted = self._wanted.task_manager_id
-        concerns = wanted in (getattr(event, "task_manager_id", None), getattr(event, "instance_id", None))
-        if isinstance(event, SlotAllocated) and concerns and remember:
-            self._allocations_of_task_manager.add(event.allocation_id)
-        concerns = concerns or getattr(event, "allocation_id", None) in self._allocations_of_task_manager
-        attempt = attempt_of(event)
-        if attempt is None:
-            if remember:
-                _forget(self._allocations_of_task_manager, event)
-            return concerns
-        if concerns and remember:
-            self._attempts_of_task_manager.add(attempt)
-        concerns = concerns or attempt in self._attempts_of_task_manager
-        if remember and ends_attempt(event):
-            self._attempts_of_task_manager.discard(attempt)
-        return concerns
-
-
-def _fits(value: str | None, wanted: str) -> bool:
-    """Tell whether an id is the wanted one or begins with it."""
-    return value is not None and value.startswith(wanted)
-
-
-def _forget(allocations: set[str], event: LogEvent) -> None:
-    if isinstance(event, SlotFreed | SlotOfferRejected | SlotRequestCancelled | SlotRequestTimedOut):
-        allocations.discard(event.allocation_id)
-
-
-def attempt_of(event: LogEvent) -> AttemptId | None:
-    """Return the attempt that an event is about."""
-    attempt = getattr(event, "attempt", None)
-    vertex_id = getattr(event, "vertex_id", None)
-    if attempt is None or vertex_id is None:
-        return None
-    return AttemptId(getattr(event, "job_id", ""), vertex_id, getattr(event, "subtask_index", 0), attempt)
-
-
-def ends_attempt(event: LogEvent) -> bool:
-    """Tell whether an attempt is over with this event."""
-    return execution_state_after(event) in TERMINAL_EXECUTION_STATES
+        if not wanted.job_id and not wanted.task_manager_id:
+            chosen = list(range(len(events)))
+        return [index for index in chosen if not wanted.types or type(events[index]).__name__ in wanted.types]
 
 
 def entries_within(entries: Iterable[Entry], wanted: Range) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ slot, until it ends.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from eventflink.audit.filters import attempt_of, ends_attempt
+from eventflink.audit.attribution import attempt_of, ends_attempt
 from eventflink.audit.subjects import Subject, SubjectType
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import (

@@ -13,8 +13,8 @@ from itertools import chain, islice
 from typing import Final
 
 from eventflink.audit import NothingKnown
+from eventflink.audit.attribution import attempt_of
 from eventflink.audit.entries import Entry
-from eventflink.audit.filters import attempt_of
 from eventflink.events.job_master_events import execution_state_after
 from eventflink.events.log_events import (
     JobResultStored,
