@@ -4,15 +4,20 @@ The first reading folds the log and finds what the id names; the second collects
 state, one byte for each record, and a bounded chain.
 """
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 from eventflink.audit import NothingKnown
 from eventflink.audit.cause_chain import CauseChain, ChainBuilder, Origins
 from eventflink.audit.entries import Entry, FoldJudge, Record
 from eventflink.audit.log_source import LogSource
+from eventflink.audit.plain import plain
 from eventflink.audit.standing import Standing, standing_of
 from eventflink.audit.subjects import Subject, SubjectFinder
+from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
+from eventflink.views.waits import Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +65,32 @@ def explain_why(source: LogSource, text: str, fold: Fold) -> Explanation:
         builder.follow_entry(entry_of(record))
     chain = builder.chain(lambda offset: entry_of(next(source.read(offset, offset + 1))))
     return Explanation(subject, standing_of(subject, fold.master), chain, fold)
+
+
+def explanation_view(explanation: Explanation, now_ms: int) -> dict[str, Any]:
+    """Return an explanation as plain values; times of waiting are counted to `now_ms`."""
+    standing, chain = explanation.standing, explanation.chain
+    return {
+        "type": str(explanation.subject.subject_type),
+        "id": explanation.subject.name,
+        "state": standing.state,
+        **standing.facts,
+        "cause": plain(standing.cause),
+        "waits": [
+            {
+                "what": wait.what,
+                "why": wait.why,
+                "since": iso_time(wait.since_ms) if wait.since_ms else None,
+                "waited_ms": waited_ms_of(wait, now_ms),
+            }
+            for wait in standing.waits
+        ],
+        "chain": [{**dataclasses.asdict(step), "decided_at": iso_time(step.decided_at_ms)} for step in chain.steps],
+        "omitted": chain.omitted,
+        "log_offset": explanation.fold.last_offset,
+    }
+
+
+def waited_ms_of(wait: Wait, now_ms: int) -> int | None:
+    """Return for how long something has waited; None where the state does not say since when."""
+    return max(0, now_ms - wait.since_ms) if wait.since_ms else None

@@ -36,7 +36,7 @@ from eventflink.rest.flink import (
     task_managers,
     vertices,
 )
-from eventflink.rest.own import attempt_files, changes, commands, identity, pages, submissions, topics
+from eventflink.rest.own import attempt_files, changes, commands, identity, log, pages, submissions, topics
 from eventflink.rest.own.moments import NotModified, not_modified
 from eventflink.rest.reading import Reads, StateReads
 from eventflink.rest.services import Services
@@ -72,6 +72,7 @@ _OWN_ROUTERS: Final = (
     changes.router,
     commands.router,
     identity.router,
+    log.router,
     submissions.router,
     topics.router,
     *pages.ROUTERS,

@@ -14,9 +14,12 @@ from eventflink.blob import BlobError
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
+from eventflink.leadership.configured_settings import master_settings
 from eventflink.model.configuration import Configuration
 from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
 from eventflink.rest.application import build_application
+from eventflink.rest.history.frames import LogToRead
+from eventflink.rest.history.history_process import HistoryProcess
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.observer import Observer
 from eventflink.rest.services import Services
@@ -54,13 +57,23 @@ async def _run(configuration: Configuration, bootstrap: str, face: _Face, announ
     async with AsyncExitStack() as at_the_end:
         dispatcher = await at_the_end.enter_async_context(AsyncDispatcherGateway(bootstrap, cluster_id))
         resource_manager = await at_the_end.enter_async_context(AsyncResourceManagerGateway(bootstrap, cluster_id))
+        history = HistoryProcess(LogToRead(bootstrap, cluster_id, master_settings(configuration)))
         services = Services(
-            configuration, bootstrap, state, dispatcher, resource_manager, _archives(configuration), admission=face.protection.admission
+            configuration,
+            bootstrap,
+            state,
+            dispatcher,
+            resource_manager,
+            _archives(configuration),
+            admission=face.protection.admission,
+            history=history,
         )
         application = build_application(services)
         ending = ending_on_signals()
         if await _start(Observer(bootstrap, cluster_id, state), at_the_end, ending):
             _logger.info("LogFollowed cluster=%s offset=%d", cluster_id, state.log_offset)
+            at_the_end.push_async_callback(history.stop)
+            history.start()  # Not before: the present comes first.
             await serve(application, face.listener, ending, announce, end_streams=state.close, protection=face.protection)
 
 

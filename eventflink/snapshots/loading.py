@@ -18,7 +18,7 @@ from eventflink.log.replay import log_bounds, new_fold, not_collecting, replay
 from eventflink.master.settings import MasterSettings
 from eventflink.snapshots.search import Candidate, SnapshotSearch
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, restore_snapshot
-from eventflink.snapshots.topic import SnapshotTopic
+from eventflink.snapshots.topic import SnapshotTopic, list_snapshots
 
 _logger = logging.getLogger(__name__)
 
@@ -77,6 +77,21 @@ def find_snapshot(
                     return LoadedSnapshot(candidate.manifest, fold)
         _warn(search)
     return None
+
+
+def find_oldest_snapshot(bootstrap: str, cluster_id: str) -> LoadedSnapshot | None:
+    """Return the oldest snapshot of the log that is whole and can be used, loaded; None if there is none.
+
+    Raises:
+        KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
+
+    """
+    ids = [stored.snapshot_id for stored in list_snapshots(bootstrap, cluster_id) if stored.is_whole]
+    return next((found for each in ids if (found := _find_by_id(bootstrap, cluster_id, each)) is not None), None)
+
+
+def _find_by_id(bootstrap: str, cluster_id: str, snapshot_id: str) -> LoadedSnapshot | None:
+    return find_snapshot(bootstrap, cluster_id, wanted=lambda manifest: manifest.snapshot_id == snapshot_id)
 
 
 def _warn(search: SnapshotSearch) -> None:

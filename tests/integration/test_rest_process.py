@@ -2,12 +2,15 @@
 
 import json
 import ssl
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from eventflink.events.log_events import JobCancellationRequested
@@ -33,7 +36,7 @@ def get(url: str, min_offset: int = -1, tls: ssl.SSLContext | None = None, **hea
     request = urllib.request.Request(url, headers={"X-Eventflink-Min-Offset": str(min_offset), **headers})
     try:
         with urllib.request.urlopen(request, timeout=30, context=tls) as answer:
-            return answer.status, int(answer.headers["X-Eventflink-Offset"]), json.load(answer)
+            return answer.status, int(answer.headers.get("X-Eventflink-Offset", "-1")), json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, -1, json.load(error)
 
@@ -63,6 +66,49 @@ def test_what_was_accepted_is_read_at_its_offset_and_through_the_loss_of_the_lea
     _, _, overview = get(f"{url}/jobs/overview", cluster.state().last_offset)
     assert [(row["jid"], row["state"]) for row in overview["jobs"]] == [(first, "RUNNING"), (second, "RUNNING")]
     assert cluster.stop("rest") == 0
+
+
+def history_of(rest: subprocess.Popen[bytes]) -> psutil.Process | None:
+    """Return the process that holds the past of a REST process."""
+    children = psutil.Process(rest.pid).children()
+    return next((each for each in children if "eventflink.rest.history.worker" in each.cmdline()), None)
+
+
+def page_of(url: str, offset: int) -> Any:
+    """Return the page of the cluster at an offset, once the past is known up to there."""
+
+    def ask() -> Any:
+        status, _, document = get(f"{url}/eventflink/v1/cluster?at={offset}")
+        assert status in (200, 503), document
+        return document if status == HTTPStatus.OK else None
+
+    return wait_until(ask, f"the page at {offset}")
+
+
+def test_the_past_is_answered_by_a_process_that_is_replaced_when_it_dies_and_dies_with_its_parent(cluster: RunningCluster) -> None:
+    url = cluster.start_rest()
+    before = cluster.state().last_offset
+    job_id = cluster.submit(cluster.graph(NO_SLOT))
+    cluster.submit(cluster.graph(NO_SLOT))
+    end = cluster.state().last_offset
+    wait_until(lambda: get(f"{url}/eventflink/v1/log/bounds")[2]["body"]["indexed_to"] >= end, "the index")
+    event = get(f"{url}/eventflink/v1/log/events?type=JobSubmitted&order=oldest")[2]["body"]["events"][0]
+    past, submitted = page_of(url, before), page_of(url, event["offset"])
+    assert (past["offset"], past["body"]["jobs"], submitted["body"]["jobs"]) == (before, {}, {"RUNNING": 1})
+    assert event["job_id"] == job_id
+    history = history_of(cluster.processes["rest"])
+    assert history is not None
+    assert history.nice() > psutil.Process(cluster.processes["rest"].pid).nice()
+    history.kill()
+    assert get(f"{url}/eventflink/v1/cluster", end)[2]["body"]["jobs"] == {"RUNNING": 2}
+    assert page_of(url, before) == past
+    bounds = get(f"{url}/eventflink/v1/log/bounds")[2]["body"]
+    assert (bounds["history"]["answers"], bounds["history"]["restarts"]) == (True, 1)
+    assert bounds["topic_id"]
+    second = history_of(cluster.processes["rest"])
+    assert second is not None
+    cluster.kill("rest")
+    wait_until(lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE, "the end of the history")
 
 
 def test_a_port_that_is_taken_is_passed_over_or_named(cluster: RunningCluster) -> None:

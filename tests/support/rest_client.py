@@ -2,10 +2,11 @@
 
 import asyncio
 import dataclasses
+import pickle
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastapi.testclient import TestClient
 
@@ -17,13 +18,17 @@ from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.savepoints import remove_savepoint
 from eventflink.gateways.steps import Ask, DisposeSavepoint, Step, Steps, drive_async
 from eventflink.leadership.fold import Fold
+from eventflink.master.settings import MasterSettings
 from eventflink.model.configuration import load_configuration
 from eventflink.rest.access.guard import configured_admission
 from eventflink.rest.access.tokens import configured_tokens
 from eventflink.rest.application import build_application
+from eventflink.rest.history.historian import Historian
+from eventflink.rest.history.log_book import LogBook
+from eventflink.rest.history.port import History, NoHistory
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.services import Services
-from tests.support.cluster import ScriptedCluster, replay, replies
+from tests.support.cluster import START_MS, ScriptedCluster, new_fold, replay, replies
 from tests.support.hand import NOWHERE
 
 T = TypeVar("T")
@@ -46,6 +51,18 @@ def client_with_archives(fold: Fold, archives: JobArchives | None, **configurati
 
 
 @contextmanager
+def client_of_log(log: Sequence[bytes], timestamps: Sequence[int] = (), known: int | None = None) -> Iterator[TestClient]:
+    """Give a client that knows the present and the past of a log; of the past, the first `known` records."""
+    state = ObservedState()
+    state.replace(replay(log, timestamps=timestamps))
+    history = ListHistory(log[:known], timestamps)
+    nobody = AsyncDispatcherGateway(NOWHERE, "nobody", request_timeout_s=1)
+    application = build_application(services_with(state, nobody, {}, history=history))
+    with TestClient(application, base_url="http://localhost", raise_server_exceptions=False) as client:
+        yield client
+
+
+@contextmanager
 def commanding_client(cluster: ScriptedCluster, **configuration: str) -> Iterator[TestClient]:
     """Give a client whose commands the leader of a cluster decides; the state follows its log, each time after the answer is there."""
     dispatcher = dispatcher_of(cluster)
@@ -63,12 +80,17 @@ def _client(
 
 
 def services_with(
-    state: ObservedState, dispatcher: AsyncDispatcherGateway, overrides: dict[str, str], archives: JobArchives | None = None
+    state: ObservedState,
+    dispatcher: AsyncDispatcherGateway,
+    overrides: dict[str, str],
+    archives: JobArchives | None = None,
+    history: History | None = None,
 ) -> Services:
-    """Return what the routes work with, over a state that a test moves."""
+    """Return what the routes work with, over a state that a test moves; the past is that of the dispatcher's cluster, if it has one."""
     configuration = load_configuration(None, overrides)
     if isinstance(dispatcher, ScriptedDispatcher):
         resource_manager: AsyncResourceManagerGateway = ScriptedResourceManager(dispatcher.cluster, state)
+        history = history or ListHistory(dispatcher.cluster.log, dispatcher.cluster.timestamps)
     else:
         resource_manager = AsyncResourceManagerGateway(NOWHERE, "nobody", request_timeout_s=1)
     return Services(
@@ -79,6 +101,7 @@ def services_with(
         resource_manager=resource_manager,
         archives=archives,
         admission=configured_admission(configuration, configuration.rest_bind_address, configured_tokens(configuration)),
+        history=history or NoHistory(),
     )
 
 
@@ -87,6 +110,27 @@ def dispatcher_of(cluster: ScriptedCluster) -> "ScriptedDispatcher":
     state = ObservedState()
     state.replace(replay(cluster.log, timestamps=cluster.timestamps))
     return ScriptedDispatcher(cluster, state)
+
+
+class ListHistory(History):
+    """Answers about a log that is a list and may grow; questions and answers are packed as for another process."""
+
+    def __init__(self, log: Sequence[bytes], timestamps: Sequence[int] = (), topic_id: str = "log-of-a-test") -> None:
+        self._log, self._timestamps = log, timestamps
+        self.book = LogBook(0, new_fold())
+        self._historian = Historian(self.book, topic_id, MasterSettings())
+
+    async def ask(self, question: str, *arguments: Any) -> Any:
+        end = len(self._log)
+        self.book.follow(
+            (offset, self._timestamps[offset] if self._timestamps else START_MS, self._log[offset])
+            for offset in range(self.book.last_offset + 1, end)
+        )
+        asked = pickle.loads(pickle.dumps((question, arguments)))
+        return pickle.loads(pickle.dumps(self._historian.answer(*asked)))
+
+    def health(self) -> tuple[str, int]:
+        return "", 0
 
 
 class _Scripted(AsyncGateway):

@@ -1,6 +1,5 @@
 """`eventflink why`: what a thing is now, and the decisions that led there, back to the request and who made it."""
 
-import dataclasses
 import time
 from typing import Any
 
@@ -9,14 +8,12 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.audit.cause_chain import CauseChain
-from eventflink.audit.explanation import Explanation, explain_why
-from eventflink.audit.plain import plain
+from eventflink.audit.explanation import Explanation, explain_why, explanation_view, waited_ms_of
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import reading_log
 from eventflink.cli.session import Session, pass_session
 from eventflink.events.wording import iso_time, printable
 from eventflink.log.replay import new_fold
-from eventflink.views.waits import Wait
 
 
 @click.command()
@@ -33,37 +30,10 @@ def why(session: Session, subject: str, *, as_json: bool) -> int:
         explanation = explain_why(log, subject, new_fold())
     now_ms = max(time.time_ns() // 1_000_000, explanation.fold.last_decided_at_ms)
     if as_json:
-        session.print_json(_view(explanation, now_ms))
+        session.print_json(explanation_view(explanation, now_ms))
     else:
         _print(session, explanation, now_ms)
     return ExitCode.OK
-
-
-def _view(explanation: Explanation, now_ms: int) -> dict[str, Any]:
-    standing, chain = explanation.standing, explanation.chain
-    return {
-        "type": str(explanation.subject.subject_type),
-        "id": explanation.subject.name,
-        "state": standing.state,
-        **standing.facts,
-        "cause": plain(standing.cause),
-        "waits": [
-            {
-                "what": wait.what,
-                "why": wait.why,
-                "since": iso_time(wait.since_ms) if wait.since_ms else None,
-                "waited_ms": _waited_ms(wait, now_ms),
-            }
-            for wait in standing.waits
-        ],
-        "chain": [{**dataclasses.asdict(step), "decided_at": iso_time(step.decided_at_ms)} for step in chain.steps],
-        "omitted": chain.omitted,
-        "log_offset": explanation.fold.last_offset,
-    }
-
-
-def _waited_ms(wait: Wait, now_ms: int) -> int | None:
-    return max(0, now_ms - wait.since_ms) if wait.since_ms else None
 
 
 def _print(session: Session, explanation: Explanation, now_ms: int) -> None:
@@ -76,7 +46,7 @@ def _print(session: Session, explanation: Explanation, now_ms: int) -> None:
     if standing.cause is not None:
         out.print(Text(f"  {standing.cause.failure_type}: {standing.cause.message}", style="red"))
     for wait in standing.waits:
-        waited_ms = _waited_ms(wait, now_ms)
+        waited_ms = waited_ms_of(wait, now_ms)
         how_long = f" for {waited_ms / 1000:.1f} s (since {iso_time(wait.since_ms)})" if waited_ms is not None else ""
         out.print(Text(printable(f"  waits: {wait.what}{how_long}: {wait.why}"), style="yellow"))
     out.print(_chain_table(explanation.chain, explanation.fold.last_offset))

@@ -41,9 +41,16 @@ class History(Protocol):
 
         """
 
+    def health(self) -> tuple[str, int]:
+        """Return why nothing can be asked now, empty if it can, and how often whoever answers was started again."""
+
 
 class NoHistory:
     """The history of a process that keeps none."""
+
+    def health(self) -> tuple[str, int]:
+        """Say that there is none."""
+        return "this process keeps no history", 0
 
     async def ask(self, question: str, *_arguments: Any) -> Any:
         """Refuse."""

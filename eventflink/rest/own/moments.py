@@ -149,6 +149,35 @@ class Moments:
         except HistoryRefused as error:
             raise RestError(_STATUSES[error.refusal], error.message) from error
 
+    async def told(self, question: str, *arguments: Any) -> Moment[Any]:
+        """Return what the history says about the log itself, which may say more when the log has grown; raises as `history` does."""
+        found = await self.history(question, *arguments)
+        self._response.headers.update({OFFSET_HEADER: str(found["offset"]), "Cache-Control": "no-store"})
+        return Moment(**found, live=self.place is None)
+
+    async def known(self, place: Place | None) -> Place | None:
+        """Return a place as the past is asked about it: no later than the present, which may be further than the past is known.
+
+        Raises:
+            NotThere: the state is not as new as was asked for.
+            RestError: 404, the log ends before that place.
+
+        """
+        if place is None:
+            return None
+
+        def present(fold: Fold) -> Place | RestError:
+            if _is_past(place, fold):
+                return place
+            if place.offset is not None and place.offset > fold.last_offset:
+                return not_found(f"the log ends at {fold.last_offset}")
+            return Place(offset=fold.last_offset)
+
+        found = (await self._services.state.read(present, min_offset=self._min_offset, timeout_s=READ_TIMEOUT_S)).value
+        if isinstance(found, RestError):
+            raise found
+        return found
+
     def _head(self, found: View) -> None:
         """Say in the header of which offset the answer is, and for how long it holds: what is at an offset never changes."""
         headers = {OFFSET_HEADER: str(found["offset"]), "Cache-Control": "no-store"}
@@ -160,6 +189,15 @@ class Moments:
             if tag in self._known:
                 raise NotModified(headers)
         self._response.headers.update(headers)
+
+
+def untimed(
+    services: Annotated[Services, Depends(services_of)],
+    response: Response,
+    min_offset: Annotated[int, Header(alias=MIN_OFFSET_HEADER, ge=-1, lt=2**63)] = -1,
+) -> Moments:
+    """Return the moment of a request that names none: the present."""
+    return Moments(services, response, None, min_offset)
 
 
 def parse_place(name: str, text: str | None) -> Place | None:
@@ -190,3 +228,4 @@ def _missing(_: Fold, error: Exception) -> Exception:
 
 
 MomentsOfRequest = Annotated[Moments, Depends(Moments)]
+UntimedOfRequest = Annotated[Moments, Depends(untimed)]

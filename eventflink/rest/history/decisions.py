@@ -1,0 +1,183 @@
+"""Decisions and events of a log, found through its index and shown in words."""
+
+import heapq
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from eventflink.audit.entries import Entry
+from eventflink.audit.filters import Place
+from eventflink.audit.plain import plain
+from eventflink.events.decision import Cause, InputCause, LogEvent
+from eventflink.events.log_events import FollowUpDecided
+from eventflink.events.wording import describe, describe_cause, details_of, iso_time, printable, subject_of
+from eventflink.rest.history.links import threads_of
+from eventflink.rest.history.log_book import LogBook
+from eventflink.rest.history.log_index import INDEX_BITS
+from eventflink.views.plain import View
+
+MAX_SHOWN_EVENTS: Final = 1_000
+"""Of one decision."""
+
+MAX_SHOWN_CAUSES: Final = 100
+MAX_SEARCHED: Final = 50_000
+"""Events that are looked at for one page of those that fit several filters."""
+
+_SAID_OF_A_LINK: Final = 3
+_INDEX: Final = (1 << INDEX_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class EventsWanted:
+    """Which events to show; nothing given is everything."""
+
+    first: Place | None = None
+    last: Place | None = None
+    types: tuple[str, ...] = ()
+    job_id: str | None = None
+    task_manager_id: str | None = None
+    rejected: bool | None = None
+    newest_first: bool = True
+    limit: int = 100
+    cursor: tuple[int, int] | None = None
+    """The event, as offset and index, behind which to go on in that order."""
+
+
+def events(book: LogBook, wanted: EventsWanted) -> View:
+    """Return a page of events; `next` is the event behind which the next page begins, as `OFFSET.INDEX`, None at the end."""
+    start, end = book.range_of(wanted.first, wanted.last)
+    first, behind = start << INDEX_BITS, end << INDEX_BITS
+    if wanted.cursor is not None:
+        place = (wanted.cursor[0] << INDEX_BITS) + wanted.cursor[1]
+        first, behind = (first, min(behind, place)) if wanted.newest_first else (max(first, place + 1), behind)
+    rows: list[View] = []
+    last: int | None = None
+    entry: Entry | None = None
+    for searched, place in enumerate(_places(book, wanted, first, behind)):
+        if len(rows) == wanted.limit or searched == MAX_SEARCHED:
+            return {"events": rows, "next": f"{(last or 0) >> INDEX_BITS}.{(last or 0) & _INDEX}"}
+        last, offset = place, place >> INDEX_BITS
+        if wanted.rejected is None or book.index.is_rejected(offset) is wanted.rejected:
+            entry = entry if entry is not None and entry.offset == offset else book.entry(offset)
+            rows.append(event_row(entry, place & _INDEX))
+    return {"events": rows, "next": None}
+
+
+def _places(book: LogBook, wanted: EventsWanted, first: int, behind: int) -> Iterator[int]:
+    """Yield the places from `first` up to `behind` that fit all but whether they count, in the order that is wanted."""
+    index = book.index
+    lists: list[Sequence[int]] = []
+    if wanted.job_id is not None:
+        lists.append(index.by_job.get(wanted.job_id, ()))
+    if wanted.task_manager_id is not None:
+        lists.append(index.by_task_manager.get(wanted.task_manager_id, ()))
+    types = [index.by_type.get(name, ()) for name in wanted.types]
+    if len(types) == 1:
+        lists.append(types[0])
+    if not lists and types:
+        in_order = [_within(each, first, behind, reverse=wanted.newest_first) for each in types]
+        yield from heapq.merge(*in_order, reverse=wanted.newest_first)
+        return
+    if not lists:
+        yield from _all_places(book, wanted, first, behind)
+        return
+    shortest = min(lists, key=len)
+    others = [each for each in lists if each is not shortest]
+    for place in _within(shortest, first, behind, reverse=wanted.newest_first):
+        if all(_holds(each, place) for each in others) and (len(types) < 2 or any(_holds(each, place) for each in types)):  # noqa: PLR2004
+            yield place
+
+
+def _all_places(book: LogBook, wanted: EventsWanted, first: int, behind: int) -> Iterator[int]:
+    start, end = max(book.first_offset, first >> INDEX_BITS), min(book.last_offset + 1, -(-behind >> INDEX_BITS))
+    offsets: Sequence[int] = range(start, end)
+    if wanted.rejected:
+        offsets = book.index.rejected[bisect_left(book.index.rejected, start) : bisect_left(book.index.rejected, end)]
+    for offset in reversed(offsets) if wanted.newest_first else offsets:
+        count = len(book.entry(offset).decision.events)
+        places = range(offset << INDEX_BITS, (offset << INDEX_BITS) + count)
+        for place in reversed(places) if wanted.newest_first else places:
+            if first <= place < behind:
+                yield place
+
+
+def _within(places: Sequence[int], first: int, behind: int, *, reverse: bool) -> Iterator[int]:
+    numbers = range(bisect_left(places, first), bisect_left(places, behind))
+    return (places[number] for number in (reversed(numbers) if reverse else numbers))
+
+
+def _holds(places: Sequence[int], place: int) -> bool:
+    number = bisect_left(places, place)
+    return number < len(places) and places[number] == place
+
+
+def event_row(entry: Entry, index: int) -> View:
+    """Return an event in words, with where it stands."""
+    decision = entry.decision
+    event = decision.events[index]
+    return {
+        "offset": entry.offset,
+        "index": index,
+        "epoch": decision.epoch,
+        "sequence": decision.sequence,
+        "decided_at": iso_time(decision.decided_at_ms),
+        "accepted": entry.accepted,
+        "rejection": entry.rejection,
+        "job_id": getattr(event, "job_id", None),
+        "task_manager_id": getattr(event, "task_manager_id", None),
+        **_in_words(event),
+    }
+
+
+def _in_words(event: LogEvent) -> View:
+    return {"type": type(event).__name__, "subject": printable(subject_of(event)), "details": printable(details_of(event))}
+
+
+def decision(book: LogBook, offset: int) -> View:
+    """Return one decision: what it answers, what it says, which decisions it continues and which continue it."""
+    book.check(offset)
+    entry = book.entry(offset)
+    made = entry.decision
+    led = book.index.leadership_at(offset)
+    return {
+        "offset": offset,
+        "decided_at": iso_time(made.decided_at_ms),
+        "appended_at": iso_time(entry.timestamp_ms),
+        "epoch": made.epoch,
+        "sequence": made.sequence,
+        "leader_id": made.leader_id,
+        "master_id": (led.master_id or None) if led is not None and led.leader_id == made.leader_id else None,
+        "actor": made.actor or None,
+        "accepted": entry.accepted,
+        "rejection": entry.rejection,
+        "byte_count": entry.byte_count,
+        "causes": [_cause(cause) for cause in made.causes[:MAX_SHOWN_CAUSES]],
+        "events": [{**_in_words(event), "payload": plain(event)} for event in made.events[:MAX_SHOWN_EVENTS]],
+        "events_total": len(made.events),
+        "because_of": [_link(book, entry, other) for other in book.index.links.before(offset)],
+        "led_to": [_link(book, entry, other) for other in book.index.links.after(offset, book.last_offset + 1)],
+    }
+
+
+def _cause(cause: Cause) -> View:
+    place: View = dict.fromkeys(("topic", "partition", "offset", "last_offset"))
+    if isinstance(cause, InputCause):
+        place = {"topic": cause.topic, "partition": cause.partition, "offset": cause.first_offset, "last_offset": cause.last_offset}
+    return {"sentence": describe_cause(cause), **place}
+
+
+def _link(book: LogBook, entry: Entry, offset: int) -> View:
+    other = book.entry(offset)
+    said = list(islice(_on_same_threads(entry, other), _SAID_OF_A_LINK + 1)) or list(other.decision.events[: _SAID_OF_A_LINK + 1])
+    more = " …" if len(said) > _SAID_OF_A_LINK else ""
+    return {"offset": offset, "sentence": "; ".join(map(describe, said[:_SAID_OF_A_LINK])) + more}
+
+
+def _on_same_threads(entry: Entry, other: Entry) -> Iterator[LogEvent]:
+    """Yield the events of another decision on the threads of this one."""
+    mine = {thread for event in entry.decision.events for thread in threads_of(event)}
+    for event in other.decision.events:
+        if not isinstance(event, FollowUpDecided) and any(thread in mine for thread in threads_of(event)):
+            yield event

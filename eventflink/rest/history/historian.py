@@ -1,0 +1,122 @@
+"""What can be asked of the past: each question is a method here, and answers with plain values.
+
+A historian belongs to whoever feeds it records; here is neither a clock nor a wire. Questions are quick: some milliseconds, and where a
+state has to be loaded some tens of them.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from eventflink.audit import NothingKnown
+from eventflink.audit.difference import difference_between, moment_of
+from eventflink.audit.explanation import explanation_view
+from eventflink.audit.filters import Place
+from eventflink.leadership.fold import Fold
+from eventflink.master.settings import MasterSettings
+from eventflink.rest.history import decisions, time_line, why
+from eventflink.rest.history.decisions import EventsWanted
+from eventflink.rest.history.log_book import LogBook
+from eventflink.rest.history.port import HistoryRefused, Refusal
+from eventflink.views.jobs_and_cluster import JobNotFound
+from eventflink.views.moment import moment_view
+from eventflink.views.plain import View
+from eventflink.views.queries import TaskManagerNotFound
+
+
+class Historian:
+    """Answers from one log."""
+
+    def __init__(self, book: LogBook, topic_id: str, settings: MasterSettings) -> None:
+        """Answer from a book of the log with this id; `settings` are those that a dry run decides with."""
+        self.book = book
+        self._topic_id = topic_id
+        self._settings = settings
+
+    def answer(self, question: str, arguments: tuple[Any, ...]) -> Any:
+        """Return the answer of the method that has this name.
+
+        Raises:
+            HistoryRefused: there is none.
+
+        """
+        if question not in QUESTIONS:
+            raise HistoryRefused(Refusal.INVALID, f"there is no question '{question}'")
+        return getattr(self, question)(*arguments)
+
+    def page(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
+        """Return what `compute(fold, *arguments)` makes of the state at a place."""
+        return _moment(self.book.state_at(self.book.offset_of(place)), compute, arguments)
+
+    def spend(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
+        """Return the same of a state that `compute` may change, and whose master decides with the cluster's settings."""
+        return _moment(self.book.copy_of_state_at(self.book.offset_of(place), self._settings), compute, arguments)
+
+    def bounds(self) -> View:
+        """Return from where to where the log is known."""
+        return {"topic_id": self._topic_id, **time_line.bounds(self.book)}
+
+    def histogram(self, first: Place | None, last: Place | None, buckets: int) -> View:
+        """Return how much was decided when, who led, and what is marked."""
+        return self._as_of(None, time_line.histogram(self.book, first, last, buckets))
+
+    def position(self, place: Place | None) -> View:
+        """Return which record a place is."""
+        offset = self.book.offset_of(place)
+        return self._as_of(offset, time_line.position(self.book, offset))
+
+    def steps(self, place: Place | None, job_id: str | None, task_manager_id: str | None) -> View:
+        """Return the records before and after a place that concern something."""
+        offset = self.book.offset_of(place)
+        return self._as_of(offset, time_line.steps(self.book, offset, job_id, task_manager_id))
+
+    def events(self, wanted: EventsWanted) -> View:
+        """Return a page of events."""
+        return self._as_of(None, decisions.events(self.book, wanted))
+
+    def decision(self, offset: int) -> View:
+        """Return one decision, what led to it and what it led to."""
+        return self._as_of(offset, decisions.decision(self.book, offset))
+
+    def diff(self, before: Place | None, after: Place | None, max_rows: int) -> View:
+        """Return what differs between the states at two places."""
+        # Taken one after the other: a state is ours until the next question only.
+        moment = moment_of(self.book.state_at(self.book.offset_of(before)))
+        offset = self.book.offset_of(after)
+        return self._as_of(offset, difference_between(moment, moment_of(self.book.state_at(offset)), max_rows))
+
+    def why(self, place: Place | None, text: str) -> View:
+        """Return what an id named at a place, what that was, and why."""
+        offset = self.book.offset_of(place)
+        try:
+            explanation = why.explain(self.book, text, offset)
+        except NothingKnown as error:
+            raise HistoryRefused(Refusal.NOT_FOUND, str(error)) from error
+        return self._as_of(offset, explanation_view(explanation, explanation.fold.last_decided_at_ms))
+
+    def masters(self, place: Place | None) -> View:
+        """Return who led up to a place: the masters, and their leaderships."""
+        offset = self.book.offset_of(place)
+        return self._as_of(offset, time_line.masters(self.book, offset))
+
+    def _as_of(self, offset: int | None, body: View) -> View:
+        """Return what the index says, with the record that it is about; None: the last one."""
+        offset = self.book.last_offset if offset is None else offset
+        led = self.book.index.leadership_at(offset)
+        return {
+            "offset": offset,
+            "decided_at": self.book.time(offset) if offset >= self.book.first_offset else None,
+            "epoch": led.epoch if led is not None else 0,
+            "leader_id": led.leader_id if led is not None else "",
+            "master_id": led.master_id if led is not None else "",
+            "body": body,
+        }
+
+
+QUESTIONS: Final = frozenset({"page", "spend", "bounds", "histogram", "position", "steps", "events", "decision", "diff", "why", "masters"})
+
+
+def _moment(fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
+    try:
+        return moment_view(fold, compute, arguments)
+    except (JobNotFound, TaskManagerNotFound) as error:
+        raise HistoryRefused(Refusal.NOT_FOUND, str(error)) from error

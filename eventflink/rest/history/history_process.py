@@ -1,0 +1,180 @@
+"""The past of a REST process in a process of its own, as its parent has it: started, asked, and started again when it ends.
+
+The event loop never waits for it but in `ask`, and every question has a time limit. The rule: what is asked while nobody answers is refused
+with the reason; the present does not depend on it.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from contextlib import suppress
+from itertools import count
+from typing import Any, Final
+
+from eventflink.rest.history.frames import LENGTH, Answer, LogToRead, Question, frame_of, value_of
+from eventflink.rest.history.port import HistoryRefused, Refusal
+
+MAX_ASKED: Final = 64
+"""Questions that wait for their answers at once."""
+
+ANSWER_TIMEOUT_S: Final = 10.0
+STUCK_S: Final = 60.0
+"""A process that is asked and says nothing for so long is ended."""
+
+NEAR_S: Final = 1.0
+"""For so long a record is waited for that is not indexed yet: it may have come just now."""
+
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 30.0
+"""Between two starts; each pause is twice the one before, until one has lived for long."""
+
+LONG_LIFE_S: Final = 60.0
+_ASK_AGAIN_S: Final = 0.05
+_STOP_TIMEOUT_S: Final = 5.0
+
+_logger = logging.getLogger(__name__)
+
+
+class HistoryFailed(Exception):
+    """A question went wrong in a way that it should not have; the message says what the process said."""
+
+
+class HistoryProcess:
+    """Asks the process, which it keeps alive. For one event loop, that of the main thread."""
+
+    def __init__(self, told: LogToRead) -> None:
+        """Prepare; nothing runs before `start`."""
+        self._told = told
+        self._keeper: asyncio.Task[None] | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._numbers = count()
+        self._heard_s = 0.0
+        self._starts = 0
+
+    def start(self) -> None:
+        """Start the process, and keep it alive from now on."""
+        self._keeper = asyncio.create_task(self._keep(), name="history")
+
+    async def stop(self) -> None:
+        """End the process."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._keeper
+
+    @property
+    def process_id(self) -> int | None:
+        """The process, if there is one."""
+        return self._process.pid if self._process is not None else None
+
+    def health(self) -> tuple[str, int]:
+        """Return why nothing can be asked now, empty if it can, and how often the process was started again."""
+        return "" if self._process is not None else "the process that holds the past is being started", max(0, self._starts - 1)
+
+    async def ask(self, question: str, *arguments: Any) -> Any:
+        """Return the answer of the method of `Historian` that has this name.
+
+        Raises:
+            HistoryRefused: there is none, now or at all.
+            HistoryFailed: the process failed to answer.
+
+        """
+        until = time.monotonic() + NEAR_S
+        while True:
+            answer = await self._ask_once(question, arguments)
+            if answer.failure:
+                raise HistoryFailed(answer.failure)
+            if answer.refused is None:
+                return answer.value
+            if answer.refused.refusal is not Refusal.NOT_YET or time.monotonic() > until:
+                raise answer.refused
+            await asyncio.sleep(_ASK_AGAIN_S)
+
+    async def _ask_once(self, question: str, arguments: tuple[Any, ...]) -> Answer:
+        process = self._process
+        if process is None or process.stdin is None:
+            raise HistoryRefused(Refusal.NOT_YET, self.health()[0])
+        if len(self._asked) >= MAX_ASKED:
+            raise HistoryRefused(Refusal.NOT_YET, f"{MAX_ASKED} questions about the past wait for their answers already: ask again later")
+        number = next(self._numbers)
+        if not self._asked:
+            self._heard_s = time.monotonic()
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._asked[number] = future
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                with suppress(ConnectionError):  # It has just ended, and whoever keeps it says so.
+                    process.stdin.write(frame_of(Question(number, question, arguments)))
+                    await process.stdin.drain()
+                return await future
+        except TimeoutError:
+            self._end_if_stuck(process)
+            raise HistoryRefused(Refusal.NOT_YET, f"the past did not answer within {ANSWER_TIMEOUT_S:g} s: ask again later") from None
+        finally:
+            self._asked.pop(number, None)
+
+    def _end_if_stuck(self, process: asyncio.subprocess.Process) -> None:
+        silent_s = time.monotonic() - self._heard_s
+        if silent_s > STUCK_S and process is self._process:
+            _logger.warning("HistoryStuck process_id=%d silent_s=%.0f", process.pid, silent_s)
+            process.kill()
+
+    async def _keep(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            started_s = time.monotonic()
+            try:
+                await self._run_once()
+            except OSError as error:
+                _logger.warning("HistoryNotStarted error=%s", error)
+            pause_s = FIRST_PAUSE_S if time.monotonic() - started_s > LONG_LIFE_S else pause_s
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _run_once(self) -> None:
+        """Start the process and hear what it says until it ends."""
+        command = (sys.executable, "-m", "eventflink.rest.history.worker", str(os.getpid()))
+        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
+        assert process.stdin is not None  # noqa: S101 - for the type checker: a pipe was asked for
+        assert process.stdout is not None  # noqa: S101 - the same
+        try:
+            with suppress(ConnectionError):
+                process.stdin.write(frame_of(self._told))
+                await process.stdin.drain()
+            self._process, self._heard_s = process, time.monotonic()
+            self._starts += 1
+            _logger.info("HistoryStarted process_id=%d", process.pid)
+            await self._hear(process.stdout)
+            code = await process.wait()
+            _logger.warning("HistoryProcessEnded process_id=%d exit_code=%d", process.pid, code)
+        finally:
+            self._process = None
+            self._refuse_all("the process that held the past has ended, and another one is started: ask again later")
+            await _end(process)
+
+    async def _hear(self, output: asyncio.StreamReader) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                (length,) = LENGTH.unpack(await output.readexactly(LENGTH.size))
+                said: Answer = value_of(await output.readexactly(length))
+                self._heard_s = time.monotonic()
+                if (future := self._asked.get(said.number)) is not None and not future.done():
+                    future.set_result(said)
+
+    def _refuse_all(self, reason: str) -> None:
+        for number, future in self._asked.items():
+            if not future.done():
+                future.set_result(Answer(number, None, refused=HistoryRefused(Refusal.NOT_YET, reason)))
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a process that may have ended."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.kill()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_TIMEOUT_S):
+                await process.wait()

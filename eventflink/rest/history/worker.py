@@ -1,0 +1,170 @@
+"""The process that holds the past for one REST process: it reads the log from its beginning on, and answers questions in between.
+
+    python -m eventflink.rest.history.worker PROCESS_ID_OF_THE_PARENT
+
+It yields to everything else on the host, follows the log for as long as its parent lives, and ends when it cannot go on: its parent starts
+another one, which begins anew. Its first input is what to read, each further one a question; its output are answers.
+"""
+
+import contextlib
+import gc
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Iterable
+from typing import Any, BinaryIO, Final
+
+from confluent_kafka import KafkaException, Message
+
+from eventflink.audit import LogFaulty
+from eventflink.audit.entries import Record
+from eventflink.events.topics import Topic, topic_name
+from eventflink.leadership.fold import LogUnusable
+from eventflink.log.administration import AdministrationError, log_topic_id
+from eventflink.log.replay import GC_THRESHOLD, ReplayStalled, log_bounds, new_fold
+from eventflink.log.topic_reader import TopicReader
+from eventflink.processes import set_parent_death_signal
+from eventflink.rest.history.frames import LENGTH, Answer, LogToRead, Question, frame_of, value_of
+from eventflink.rest.history.historian import Historian
+from eventflink.rest.history.log_book import LogBook
+from eventflink.rest.history.port import HistoryRefused
+from eventflink.snapshots.loading import LogTrimmed, find_oldest_snapshot
+
+NICENESS: Final = 10
+ENDED: Final = 0
+FAILED: Final = 1
+_LOOK_S: Final = 0.5
+_UNREADABLE: Final = (LogFaulty, LogUnusable, KafkaException, AdministrationError, ReplayStalled)
+
+_logger = logging.getLogger(__name__)
+
+
+class _LogEnded(Exception):
+    """Nothing more of the log can be read; the message says why."""
+
+
+def answer(historian: Historian, asked: Question) -> Answer:
+    """Return what a historian answers, whatever comes of it."""
+    try:
+        return Answer(asked.number, historian.answer(asked.question, asked.arguments))
+    except HistoryRefused as error:
+        return Answer(asked.number, None, refused=error)
+    except Exception as error:
+        _logger.exception("HistoryQuestionFailed question=%s", asked.question)
+        return Answer(asked.number, None, failure=f"{asked.question}: {type(error).__name__}: {error}")
+
+
+def read_frame(stream: BinaryIO) -> Any:
+    """Return the value of the next frame.
+
+    Raises:
+        EOFError: the other end is closed.
+
+    """
+    head = stream.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        raise EOFError
+    (length,) = LENGTH.unpack(head)
+    return value_of(stream.read(length))
+
+
+def open_book(told: LogToRead) -> LogBook:
+    """Return an empty book of a log, from its first record on.
+
+    Raises:
+        LogTrimmed: the log does not begin with its first record, and there is no state to begin with.
+        KafkaException, ReplayStalled, AdministrationError: Kafka does not answer.
+
+    """
+    first_offset, _ = log_bounds(told.bootstrap, told.cluster_id)
+    if first_offset == 0:
+        return LogBook(0, new_fold())
+    oldest = find_oldest_snapshot(told.bootstrap, told.cluster_id)
+    if oldest is None:
+        raise LogTrimmed(f"the log of {told.cluster_id} begins at offset {first_offset}, and no usable snapshot reaches to it")
+    return LogBook(first_offset, oldest.fold)
+
+
+class _Worker:
+    """One run: two threads hand in records and questions, and the main thread takes them in turn."""
+
+    def __init__(self, told: LogToRead, output: BinaryIO) -> None:
+        self._output = output
+        self._inbox: queue.SimpleQueue[list[Message] | Question | None] = queue.SimpleQueue()
+        self._historian = Historian(open_book(told), log_topic_id(told.bootstrap, told.cluster_id), told.settings)
+        self._book = self._historian.book
+        self._reader = TopicReader(told.bootstrap, topic_name(told.cluster_id, Topic.LOG), self._book.first_offset)
+
+    def run(self, questions: BinaryIO) -> None:
+        """Answer until the parent ends.
+
+        Raises:
+            LogFaulty: a record does not fit those before it.
+            _LogEnded: no more of the log comes.
+
+        """
+        threading.Thread(target=self._take_questions, args=(questions,), daemon=True).start()
+        self._reader.be_prompt(is_waited_for=True)
+        self._reader.start(self._inbox.put)
+        while True:
+            try:
+                item = self._inbox.get(timeout=_LOOK_S)
+            except queue.Empty:
+                if self._reader.failure:
+                    raise _LogEnded(self._reader.failure) from None
+                continue
+            if item is None:
+                return
+            if isinstance(item, Question):
+                self._say(answer(self._historian, item))
+            else:
+                self._book.follow(_records_of(item))
+                self._reader.give_back()
+
+    def _take_questions(self, questions: BinaryIO) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                self._inbox.put(read_frame(questions))
+        self._inbox.put(None)
+
+    def _say(self, said: Answer) -> None:
+        try:
+            frame = frame_of(said)
+        except Exception as error:  # noqa: BLE001 - an answer that cannot be sent is one that failed
+            frame = frame_of(Answer(said.number, None, failure=f"the answer cannot be sent: {error}"))
+        self._output.write(frame)
+        self._output.flush()
+
+
+def _records_of(messages: Iterable[Message]) -> Iterable[Record]:
+    return ((message.offset() or 0, message.timestamp()[1], message.value() or b"") for message in messages)
+
+
+def main(arguments: list[str]) -> int:
+    """Serve one parent; return the exit code."""
+    set_parent_death_signal()
+    if [str(os.getppid())] != arguments:
+        return FAILED
+    os.nice(NICENESS)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Of a terminal: the parent ends in order, and this process with it.
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    # Whatever else is printed here must not get among the answers.
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])  # States have no garbage cycles, and are walked through each time.
+    try:
+        told = read_frame(sys.stdin.buffer)
+        _Worker(told, output).run(sys.stdin.buffer)
+    except (EOFError, BrokenPipeError):
+        return ENDED
+    except (*_UNREADABLE, _LogEnded) as error:
+        _logger.warning("HistoryEnded reason=%s error=%s", type(error).__name__, error)
+        return FAILED
+    return ENDED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

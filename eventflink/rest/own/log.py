@@ -1,0 +1,166 @@
+"""The log itself: its time line, its events, each decision with what led to it; and what compares or explains moments of it.
+
+All of it is the business of the history (`history/historian.py`); here are the parameters and their bounds.
+"""
+
+import re
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Query
+from fastapi import Path as PathParameter
+
+from eventflink.audit import FilterInvalid
+from eventflink.audit.difference import MAX_ROWS
+from eventflink.audit.filters import event_type
+from eventflink.leadership.fold import Fold
+from eventflink.rest.errors import RestError
+from eventflink.rest.history.decisions import EventsWanted
+from eventflink.rest.history.port import HistoryRefused
+from eventflink.rest.own.log_shapes import Bounds, DecisionShape, Diff, Events, Histogram, HistoryHealth, Masters, Position, Steps, Why
+from eventflink.rest.own.moments import Moment, MomentsOfRequest, UntimedOfRequest, parse_place
+from eventflink.rest.reading import services_of
+from eventflink.rest.services import Services
+
+MAX_BUCKETS: Final = 600
+MAX_EVENTS: Final = 1_000
+MAX_TYPES: Final = 100
+MAX_OFFSET: Final = 2**43 - 1
+"""What fits a place of an index."""
+
+_CURSOR: Final = re.compile(r"(\d{1,13})\.(\d{1,6})")
+
+router = APIRouter()
+
+ServicesOfRequest = Annotated[Services, Depends(services_of)]
+PlaceText = Annotated[str | None, Query(max_length=64, description="An offset, or an ISO 8601 time.")]
+Id = Annotated[str | None, Query(max_length=1024)]
+
+
+@router.get("/log/bounds")
+async def bounds(moments: UntimedOfRequest, services: ServicesOfRequest) -> Moment[Bounds]:
+    """Return from where to where the log is there, and how far the past is known."""
+    reason, restarts = services.history.health()
+    known: dict[str, Any] = {}
+    if not reason:
+        try:
+            known = await services.history.ask("bounds")
+        except HistoryRefused as error:
+            reason = error.message
+    live = await moments.page(_end)
+    told = Bounds(
+        first_offset=known.get("first_offset"),
+        first_at=known.get("first_at"),
+        states_from=known.get("states_from"),
+        last_offset=live.offset,
+        last_at=live.decided_at,
+        topic_id=known.get("topic_id", ""),
+        indexed_to=known.get("indexed_to"),
+        indexed_to_at=known.get("indexed_to_at"),
+        history=HistoryHealth(answers=not reason, reason=reason, restarts=restarts, bytes=known.get("bytes")),
+    )
+    return live.model_copy(update={"body": told})
+
+
+def _end(_: Fold) -> None:
+    """Say nothing but of which record the state is."""
+
+
+@router.get("/log/histogram")
+async def histogram(
+    moments: UntimedOfRequest,
+    first: Annotated[PlaceText, Query(alias="from")] = None,
+    until: PlaceText = None,
+    buckets: Annotated[int, Query(ge=1, le=MAX_BUCKETS)] = 240,
+) -> Moment[Histogram]:
+    """Return a part of the log, both ends included, as a time line: how much was decided when, who led, what is marked."""
+    return await moments.told("histogram", parse_place("from", first), parse_place("until", until), buckets)
+
+
+@router.get("/log/events")
+async def events(
+    moments: UntimedOfRequest,
+    first: Annotated[PlaceText, Query(alias="from")] = None,
+    until: PlaceText = None,
+    types: Annotated[list[str], Query(alias="type", max_length=MAX_TYPES)] = [],  # noqa: B006 - FastAPI copies it
+    job: Id = None,
+    task_manager: Id = None,
+    rejected: Annotated[bool | None, Query(description="Only those of decisions that do not count, or only of those that do.")] = None,
+    order: Literal["newest", "oldest"] = "newest",
+    limit: Annotated[int, Query(ge=1, le=MAX_EVENTS)] = 100,
+    after: Annotated[str | None, Query(max_length=32, description="What the page before gave as `next`.")] = None,
+) -> Moment[Events]:
+    """Return events of a part of the log, both ends included, that fit all the filters; of several types, any."""
+    wanted = EventsWanted(
+        first=parse_place("from", first),
+        last=parse_place("until", until),
+        types=tuple(map(_type, types)),
+        job_id=job,
+        task_manager_id=task_manager,
+        rejected=rejected,
+        newest_first=order == "newest",
+        limit=limit,
+        cursor=_cursor(after),
+    )
+    return await moments.told("events", wanted)
+
+
+def _type(name: str) -> str:
+    try:
+        return event_type(name)
+    except FilterInvalid as error:
+        raise RestError(HTTPStatus.BAD_REQUEST, f"type: {error}") from error
+
+
+def _cursor(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    found = _CURSOR.fullmatch(text)
+    if found is None:
+        raise RestError(HTTPStatus.BAD_REQUEST, "after: it is not what a page gave as `next`")
+    return int(found[1]), int(found[2])
+
+
+@router.get("/log/steps")
+async def steps(moments: MomentsOfRequest, job: Id = None, task_manager: Id = None) -> Moment[Steps]:
+    """Return the records before and after a moment that count and concern a job or a TaskManager; without either, any."""
+    if job is not None and task_manager is not None:
+        raise RestError(HTTPStatus.BAD_REQUEST, "give one of job and task_manager")
+    return await moments.told("steps", await moments.known(moments.place), job, task_manager)
+
+
+@router.get("/log/position")
+async def position(moments: MomentsOfRequest) -> Moment[Position]:
+    """Return which record a moment is: the last that was decided until then."""
+    return await moments.told("position", await moments.known(moments.place))
+
+
+@router.get("/log/{offset}")
+async def decision(moments: UntimedOfRequest, offset: Annotated[int, PathParameter(ge=0, le=MAX_OFFSET)]) -> Moment[DecisionShape]:
+    """Return one decision: what it answers, its events, what led to it and what it led to."""
+    await moments.known(parse_place("offset", str(offset)))
+    return await moments.told("decision", offset)
+
+
+@router.get("/diff")
+async def diff(
+    moments: UntimedOfRequest,
+    a: PlaceText = None,
+    b: PlaceText = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = MAX_ROWS,
+) -> Moment[Diff]:
+    """Return what differs between the states at two moments; without one, the newest."""
+    before, after = await moments.known(parse_place("a", a)), await moments.known(parse_place("b", b))
+    return await moments.told("diff", before, after, limit)
+
+
+@router.get("/why/{thing:path}")
+async def why(moments: MomentsOfRequest, thing: Annotated[str, PathParameter(min_length=1, max_length=2048)]) -> Moment[Why]:
+    """Return what an id names, what that is, and the decisions that led there, back to the request and who made it."""
+    return await moments.told("why", await moments.known(moments.place), thing)
+
+
+@router.get("/masters")
+async def masters(moments: MomentsOfRequest) -> Moment[Masters]:
+    """Return who led up to a moment: the masters, and their leaderships."""
+    return await moments.told("masters", await moments.known(moments.place))

@@ -1,0 +1,266 @@
+"""The past is what a replay from the first record would make of it, whichever way a historian takes to get there."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from eventflink.audit.entries import Entry, FoldJudge, Record, read_entries
+from eventflink.audit.explanation import explain_why
+from eventflink.audit.filters import EventFilter, Wanted
+from eventflink.events.log_events import JobSubmitted, SlotRequested, TaskManagerRegistered
+from eventflink.leadership.fold import Fold
+from eventflink.master.settings import MasterSettings
+from eventflink.rest.history import state_ring, why
+from eventflink.rest.history.fold_pickle import dump_fold, load_fold
+from eventflink.rest.history.historian import Historian
+from eventflink.rest.history.links import MAX_LINKS
+from eventflink.rest.history.log_book import LogBook
+from eventflink.rest.history.log_index import INDEX_BITS
+from eventflink.rest.history.port import HistoryRefused, Refusal
+from eventflink.rest.history.record_store import BLOCK_RECORDS, RecordStore
+from eventflink.snapshots.snapshot import encode_fold
+from tests.support.asked_log import ScriptedLog, append_foreign, storied_cluster
+from tests.support.cluster import ScriptedCluster, new_fold
+from tests.support.scenarios import busy_cluster, eventful_cluster
+from tests.support.simulated_log import simulated_log
+
+SEEDS = (2, 5)
+SHORT = 6
+"""A seed whose log is short, and has four leaderships and rejected decisions."""
+
+
+def records_of(cluster: ScriptedCluster) -> list[Record]:
+    return [(offset, cluster.timestamps[offset], value) for offset, value in enumerate(cluster.log)]
+
+
+def book_of(log: Sequence[Record]) -> LogBook:
+    book = LogBook(log[0][0], new_fold())
+    book.follow(log)
+    return book
+
+
+def replayed(log: Sequence[Record], fold: Fold | None = None) -> Fold:
+    fold = fold or new_fold()
+    for record in log:
+        fold.fold_record(*record)
+    return fold
+
+
+@pytest.fixture
+def small_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let states be so near and so few that a short log has all that a long one has."""
+    monkeypatch.setattr(state_ring, "LEAST_EVENTS", 20)
+    monkeypatch.setattr(state_ring, "LOAD_EVENTS", 12)
+    monkeypatch.setattr(state_ring, "MAX_STATES", 6)
+    monkeypatch.setattr(state_ring, "EVEN_EVENTS", 100)
+
+
+@pytest.mark.usefixtures("small_ring")
+def test_the_state_at_every_offset_is_that_of_a_fold_of_the_records_up_to_it() -> None:
+    log = simulated_log(SHORT)
+    book = book_of(log)
+    expected, fold = [], new_fold()
+    for record in log:
+        fold.fold_record(*record)
+        expected.append(encode_fold(fold))
+    forth = range(len(log))
+    for offset in (*Random(1).sample(forth, len(forth)), *forth, *reversed(forth)):
+        assert encode_fold(book.state_at(offset)) == expected[offset], offset
+
+
+@pytest.mark.parametrize("cluster", [busy_cluster, eventful_cluster])
+def test_a_fold_is_loaded_as_it_was_dumped_and_goes_on_alone(cluster: type[ScriptedCluster]) -> None:
+    log = records_of(cluster())
+    fold = replayed(log[: len(log) // 2])
+    before = encode_fold(fold)
+    loaded = load_fold(dump_fold(fold))
+    assert encode_fold(loaded) == before
+    loaded.master.validate()
+    assert loaded.master.digest() == fold.master.digest()
+    assert encode_fold(replayed(log[len(log) // 2 :], loaded)) == encode_fold(replayed(log))
+    assert encode_fold(fold) == before
+
+
+def test_a_state_that_is_asked_for_to_be_changed_is_nobody_elses() -> None:
+    log = simulated_log(SEEDS[0])
+    historian = Historian(book_of(log), "", MasterSettings(job_store_capacity=7))
+    for offset in (len(log) // 2, len(log) - 1):
+        place = historian.book.index.first_offset + offset
+        spent = historian.book.copy_of_state_at(place, MasterSettings(job_store_capacity=7))
+        assert spent.master.settings.job_store_capacity == 7
+        spent.master.dispatcher.jobs.clear()
+        assert encode_fold(historian.book.state_at(place)) == encode_fold(replayed(log[: place + 1]))
+
+
+@pytest.mark.usefixtures("small_ring")
+def test_a_ring_has_a_bounded_number_of_states_and_its_oldest_ones_are_furthest_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_ring, "MAX_STATES", 12)
+    monkeypatch.setattr(state_ring, "EVEN_EVENTS", 1)
+    ring, fold = state_ring.StateRing(), new_fold()
+    for record in simulated_log(7):
+        fold.fold_record(*record)
+        ring.offer(fold)
+        assert len(ring.states) <= 12
+        assert ring.byte_count == sum(len(state.data) for state in ring.states)
+    counts = [state.event_count for state in ring.states]
+    assert counts[0] <= 20
+    assert counts[-1] > fold.event_count * 0.9
+    middle = len(counts) // 2
+    assert counts[middle] - counts[0] > counts[-1] - counts[middle]
+
+
+def entries_in(log: Sequence[Record]) -> list[Entry]:
+    return list(read_entries(log, FoldJudge(new_fold())))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whose_an_event_is_the_index_says_as_a_filter_of_events_does(seed: int) -> None:
+    log = simulated_log(seed)
+    index, entries = book_of(log).index, entries_in(log)
+    submitted = {event.job_id for entry in entries for event in entry.decision.events if isinstance(event, JobSubmitted)}
+    registered = {e.task_manager_id for entry in entries for e in entry.decision.events if isinstance(e, TaskManagerRegistered)}
+    assert len(submitted) > 5
+    assert registered <= set(index.by_task_manager)
+    for job_id in submitted:
+        if sum(other.startswith(job_id) for other in submitted) > 1:
+            continue  # A filter takes the beginning of an id.
+        event_filter = EventFilter(Wanted(job_id=job_id))
+        chosen = [
+            (entry.offset << INDEX_BITS) + number
+            for entry in entries
+            for number in event_filter.choose(entry)
+            if getattr(entry.decision.events[number], "subject", job_id) == job_id
+        ]
+        first = index.by_job[job_id][0]
+        assert list(index.by_job[job_id]) == [place for place in chosen if place >= first]
+    for task_manager_id in registered:
+        event_filter = EventFilter(Wanted(task_manager_id=task_manager_id))
+        chosen = [(entry.offset << INDEX_BITS) + number for entry in entries for number in event_filter.choose(entry)]
+        assert list(index.by_task_manager[task_manager_id]) == chosen
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_record_is_read_again_as_it_was_judged_in_its_turn(seed: int) -> None:
+    log = simulated_log(seed)
+    book = book_of(log)
+    assert [book.entry(offset) for offset, _, _ in log] == entries_in(log)
+
+
+def test_a_rejected_decision_is_told_with_the_reason() -> None:
+    cluster = storied_cluster()
+    late = append_foreign(cluster, *cluster.last_events(), epoch=1, sequence=3, leader_id="master-9")
+    cluster.pass_time(1)
+    book = book_of(records_of(cluster))
+    assert book.entry(late) == entries_in(records_of(cluster))[late]
+    assert "leader-1" in (book.entry(late).rejection or "")
+
+
+def test_why_is_answered_from_the_index_as_from_the_whole_log() -> None:
+    cluster = storied_cluster()
+    source, book = ScriptedLog(cluster), book_of(records_of(cluster))
+    events = [event for entry in entries_in(records_of(cluster)) for event in entry.decision.events]
+    jobs = [event.job_id for event in events if isinstance(event, JobSubmitted)]
+    allocations = [event.allocation_id for event in events if isinstance(event, SlotRequested)]
+    things = [*jobs, *allocations, *(f"{job_id}/a[0]" for job_id in jobs), "late/b[2]#1", "rest", "tm1", "tm2", "tm2-1", "duplicate"]
+    for thing in things:
+        ours, theirs = why.explain(book, thing, book.last_offset), explain_why(source, thing, new_fold())
+        assert (ours.subject, ours.standing, ours.chain) == (theirs.subject, theirs.standing, theirs.chain), thing
+
+
+def test_why_at_a_moment_knows_nothing_of_what_came_later() -> None:
+    cluster = storied_cluster()
+    book = book_of(records_of(cluster))
+    for offset in range(6, len(cluster.log)):
+        part = ScriptedCluster()
+        part.log, part.timestamps = cluster.log[: offset + 1], cluster.timestamps[: offset + 1]
+        ours, theirs = why.explain(book, "restarting", offset), explain_why(ScriptedLog(part), "restarting", new_fold())
+        assert (ours.subject, ours.standing, ours.chain) == (theirs.subject, theirs.standing, theirs.chain), offset
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_a_decision_continues_is_earlier_and_tells_of_it_in_turn(seed: int) -> None:
+    book = book_of(simulated_log(seed))
+    links, end = book.index.links, book.last_offset + 1
+    linked = 0
+    for offset in range(end):
+        before = links.before(offset)
+        linked += len(before)
+        assert all(each < offset for each in before)
+        for each in before:
+            after = links.after(each, end)
+            assert offset in after or len(after) == MAX_LINKS
+    assert linked > end / 4
+
+
+def test_a_failure_is_linked_to_the_start_of_its_attempt_and_to_what_came_of_it() -> None:
+    historian = Historian(book_of(records_of(storied_cluster())), "", MasterSettings())
+    failed = historian.decision(6)["body"]
+    assert "TaskFailed" in [event["type"] for event in failed["events"]]
+    assert [link["offset"] for link in failed["because_of"]] == [5]
+    assert "JobSubmitted" in failed["because_of"][0]["sentence"]
+    assert failed["led_to"][0]["offset"] == 7
+    assert "RegionRestarted restarting/a[0]#2" in failed["led_to"][0]["sentence"]
+
+
+@pytest.mark.usefixtures("small_ring")
+def test_the_beginning_of_a_long_log_is_forgotten_and_the_rest_is_as_before() -> None:
+    log = simulated_log(SEEDS[0])
+    whole, book = book_of(log), LogBook(0, new_fold(), max_records=100)
+    for record in log:
+        book.follow([record])
+        assert book.last_offset + 1 - book.first_offset <= 101
+    first = book.first_offset
+    assert first > 0
+    with pytest.raises(HistoryRefused, match=f"history begins at offset {first}") as refused:
+        book.state_at(first - 1)
+    assert refused.value.refusal is Refusal.GONE
+    for offset in range(first, len(log)):
+        if offset % 7 == 0 or offset == first:
+            assert encode_fold(book.state_at(offset)) == encode_fold(whole.state_at(offset))
+        assert book.entry(offset) == whole.entry(offset)
+        assert book.time(offset) == whole.time(offset)
+        assert book.index.links.before(offset) == [each for each in whole.index.links.before(offset) if each >= first]
+        assert book.index.links.after(offset, len(log)) == whole.index.links.after(offset, len(log))
+    for job_id, places in whole.index.by_job.items():
+        assert list(book.index.by_job.get(job_id, [])) == [place for place in places if place >= first << INDEX_BITS]
+
+
+def test_a_log_that_was_trimmed_is_indexed_from_its_beginning_and_has_states_from_its_oldest_snapshot() -> None:
+    log = simulated_log(SEEDS[1])
+    first, snapshot = 60, 120
+    book = LogBook(first, replayed(log[: snapshot + 1]))
+    book.follow(log[first:])
+    whole = book_of(log)
+    for offset in (first, snapshot - 1):
+        assert book.entry(offset).decision == whole.entry(offset).decision
+        with pytest.raises(HistoryRefused, match=f"history begins at offset {snapshot}"):
+            book.state_at(offset)
+    for offset in (snapshot, snapshot + 1, len(log) - 2, len(log) - 1):
+        assert encode_fold(book.state_at(offset)) == encode_fold(whole.state_at(offset))
+    assert [one.epoch for one in book.index.leaderships] == [
+        one.epoch for one in whole.index.leaderships if one.epoch >= book.index.leaderships[0].epoch
+    ]
+
+
+def test_a_moment_that_is_not_indexed_yet_is_refused_for_now() -> None:
+    log = simulated_log(SEEDS[0])
+    book = book_of(log[:50])
+    with pytest.raises(HistoryRefused, match="the log is indexed up to offset 49, not yet up to 50") as refused:
+        book.state_at(50)
+    assert refused.value.refusal is Refusal.NOT_YET
+    with pytest.raises(HistoryRefused, match="nothing of the log is indexed yet"):
+        LogBook(0, new_fold()).offset_of(None)
+
+
+def test_records_are_kept_packed_and_read_as_they_came() -> None:
+    log = simulated_log(SEEDS[1])
+    store = RecordStore(0)
+    for record in log:
+        store.append(record)
+    assert store.byte_count < sum(len(value) for _, _, value in log)
+    for first, end in [(0, len(log)), (BLOCK_RECORDS - 1, BLOCK_RECORDS + 1), (5, 5), (len(log) - 1, len(log) + 9)]:
+        assert list(store.read(first, end)) == list(log[first:end])
+    for text in ("job-1", "tm-1", "nobody"):
+        expected = [offset for offset, _, value in log[:90] if text.encode() in value]
+        assert store.mentioning(text, 90) == expected
