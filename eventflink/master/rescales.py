@@ -59,10 +59,15 @@ class Rescales:
         What others are to get by a rescale that is under way is theirs already.
         """
         group = graph.forward_group(vertex_id)
-        parallelism = {name: vertex.parallelism for name, vertex in graph.vertices.items()}
-        for rescaled, pending in self.pending.items():
-            parallelism |= {name: max(parallelism[name], pending.to_parallelism) for name in graph.forward_group(rescaled)}
-        others = sum(parallelism.values()) - sum(parallelism[name] for name in group)
+        if not self.pending:  # It is asked of each vertex of a page, and there may be a thousand.
+            others = sum(len(vertex.subtasks) for vertex in graph.vertices.values()) - sum(
+                graph.vertices[name].parallelism for name in group
+            )
+        else:
+            parallelism = {name: vertex.parallelism for name, vertex in graph.vertices.items()}
+            for rescaled, pending in self.pending.items():
+                parallelism |= {name: max(parallelism[name], pending.to_parallelism) for name in graph.forward_group(rescaled)}
+            others = sum(parallelism.values()) - sum(parallelism[name] for name in group)
         return min(MAX_PARALLELISM, (MAX_SUBTASKS - others) // len(group), *(graph.vertices[name].vertex.max_parallelism for name in group))
 
     def await_resources(self, event: ResourcesAwaited, at_ms: int) -> None:

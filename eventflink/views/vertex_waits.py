@@ -6,6 +6,7 @@ The sentences are made of the words of `waits.py`, and only for the waits that a
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from eventflink.master.execution_graph import Subtask
@@ -57,16 +58,6 @@ class VertexWait:
             self.since_ms = since_ms
 
 
-@dataclass(frozen=True, slots=True)
-class _Holder:
-    """The job that has most of the slots for a profile."""
-
-    job_id: str
-    slots: int
-    of: int
-    """How many slots all jobs have of them."""
-
-
 class VertexWaits:
     """The waits of one state, by vertex, for as long as it does not change."""
 
@@ -74,7 +65,8 @@ class VertexWaits:
         """Look at a state."""
         self.each = Waits(master)
         self._master = master
-        self._holders: dict[Asked, _Holder | None] = {}
+        self._most: dict[Asked, tuple[str, int, int]] = {}
+        """By what is asked for: the job that has most of the slots for it, how many, and how many all jobs have."""
 
     def of_jobs(self, jobs: Iterable[JobMaster]) -> list[VertexWait]:
         """Return the waits of jobs: trouble first, then the longest. Of jobs that have ended nothing waits."""
@@ -146,20 +138,25 @@ class VertexWaits:
 
     def _who_has_most(self, profile: Asked, job_id: str) -> str:
         """Return who has many of the slots that have room for a profile; "" if nobody does."""
-        if profile not in self._holders:
-            self._holders[profile] = self._find_holder(profile)
-        holder = self._holders[profile]
-        if holder is None or holder.slots < holder.of * _MANY:
+        if profile not in self._most:
+            fitting = [counts for offered, counts in self._holders.items() if fits(offered, profile)]
+            counts = fitting[0] if len(fitting) == 1 else sum(fitting, Counter[str]())
+            self._most[profile] = (*counts.most_common(1)[0], counts.total()) if counts else ("", 0, 0)
+        holder, slots, taken = self._most[profile]
+        if not holder or slots < taken * _MANY:
             return ""
-        how_many = "all" if holder.slots == holder.of else str(holder.slots)
-        return f", {how_many} of them by " + ("itself" if holder.job_id == job_id else f"job '{holder.job_id}'")
+        how_many = "all" if slots == taken else str(slots)
+        return f", {how_many} of them by " + ("itself" if holder == job_id else f"job '{holder}'")
 
-    def _find_holder(self, profile: Asked) -> _Holder | None:
-        slots = self._master.slot_manager
-        fitting = {name for name, held in slots.task_managers.items() if fits(held.profile, profile)}
-        counts = Counter(each.attempt.job_id for each in slots.allocations.values() if each.task_manager_id in fitting)
-        most = counts.most_common(1)
-        return _Holder(*most[0], counts.total()) if most else None
+    @cached_property
+    def _holders(self) -> dict[Asked, Counter[str]]:
+        """How many slots of each profile each job has."""
+        profiles = {name: held.profile for name, held in self._master.slot_manager.task_managers.items()}
+        counts: dict[Asked, Counter[str]] = {profile: Counter() for profile in profiles.values()}
+        for allocation in self._master.slot_manager.allocations.values():
+            if allocation.task_manager_id in profiles:
+                counts[profiles[allocation.task_manager_id]][allocation.attempt.job_id] += 1
+        return counts
 
 
 def _subtasks(wait: VertexWait) -> str:

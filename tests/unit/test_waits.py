@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from eventflink.leadership.fold import Fold
+from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.vertex_waits import VertexWaits
 from eventflink.views.waits import WaitReason, Waits
@@ -63,6 +64,17 @@ def test_a_vertex_without_slots_says_how_many_of_it_wait_who_has_the_slots_and_w
     assert [s for s in sentences(cluster, "orders") if "no slot" in s] == [f"join waits: 2 of 3 subtasks have no slot: {taken}."]
     cluster.submit(graph(vertex("late")), job_id="late")
     assert sentences(cluster, "late") == [f"late waits: its subtask has no slot: {taken}; the first is number 2 in turn."]
+
+
+def test_only_slots_that_have_room_are_counted_for_who_has_them() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("small", slots=3)
+    cluster.register("large", slots=1, profile=ResourceProfile(task_heap_bytes=1 << 30))
+    cluster.register("larger", slots=1, profile=ResourceProfile(task_heap_bytes=1 << 31))
+    cluster.submit(graph(vertex("a", 5)), job_id="greedy")
+    cluster.submit(graph(vertex("b", task_heap_memory="1g")), job_id="picky")
+    taken = "all 2 slots that have room for task heap 1g are taken, all of them by job 'greedy'"
+    assert sentences(cluster, "picky") == [f"b waits: its subtask has no slot: {taken}."]
 
 
 def test_a_vertex_that_reads_what_is_not_complete_says_what_is_missing() -> None:

@@ -199,7 +199,8 @@ class SubtaskOfVertex(OwnShape):
     attempts: list[AttemptOfSubtask] = Field(default_factory=list)
     """The newest that are remembered, the newest last."""
     outputs: dict[str, str]
-    """Where it left what it published."""
+    """Where it left what it published; the first ten."""
+    outputs_total: int
     last_failure: LastFailure | None
     wait: str | None
     """Why it waits; null: it does not."""

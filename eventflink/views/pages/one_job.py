@@ -6,7 +6,7 @@ Of a job that has left the memory the same page is made of its archive.
 from typing import Final
 
 from eventflink.leadership.fold import Fold
-from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_EXECUTION_STATES, ExecutionState, JobStatus
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, JobStatus
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job
 from eventflink.views.checkpoints import checkpoints_summary, last_words_of
 from eventflink.views.failures import cause_in_words, failure_sentence
@@ -80,13 +80,14 @@ def job_sentence(job: View) -> str:  # noqa: PLR0911 - one return for each way t
         case JobStatus.CANCELED:
             return f"It was cancelled when {job['tasks_finished']} of {tasks} tasks had finished."
         case JobStatus.FAILED | JobStatus.FAILING as status:
-            word = "It failed" if status is JobStatus.FAILED else f"It fails, and {alive} of {tasks} tasks have not ended"
+            has = "has" if alive == 1 else "have"
+            word = "It failed" if status is JobStatus.FAILED else f"It fails, and {alive} of {tasks} tasks {has} not ended"
             return one_sentence(f"{word}: {cause_in_words(job['cause'])}" if job["cause"] else word)
         case JobStatus.SUSPENDED:
             because = f": {job['suspended_because']}" if job["suspended_because"] else ""
             return one_sentence(f"It is suspended with {job['tasks_finished']} of {tasks} tasks finished{because}")
-        case status if status in ENDING_JOB_STATUSES:
-            return f"It is {status.lower()}, and {alive} of {tasks} tasks have not ended."
+        case JobStatus.CANCELLING:
+            return f"It is being cancelled, and {alive} of {tasks} tasks {'has' if alive == 1 else 'have'} not ended."
         case JobStatus.RESTARTING if job["exceptions"]:
             return failure_sentence(job["exceptions"][0])
     if trouble:

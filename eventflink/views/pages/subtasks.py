@@ -5,6 +5,7 @@ Rows are made for those alone that are shown. Of a job that has left the memory 
 
 from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from eventflink.leadership.fold import Fold
@@ -20,6 +21,9 @@ from eventflink.views.queries import job_of
 from eventflink.views.waits import Waits
 
 T = TypeVar("T")
+
+MAX_OUTPUTS: Final = 10
+"""Of a subtask; the result of its job has all."""
 
 
 class SubtaskOrder(StrEnum):
@@ -117,9 +121,10 @@ def _page(job_id: str, vertex_id: str, total: int, matching: int, rows: list[Vie
 
 
 def _row(subtask: View) -> View:
-    """Return a subtask with its last failure in short: the exceptions of its job have stack traces."""
+    """Return a subtask in short: the exceptions of its job have stack traces, and its result all outputs."""
     failure, shown = subtask["last_failure"], None
     if failure is not None:
         cause = FailureCause(**failure)
         shown = {"failure_type": cause.failure_type, "message": cause.message[:MESSAGE_LIMIT], "kind": kind_of(cause)}
-    return subtask | {"last_failure": shown}
+    outputs = dict(islice(subtask["outputs"].items(), MAX_OUTPUTS))
+    return subtask | {"last_failure": shown, "outputs": outputs, "outputs_total": len(subtask["outputs"])}
