@@ -10,6 +10,7 @@ from eventflink.rest.history.port import History, NoHistory
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.operations import Operations
 from eventflink.rest.own.page_cache import PageCache
+from eventflink.rest.own.result_reads import ResultReads
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,4 +28,5 @@ class Services:
     operations: Operations = field(default_factory=Operations)
     history: History = field(default_factory=NoHistory)
     pages: PageCache = field(default_factory=PageCache)
+    results: ResultReads = field(default_factory=ResultReads)
     admission: Admission = field(default_factory=Admission)

@@ -1,7 +1,8 @@
 """Which role each route needs: the one table, and its enforcement. The rule: a route that is not in it cannot be served.
 
 What reads is for viewers. What orders something that stands in the log is for operators, and such are reads of TaskManagers' files, which
-travel as orders. What shows how processes are configured, removes data for good, or ends the cluster is for admins.
+travel as orders; so are rows of results, which are the users' data. What shows how processes are configured, removes data for good, or ends
+the cluster is for admins.
 """
 
 from http import HTTPStatus
@@ -127,6 +128,7 @@ ROLES: Final[dict[str, Role]] = {
         Role.OPERATOR: (
             "DELETE /datasets/{datasetid}",
             "DELETE /jars/{jarid}",
+            "GET /eventflink/v1/jobs/{job_id}/result/rows",
             "GET /eventflink/v1/jobs/{job_id}/vertices/{vertex_id}/subtasks/{subtask_index}/attempts/{attempt}/files/{file}",
             "GET /jobmanager/thread-dump",
             "GET /jobs/{jobid}/yarn-cancel",

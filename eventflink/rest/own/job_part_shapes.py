@@ -95,3 +95,25 @@ class ResultPage(OwnShape):
     """The vertices whose outputs no other reads."""
     outputs: list[Output]
     outputs_matching: int
+
+
+class Column(OwnShape):
+    """A column of a result."""
+
+    name: str
+    type: str
+    """Arrow's word for it."""
+
+
+class ResultRows(OwnShape):
+    """The first rows of an output."""
+
+    job_id: str
+    vertex_id: str
+    output: str
+    columns: list[Column]
+    rows: list[list[bool | int | float | str | None]]
+    """By column; what JSON has no value for is text, cut at 500 characters."""
+    has_more: bool
+    unreadable: str | None
+    """Why there are none."""

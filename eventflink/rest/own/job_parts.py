@@ -2,12 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 
-from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage
+from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage, ResultRows
 from eventflink.rest.own.moments import Moment, MomentsOfRequest
 from eventflink.rest.own.one_job import PREFIX, JobId, with_arguments
-from eventflink.rest.own.page_shapes import First, Limit
+from eventflink.rest.own.page_shapes import MAX_LIMIT, First, Limit
+from eventflink.rest.own.result_reads import MAX_ROWS, unreadable
+from eventflink.rest.reading import services_of
+from eventflink.rest.services import Services
 from eventflink.views.job_document import document_view
 from eventflink.views.pages.bars import archived_bars_page, bars_page
 from eventflink.views.pages.job_parts import (
@@ -60,3 +63,23 @@ async def result(
     """Return how a job ended, and where its subtasks left their outputs."""
     wanted = (vertex_id, output, first, limit)
     return await moments.page(result_page, job_id, *wanted, from_archive=with_arguments(archived_result_page, *wanted))
+
+
+@router.get("/result/rows")
+async def rows(
+    moments: MomentsOfRequest,
+    services: Annotated[Services, Depends(services_of)],
+    job_id: JobId,
+    vertex_id: Annotated[str, Query(max_length=200, description="Whose output it is.")],
+    output: Annotated[str, Query(max_length=200)] = "default",
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 20,
+) -> Moment[ResultRows]:
+    """Return the first rows of an output, if they can be read from this host. They are read now, whatever `at` is."""
+    wanted = (vertex_id, output, 0, MAX_LIMIT)
+    moment = await moments.page(result_page, job_id, *wanted, from_archive=with_arguments(archived_result_page, *wanted))
+    locations = [each["location"].removeprefix("file://") for each in moment.body["outputs"]]
+    named = {"job_id": job_id, "vertex_id": vertex_id, "output": output}
+    if not locations:
+        nothing = f"vertex '{vertex_id}' has left no output '{output}'"
+        return moment.model_copy(update={"body": named | unreadable(nothing)})
+    return moment.model_copy(update={"body": named | await services.results.rows(locations, limit)})

@@ -3,10 +3,14 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
 from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
 from eventflink.master.settings import MasterSettings
+from eventflink.model.attempts import OutputLocation
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.archive import archive_view
 from eventflink.views.job_document import document_view
@@ -22,7 +26,7 @@ from eventflink.views.pages.job_parts import (
 )
 from eventflink.views.pages.one_job import archived_job_page, job_page
 from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
-from tests.support.cluster import ScriptedCluster, cancellations, deployments, graph, replay, state_report, vertex
+from tests.support.cluster import ScriptedCluster, cancellations, deployments, graph, replay, reports_of, state_report, vertex
 from tests.support.rest_client import client_with_archives, rest_client
 from tests.support.scenarios import busy_cluster, ended_streams, eventful_cluster, restarting_cluster
 
@@ -120,3 +124,31 @@ def test_a_result_names_what_its_subtasks_left_by_vertex_and_output() -> None:
     [left] = result_page(cluster.fold, "job", "b", "default", 0, 10)["outputs"]
     assert left["location"] == "/outputs/job/b/0/1/default"
     assert result_page(cluster.fold, "job", "b", "other", 0, 10)["outputs"] == []
+
+
+def test_the_first_rows_of_a_result_are_read_where_the_log_says(tmp_path: Path) -> None:
+    names: list[str | None] = ["x" * 9_000, None, "\x1b[2J"]
+    for index in range(2):
+        (tmp_path / str(index)).mkdir()
+        rows = {"name": names, "count": [1, 2**60, -1], "ratio": [0.5, float("nan"), None], "many": [[1], [], None]}
+        pq.write_table(pa.table(rows), tmp_path / str(index) / "part.parquet")
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    for number, task in enumerate(deployments(cluster.submit(graph(vertex("a", 2))))):
+        finished = state_report(task, ExecutionState.FINISHED)
+        finished.outputs = (OutputLocation("default", f"file://{tmp_path / str(number)}"), OutputLocation("gone", "/nowhere/at/all"))
+        cluster.say(*reports_of(task, ExecutionState.RUNNING), finished)
+    with rest_client(cluster.fold) as client:
+        read = client.get(f"{API}/jobs/job/result/rows?vertex_id=a&limit=4").json()["body"]
+        gone = client.get(f"{API}/jobs/job/result/rows?vertex_id=a&output=gone").json()["body"]
+        none = client.get(f"{API}/jobs/job/result/rows?vertex_id=b").json()["body"]
+        whole = client.get(f"{API}/jobs/job/result/rows?vertex_id=a&limit=100").json()["body"]
+        refused = client.get(f"{API}/jobs/job/result/rows?vertex_id=a&limit=101")
+    assert [column["name"] for column in read["columns"]] == ["name", "count", "ratio", "many"]
+    assert read["rows"][0] == ["x" * 500, 1, 0.5, "[1]"]
+    assert read["rows"][1] == [None, str(2**60), "nan", "[]"]
+    assert (len(read["rows"]), read["has_more"], read["unreadable"]) == (4, True, None)
+    assert (len(whole["rows"]), whole["has_more"]) == (6, False)
+    assert gone["unreadable"] == "/nowhere/at/all is not there: it was removed, or is on another host"
+    assert none["unreadable"] == "vertex 'b' has left no output 'default'"
+    assert (gone["rows"], none["rows"], refused.status_code) == ([], [], 400)
