@@ -124,7 +124,7 @@ def test_a_port_that_is_taken_is_passed_over_or_named(cluster: RunningCluster) -
 
 def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(cluster: RunningCluster, tmp_path: Path) -> None:
     tokens, certificates = tokens_of_three(tmp_path), Certificates(tmp_path / "tls")
-    protected = {
+    protected: dict[str, Any] = {
         "rest.bind-address": "0.0.0.0",
         "rest.address": "localhost",
         "rest.tokens-file": tokens.file,
