@@ -25,7 +25,6 @@ OFFSET_HEADER: Final = "X-Eventflink-Offset"
 MIN_OFFSET_HEADER: Final = "X-Eventflink-Min-Offset"
 ARCHIVE_TIMEOUT_S: Final = 10.0
 READ_TIMEOUT_S: Final = 10.0
-MAX_ARCHIVE_READS: Final = 4
 
 T = TypeVar("T")
 

@@ -112,7 +112,7 @@ def _of_applications() -> APIRouter:
     return router
 
 
-def _reader_of(request: Request) -> ArchiveReader:
+async def _reader_of(request: Request) -> ArchiveReader:
     reader: ArchiveReader = request.app.state.reader
     return reader
 

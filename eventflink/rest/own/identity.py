@@ -38,7 +38,7 @@ class IdentityInfo(Shape):
     """Of each operation that not every viewer may do, by method and path, the role that may."""
 
 
-def _authentication_of(request: Request) -> Authentication:
+async def _authentication_of(request: Request) -> Authentication:
     authentication: Authentication = request.app.state.authentication
     return authentication
 

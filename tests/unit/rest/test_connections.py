@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from eventflink.blob.tls import TlsFiles, rest_server_files, server_context
 from eventflink.model.configuration import load_configuration
 from eventflink.rest import connections, serving
+from eventflink.rest.access.protection import Protection
 from eventflink.rest.connections import ConnectionBounds
 from eventflink.rest.serving import listen, serve
 from tests.support.tls_files import Certificates
@@ -100,11 +101,11 @@ async def server(tls: TlsFiles | None, certificates: Certificates, bounds: Conne
         return ExitStack()
 
     ending = asyncio.Event()
-    context = server_context(tls) if tls is not None else None
+    protection = Protection(tls=server_context(tls) if tls is not None else None, name="localhost")
     with pytest.MonkeyPatch.context() as patch, listen("address", "127.0.0.1", "port", "0") as listener:
         if bounds is not None:
             patch.setattr(serving, "ConnectionBounds", lambda: bounds)
-        running = asyncio.create_task(serve(application(), listener, ending, announce, tls=context, name="localhost"))
+        running = asyncio.create_task(serve(application(), listener, ending, announce, protection=protection))
         url = await announced
         assert url.startswith("https://localhost:" if tls is not None else "http://localhost:")
         client = ssl.create_default_context(cafile=str(certificates.ca)) if tls is not None else None
