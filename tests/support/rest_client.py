@@ -16,7 +16,7 @@ from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncGate
 from eventflink.gateways.errors import refusal_of
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.savepoints import remove_savepoint
-from eventflink.gateways.steps import Ask, DisposeSavepoint, Step, Steps, drive_async
+from eventflink.gateways.steps import Ask, AwaitUpload, DisposeSavepoint, Step, Steps, drive_async
 from eventflink.leadership.fold import Fold
 from eventflink.master.settings import MasterSettings
 from eventflink.model.configuration import load_configuration
@@ -144,7 +144,9 @@ class _Scripted(AsyncGateway):
     async def run(self, steps: Steps[T]) -> T:
         return await drive_async(steps, self._perform)
 
-    async def _perform(self, step: Step) -> Accepted | str:
+    async def _perform(self, step: Step) -> Accepted | str | None:
+        if isinstance(step, AwaitUpload):
+            return None  # No TaskManager uploads anything.
         if isinstance(step, DisposeSavepoint):
             return await asyncio.to_thread(remove_savepoint, step.path)
         assert isinstance(step, Ask), step

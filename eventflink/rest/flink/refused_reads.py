@@ -28,11 +28,15 @@ async def log_url(reads: JobReadsOfRequest) -> None:
     raise _not_here("logs have no page of their own; `eventflink logs` shows those of a job's tasks")
 
 
-@router.get("/rescales/{path:path}")
-async def rescales(reads: JobReadsOfRequest, path: str) -> None:
+@router.get("/rescales/config")
+@router.get("/rescales/details/{rescaleuuid}")
+@router.get("/rescales/history")
+@router.get("/rescales/overview")
+@router.get("/rescales/summary")
+async def rescales(reads: JobReadsOfRequest) -> None:
     """Refuse: the state keeps no history of rescales."""
     await reads.job()
-    raise _not_here(f"there is no rescales/{path[:64]}: the state keeps no history of rescales; `eventflink events` shows them in the log")
+    raise _not_here("the state keeps no history of rescales; `eventflink history JOB` tells of them from the log")
 
 
 def _not_here(reason: str) -> RestError:

@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections.abc import Awaitable
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import PlainTextResponse, Response
@@ -26,6 +26,8 @@ from eventflink.rest.services import Services
 from eventflink.views.queries import overview
 
 router = APIRouter()
+_TEXT: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+"""What is described of a log: errors are JSON all the same."""
 
 
 class Files:
@@ -65,21 +67,21 @@ async def task_manager_logs(taskmanagerid: str, files: FilesOfRequest) -> LogLis
     return LogListInfo(logs=[LogInfo(name=log["name"], size=log["size_bytes"], mtime=log["modified_at_ms"]) for log in listed["logs"]])
 
 
-@router.get("/taskmanagers/{taskmanagerid}/log", response_class=PlainTextResponse)
+@router.get("/taskmanagers/{taskmanagerid}/log", response_class=Response, responses=_TEXT)
 async def task_manager_log(taskmanagerid: str, files: FilesOfRequest) -> Response:
     """Return a TaskManager's own log."""
     upload = files.gateway.request_task_manager_file_upload_by_type(taskmanagerid, TaskManagerFile.LOG, actor=files.actor)
     return PlainTextResponse(await files.fetch(upload))
 
 
-@router.get("/taskmanagers/{taskmanagerid}/stdout", response_class=PlainTextResponse)
+@router.get("/taskmanagers/{taskmanagerid}/stdout", response_class=Response, responses=_TEXT)
 async def task_manager_stdout(taskmanagerid: str, files: FilesOfRequest) -> Response:
     """Return what a TaskManager printed."""
     upload = files.gateway.request_task_manager_file_upload_by_type(taskmanagerid, TaskManagerFile.STDOUT, actor=files.actor)
     return PlainTextResponse(await files.fetch(upload))
 
 
-@router.get("/taskmanagers/{taskmanagerid}/logs/{name}", response_class=PlainTextResponse)
+@router.get("/taskmanagers/{taskmanagerid}/logs/{name}", response_class=Response, responses=_TEXT)
 async def task_manager_named_log(taskmanagerid: str, name: str, files: FilesOfRequest) -> Response:
     """Return one of the logs of the list."""
     upload = files.gateway.request_task_manager_file_upload_by_name(taskmanagerid, name, actor=files.actor)

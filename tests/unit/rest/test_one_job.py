@@ -30,8 +30,8 @@ from tests.support.ended_jobs import cancel_streams
 from tests.support.rest_client import client_with_archives, rest_client
 from tests.support.scenarios import restarting_cluster
 
-ABOUT_ONE = {"jobid": "job", "vertexid": "s", "subtaskindex": "0", "attempt": "0", "checkpointid": "1"}
-ELSEWHERE = ("{triggerid}", "{taskmanagerid}", "{path}", "/yarn-cancel")
+ABOUT_ONE = {"jobid": "job", "rescaleuuid": "7", "vertexid": "s", "subtaskindex": "0", "attempt": "0", "checkpointid": "1"}
+ELSEWHERE = ("{triggerid}", "{taskmanagerid}", "/yarn-cancel")
 """Where commands and their answers are, and what is refused."""
 
 
