@@ -165,8 +165,8 @@ def test_this_host_may_fail_like_any_other_where_there_are_others(here: Path, ca
     write(here / "conf" / "workers", "far.invalid")
     assert run(["cluster", "stop"]) == ExitCode.NEGATIVE
     assert "localhost: env.pid.dir: /dev/null/x/eventflink cannot be made" in capsys.readouterr().err
-    assert (here / "asked").read_text().count('"host":"far.invalid"') == 3, (
-        "TaskExecutors, then masters, then the workers that they had started"
+    assert (here / "asked").read_text().count('"host":"far.invalid"') == 4, (
+        "REST processes, then TaskExecutors, then masters, then the workers that they had started"
     )
 
 
