@@ -42,6 +42,13 @@ def rest_server_files(configuration: "Configuration") -> TlsFiles | None:
     return TlsFiles(configuration.rest_tls_certificate, configuration.rest_tls_key, ca, "security.ssl.rest")
 
 
+def rest_client_files(configuration: "Configuration") -> TlsFiles:
+    """Return the files of who asks a REST process that speaks TLS; the certificate is shown only where one is demanded."""
+    demanded = configuration.rest_tls_authentication
+    certificate, key = (configuration.rest_tls_certificate, configuration.rest_tls_key) if demanded else (None, None)
+    return TlsFiles(certificate, key, configuration.rest_tls_ca, "security.ssl.rest")
+
+
 def server_context(files: TlsFiles) -> ssl.SSLContext:
     """Return what a server speaks; with a CA it demands a certificate of each client.
 

@@ -1,4 +1,4 @@
-"""Reads from a REST process of this cluster that runs on this machine, for commands that people type often: no Kafka is asked for it.
+"""Reads from a REST process, for commands that people type often: the configured one, or that of this cluster on this machine.
 
 The rule: it is a short cut. Where there is no such process, or it does not give the whole answer at once, the masters are asked as ever.
 What it answers is as new as what it has read of the log, which is milliseconds behind; the answer names the offset.
@@ -7,6 +7,7 @@ What it answers is as new as what it has read of the log, which is milliseconds 
 import http.client
 import json
 import logging
+import os
 import urllib.parse
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from eventflink.cli.session import Session
+    from eventflink.model.configuration import Configuration
     from eventflink.views.plain import View
+
+IDENTITY_VARIABLE: Final = "EVENTFLINK_REST_TOKEN"
+"""In the environment: the token that says who we are. It never goes over the network in the clear."""
+
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _PREFIX: Final = "/eventflink/v1"
 _TIMEOUT_S: Final = 2.0
@@ -26,15 +33,15 @@ _logger = logging.getLogger(__name__)
 
 def read_page(session: "Session", path: str, parameters: "dict[str, str | int | Sequence[str]]") -> "View | None":
     """Return a page of our own API as it is now: its `body`, and the `offset` that it reflects; None: nobody gives it."""
-    url = read(session.configuration.data_path, Announced.REST, of_cluster=cluster_name(session.bootstrap, session.cluster_id))
-    if url is None:
+    url = _url_of(session)
+    where = urllib.parse.urlsplit(url or "")
+    if url is None or where.scheme not in ("http", "https") or where.hostname is None:
         return None
-    where = urllib.parse.urlsplit(url)
-    if where.scheme != "http" or where.hostname is None:
-        return None
-    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=_TIMEOUT_S)
+    token = os.environ.get(IDENTITY_VARIABLE) if where.scheme == "https" or where.hostname in _LOOPBACK else None
+    headers = {"Connection": "close"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    connection = _connection(session.configuration, where.scheme, where.hostname, where.port)
     try:
-        connection.request("GET", f"{_PREFIX}{path}?{urllib.parse.urlencode(parameters, doseq=True)}", headers={"Connection": "close"})
+        connection.request("GET", f"{_PREFIX}{path}?{urllib.parse.urlencode(parameters, doseq=True)}", headers=headers)
         response = connection.getresponse()
         data = response.read(_MAX_ANSWER_BYTES)
         page: View = json.loads(data) if response.status == http.client.OK else {}
@@ -48,6 +55,24 @@ def read_page(session: "Session", path: str, parameters: "dict[str, str | int | 
         return None
     _logger.info("RestAnswered url=%s offset=%d", url, page["offset"])
     return page
+
+
+def _url_of(session: "Session") -> str | None:
+    """Return where to ask: what the configuration names, or else the process on this machine that serves this very cluster."""
+    configuration = session.configuration
+    if configuration.rest_port and configuration.rest_names:
+        name = configuration.rest_names[0]
+        scheme = "https" if configuration.rest_tls_enabled else "http"
+        return f"{scheme}://{f'[{name}]' if ':' in name else name}:{configuration.rest_port}"
+    return read(configuration.data_path, Announced.REST, of_cluster=cluster_name(session.bootstrap, session.cluster_id))
+
+
+def _connection(configuration: "Configuration", scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+    if scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
+    from eventflink.blob.tls import client_context, rest_client_files  # noqa: PLC0415 - few speak TLS to their own machine
+
+    return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=client_context(rest_client_files(configuration)))
 
 
 def cluster_name(bootstrap: str, cluster_id: str) -> str:

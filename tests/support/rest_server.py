@@ -4,6 +4,7 @@ python -m tests.support.rest_server        serves the recorded cluster on port 8
 """
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -41,7 +42,7 @@ class Served:
 
 
 @contextmanager
-def served(cluster: ScriptedCluster, ports: str = "0", **configuration: str) -> Iterator[Served]:
+def served(cluster: ScriptedCluster, ports: str = "0", tls: ssl.SSLContext | None = None, **configuration: str) -> Iterator[Served]:
     """Serve a cluster on a port of this host; commands reach its leader."""
     ready: list[Served] = []
     there = threading.Event()
@@ -57,9 +58,8 @@ def served(cluster: ScriptedCluster, ports: str = "0", **configuration: str) -> 
 
         services = services_with(dispatcher.state, dispatcher, configuration)
         with listen("rest.bind-address", "127.0.0.1", "rest.bind-port", ports) as listener:
-            await serve(
-                build_application(services), listener, ending, announce, end_streams=dispatcher.state.close, protection=Protection()
-            )
+            protection = Protection(tls=tls)
+            await serve(build_application(services), listener, ending, announce, end_streams=dispatcher.state.close, protection=protection)
 
     ending = asyncio.Event()
     thread = threading.Thread(target=asyncio.run, args=(run(),), name="rest-server")

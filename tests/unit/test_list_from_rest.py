@@ -1,21 +1,28 @@
 """`list` asks the REST process of its cluster where one runs on this machine, says what a master would say, and needs no Kafka for it."""
 
+import http.client
 import json
+import urllib.parse
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from eventflink.blob.tls import server_context
 from eventflink.cli import rest_reads
 from eventflink.cli.announced_address import Announced, announced
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
-from eventflink.cli.rest_reads import cluster_name
+from eventflink.cli.rest_reads import IDENTITY_VARIABLE, cluster_name
 from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.rest.access.identity import Role
 from eventflink.views.jobs_and_cluster import jobs_view
 from tests.support.cluster import ScriptedCluster, replay
 from tests.support.recorded_cluster import recorded_cluster
 from tests.support.rest_server import served
+from tests.support.rest_tokens import tokens_of_three
+from tests.support.tls_files import Certificates
 
 NOWHERE = "localhost:1"
 
@@ -85,3 +92,33 @@ def test_a_rest_process_that_does_not_answer_is_passed_over(tmp_path: Path, caps
     with announced(tmp_path, Announced.REST, path, of_cluster=cluster_name(NOWHERE, "eventflink")):
         assert list_jobs(tmp_path) == ExitCode.UNREACHABLE
     assert f"{NOWHERE} does not answer" in capsys.readouterr().err
+
+
+def test_a_rest_process_that_the_configuration_names_is_asked_with_tls_and_a_token(
+    cluster: ScriptedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates, tokens = Certificates(tmp_path / "tls"), tokens_of_three(tmp_path)
+    with served(cluster, tls=server_context(replace(certificates.server, ca=None)), **tokens.configuration) as serving:
+        port = str(urllib.parse.urlsplit(serving.url).port)
+        keys = {
+            "data.directory": str(tmp_path),
+            "rest.address": "localhost",
+            "rest.port": port,
+            "security.ssl.rest.enabled": "true",
+            "security.ssl.rest.ca": str(certificates.ca),
+        }
+        command = [part for key, value in keys.items() for part in ("-D", f"{key}={value}")] + ["list", "--json"]
+        monkeypatch.delenv(IDENTITY_VARIABLE, raising=False)
+        assert run(command) == ExitCode.UNREACHABLE, "without a token the masters are asked, and there is no Kafka"
+        monkeypatch.setenv(IDENTITY_VARIABLE, tokens.tokens[Role.VIEWER])
+        assert run(command) == ExitCode.OK
+    assert len(json.loads(capsys.readouterr().out)) == len(cluster.master.dispatcher.jobs)
+
+
+def test_a_token_is_not_sent_in_the_clear_to_another_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sent: list[dict[str, str]] = []
+    monkeypatch.setattr(http.client.HTTPConnection, "request", lambda *_, headers: sent.append(headers))
+    monkeypatch.setenv(IDENTITY_VARIABLE, "secret")
+    for name in ("localhost", "elsewhere.example"):
+        run(["-D", f"data.directory={tmp_path}", "-D", f"rest.address={name}", "-D", "rest.port=1", "list"])
+    assert ["Authorization" in headers for headers in sent] == [True, False]

@@ -20,6 +20,13 @@ class RestKeys(Keys):
         alias="rest.address",
         description="Under which names, besides this machine's loopback, `rest` is asked: several with commas; its URL has the first.",
     )
+    rest_port: int = Field(
+        0,
+        alias="rest.port",
+        ge=0,
+        le=65_535,
+        description="Where commands ask `rest`, at the first name of rest.address; 0: they ask the one that runs on this machine, if any.",
+    )
     rest_bind_address: str = Field(
         "127.0.0.1",
         alias="rest.bind-address",
