@@ -6,6 +6,7 @@ looks less often while nothing comes. Of a file nothing is remembered but how mu
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -28,6 +29,8 @@ MAX_FILES: Final = 64
 _AT_ONCE: Final = 8
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 10.0
+_MOST_TOLD: Final = 1_000
+_PATIENCE_S: Final = 60.0
 _MAX_LINE_BYTES: Final = 64 * 1024
 _LEFT_OUT: Final = re.compile(rb"\[(\d{1,18}) bytes before this are left out\]\n")
 """How a TaskExecutor begins a file of which it sends the end."""
@@ -76,27 +79,35 @@ class Followed:
     _told: set[str] = field(default_factory=set)
 
     async def follow(self) -> None:
-        """Write what is new, for as long as the job runs.
+        """Write what is new, for as long as the job runs; nobody who can be asked for a while, as in a failover, is waited for.
 
         Raises:
             CommandFailed: there is no such job or task, or there are too many.
-            ClusterUnreachable, ClusterNotFound, NoLeader: nobody can be asked.
+            GatewayError: nobody could be asked for a minute.
 
         """
-        pause_s = _FIRST_PAUSE_S
+        pause_s, answered_at = _FIRST_PAUSE_S, time.monotonic()
         async with AsyncResourceManagerGateway(self.session.bootstrap, self.session.cluster_id) as gateway:
             while True:
-                job = await asyncio.to_thread(ask_job, self.session, self.job_id)
-                is_over = job["status"] in TERMINAL_JOB_STATUSES
-                pause_s = _FIRST_PAUSE_S if await self.look(gateway, self.select(job)) else min(2 * pause_s, _LONGEST_PAUSE_S)
-                if is_over:
-                    break
+                try:
+                    job = await asyncio.to_thread(ask_job, self.session, self.job_id)
+                    has_more = await self.look(gateway, self.select(job))
+                except GatewayError as error:
+                    if time.monotonic() - answered_at > _PATIENCE_S:
+                        raise
+                    self._tell(str(error))
+                    has_more = False
+                else:
+                    answered_at = time.monotonic()
+                    if job["status"] in TERMINAL_JOB_STATUSES:
+                        break
+                pause_s = _FIRST_PAUSE_S if has_more else min(2 * pause_s, _LONGEST_PAUSE_S)
                 await asyncio.sleep(pause_s)
         for attempt, seen in self._files.items():
             self.write(attempt, seen.end())
 
     async def look(self, gateway: AsyncResourceManagerGateway, attempts: Sequence[AttemptId]) -> bool:
-        """Look at the files of these attempts once; tell whether one had more."""
+        """Look at the files of these attempts once; tell whether one had more. Raises `GatewayError` where nobody leads."""
         leader = await asyncio.to_thread(find_leader, self.session.bootstrap, self.session.cluster_id)
         turns, tls = asyncio.Semaphore(_AT_ONCE), tls_files(self.session.configuration)
 
@@ -119,7 +130,7 @@ class Followed:
 
     def _tell(self, said: str) -> None:
         """Say once, on standard error, what cannot be read."""
-        if said not in self._told:
+        if said not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add(said)
             self.session.err.print(said, style="yellow", markup=False)
 
