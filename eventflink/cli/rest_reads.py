@@ -1,7 +1,7 @@
 """Reads from a REST process, for commands that people type often: the configured one, or that of this cluster on this machine.
 
 The rule: it is a short cut. Where there is no such process, or it does not give the whole answer at once, the masters are asked as ever.
-What it answers is as new as what it has read of the log, which is milliseconds behind; the answer names the offset.
+What it answers is as new as the log is when it is asked, as with a master.
 """
 
 import http.client
@@ -38,7 +38,7 @@ def read_page(session: "Session", path: str, parameters: "dict[str, str | int | 
     if url is None or where.scheme not in ("http", "https") or where.hostname is None:
         return None
     token = os.environ.get(IDENTITY_VARIABLE) if where.scheme == "https" or where.hostname in _LOOPBACK else None
-    headers = {"Connection": "close"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    headers = {"Connection": "close", "X-Eventflink-Min-Offset": "latest"} | ({"Authorization": f"Bearer {token}"} if token else {})
     connection = _connection(session.configuration, where.scheme, where.hostname, where.port)
     try:
         connection.request("GET", f"{_PREFIX}{path}?{urllib.parse.urlencode(parameters, doseq=True)}", headers=headers)

@@ -6,7 +6,7 @@ records come from is the business of `observer.py`.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -60,6 +60,8 @@ class ObservedState:
         """Hold no state yet."""
         self.failure = ""
         """Why it does not move; empty: it does."""
+        self.ask_log_end: Callable[[], Awaitable[int]] | None = None
+        """Returns the offset of the last record that the log has now, or raises `NotThere`; None: nobody can be asked."""
         self._fold: Fold | None = None
         self._newer: asyncio.Event = asyncio.Event()
         self._waiting = 0
@@ -95,6 +97,21 @@ class ObservedState:
             self._fold, self.failure = None, str(error)
         self._wake()
 
+    async def newest_offset(self) -> int:
+        """Return the offset of the last record that the log has now, which the state may not reflect yet; raises `NotThere`."""
+        if self.ask_log_end is None:
+            return self.log_offset
+        self._count_waiting()
+        try:
+            return await self.ask_log_end()
+        finally:
+            self._waiting -= 1
+
+    def _count_waiting(self) -> None:
+        if self._waiting >= MAX_WAITING:
+            raise NotThere(f"{MAX_WAITING} requests wait for a newer state already: ask again later")
+        self._waiting += 1
+
     async def read(self, compute: Callable[[Fold], T], *, min_offset: int = -1, timeout_s: float = 10.0) -> Reading[T]:
         """Return what `compute` makes of the state, once that reflects the record at `min_offset`.
 
@@ -110,9 +127,7 @@ class ObservedState:
         return Reading(compute(fold), fold.last_offset, fold.acceptance.epoch)
 
     async def _wait(self, min_offset: int, timeout_s: float) -> Fold:
-        if self._waiting >= MAX_WAITING:
-            raise NotThere(f"{MAX_WAITING} requests wait for a newer state already: ask again later")
-        self._waiting += 1
+        self._count_waiting()
         try:
             async with asyncio.timeout(timeout_s):
                 while self._fold is None or self._fold.last_offset < min_offset:

@@ -13,9 +13,9 @@ from confluent_kafka import KafkaException, Message
 
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.administration import AdministrationError
-from eventflink.log.replay import ReplayStalled
+from eventflink.log.replay import EndOffset, ReplayStalled
 from eventflink.log.topic_reader import TopicReader
-from eventflink.rest.observed_state import UNFOLDABLE, ObservedState
+from eventflink.rest.observed_state import UNFOLDABLE, NotThere, ObservedState
 from eventflink.snapshots.loading import read_state
 
 FIRST_PAUSE_S: Final = 0.5
@@ -39,6 +39,7 @@ class Observer:
         self._state = state
         self._reader: TopicReader | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._end = EndOffset(bootstrap, cluster_id)
 
     async def start(self) -> None:
         """Fold the log up to its present end, and follow it from there on.
@@ -48,6 +49,7 @@ class Observer:
 
         """
         await self._rebuild()
+        self._state.ask_log_end = self._ask_log_end
         self._keeper = asyncio.create_task(self._keep(), name="observer")
 
     async def stop(self) -> None:
@@ -57,6 +59,13 @@ class Observer:
             with suppress(asyncio.CancelledError):
                 await self._keeper
         await self._close_reader()
+        await asyncio.to_thread(self._end.close)
+
+    async def _ask_log_end(self) -> int:
+        try:
+            return await asyncio.to_thread(self._end.fetch) - 1
+        except KafkaException as error:
+            raise NotThere(f"Kafka does not say where the log ends: {error.args[0].str()}") from error
 
     async def _rebuild(self) -> None:
         fold = await asyncio.to_thread(read_state, self._bootstrap, self._cluster_id)

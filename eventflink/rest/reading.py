@@ -1,7 +1,8 @@
 """What a request reads: the state through `ObservedState`, and of jobs that have left the memory their archives.
 
 Every answer names the offset of the log that it reflects (`OFFSET_HEADER`); a request may demand one that is at least as new
-(`MIN_OFFSET_HEADER`). What a request reads more than once is not of one offset, unless it is computed at once.
+(`MIN_OFFSET_HEADER`), or as new as the log is when it comes (`LATEST`). What a request reads more than once is not of one offset, unless
+it is computed at once.
 """
 
 import asyncio
@@ -23,6 +24,8 @@ from eventflink.views.queries import TaskManagerNotFound
 
 OFFSET_HEADER: Final = "X-Eventflink-Offset"
 MIN_OFFSET_HEADER: Final = "X-Eventflink-Min-Offset"
+LATEST: Final = "latest"
+"""In the place of an offset: the last record that the log has when the request comes."""
 ARCHIVE_TIMEOUT_S: Final = 10.0
 READ_TIMEOUT_S: Final = 10.0
 
@@ -118,9 +121,20 @@ async def read_archive(archives: JobArchives | None, missing: JobNotFound) -> Vi
     return archive
 
 
-async def reads_of(
-    request: Request, response: Response, min_offset: Annotated[int, Header(alias=MIN_OFFSET_HEADER, ge=-1, lt=2**63)] = -1
-) -> Reads:
+async def demanded_offset(
+    request: Request, min_offset: Annotated[str, Header(alias=MIN_OFFSET_HEADER, pattern=rf"^(-1|\d{{1,18}}|{LATEST})$")] = "-1"
+) -> int:
+    """Return the offset that an answer has to reflect at least; -1: none is demanded. Raises `NotThere`."""
+    if min_offset != LATEST:
+        return int(min_offset)
+    services: Services | None = getattr(request.app.state, "services", None)  # Who reads archives alone follows no log.
+    return await services.state.newest_offset() if services is not None else -1
+
+
+DemandedOffset = Annotated[int, Depends(demanded_offset)]
+
+
+async def reads_of(request: Request, response: Response, min_offset: DemandedOffset) -> Reads:
     """Return what a request reads from, which is the application's choice."""
     reads: Reads = request.app.state.reads(request, response, min_offset)
     return reads

@@ -18,7 +18,7 @@ from eventflink.audit.filters import Place
 from eventflink.leadership.fold import Fold
 from eventflink.rest.errors import RestError, not_found
 from eventflink.rest.history.port import HistoryRefused, Refusal
-from eventflink.rest.reading import MIN_OFFSET_HEADER, OFFSET_HEADER, READ_TIMEOUT_S, read_archive, services_of
+from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, DemandedOffset, read_archive, services_of
 from eventflink.rest.services import Services
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.moment import moment_view
@@ -79,10 +79,10 @@ class Moments:
         self,
         services: Annotated[Services, Depends(services_of)],
         response: Response,
+        min_offset: DemandedOffset,
         at: Annotated[
             str | None, Query(max_length=64, description="An offset of the log, or an ISO 8601 time; without it, the present.")
         ] = None,
-        min_offset: Annotated[int, Header(alias=MIN_OFFSET_HEADER, ge=-1, lt=2**63)] = -1,
         if_none_match: Annotated[str, Header(max_length=1024)] = "",
     ) -> None:
         """Take which moment a request is about, and what it demands.
@@ -194,10 +194,10 @@ class Moments:
 def untimed(
     services: Annotated[Services, Depends(services_of)],
     response: Response,
-    min_offset: Annotated[int, Header(alias=MIN_OFFSET_HEADER, ge=-1, lt=2**63)] = -1,
+    min_offset: DemandedOffset,
 ) -> Moments:
     """Return the moment of a request that names none: the present."""
-    return Moments(services, response, None, min_offset)
+    return Moments(services, response, min_offset)
 
 
 def parse_place(name: str, text: str | None) -> Place | None:

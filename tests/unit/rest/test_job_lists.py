@@ -1,13 +1,19 @@
 """The lists of jobs have the rows and the numbers of the state, in Flink's shapes, and name the offset that they are of."""
 
+import asyncio
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from fastapi.testclient import TestClient
 
+from eventflink.rest.observed_state import NotThere
 from tests.support.cluster import START_MS, replay
 from tests.support.rest_client import rest_client
 from tests.support.scenarios import restarting_cluster
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +64,28 @@ def test_a_state_that_is_not_as_new_as_demanded_is_no_answer(client: TestClient,
     [error] = answer.json()["errors"]
     assert error.startswith(f"the state stands at offset {len(log) - 1}, not at {len(log)}")
     assert client.get("/jobs", headers={"X-Eventflink-Min-Offset": str(len(log) - 1)}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/eventflink/v1/jobs"])
+def test_an_answer_may_be_demanded_as_new_as_the_log_is(log: list[bytes], path: str) -> None:
+    with rest_client(replay(log[:-1])) as client:
+        state = cast("FastAPI", client.app).state.services.state
+        latest = {"X-Eventflink-Min-Offset": "latest"}
+        assert client.get(path, headers=latest).headers["X-Eventflink-Offset"] == str(len(log) - 2), "nobody knows of more"
+
+        async def ask_log_end() -> int:
+            asyncio.get_running_loop().call_later(0.02, lambda: state.advance([(len(log) - 1, START_MS, log[-1])]))
+            return len(log) - 1
+
+        state.ask_log_end = ask_log_end
+        assert client.get(path, headers=latest).headers["X-Eventflink-Offset"] == str(len(log) - 1)
+
+        async def fail() -> int:
+            raise NotThere("Kafka does not say where the log ends")
+
+        state.ask_log_end = fail
+        answer = client.get(path, headers=latest)
+        assert (answer.status_code, answer.json()) == (503, {"errors": ["Kafka does not say where the log ends"]})
 
 
 @pytest.mark.parametrize(
