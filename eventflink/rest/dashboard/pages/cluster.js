@@ -108,10 +108,10 @@ export function Page({ documents, moment }) {
 
 /** @param {{name: string, to: string, value?: number, of?: number, text?: string, below: any}} props */
 function Figure({ name, to, value, of, text, below }) {
-  return html`<a class="figure card" href=${href(to)}>
+  return html`<a class="headline card" href=${href(to)}>
     <span class="caption muted">${name}</span>
     <b>${text ?? number(value)}${of === undefined ? "" : html`<small> / ${number(of)}</small>`}</b>
-    <span class="figure-below">${below}</span>
+    <span class="headline-below">${below}</span>
   </a>`;
 }
 

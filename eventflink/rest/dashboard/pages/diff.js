@@ -48,7 +48,7 @@ export function Page({ documents }) {
     ${THINGS.map(([thing, name]) => {
       const those = rows.filter((/** @type {any} */ row) => row.thing === thing);
       if (!those.length) return "";
-      return html`<section class="card spaced" key=${thing}>
+      return html`<section class="card stacked" key=${thing}>
         <header><h2>${name}</h2><span class="muted">${number(those.length)}</span></header>
         <ul class="rows differences">${those.map((/** @type {any} */ row) => h(Difference, { row }))}</ul>
       </section>`;

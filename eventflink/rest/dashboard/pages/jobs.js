@@ -40,7 +40,7 @@ const columns = [
     key: "name",
     title: "Name",
     sortable: true,
-    width: "26%",
+    width: "22%",
     render: (job) => html`<a href=${href(`/jobs/${encodeURIComponent(job.job_id)}`)}><b>${job.name || job.job_id}</b></a>
       <span class="muted mono wide-only"> ${job.name && job.name !== job.job_id ? middle(job.job_id, 14) : ""}</span>`,
   },
@@ -48,7 +48,7 @@ const columns = [
   { key: "trouble", title: "What it waits for", sortable: true, phone: false, render: (job) => html`<span class="muted" title=${job.wait ?? ""}>${h(Sentence, { text: job.wait })}</span>` },
   { key: "restarts", title: "Restarts", align: "end", width: "84px", phone: false, render: (job) => (job.restarts ? number(job.restarts) : html`<span class="muted">0</span>`) },
   { key: "actor", title: "By", width: "96px", phone: false, render: (job) => job.actor ?? "" },
-  { key: "newest", title: "Submitted", sortable: true, width: "124px", phone: false, render: (job) => h(Time, { at: job.submitted_at }) },
+  { key: "newest", title: "Submitted", sortable: true, width: "146px", phone: false, render: (job) => h(Time, { at: job.submitted_at }) },
   {
     key: "duration",
     title: "Runs",

@@ -40,12 +40,12 @@ export function Page({ documents, moment }) {
       ? h(Empty, { title: "No master has led yet at this moment.", command: "eventflink master" })
       : html`
           <div class="numbers">
-            <div class="figure card"><span class="caption muted">Leads for</span><b>${h(Since, { at: leader.from_at })}</b><span class="figure-below muted">since ${h(Time, { at: leader.from_at, form: "clock" })}</span></div>
-            <div class="figure card"><span class="caption muted">Leaderships</span><b>${number(documents.masters.leaderships_total ?? leaderships.length)}</b><span class="figure-below muted">of ${plural(masters.length, "master")}</span></div>
-            <div class="figure card"><span class="caption muted">Longest without a leader</span><b>${longest ? duration(longest) : "–"}</b><span class="figure-below muted">${longest ? "reads go on, commands wait" : "there was no failover"}</span></div>
-            <div class="figure card"><span class="caption muted">Fencing token</span><b class="id-figure mono">${leader.leader_id}</b><span class="figure-below">${h(Copy, { text: leader.leader_id, label: "the leader's id" })}</span></div>
+            <div class="headline card"><span class="caption muted">Leads for</span><b>${h(Since, { at: leader.from_at })}</b><span class="headline-below muted">since ${h(Time, { at: leader.from_at, form: "clock" })}</span></div>
+            <div class="headline card"><span class="caption muted">Leaderships</span><b>${number(documents.masters.leaderships_total ?? leaderships.length)}</b><span class="headline-below muted">of ${plural(masters.length, "master")}</span></div>
+            <div class="headline card"><span class="caption muted">Longest without a leader</span><b>${longest ? duration(longest) : "–"}</b><span class="headline-below muted">${longest ? "reads go on, commands wait" : "there was no failover"}</span></div>
+            <div class="headline card"><span class="caption muted">Fencing token</span><b class="headline-id mono">${leader.leader_id}</b><span class="headline-below">${h(Copy, { text: leader.leader_id, label: "the leader's id" })}</span></div>
           </div>
-          <section class="card spaced">
+          <section class="card stacked">
             <header><h2>Who led when</h2><span class="muted caption">${plural(masters.length, "row of a master", "rows of masters")}, time from left to right</span></header>
             <div class="card-body">${h(Bands, { masters, leaderships, end: moment.decided_at })}</div>
           </section>

@@ -27,7 +27,7 @@ export function Page({ documents }) {
   const { refused } = documents;
   return html`
     <div class="title"><h1>Refused</h1><span class="muted">${plural(refused.events.length, "request")}${refused.next ? " and more" : ""}</span></div>
-    <section class="card spaced">
+    <section class="card stacked">
       <header><h2>Requests that were refused</h2><a href=${href("/log", { type: "RequestRejected" })}>in the log</a></header>
       ${refused.events.length
         ? html`<ul class="rows">
@@ -59,7 +59,7 @@ function DeadLetters() {
     );
     return () => leaving.abort();
   }, []);
-  return html`<section class="card spaced">
+  return html`<section class="card stacked">
     <header><h2>Dead letters${letters ? html` <span class="muted">${number(letters.total)}</span>` : ""}</h2>${at.value === null ? "" : html`<span class="not-recorded">not recorded; taken now</span>`}</header>
     ${failure
       ? h(Empty, { title: "The dead letters cannot be read.", small: true }, html`<p>${failure}</p>`)

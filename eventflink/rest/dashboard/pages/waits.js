@@ -47,7 +47,7 @@ export function Page({ documents, query }) {
     ${shown.length === 0
       ? h(Empty, { title: "Nothing waits that should not.", glyph: "✔" }, html`<p>A task that has no slot, or that is to start again, is listed here with the reason, and what would end its wait.</p>`)
       : [...byReason].map(
-          ([reason, those]) => html`<section class="card spaced" key=${reason}>
+          ([reason, those]) => html`<section class="card stacked" key=${reason}>
             <header><h2>${REASONS[reason] ?? reason}</h2><span class="muted">${plural(those.reduce((sum, wait) => sum + wait.tasks, 0), "task")}</span></header>
             <ul class="rows">${those.map((wait) => h(WaitRow, { key: `${wait.job_id}/${wait.vertex_id}`, wait }))}</ul>
           </section>`,

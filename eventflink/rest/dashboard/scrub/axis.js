@@ -8,7 +8,7 @@
 /** @typedef {{width: number, stretches: Stretch[], from: number, until: number}} Axis */
 
 export const BREAK_PX = 24;
-const FOLDED_SHARE = 0.08;
+const FOLDED_SHARE = 0.15;
 
 /** Lay the counted stretches of the log along a width in pixels. @param {Histogram} histogram @param {number} width @returns {Axis} */
 export function axisOf(histogram, width) {

@@ -1,0 +1,205 @@
+"""The dashboard in a real browser: every page settles, is accessible and fits; the bar, the keys and links move all of them."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from eventflink.events.topics import Topic
+from eventflink.rest.access.identity import Role
+from eventflink.rest.access.tokens import mint_token
+from tests.support.cluster import ScriptedCluster, graph, vertex
+from tests.support.dashboard_pages import Dashboard
+from tests.support.recorded_cluster import BEGAN_MS, Recording, recorded
+from tests.support.rest_server import Served, served
+
+if TYPE_CHECKING:
+    from tests.support.browser import Tabs
+
+PAGES = [
+    "/",
+    "/jobs?status=FAILED&name=fl",
+    "/waits?all=1&at=120",
+    "/masters",
+    "/log/150?job=flaky-5",
+    "/refused",
+    "/diff?vs=100&at=200",
+    "/jobs?at=3",
+]
+MANY = 1_500
+DEAD_LETTERS = re.compile("/dead-letters")
+"""They are in Kafka, which these tests have not."""
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    return recorded()
+
+
+@pytest.fixture(scope="module")
+def server(recording: Recording) -> Iterator[Served]:
+    with served(recording.cluster) as server:
+        yield server
+
+
+@pytest.fixture
+def dashboard(browser: "Tabs", server: Served) -> Dashboard:
+    browser.context.route(DEAD_LETTERS, lambda route: route.abort())
+    browser.expect("/dead-letters")
+    return Dashboard(browser, server.url)
+
+
+def test_every_page_settles_without_an_error_accessible_and_as_narrow_as_a_phone(dashboard: Dashboard) -> None:
+    dashboard.show("/jobs")
+    for path in PAGES:
+        dashboard.go(path)
+        dashboard.check_both_themes_and_widths()
+
+
+def test_a_drag_of_the_bar_shows_the_cluster_of_that_moment_and_back_leads_to_now(dashboard: Dashboard, recording: Recording) -> None:
+    dashboard.show("/")
+    now = dashboard.settle()
+    assert now == len(recording.cluster.log) - 1
+    track = dashboard.page.locator(".scrub-canvas canvas").bounding_box()
+    assert track is not None
+    dashboard.page.mouse.move(track["x"] + track["width"] - 2, track["y"] + 36)
+    dashboard.page.mouse.down()
+    for share in (0.8, 0.6, 0.5, 0.4):
+        dashboard.page.mouse.move(track["x"] + track["width"] * share, track["y"] + 36)
+    dashboard.page.mouse.up()
+    dashboard.page.wait_for_url("**at=*")
+    past = dashboard.pinned()
+    assert past is not None
+    assert 20 < past < now - 20
+    dashboard.settle_at(past)
+    assert dashboard.page.get_by_label("The moment that is shown").is_visible()
+    assert dashboard.slider.get_attribute("aria-valuenow") == str(past)
+    dashboard.page.go_back()
+    dashboard.settle_at(now)
+    assert dashboard.pinned() is None
+
+
+def test_keys_step_to_the_events_that_concern_a_page_record_by_record_and_to_marks(dashboard: Dashboard) -> None:
+    dashboard.show("/?at=150")
+    for key, expected in ((",", 149), (".", 150), ("[", 149), ("]", 150)):
+        dashboard.press(key)
+        dashboard.settle_at(expected)
+    dashboard.press("}")
+    dashboard.page.wait_for_url(re.compile(r"at=1(5[1-9]|[6-9]\d)"))
+    dashboard.slider.focus()
+    dashboard.press("Home")
+    dashboard.settle_at(0)
+    dashboard.press("End")
+    dashboard.page.wait_for_function("!location.search.includes('at=')")
+    dashboard.press("g")
+    dashboard.press("w")
+    dashboard.page.wait_for_url("**/ui/waits")
+
+
+def test_a_link_shows_another_person_the_same_moment(dashboard: Dashboard, recording: Recording) -> None:
+    dashboard.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    dashboard.show("/jobs")
+    dashboard.press("y")
+    dashboard.page.get_by_text("Copied a link to this moment").wait_for()
+    link = dashboard.page.evaluate("navigator.clipboard.readText()")
+    seen = dashboard.main.inner_text()
+    assert f"at={len(recording.cluster.log) - 1}" in link
+    other = dashboard.page.context.new_page()
+    other.clock.set_fixed_time("2027-01-01T00:00:00Z")
+    other.goto(link)
+    other.wait_for_selector(f'html[data-settled="{len(recording.cluster.log) - 1}"]', state="attached")
+    words = [re.sub(r"\d+ (min|s|h|d|ms)( \d+ s)?( ago)?", "", text) for text in (seen, other.locator("main").inner_text())]
+    assert words[0].split() == words[1].split()
+
+
+def test_what_is_compared_is_said_in_one_sentence_with_old_and_new_values(dashboard: Dashboard) -> None:
+    dashboard.show("/jobs?at=100")
+    dashboard.press("a")
+    dashboard.page.wait_for_url("**vs=100*")
+    dashboard.page.goto(f"{dashboard.url}/ui/diff?vs=100&at=200")
+    dashboard.settle()
+    assert "epoch 1 → 2" in dashboard.main.get_by_role("heading", level=1).inner_text()
+    assert (
+        "RUNNING" in dashboard.main.get_by_role("listitem").filter(has_text="nightly report, again").filter(has_text="status").inner_text()
+    )
+    dashboard.press("x")
+    dashboard.page.wait_for_url("**vs=200*")
+
+
+def test_a_decision_leads_to_what_it_was_because_of_and_to_what_it_led_to(dashboard: Dashboard, recording: Recording) -> None:
+    failed = next(n for n, d in enumerate(recording.cluster.decisions()) if any(type(e).__name__ == "TaskFailed" for e in d.events))
+    dashboard.show(f"/log/{failed}")
+    panel = dashboard.page.get_by_role("complementary", name=f"Decision {failed}")
+    assert "OSError" in panel.inner_text()
+    led_to = panel.locator(".chain").last.get_by_role("link").first
+    target = led_to.get_attribute("href")
+    assert target is not None
+    led_to.click()
+    dashboard.page.wait_for_url(f"**{target}")
+    dashboard.page.go_back()
+    panel.get_by_role("button", name="Show the cluster here").click()
+    dashboard.settle_at(failed)
+
+
+def test_an_empty_cluster_teaches_and_what_happens_then_shows_by_itself(browser: "Tabs") -> None:
+    cluster = ScriptedCluster(wall_ms=BEGAN_MS)
+    with served(cluster) as server:
+        dashboard = Dashboard(browser, server.url)
+        dashboard.show("/")
+        assert "eventflink submit" in dashboard.main.inner_text()
+        dashboard.check_both_themes_and_widths()
+        server.change(lambda: [cluster.register("tm-1"), cluster.submit(graph(vertex("a", 5), name="first"))])
+        dashboard.page.get_by_text("1 task waits for a slot").first.wait_for()
+        cluster.master_id = "master-2"
+        server.change(cluster.fail_over)
+        dashboard.main.get_by_role("link", name="Leader").filter(has_text="master-2").wait_for()
+        dashboard.page.close()
+
+
+def test_a_page_stays_while_the_server_is_away_and_goes_on_when_it_is_back(dashboard: Dashboard) -> None:
+    dashboard.tabs.expect("ERR_INTERNET_DISCONNECTED")
+    dashboard.show("/jobs")
+    dashboard.page.context.set_offline(offline=True)
+    dashboard.main.get_by_role("button", name="FAILED").click()
+    dashboard.main.get_by_text("the server cannot be reached. Trying again").wait_for()
+    assert dashboard.main.get_by_role("row").count() > 2
+    dashboard.page.context.set_offline(offline=False)
+    dashboard.main.get_by_role("button", name="Try now").click()
+    dashboard.main.get_by_text("1 of 7").wait_for()
+    dashboard.settle()
+
+
+def test_whoever_has_no_token_logs_in_first(browser: "Tabs", tmp_path: Path) -> None:
+    browser.expect(": 401")
+    token = mint_token(tmp_path / "tokens", "ann", Role.VIEWER)
+    with served(ScriptedCluster(wall_ms=BEGAN_MS), **{"rest.tokens-file": str(tmp_path / "tokens")}) as server:
+        dashboard = Dashboard(browser, server.url)
+        dashboard.show("/", settled=False)
+        dashboard.page.get_by_label("Token").fill("something")
+        dashboard.press("Enter")
+        dashboard.page.get_by_role("alert").wait_for()
+        dashboard.page.get_by_label("Token").fill(token)
+        dashboard.press("Enter")
+        dashboard.page.get_by_text("This cluster is new.").wait_for()
+        assert "ann viewer" in dashboard.page.locator("header.head").inner_text()
+        dashboard.page.close()
+
+
+def test_thousands_of_jobs_are_a_table_of_few_elements(browser: "Tabs") -> None:
+    cluster = ScriptedCluster(wall_ms=BEGAN_MS, check_digests=False, check_states=False)
+    for number in range(MANY):
+        document = {"job_graph": graph(vertex("a"), name=f"job {number}"), "job_id": f"job-{number:05d}", "actor": "ann"}
+        cluster.put(Topic.SUBMISSIONS, json.dumps(document).encode())
+    cluster.settle()
+    with served(cluster) as server:
+        dashboard = Dashboard(browser, server.url)
+        dashboard.show("/jobs")
+        box = dashboard.page.get_by_role("region", name="Jobs")
+        box.evaluate("box => box.scrollTo(0, box.scrollHeight)")
+        box.get_by_role("link", name="job 0", exact=True).wait_for()
+        assert dashboard.page.evaluate("document.getElementsByTagName('*').length") < 2_000
+        assert box.locator("table").get_attribute("aria-rowcount") == str(MANY + 1)
+        dashboard.page.close()
