@@ -36,7 +36,7 @@ from eventflink.rest.flink import (
     task_managers,
     vertices,
 )
-from eventflink.rest.own import attempt_files, changes, commands, identity, log, pages, submissions, topics
+from eventflink.rest.own import attempt_files, changes, commands, dry_runs, identity, log, pages, submissions, topics
 from eventflink.rest.own.moments import NotModified, not_modified
 from eventflink.rest.reading import Reads, StateReads
 from eventflink.rest.services import Services
@@ -71,6 +71,7 @@ _OWN_ROUTERS: Final = (
     attempt_files.router,
     changes.router,
     commands.router,
+    dry_runs.router,
     identity.router,
     log.router,
     submissions.router,

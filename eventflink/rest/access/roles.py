@@ -147,6 +147,7 @@ ROLES: Final[dict[str, Role]] = {
             "POST /applications/{applicationid}/cancel",
             "POST /eventflink/v1/commands",
             "POST /eventflink/v1/jobs",
+            "POST /eventflink/v1/dry-run",
             "POST /eventflink/v1/jobs/validate",
             "POST /jars/upload",
             "POST /jars/{jarid}/plan",

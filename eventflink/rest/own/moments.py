@@ -137,6 +137,20 @@ class Moments:
         self._head(found)
         return Moment(**found, live=self.place is None)
 
+    async def spend(self, compute: Callable[..., Any], *arguments: Any) -> Moment[Any]:
+        """Return what `compute(fold, *arguments)` makes of the state at the request's moment, which it may change: it is a copy, elsewhere.
+
+        Raises:
+            RestError: 404 there is no such offset; 410 it is before the history begins; 400, 503 as the message says.
+
+        """
+        newest = (await self._services.state.read(_offset, min_offset=self._min_offset, timeout_s=READ_TIMEOUT_S)).value
+        if self.place is not None and self.place.offset is not None and self.place.offset > newest:
+            raise not_found(f"the log ends at {newest}")
+        found = await self.history("spend", self.place, compute, arguments)
+        self._response.headers.update({OFFSET_HEADER: str(found["offset"]), "Cache-Control": "no-store"})
+        return Moment(**found, live=self.place is None)
+
     async def history(self, question: str, *arguments: Any) -> Any:
         """Return the answer of the method of `Historian` that is named so.
 
@@ -221,6 +235,10 @@ def _is_past(place: Place, fold: Fold) -> bool:
     if place.offset is not None:
         return place.offset < fold.last_offset
     return place.at_ms is not None and place.at_ms < fold.last_decided_at_ms
+
+
+def _offset(fold: Fold) -> int:
+    return fold.last_offset
 
 
 def _missing(_: Fold, error: Exception) -> Exception:

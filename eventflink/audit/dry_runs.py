@@ -1,0 +1,70 @@
+"""A dry run as plain values: what a request would lead to, event by event, in a sentence, and as a difference of two states."""
+
+from collections import Counter
+from typing import Final
+
+from eventflink.audit.difference import difference_between, moment_of
+from eventflink.events.inputs import FencedJobCommand, JobSubmission, Request
+from eventflink.events.log_events import FollowUpDecided, LogEvent, RequestRejected
+from eventflink.events.wording import details_of, subject_of
+from eventflink.leadership.dry_run import dry_run
+from eventflink.leadership.fold import Fold
+from eventflink.views.plain import View
+
+MAX_EVENTS: Final = 200
+MAX_DIFFERENCES: Final = 100
+
+_TOLD: Final = {
+    "TaskCancellationRequested": ("1 task is cancelled", "{} tasks are cancelled"),
+    "TaskScheduled": ("1 task is scheduled", "{} tasks are scheduled"),
+    "SlotAllocated": ("1 slot is allocated", "{} slots are allocated"),
+    "SlotFreed": ("1 slot is freed", "{} slots are freed"),
+    "RegionRestarted": ("1 task begins anew", "{} tasks begin anew"),
+    "JobSuspensionRequested": ("1 job is suspended", "{} jobs are suspended"),
+    "JobCancellationRequested": ("1 job is cancelled", "{} jobs are cancelled"),
+    "CheckpointTriggered": ("1 checkpoint begins", "{} checkpoints begin"),
+}
+"""What is said of an outcome, by the events that there are of it."""
+
+
+def dry_run_view(fold: Fold, request: Request) -> View:
+    """Return what a request would lead to; `fold` is of no use afterwards.
+
+    `accepted`, and if not, the `refusal` with `code` and `message`; a `sentence`; the first events as `type`, `subject` and `details`, with
+    `events_total`; `is_whole`: nothing more follows at once; `differences` as `difference_between` tells them; and the fencing tokens of
+    whoever would decide: `leader_id`, and `job_master_id` of the job that the request is about, or null.
+    """
+    leader_id, job_master_id = fold.acceptance.leader_id, None
+    if isinstance(request, FencedJobCommand) and (job := fold.master.dispatcher.jobs.get(request.job_id)) is not None:
+        job_master_id = job.job_master_id or None
+    before = moment_of(fold)
+    outcome = dry_run(fold, request)
+    told = [event for event in outcome.events if not isinstance(event, FollowUpDecided)]
+    refusal = next((event for event in told if isinstance(event, RequestRejected) and event.request_id == request.request_id), None)
+    return {
+        "accepted": refusal is None,
+        "refusal": {"code": refusal.code, "message": refusal.message} if refusal is not None else None,
+        "sentence": _sentence(request, refusal, told),
+        "events": [_event_view(event) for event in told[:MAX_EVENTS]],
+        "events_total": len(told),
+        "is_whole": outcome.is_whole,
+        "differences": difference_between(before, moment_of(fold), MAX_DIFFERENCES),
+        "leader_id": leader_id,
+        "job_master_id": job_master_id,
+    }
+
+
+def _event_view(event: LogEvent) -> View:
+    return {"type": type(event).__name__, "subject": subject_of(event), "details": details_of(event)}
+
+
+def _sentence(request: Request, refusal: RequestRejected | None, events: list[LogEvent]) -> str:
+    named = f"the submission of {request.subject}" if isinstance(request, JobSubmission) else f"{type(request).__name__} {request.subject}"
+    if refusal is not None:
+        return f"{named} would be refused: {refusal.message}"
+    counts = Counter(type(event).__name__ for event in events)
+    said = [one if counts[name] == 1 else many.format(counts[name]) for name, (one, many) in _TOLD.items() if counts[name]]
+    waiting = counts["SlotRequested"] - counts["SlotAllocated"]
+    if waiting > 0:
+        said.append(f"{waiting} slot request{'s wait' if waiting > 1 else ' waits'}")
+    return f"{named} would be accepted: {', '.join(said) or 'nothing else follows at once'}"
