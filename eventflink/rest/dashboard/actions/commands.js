@@ -13,6 +13,7 @@
  * @property {string} keep what the other button says
  * @property {boolean} [danger]
  * @property {string} [why] why it cannot be ordered now; undefined: it can
+ * @property {"operator" | "admin"} role who may order it
  * @property {Field[]} fields
  * @property {(values: Record<string, string>) => Record<string, any>} document
  */
@@ -22,6 +23,11 @@ const ENDED = new Set(["FINISHED", "FAILED", "CANCELED"]);
 
 /** The commands of a job, in the order of a menu: what changes least comes first. @param {any} job @returns {Command[]} */
 export function commandsOf(job) {
+  return orders(job).map((command) => ({ role: "operator", ...command }));
+}
+
+/** @param {any} job @returns {Omit<Command, "role">[]} */
+function orders(job) {
   const [job_id, name] = [job.job_id, job.name];
   const ended = ENDED.has(job.status) ? `it is ${job.status}` : undefined;
   const stopped = ended ?? (job.status === "SUSPENDED" ? "it is SUSPENDED" : undefined);
@@ -82,12 +88,12 @@ export function commandsOf(job) {
 export function blockOf({ task_manager_id, blocked }) {
   if (blocked) {
     return {
-      id: "unblock", verb: `Unblock ${task_manager_id}`, title: "Unblock the TaskManager", about: "It gets new tasks again.", keep: "Keep it blocked", fields: [],
+      id: "unblock", verb: `Unblock ${task_manager_id}`, title: "Unblock the TaskManager", role: "admin", about: "It gets new tasks again.", keep: "Keep it blocked", fields: [],
       document: () => ({ type: "UnblockTaskManager", task_manager_id }),
     };
   }
   return {
-    id: "block", verb: `Block ${task_manager_id}`, title: "Block the TaskManager", about: "It gets no new tasks. What runs there keeps running.", keep: "Leave it as it is",
+    id: "block", verb: `Block ${task_manager_id}`, title: "Block the TaskManager", role: "admin", about: "It gets no new tasks. What runs there keeps running.", keep: "Leave it as it is",
     fields: [
       { name: "reason", label: "Reason", kind: "text", hint: "for the log, and for whoever waits" },
       {

@@ -27,6 +27,8 @@ export function CommandDialog({ command, onClose }) {
   const [sending, setSending] = useState(false);
   const [refused, setRefused] = useState(/** @type {string[]} */ ([]));
   const past = at.value !== null;
+  // Where nobody can tell what it would do, it can be ordered all the same: the leader decides.
+  const possible = !sending && !asking && (dryRun ? dryRun.accepted : errors.length > 0);
 
   async function send() {
     setSending(true);
@@ -47,13 +49,13 @@ export function CommandDialog({ command, onClose }) {
     { title: command.title, onClose, wide: true },
     html`<form class="command-form" onSubmit=${(/** @type {Event} */ event) => {
       event.preventDefault();
-      if (!past && dryRun?.accepted && !sending) send();
+      if (!past && possible) send();
     }}>
       ${command.about && html`<p>${command.about}</p>`}
       ${command.fields.map((field) => h(Input, { key: field.name, field, value: values[field.name] ?? "", onInput: (value) => setValues({ ...values, [field.name]: value }) }))}
       <section class="dry-run" aria-live="polite" aria-busy=${asking}>
         <h3>${past ? `What the leader would have decided at ${number(at.value)}` : "What the leader would decide now"}</h3>
-        ${errors.map((line) => html`<p class="refused">${line}</p>`)}
+        ${errors.map((line) => html`<p class="refused">This cannot be told: ${line}</p>`)}
         ${dryRun ? h(Outcome, { dryRun }) : !errors.length && html`<p class="muted">Asking…</p>`}
       </section>
       ${refused.map((line) => html`<p class="refused" role="alert">${line}</p>`)}
@@ -64,7 +66,7 @@ export function CommandDialog({ command, onClose }) {
               pin(null);
             }}>Return to now</button>`
           : html`<button type="button" class="button" onClick=${onClose}>${command.keep}</button>
-              <button type="submit" class=${`button ${command.danger ? "danger" : "primary"}`} disabled=${!dryRun?.accepted || sending || asking}>${sending ? "Asked…" : command.verb}</button>`}
+              <button type="submit" class=${`button ${command.danger ? "danger" : "primary"}`} disabled=${!possible}>${sending ? "Asked…" : command.verb}</button>`}
       </footer>
     </form>`,
   );

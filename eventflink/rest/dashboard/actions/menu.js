@@ -5,6 +5,7 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 
 import { h, html } from "../html.js";
 import { at } from "../moment.js";
+import { may } from "../shell/identity.js";
 import { commandsOf } from "./commands.js";
 import { CommandDialog } from "./dialog.js";
 
@@ -14,6 +15,7 @@ export function ActionsMenu({ job }) {
   const [chosen, setChosen] = useState(/** @type {import("./commands.js").Command | null} */ (null));
   const box = useRef(/** @type {HTMLSpanElement | null} */ (null));
   const id = useId();
+  const button = () => /** @type {HTMLButtonElement | null} */ (box.current?.querySelector("button") ?? null);
   const items = () => [.../** @type {NodeListOf<HTMLButtonElement>} */ (box.current?.querySelectorAll("[role=menuitem]") ?? [])];
   useEffect(() => {
     if (!open) return undefined;
@@ -29,7 +31,7 @@ export function ActionsMenu({ job }) {
     const here = all.indexOf(/** @type {HTMLButtonElement} */ (document.activeElement));
     const next = { ArrowDown: (here + 1) % all.length, ArrowUp: (here + all.length - 1) % all.length, Home: 0, End: all.length - 1 }[event.key];
     if (event.key === "Escape" || event.key === "Tab") setOpen(false);
-    if (event.key === "Escape") /** @type {HTMLElement | null} */ (box.current?.querySelector("button"))?.focus();
+    if (event.key === "Escape") button()?.focus();
     if (next !== undefined) all[next]?.focus();
     if (next === undefined && event.key !== "Escape") return;
     event.preventDefault();
@@ -41,18 +43,20 @@ export function ActionsMenu({ job }) {
     </button>
     ${open &&
     html`<ul class="menu" role="menu" id=${id} aria-label=${`Actions on ${job.name}`} onKeyDown=${onKey}>
-      ${commandsOf(job).map(
-        (command) => html`<li key=${command.id} role="none">
-          <button type="button" role="menuitem" tabindex="-1" aria-disabled=${command.why ? "true" : "false"} class=${command.danger ? "danger" : ""}
+      ${commandsOf(job).map((command) => {
+        const why = command.why ?? (may(command.role) ? undefined : `for the role ${command.role}`);
+        return html`<li key=${command.id} role="none">
+          <button type="button" role="menuitem" tabindex="-1" aria-disabled=${why ? "true" : "false"} class=${command.danger ? "danger" : ""}
             onClick=${() => {
-              if (command.why) return;
+              if (why) return;
+              button()?.focus(); // What closes the dialog gives the focus back to what had it.
               setOpen(false);
               setChosen(command);
             }}>
-            ${command.title}…${command.why && html`<small> ${command.why}</small>`}
+            ${command.title}…${why && html`<small> ${why}</small>`}
           </button>
-        </li>`,
-      )}
+        </li>`;
+      })}
     </ul>`}
     ${chosen && h(CommandDialog, { command: chosen, onClose: () => setChosen(null) })}
   </span>`;

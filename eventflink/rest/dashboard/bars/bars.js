@@ -5,7 +5,7 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { stateOf } from "../components/states.js";
-import { clock, duration } from "../format.js";
+import { absolute, clock, duration } from "../format.js";
 import { h, html } from "../html.js";
 import { zone } from "../shell/settings.js";
 import { inWords, millis, partsOf, place, rowsOf, spanOf, ticksOf } from "./phases.js";
@@ -13,6 +13,8 @@ import { inWords, millis, partsOf, place, rowsOf, spanOf, ticksOf } from "./phas
 const ROW_PX = 24;
 const BEYOND = 6;
 const PX_PER_TICK = 110;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 /** @typedef {import("./phases.js").Span} Span */
 /** @typedef {import("./phases.js").Attempt} Attempt */
@@ -95,7 +97,7 @@ function Failover({ leadership, axis }) {
   if (from === null || gap === null) return null;
   const at = place({ from: from - gap, until: from }, axis);
   if (at === null || from - gap < axis.from) return null;
-  const words = `nobody led for ${duration(gap)}, then ${leadership.master_id} in epoch ${leadership.epoch}`;
+  const words = `nobody led for at most ${duration(gap)}, then ${leadership.master_id} in epoch ${leadership.epoch}`;
   return html`<span class="failover" title=${words} style=${{ left: percent(at.left), width: percent(at.width) }}></span>`;
 }
 
@@ -106,8 +108,10 @@ function percent(share) {
 
 /** A time of the axis, as short as its length allows. @param {number} tick @param {Span} axis */
 function label(tick, axis) {
+  const length = axis.until - axis.from;
+  if (length > DAY_MS) return absolute(tick, zone.value).slice(5, 16);
   const whole = clock(tick, zone.value);
-  return axis.until - axis.from < 10_000 ? whole : whole.slice(0, axis.until - axis.from < 3_600_000 * 2 ? 8 : 5);
+  return length < 10_000 ? whole : whole.slice(0, length < 2 * HOUR_MS ? 8 : 5);
 }
 
 /** What the fills mean. */

@@ -46,7 +46,7 @@ export function LogView({ load, identity, label }) {
   const lines = useMemo(() => (file ? linesOf(file.text, file.first_line) : []), [file]);
   const shown = useMemo(() => chosen(lines, least, wanted), [lines, least, wanted]);
   const past = at.value !== null;
-  return html`<section class="log" aria-label=${label}>
+  return html`<div class="log">
     <div class="log-tools">
       <input type="search" placeholder="filter lines" aria-label="Filter lines" value=${wanted} onInput=${(/** @type {any} */ event) => setWanted(event.target.value)} />
       <label class="inline-field">from <select value=${least} onChange=${(/** @type {any} */ event) => setLeast(event.target.value)} aria-label="Least level">${LEVELS.map((level) => html`<option key=${level}>${level}</option>`)}</select></label>
@@ -60,7 +60,7 @@ export function LogView({ load, identity, label }) {
     ${found.errors.map((line) => html`<p class="refused" role="alert">${line}</p>`)}
     ${file && lines.length === 0 && h(Empty, { title: "The file is empty.", small: true })}
     ${shown.length > 0 && h(Lines, { lines: shown, wrap, follow, onLeave: () => setFollow(false), label })}
-  </section>`;
+  </div>`;
 }
 
 /** @param {{lines: import("./lines.js").Line[], wrap: boolean, follow: boolean, onLeave: () => void, label: string}} props */

@@ -54,7 +54,7 @@ export function Page({ documents, params, moment }) {
       </div>
     </header>
     ${!subtask
-      ? h(Empty, { title: `${params.vertex} has no subtask ${params.subtask} at this moment.`, glyph: "○" }, html`<p>It has ${plural(documents.subtasks.total, "subtask")}. <a href=${href(of, { vertex: params.vertex })}>See them</a></p>`)
+      ? h(Empty, { title: `${params.vertex} has no subtask ${params.subtask} at this moment.`, small: true }, html`<p>It has ${plural(documents.subtasks.total, "subtask")}. <a href=${href(of, { vertex: params.vertex })}>See them</a></p>`)
       : html`<nav class="tabs" aria-label="Views of the attempt">
             ${TABS.map(([name, words]) => html`<a key=${name} href=${href(name === "life" ? `${address}/${number}` : `${address}/${number}/${name}`)} aria-current=${name === tab ? "page" : undefined}>${words}</a>`)}
           </nav>
@@ -75,7 +75,7 @@ function Life({ subtask, attempt, vertexId, address, moment, number }) {
   const axis = spanOf(all, now);
   if (!attempt) {
     const known = subtask.attempts.map((/** @type {any} */ each) => each.attempt);
-    return h(Empty, { title: `Attempt ${number} is not remembered.`, glyph: "○" }, html`<p>${known.length > 0 ? `Of this subtask the attempts ${known[0]} to ${known.at(-1)} are.` : "This subtask has had no attempt yet."} <a href=${href(`/log`, { job: subtask.job_id })}>The log has it.</a></p>`);
+    return h(Empty, { title: `Attempt ${number} is not remembered.`, small: true }, html`<p>${known.length > 0 ? `Of this subtask the attempts ${known[0]} to ${known.at(-1)} are.` : "This subtask has had no attempt yet."} <a href=${href(`/log`, { job: subtask.job_id })}>The log has it.</a></p>`);
   }
   const [scheduled, deployed, running, ended] = [attempt.scheduled_at, attempt.deployed_at, attempt.running_at, attempt.ended_at].map(millis);
   const until = (/** @type {number | null | undefined} */ from, /** @type {number | null | undefined} */ to) => (from == null ? "–" : duration((to ?? now) - from));

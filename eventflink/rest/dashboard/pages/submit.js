@@ -13,6 +13,7 @@ import { bytes, number, plural } from "../format.js";
 import { Graph } from "../graph/graph.js";
 import { h, html } from "../html.js";
 import { at, go, pin } from "../moment.js";
+import { may } from "../shell/identity.js";
 
 const TYPING_MS = 300;
 /** The body of a submission has at most 1 MiB, and base 64 makes three bytes four. */
@@ -66,7 +67,7 @@ export function Page({ documents }) {
       setSending(false);
     }
   }
-  const ready = Boolean(checked?.valid) && !sending && !past;
+  const ready = Boolean(checked?.valid) && !sending && may("operator");
   const command = `eventflink submit job.yaml${code.length > 0 ? ` --code ${code[0]?.name}` : ""}`;
   return html`<div class="title"><h1>Submit a job</h1><p class="muted">${number(slots.free)} of ${plural(slots.total, "slot")} free</p></div>
     <div class="submit">
@@ -83,13 +84,13 @@ export function Page({ documents }) {
       </section>
       <section aria-label="What it is" class="submit-side">
         ${draft.value === ""
-          ? h(Empty, { title: "A job is a graph of PySpark functions and SQL.", glyph: "◌", command }, html`<p>Write or paste its document, or submit it on the command line:</p>`)
+          ? h(Empty, { title: "A job is a graph of PySpark functions and SQL.", command, small: true }, html`<p>Write or paste its document, or submit it on the command line:</p>`)
           : h(Checks, { checked, document: draft.value })}
         ${refused.map((line) => html`<p class="refused" role="alert">${line}</p>`)}
         <p class="submit-actions">
           ${past
             ? html`<span class="muted">Nothing can be ordered in the past.</span> <button class="button" onClick=${() => pin(null)}>Return to now</button>`
-            : html`<button class="button primary" disabled=${!ready} onClick=${send}>${sending ? "Asked…" : `Submit ${checked?.graph?.name ?? "the job"}`}</button>`}
+            : html`<button class="button primary" disabled=${!ready} onClick=${send}>${sending ? "Asked…" : `Submit ${checked?.graph?.name ?? "the job"}`}</button>${may("operator") ? "" : html` <span class="muted">for the role operator</span>`}`}
         </p>
         ${draft.value !== "" && html`<p class="muted">The same on the command line:</p>${h(Command, { text: command })}`}
       </section>

@@ -15,7 +15,9 @@ import { bytes, number, plural } from "../format.js";
 import { h, html } from "../html.js";
 import { LogView } from "../logs/log_view.js";
 import { at, change, href } from "../moment.js";
+import { may } from "../shell/identity.js";
 import { SlotCells, SlotLegend } from "../slots/slots.js";
+import { EVENT_COLUMNS } from "./job/events_tab.js";
 import { stateInWords } from "./task_managers.js";
 
 /** @type {[string, string][]} */
@@ -54,7 +56,7 @@ export function Page({ documents, params, query }) {
       <div class="job-title">
         <h1>${id}</h1>${h(Copy, { text: id, label: "the id" })}
         <span>${stateInWords(found, documents.of_all.blocked.find((/** @type {any} */ each) => each.task_manager_id === id))}</span>
-        <span class="job-actions"><button class="button" aria-haspopup="dialog" onClick=${() => setOrdering(true)}>${found.blocked ? "Unblock…" : "Block…"}</button></span>
+        <span class="job-actions"><button class="button" aria-haspopup="dialog" disabled=${!may("admin")} title=${may("admin") ? undefined : "for the role admin"} onClick=${() => setOrdering(true)}>${found.blocked ? "Unblock…" : "Block…"}</button></span>
       </div>
       <p class="job-facts muted">
         <span>${free} of ${plural(found.slots.length, "slot")} free</span>
@@ -81,10 +83,10 @@ function Slots({ found }) {
   );
   /** @type {import("../components/table.js").Column[]} */
   const columns = [
-    { key: "slot", title: "slot", width: "60px", align: "end", render: (each) => (each.index === 0 ? number(each.slot.slot_index) : "") },
-    { key: "state", title: "state", width: "140px", render: (each) => (each.state ? h(StateChip, { state: each.state }) : html`<span class="muted">${each.slot.state.toLowerCase()}</span>`) },
-    { key: "job", title: "job", width: "220px", render: (each) => (each.job_id ? html`<a href=${href(`/jobs/${encodeURIComponent(each.job_id)}`)}>${each.job_id}</a>` : html`<span class="muted">–</span>`) },
-    { key: "task", title: "attempt", render: (each) => each.vertex_id && html`<a href=${href(`/jobs/${encodeURIComponent(each.job_id)}/${each.vertex_id}/${each.subtask_index}/${each.attempt}`)}>${each.vertex_id}[${each.subtask_index}]#${each.attempt}</a>${each.slot.attempts.length > 1 ? html` <span class="muted">${plural(each.slot.attempts.length, "attempt")} share it</span>` : ""}` },
+    { key: "slot", title: "Slot", width: "60px", align: "end", render: (each) => (each.index === 0 ? number(each.slot.slot_index) : "") },
+    { key: "state", title: "State", width: "140px", render: (each) => (each.state ? h(StateChip, { state: each.state }) : html`<span class="muted">${each.slot.state.toLowerCase()}</span>`) },
+    { key: "job", title: "Job", width: "220px", render: (each) => (each.job_id ? html`<a href=${href(`/jobs/${encodeURIComponent(each.job_id)}`)}>${each.job_id}</a>` : html`<span class="muted">–</span>`) },
+    { key: "task", title: "Attempt", render: (each) => each.vertex_id && html`<a href=${href(`/jobs/${encodeURIComponent(each.job_id)}/${each.vertex_id}/${each.subtask_index}/${each.attempt}`)}>${each.vertex_id}[${each.subtask_index}]#${each.attempt}</a>${each.slot.attempts.length > 1 ? html` <span class="muted">${plural(each.slot.attempts.length, "attempt")} share it</span>` : ""}` },
   ];
   return html`<div class="slots-big">${h(SlotCells, { slots: found.slots, blocked: found.blocked, by: "state" })}</div>
     ${h(SlotLegend, {})}
@@ -110,7 +112,7 @@ function useAsked(load, identity) {
 /** @param {{asked: {errors: string[], asking: boolean, again: () => void}, what: string}} props */
 function Taken({ asked, what }) {
   return html`<p class="asked">
-      ${at.value === null ? html`<span class="muted">${what}, as it is now</span>` : html`<span class="not-recorded">${what}: not recorded; taken now</span>`}
+      ${at.value === null ? html`<span class="muted">${what}, taken now</span>` : html`<span class="not-recorded">${what}: not recorded; taken now</span>`}
       <button class="button small" disabled=${asked.asking} onClick=${asked.again}>${asked.asking ? "asking…" : "ask again"}</button>
     </p>
     ${asked.errors.map((line) => html`<p class="refused" role="alert">${line}</p>`)}`;
@@ -156,8 +158,8 @@ function Metrics({ id, address }) {
   }, id);
   /** @type {import("../components/table.js").Column[]} */
   const columns = [
-    { key: "id", title: "metric", render: (each) => html`<code>${each.id}</code>` },
-    { key: "value", title: "value", align: "end", width: "160px", render: (each) => each.value },
+    { key: "id", title: "Metric", render: (each) => html`<code>${each.id}</code>` },
+    { key: "value", title: "Value", align: "end", width: "160px", render: (each) => each.value },
   ];
   return html`${h(Taken, { asked, what: "Its metrics" })}
     ${asked.value && h(Table, { label: "Metrics", columns, rows: asked.value, rowKey: (row) => row.id, height: "50vh" })}
@@ -166,13 +168,5 @@ function Metrics({ id, address }) {
 
 /** @param {{document: any}} props */
 function Events({ document }) {
-  /** @type {import("../components/table.js").Column[]} */
-  const columns = [
-    { key: "offset", title: "offset", width: "90px", align: "end", render: (each) => html`<a href=${href(`/log/${each.offset}`)}>${number(each.offset)}</a>` },
-    { key: "at", title: "time", width: "120px", render: (each) => h(Time, { at: each.decided_at, form: "clock" }) },
-    { key: "type", title: "event", width: "210px", render: (each) => html`<b>${each.type}</b>` },
-    { key: "subject", title: "of", width: "220px", render: (each) => each.subject },
-    { key: "details", title: "details", phone: false, render: (each) => html`<span title=${each.details}>${each.details}</span>` },
-  ];
-  return h(Table, { label: "Events of the TaskManager", columns, rows: document.events, rowKey: (row) => `${row.offset}.${row.index}`, height: "66vh", empty: h(Empty, { title: "The log has no event of this TaskManager.", small: true }) });
+  return h(Table, { label: "Events of the TaskManager", columns: EVENT_COLUMNS, fixed: true, rows: document.events, rowKey: (row) => `${row.offset}.${row.index}`, height: "66vh", empty: h(Empty, { title: "The log has no event of this TaskManager.", small: true }) });
 }

@@ -32,7 +32,7 @@ export function Page({ documents, query }) {
   const wanted = (query.name ?? "").toLowerCase();
   const shown = all.filter((/** @type {any} */ each) => `${each.task_manager_id} ${each.host}`.toLowerCase().includes(wanted));
   if (total === 0) {
-    return h(Empty, { title: "No TaskManager is registered.", glyph: "□", command: "eventflink taskexecutor --slots 4" }, html`<p>Tasks wait until one registers. This starts one on this machine; where the broker is, it takes from the configuration.</p>`);
+    return h(Empty, { title: "No TaskManager is registered.", glyph: "□", command: "eventflink taskexecutor" }, html`<p>Tasks wait until one registers. This starts one on this machine; where the broker is, it takes from the configuration.</p>`);
   }
   return html`<div class="title">
       <h1>TaskManagers</h1>

@@ -34,7 +34,7 @@ export function Tab({ documents, query, moment, address }) {
   const shown = WINDOWS.find(([name]) => name === query.window) ?? /** @type {[string, number | null]} */ (WINDOWS[0]);
   const waiting = bars.bars.filter((/** @type {any} */ each) => !hasBegun(each)).length;
   if (bars.bars.length === waiting) {
-    return h(Empty, { title: "No attempt has begun yet.", glyph: "◌" }, html`<p>A subtask gets its first attempt when its inputs are complete, or when the job starts.</p>`);
+    return h(Empty, { title: "No attempt has begun yet.", small: true }, html`<p>A subtask gets its first attempt when its inputs are complete, or when the job starts.</p>`);
   }
   return html`<div class="panel-head">
       <p class="muted">${plural(bars.total, "attempt")}, by vertex, of the worst subtask first${waiting > 0 ? `; ${number(waiting)} of those shown never began` : ""}</p>

@@ -20,7 +20,7 @@ export function questions(job) {
 export function Tab({ documents, job }) {
   const found = documents.checkpoints;
   if (!found.settings) {
-    return h(Empty, { title: "This job has no streams, so it takes no checkpoints.", glyph: "○" }, html`<p>The outputs of a batch vertex are kept until its readers have finished: that is what a restart begins with.</p>`);
+    return h(Empty, { title: "This job has no streams, so it takes no checkpoints.", small: true }, html`<p>The outputs of a batch vertex are kept until its readers have finished: that is what a restart begins with.</p>`);
   }
   const { counts, settings, latest } = found;
   const rows = [...(found.pending ? [found.pending] : []), ...found.history];
@@ -81,27 +81,27 @@ function figure(name, value, family = "") {
 /** @param {number} longest @param {Set<number>} retained @returns {import("../../components/table.js").Column[]} */
 function columns(longest, retained) {
   return [
-    { key: "id", title: "id", width: "64px", align: "end", render: (each) => number(each.checkpoint_id) },
+    { key: "id", title: "Id", width: "64px", align: "end", render: (each) => number(each.checkpoint_id) },
     {
-      key: "status", title: "status", width: "140px",
+      key: "status", title: "Status", width: "140px",
       render: (each) => {
         const [family, glyph] = STATUSES[each.status] ?? ["neutral", "○"];
         return html`<span class=${`chip ${family}`}><span aria-hidden="true">${glyph}</span> ${each.status.replace("_", " ")}</span>`;
       },
     },
-    { key: "kind", title: "kind", width: "140px", render: (each) => (each.savepoint ? html`<b>savepoint</b> ${String(each.savepoint.mode).toLowerCase()}` : `checkpoint${retained.has(each.checkpoint_id) ? ", kept" : ""}`) },
-    { key: "at", title: "triggered", width: "130px", render: (each) => h(Time, { at: each.triggered_at }) },
-    { key: "by", title: "trigger", width: "150px", phone: false, render: (each) => each.actor || html`<span class="muted">it was due</span>` },
+    { key: "kind", title: "Kind", width: "140px", render: (each) => (each.savepoint ? html`<b>savepoint</b> ${String(each.savepoint.mode).toLowerCase()}` : `checkpoint${retained.has(each.checkpoint_id) ? ", kept" : ""}`) },
+    { key: "at", title: "Triggered", width: "130px", render: (each) => h(Time, { at: each.triggered_at }) },
+    { key: "by", title: "Trigger", width: "150px", phone: false, render: (each) => each.actor || html`<span class="muted">it was due</span>` },
     {
-      key: "took", title: "took", width: "190px",
+      key: "took", title: "Took", width: "190px",
       render: (each) =>
         each.status === "IN_PROGRESS"
           ? html`<span class="muted">for ${h(Since, { at: each.triggered_at })}</span>`
           : html`<span class="took"><span class="took-bar" aria-hidden="true"><i style=${{ width: `${(each.duration_ms / longest) * 100}%` }}></i></span>${duration(each.duration_ms)}</span>`,
     },
-    { key: "acknowledged", title: "answered", width: "84px", align: "end", render: (each) => `${number(each.acknowledged)}/${number(each.subtasks)}` },
-    { key: "state", title: "state", width: "150px", align: "end", phone: false, render: (each) => html`<span title=${`${number(each.state_rows)} rows`}>${bytes(each.state_bytes)}</span>` },
-    { key: "why", title: "why it failed, where it is", phone: false, render: (each) => (each.reason ? html`<b>${each.reason}</b> ${each.message}` : each.savepoint ? h(SavepointPath, { savepoint: each }) : "") },
+    { key: "acknowledged", title: "Answered", width: "84px", align: "end", render: (each) => `${number(each.acknowledged)}/${number(each.subtasks)}` },
+    { key: "state", title: "State", width: "150px", align: "end", phone: false, render: (each) => html`<span title=${`${number(each.state_rows)} rows`}>${bytes(each.state_bytes)}</span>` },
+    { key: "why", title: "Why it failed, where it is", phone: false, render: (each) => (each.reason ? html`<b>${each.reason}</b> ${each.message}` : each.savepoint ? h(SavepointPath, { savepoint: each }) : "") },
   ];
 }
 

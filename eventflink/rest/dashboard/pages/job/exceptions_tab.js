@@ -3,6 +3,7 @@
 
 import { Copy } from "../../components/copy.js";
 import { Empty } from "../../components/empty.js";
+import { Sentence, Whose } from "../../components/sentence.js";
 import { Time } from "../../components/time.js";
 import { plural } from "../../format.js";
 import { h, html } from "../../html.js";
@@ -11,8 +12,6 @@ import { where } from "./graph_tab.js";
 import { Trace } from "./trace.js";
 
 const SHOWN = 50;
-/** @type {Record<string, string>} */
-const KINDS = { code: "your code", data: "your data", room: "no room", task_manager: "TaskManager lost", masters: "masters or Kafka" };
 
 /** @param {string} job @returns {Record<string, string>} */
 export function questions(job) {
@@ -22,7 +21,7 @@ export function questions(job) {
 /** @param {{documents: Record<string, any>, address: string}} props */
 export function Tab({ documents, address }) {
   const { exceptions, total } = documents.exceptions;
-  if (exceptions.length === 0) return h(Empty, { title: "Nothing has failed.", glyph: "✔" }, html`<p>A failure appears here with its cause, the trace, and what it led to.</p>`);
+  if (exceptions.length === 0) return h(Empty, { title: "Nothing has failed.", small: true }, html`<p>A failure appears here with its cause, the trace, and what it led to.</p>`);
   return html`${total > exceptions.length && html`<p class="muted">The newest ${exceptions.length} of ${plural(total, "failure")}.</p>`}
     <ol class="failures">${exceptions.map((/** @type {any} */ each, /** @type {number} */ index) => h(Failure, { key: `${each.at} ${each.task}`, failure: each, address, open: index === 0 }))}</ol>`;
 }
@@ -36,11 +35,11 @@ function Failure({ failure, address, open }) {
   return html`<li class="card failure">
     <header>
       <h2><span class="failed state-glyph" aria-hidden="true">✖</span> ${ofTask ? html`<a href=${attempt}>${failure.task}</a>` : "the job"}
-        ${failure.kind && html` <span class="chip failed">${KINDS[failure.kind] ?? failure.kind}</span>`}</h2>
+        ${h(Whose, { kind: failure.kind })}</h2>
       <span class="muted">${h(Time, { at: failure.at })}${failure.task_manager_id ? html` on ${where(failure.task_manager_id)}` : ""}</span>
     </header>
     <div class="card-body">
-      <p class="failure-message">${failure.sentence}${h(Copy, { text: message, label: "the message" })}</p>
+      <p class="failure-message">${h(Sentence, { text: failure.sentence })}${h(Copy, { text: message, label: "the message" })}</p>
       ${!failure.sentence.includes(cause.message) && html`<pre class="code-block" tabindex="0">${message}</pre>`}
       ${failure.restart && failure.restart.task_count > 1 && h(Restarted, { restart: failure.restart })}
       ${cause.stack_trace && h(Trace, { text: cause.stack_trace, open })}

@@ -27,11 +27,11 @@ export function lagOf(subtask) {
 /** @param {{documents: Record<string, any>, job: any, query: Record<string, string>, address: string}} props */
 export function Tab({ documents, job, query, address }) {
   if (!job.stream) {
-    return h(Empty, { title: "Nothing flows: this job has no streams.", glyph: "○" }, html`<p>Its edges are blocking: a reader starts when all subtasks of its writer have finished. The graph shows how far they are.</p>`);
+    return h(Empty, { title: "Nothing flows: this job has no streams.", small: true }, html`<p>Its edges are blocking: a reader starts when all subtasks of its writer have finished. The graph shows how far they are.</p>`);
   }
   const told = job.vertices.filter((/** @type {any} */ each) => each.flow_at);
   if (told.length === 0) {
-    return h(Empty, { title: "No stream has told yet where it stands.", glyph: "◌" }, html`<p>Streams tell it with each checkpoint; the first one has not completed. <a href=${href(`${address}/checkpoints`)}>Checkpoints</a></p>`);
+    return h(Empty, { title: "No stream has told yet where it stands.", small: true }, html`<p>Streams tell it with each checkpoint; the first one has not completed. <a href=${href(`${address}/checkpoints`)}>Checkpoints</a></p>`);
   }
   const newest = told.map((/** @type {any} */ each) => each.flow_at).sort().at(-1);
   const vertices = [...job.vertices].sort((one, other) => (other.back_pressure?.ratio ?? -1) - (one.back_pressure?.ratio ?? -1));
@@ -55,12 +55,12 @@ function Subtasks({ document, address }) {
 /** @param {string} address @param {number} most @returns {import("../../components/table.js").Column[]} */
 function ofVertices(address, most) {
   return [
-    { key: "name", title: "vertex", width: "200px", render: (each) => html`<a href=${href(`${address}/flow`, { vertex: each.vertex_id })}>${each.name}</a>` },
-    { key: "pressure", title: "back-pressure", width: "190px", render: (each) => h(Pressure, { pressure: each.back_pressure }) },
-    { key: "lag", title: "records behind", width: "170px", align: "end", render: (each) => h(Lag, { lag: each.lag, most }) },
-    { key: "rate", title: "rows/s", width: "100px", align: "end", render: (each) => rate(each.records_per_second) },
-    { key: "watermark", title: "watermark", width: "150px", render: (each) => h(Watermark, { at: each.watermark }) },
-    { key: "reason", title: "why", phone: false, render: (each) => reason(each.back_pressure) },
+    { key: "name", title: "Vertex", width: "200px", render: (each) => html`<a href=${href(`${address}/flow`, { vertex: each.vertex_id })}>${each.name}</a>` },
+    { key: "pressure", title: "Back-pressure", width: "190px", render: (each) => h(Pressure, { pressure: each.back_pressure }) },
+    { key: "lag", title: "Records behind", width: "170px", align: "end", render: (each) => h(Lag, { lag: each.lag, most }) },
+    { key: "rate", title: "Rows/s", width: "100px", align: "end", render: (each) => rate(each.records_per_second) },
+    { key: "watermark", title: "Watermark", width: "150px", render: (each) => h(Watermark, { at: each.watermark }) },
+    { key: "reason", title: "Why", phone: false, render: (each) => reason(each.back_pressure) },
   ];
 }
 
@@ -69,16 +69,16 @@ function ofSubtasks(address, vertexId, most) {
   const answer = (/** @type {any} */ each) => each.progress?.answer ?? null;
   return [
     { key: "task", title: "#", width: "60px", align: "end", render: (each) => html`<a href=${href(`${address}/${vertexId}/${each.subtask_index}/${each.attempt}`)}>${each.subtask_index}</a>` },
-    { key: "pressure", title: "back-pressure", width: "190px", render: (each) => h(Pressure, { pressure: each.progress?.back_pressure ?? null }) },
-    { key: "lag", title: "records behind", width: "170px", align: "end", render: (each) => h(Lag, { lag: lagOf(each), most }) },
-    { key: "in", title: "rows/s in", width: "90px", align: "end", render: (each) => rate(answer(each)?.input_rows_per_second) },
-    { key: "out", title: "done/s", width: "90px", align: "end", render: (each) => rate(answer(each)?.processed_rows_per_second) },
-    { key: "batch", title: "batch", width: "80px", align: "end", phone: false, render: (each) => (answer(each)?.batch_id >= 0 ? number(answer(each).batch_id) : "–") },
-    { key: "took", title: "took", width: "90px", align: "end", phone: false, render: (each) => duration(answer(each)?.batch_duration_ms) },
-    { key: "state", title: "state", width: "100px", align: "end", phone: false, render: (each) => html`<span title=${`${number(answer(each)?.state_rows)} rows`}>${bytes(answer(each)?.state_bytes)}</span>` },
-    { key: "late", title: "late rows", width: "80px", align: "end", phone: false, render: (each) => number(answer(each)?.late_rows_dropped) },
-    { key: "watermark", title: "watermark", width: "140px", render: (each) => h(Watermark, { at: answer(each)?.watermark }) },
-    { key: "reason", title: "why", phone: false, render: (each) => reason(each.progress?.back_pressure ?? null) },
+    { key: "pressure", title: "Back-pressure", width: "190px", render: (each) => h(Pressure, { pressure: each.progress?.back_pressure ?? null }) },
+    { key: "lag", title: "Records behind", width: "170px", align: "end", render: (each) => h(Lag, { lag: lagOf(each), most }) },
+    { key: "in", title: "Rows/s in", width: "90px", align: "end", render: (each) => rate(answer(each)?.input_rows_per_second) },
+    { key: "out", title: "Done/s", width: "90px", align: "end", render: (each) => rate(answer(each)?.processed_rows_per_second) },
+    { key: "batch", title: "Batch", width: "80px", align: "end", phone: false, render: (each) => (answer(each)?.batch_id >= 0 ? number(answer(each).batch_id) : "–") },
+    { key: "took", title: "Took", width: "90px", align: "end", phone: false, render: (each) => duration(answer(each)?.batch_duration_ms) },
+    { key: "state", title: "State", width: "100px", align: "end", phone: false, render: (each) => html`<span title=${`${number(answer(each)?.state_rows)} rows`}>${bytes(answer(each)?.state_bytes)}</span>` },
+    { key: "late", title: "Late rows", width: "80px", align: "end", phone: false, render: (each) => number(answer(each)?.late_rows_dropped) },
+    { key: "watermark", title: "Watermark", width: "140px", render: (each) => h(Watermark, { at: answer(each)?.watermark }) },
+    { key: "reason", title: "Why", phone: false, render: (each) => reason(each.progress?.back_pressure ?? null) },
   ];
 }
 

@@ -4,6 +4,7 @@
 import { useMemo } from "preact/hooks";
 
 import { ask } from "../../api.js";
+import { Sentence } from "../../components/sentence.js";
 import { StateChip, StateCounts } from "../../components/state_chip.js";
 import { Table } from "../../components/table.js";
 import { Since, Time } from "../../components/time.js";
@@ -39,9 +40,9 @@ export function Tab({ documents, job, query, moment, address }) {
       ${h(Graph, { job, identity: job.graph_digest ?? job.job_id, chosen, hrefOf, onChoose: (/** @type {string} */ id) => change({ vertex: id, state: null }, { replace: true }) })}
       ${h(GraphLegend, { edges: job.edges, streams: job.stream })}
     </section>
-    <section class="graph-panel" aria-label=${chosen ? `Subtasks of ${chosen}` : "Vertices"}>
+    <div class="graph-panel">
       ${chosen && documents.subtasks ? h(Subtasks, { document: documents.subtasks, job, query, moment, address }) : h(Vertices, { job, hrefOf })}
-    </section>
+    </div>
   </div>`;
 }
 
@@ -59,9 +60,9 @@ function GraphLegend({ edges, streams }) {
 /** All vertices, when none is chosen. @param {{job: any, hrefOf: (id: string) => string}} props */
 function Vertices({ job, hrefOf }) {
   const columns = [
-    { key: "name", title: "vertex", render: (/** @type {any} */ each) => html`<a href=${hrefOf(each.vertex_id)}>${each.name}</a>` },
+    { key: "name", title: "Vertex", render: (/** @type {any} */ each) => html`<a href=${hrefOf(each.vertex_id)}>${each.name}</a>` },
     { key: "parallelism", title: "×", align: /** @type {"end"} */ ("end"), width: "56px", render: (/** @type {any} */ each) => number(each.parallelism) },
-    { key: "states", title: "subtasks", width: "45%", render: (/** @type {any} */ each) => h(StateCounts, { counts: each.states }) },
+    { key: "states", title: "Subtasks", width: "45%", render: (/** @type {any} */ each) => h(StateCounts, { counts: each.states }) },
   ];
   return html`<h2>${plural(job.vertices.length, "vertex", "vertices")}</h2>
     <p class="muted">Choose one to see its subtasks, the worst first.</p>
@@ -79,11 +80,11 @@ function Subtasks({ document, job, query, moment, address }) {
   const attemptHref = (/** @type {any} */ each, attempt = each.attempt) => href(`${address}/${query.vertex}/${each.subtask_index}/${attempt}`);
   const columns = [
     { key: "index", title: "#", width: "52px", align: /** @type {"end"} */ ("end"), sortable: true, render: (/** @type {any} */ each) => html`<a href=${attemptHref(each)}>${each.subtask_index}</a>` },
-    { key: "trouble", title: "state", width: "132px", sortable: true, hint: "the worst first", render: (/** @type {any} */ each) => h(StateChip, { state: each.state }) },
-    { key: "attempt", title: "attempt", width: "60px", align: /** @type {"end"} */ ("end"), render: (/** @type {any} */ each) => `#${each.attempt}` },
+    { key: "trouble", title: "State", width: "132px", sortable: true, hint: "the worst first", render: (/** @type {any} */ each) => h(StateChip, { state: each.state }) },
+    { key: "attempt", title: "Attempt", width: "60px", align: /** @type {"end"} */ ("end"), render: (/** @type {any} */ each) => `#${each.attempt}` },
     { key: "where", title: "TaskManager", width: "104px", phone: false, render: (/** @type {any} */ each) => where(each.task_manager_id) },
     {
-      key: "life", title: "its life", phone: false,
+      key: "life", title: "Its life", phone: false,
       render: (/** @type {any} */ each) =>
         html`<span class="bars-row inline">${barsOf(each, query.vertex ?? "").map((attempt) => h(Bar, { key: attempt.attempt, attempt, axis, now, href: attemptHref(each, attempt.attempt) }))}</span>`,
     },
@@ -136,7 +137,7 @@ function Worst({ subtasks }) {
     <ul class="reasons">
       ${[...reasons].slice(0, 5).map(
         ([sentence, those]) => html`<li key=${sentence}>
-          ${h(StateChip, { state: those[0].state, bare: true })} <b>${indexes(those)}</b> ${sentence}${those[0].waits_since ? html` <span class="muted">for ${h(Since, { at: those[0].waits_since })}</span>` : ""}
+          ${h(StateChip, { state: those[0].state, bare: true })} <b>${indexes(those)}</b> ${h(Sentence, { text: sentence })}${those[0].waits_since ? html` <span class="muted">for ${h(Since, { at: those[0].waits_since })}</span>` : ""}
         </li>`,
       )}
     </ul>`;

@@ -3,6 +3,7 @@
 
 import { ActionsMenu } from "../../actions/menu.js";
 import { Id } from "../../components/copy.js";
+import { Sentence } from "../../components/sentence.js";
 import { StateChip } from "../../components/state_chip.js";
 import { Since, Time } from "../../components/time.js";
 import { duration, plural } from "../../format.js";
@@ -31,8 +32,9 @@ export function JobHead({ job, moment }) {
     </p>
     ${job.sentence &&
     html`<p class=${`job-sentence ${attention}`}>
-      <span>${job.sentence}</span>
-      ${attention && html` <a href=${href("/waits", { job: job.job_id })} class="why">${attention === "waits" ? "all waits" : ""}</a>`}
+      <span>${h(Sentence, { text: job.sentence })}</span>
+      ${attention === "waits" && html` <a href=${href("/waits", { job: job.job_id })} class="why">all waits ›</a>`}
+      ${attention === "failed" && html` <a href=${href(`/jobs/${encodeURIComponent(job.job_id)}/exceptions`)} class="why">why ›</a>`}
     </p>`}
   </header>`;
 }

@@ -1,0 +1,146 @@
+"""The dashboard's pages of jobs, attempts and TaskManagers, in a real Chromium over a recorded cluster: what they show and let one do."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from playwright.sync_api import expect
+
+from eventflink.model.statuses import JobStatus
+from tests.support.browser import Tabs
+from tests.support.cluster import ScriptedCluster, graph, vertex
+from tests.support.dashboard_pages import Dashboard
+from tests.support.recorded_cluster import recorded
+from tests.support.rest_server import Served, served
+
+PAGES: Final = (
+    "/jobs/nightly-6",
+    "/jobs/backfill-7?vertex=scan",
+    "/jobs/nightly-4/bars",
+    "/jobs/nightly-6/events",
+    "/jobs/flaky-5/exceptions",
+    "/jobs/orders-1/checkpoints",
+    "/jobs/orders-1/flow?vertex=totals",
+    "/jobs/orders-1/config",
+    "/jobs/nightly-6/results",
+    "/jobs/flaky-5/load/0/2",
+    "/taskmanagers?by=job",
+    "/taskmanagers/tm-4",
+    "/submit",
+)
+MAX_NODES: Final = 2_000
+NODES: Final = "document.querySelectorAll('*').length"
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[Served]:
+    with served(recorded().cluster) as serving:
+        yield serving
+
+
+@pytest.fixture
+def dashboard(browser: Tabs, serving: Served) -> Dashboard:
+    browser.expect("/eventflink/v1/dry-run")
+    return Dashboard(browser, serving.url)
+
+
+def test_each_page_draws_without_an_error_and_can_be_used_by_everybody(dashboard: Dashboard) -> None:
+    dashboard.show("/jobs")
+    for path in PAGES:
+        dashboard.go(path)
+        assert dashboard.main.locator("h1").count() == 1, path
+        dashboard.check_both_themes_and_widths()
+
+
+def test_a_page_of_the_past_counts_to_its_moment_and_lets_nothing_be_ordered(dashboard: Dashboard) -> None:
+    dashboard.show("/jobs/nightly-4/clean/0/1?at=150")
+    assert dashboard.settle() == 150
+    dashboard.go("/jobs/orders-1?at=150")
+    expect(dashboard.main.locator(".job-facts")).to_contain_text("for 10 min")
+    dashboard.page.get_by_role("button", name="Actions").click()
+    dashboard.page.get_by_role("menuitem", name="Cancel the job").click()
+    dialog = dashboard.page.get_by_role("dialog")
+    expect(dialog.get_by_text("What the leader would have decided at 150")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Cancel orders")).to_have_count(0)
+    dialog.get_by_role("button", name="Return to now").click()
+    expect(dashboard.page.locator(".moment")).to_have_count(0)
+    assert dashboard.pinned() is None
+
+
+def test_arrow_keys_go_along_the_edges_of_a_graph_and_enter_shows_the_subtasks(dashboard: Dashboard) -> None:
+    dashboard.show("/jobs/nightly-6")
+    page = dashboard.page
+    page.locator("[data-vertex=extract]").focus()
+    for key, reached in (("ArrowRight", "clean"), ("ArrowRight", "join"), ("ArrowRight", "aggregate"), ("ArrowLeft", "join")):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.dataset.vertex") == reached
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Subtasks of join")).to_be_visible()
+    assert "vertex=join" in page.url
+    assert page.locator(".vertex[tabindex='0']").count() == 1, "one stop of the Tab key, whatever the graph"
+
+
+def test_a_menu_and_its_dialog_are_used_by_keys_and_give_the_focus_back(dashboard: Dashboard) -> None:
+    dashboard.show("/jobs/orders-1")
+    page = dashboard.page
+    page.get_by_role("button", name="Actions").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("menuitem", name="Take a checkpoint")).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.get_by_role("menuitem", name="Cancel the job")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Cancel the job")).to_be_visible()
+    dashboard.tabs.check_accessibility(page)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("button", name="Actions")).to_be_focused()
+
+
+def test_a_job_is_cancelled_after_what_that_does_was_shown(browser: Tabs) -> None:
+    with served(recorded().cluster) as serving:
+        browser.expect("/eventflink/v1/dry-run")
+        dashboard = Dashboard(browser, serving.url)
+        dashboard.show("/jobs/backfill-7")
+        page = dashboard.page
+        page.get_by_role("button", name="Actions").click()
+        page.get_by_role("menuitem", name="Cancel the job").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Cancel backfill 2025").click()
+        expect(page.get_by_text("accepted at")).to_be_visible()
+        expect(page.locator(".job-title .chip")).to_contain_text("CANCEL")
+        assert serving.cluster.job("backfill-7").status in (JobStatus.CANCELLING, JobStatus.CANCELED)
+
+
+def test_a_document_is_checked_and_drawn_while_one_types_and_then_submitted(browser: Tabs) -> None:
+    with served(recorded().cluster) as serving:
+        browser.expect("/eventflink/v1/dry-run")
+        dashboard = Dashboard(browser, serving.url)
+        dashboard.show("/submit")
+        page = dashboard.page
+        document = page.get_by_label("The document, in YAML or JSON")
+        document.fill("name: hello\nvertices: [{id: only}]\n")
+        expect(page.get_by_role("status").get_by_text("python").first).to_be_visible()
+        assert page.get_by_role("button", name="Submit the job").is_disabled()
+        document.fill("name: hello\nvertices: [{id: only, sql: SELECT 1}]\n")
+        expect(page.locator("[data-vertex=only]")).to_be_visible()
+        page.get_by_role("button", name="Submit hello").click()
+        expect(page.get_by_role("heading", name="hello")).to_be_visible()
+        assert "hello" in {job.execution_graph.graph.name for job in serving.cluster.master.dispatcher.jobs.values()}
+
+
+def test_ten_thousand_subtasks_take_few_nodes_and_can_be_scrolled(browser: Tabs) -> None:
+    cluster = ScriptedCluster(check_digests=False, check_states=False)
+    cluster.register(slots=8)
+    cluster.submit(graph(vertex("many", 4_096), vertex("more", 4_096), vertex("others", 1_808)))
+    with served(cluster) as serving:
+        dashboard = Dashboard(browser, serving.url)
+        page = dashboard.page
+        for path, box, last in (
+            ("/jobs/job?vertex=many", ".table-box", page.get_by_role("link", name="4095", exact=True)),
+            ("/jobs/job/bars", ".bars", page.get_by_role("button", name="next")),
+        ):
+            dashboard.show(path)
+            assert page.evaluate(NODES) < MAX_NODES
+            page.locator(box).evaluate("element => { element.scrollTop = element.scrollHeight }")
+            expect(last).to_be_visible()
+            assert page.evaluate(NODES) < MAX_NODES
