@@ -3,8 +3,10 @@
 A document may hold passwords: in the options of its sources and sinks, in parameters, in addresses. None of them is shown.
 """
 
+import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from eventflink.leadership.fold import Fold
@@ -16,6 +18,9 @@ from eventflink.views.queries import job_of
 _ADDRESS: Final = re.compile(r"\w+://\S+")
 _CODE: Final = ("sql", "python")
 """Keys whose text is a program: of it only addresses have credentials."""
+
+_IN_JSON: Final = "_json"
+"""How a key of an event ends whose text is a document of its own."""
 
 
 def document_view(fold: Fold, job_id: str) -> View:
@@ -31,11 +36,14 @@ def document_view(fold: Fold, job_id: str) -> View:
 
 
 def shown(value: Any, key: str = "") -> Any:
-    """Return a part of a document without secrets; `key` is what it stands under."""
+    """Return a part of a document, or of an event that has one, without secrets; `key` is what it stands under."""
     if isinstance(value, Mapping):
         return {name: shown(each, name) for name, each in value.items()}
     if isinstance(value, list):
         return [shown(each, key) for each in value]
+    if key.endswith(_IN_JSON) and isinstance(value, str):
+        with suppress(ValueError, RecursionError):  # Of a user's own key it may be any text.
+            return json.dumps(shown(json.loads(value)), ensure_ascii=False)
     if key in _CODE and isinstance(value, str):
         return _ADDRESS.sub(lambda found: str(without_secrets("", found[0])), value)
     return without_secrets(key, value)

@@ -16,6 +16,7 @@ from eventflink.events.wording import describe, describe_cause, details_of, iso_
 from eventflink.rest.history.links import threads_of
 from eventflink.rest.history.log_book import LogBook
 from eventflink.rest.history.log_index import INDEX_BITS
+from eventflink.views.job_document import shown
 from eventflink.views.plain import View
 
 MAX_SHOWN_EVENTS: Final = 1_000
@@ -154,7 +155,7 @@ def decision(book: LogBook, offset: int) -> View:
         "rejection": entry.rejection,
         "byte_count": entry.byte_count,
         "causes": [_cause(cause) for cause in made.causes[:MAX_SHOWN_CAUSES]],
-        "events": [{**_in_words(event), "payload": plain(event)} for event in made.events[:MAX_SHOWN_EVENTS]],
+        "events": [{**_in_words(event), "payload": shown(plain(event))} for event in made.events[:MAX_SHOWN_EVENTS]],
         "events_total": len(made.events),
         "because_of": [_link(book, entry, other) for other in book.index.links.before(offset)],
         "led_to": [_link(book, entry, other) for other in book.index.links.after(offset, book.last_offset + 1)],

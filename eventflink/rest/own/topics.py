@@ -17,6 +17,8 @@ from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import AdministrationError, describe_topics
 from eventflink.log.newest_records import RecordRead, newest_records
+from eventflink.rest.access.identity import Identity, Role
+from eventflink.rest.access.roles import identity_of
 from eventflink.rest.errors import RestError
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
 from eventflink.rest.reading import READ_TIMEOUT_S, services_of
@@ -140,15 +142,22 @@ async def topics(services: _ServicesOfRequest) -> Topics:
 
 
 @router.get("/dead-letters")
-async def dead_letters(services: _ServicesOfRequest, limit: Annotated[int, Query(ge=1, le=MAX_DEAD_LETTERS)] = 50) -> DeadLetters:
-    """Return what could not be read, or not be decided, and why."""
+async def dead_letters(
+    services: _ServicesOfRequest,
+    identity: Annotated[Identity, Depends(identity_of)],
+    limit: Annotated[int, Query(ge=1, le=MAX_DEAD_LETTERS)] = 50,
+) -> DeadLetters:
+    """Return what could not be read, or not be decided, and why.
+
+    What stands in it is for operators: nobody can tell where the secrets are in what cannot be read.
+    """
     cluster_id = services.configuration.cluster_id
     try:
         records, total = await asyncio.to_thread(newest_records, services.bootstrap, cluster_id, Topic.DEAD_LETTERS, limit, READ_TIMEOUT_S)
     except KafkaException as error:
         raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"Kafka does not give the dead letters: {error}") from error
     codec = PayloadCodec("DeadLetterEnvelope")
-    return DeadLetters(records=[_letter(codec, record) for record in records], total=total)
+    return DeadLetters(records=[shown_to(identity.role, _letter(codec, record)) for record in records], total=total)
 
 
 @router.get("/snapshots")
@@ -174,6 +183,11 @@ def snapshots_view(fold: Fold) -> View:
             for snapshot_id, snapshot in known.items()
         ]
     }
+
+
+def shown_to(role: Role, letter: DeadLetterShape) -> DeadLetterShape:
+    """Return what a role is shown of a dead letter."""
+    return letter if role.covers(Role.OPERATOR) else letter.model_copy(update={"key": None, "text": None, "hex": None})
 
 
 def _letter(codec: PayloadCodec, record: RecordRead) -> DeadLetterShape:
