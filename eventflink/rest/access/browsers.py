@@ -16,7 +16,7 @@ from eventflink.rest.errors import RestError
 _OURS: Final = "same-origin"
 _OF_OTHER_PAGES: Final = frozenset({"cross-site", "same-site"})
 _EMBEDDED: Final = frozenset({"object", "embed", "iframe", "frame"})
-_REFUSED: Final = "the request comes from a page of another site, which may not {} this cluster"
+_REFUSED: Final = "the request comes from a page of another site, or from none, which may not {} this cluster"
 _NO_PROOF: Final = "a session may change something only for a page of this process: the request has neither Origin nor Sec-Fetch-Site"
 
 

@@ -3,11 +3,13 @@
 Whoever is nobody gets no further than what is public. Every answer leaves with the headers that keep browsers from doing harm with it.
 """
 
+import asyncio
 import logging
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,6 +22,12 @@ from eventflink.rest.access.rates import Rates
 from eventflink.rest.access.roles import is_public
 from eventflink.rest.access.tokens import Tokens, TokensUnusable
 from eventflink.rest.errors import RestError, answer_to, failed
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+RECHECK_S: Final = 15.0
+"""How long an answer goes on before it is asked again whose it is."""
 
 MAX_IDENTITIES: Final = 10_000
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -47,6 +55,34 @@ def configured_admission(configuration: Configuration, bind_address: str, tokens
     return Admission(Authentication(tokens), hosts, rates)
 
 
+class _NoLongerAdmitted(Exception):
+    """Who is being answered is somebody else by now, or nobody."""
+
+
+class _Answer:
+    """An answer on its way: it gets its headers, and one that takes long ends when whoever gets it is not known any more."""
+
+    def __init__(self, send: Send) -> None:
+        self.has_begun = self.is_over = False
+        self.may_go_on: Callable[[], Awaitable[bool]] | None = None
+        self._send = send
+        self._checked_at = asyncio.get_running_loop().time()
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            headers = MutableHeaders(raw=message.setdefault("headers", []))
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        elif self.may_go_on is not None and (now := asyncio.get_running_loop().time()) - self._checked_at > RECHECK_S:
+            self._checked_at = now
+            if not await self.may_go_on():
+                self.is_over = True
+                await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+                raise _NoLongerAdmitted
+        await self._send(message)
+
+
 class Guard:
     """The outermost part of an application."""
 
@@ -64,29 +100,28 @@ class Guard:
             await self._application(scope, receive, send)
         if scope["type"] != "http":
             return
-        begun = False
-
-        async def send_with_headers(message: Message) -> None:
-            nonlocal begun
-            if message["type"] == "http.response.start":
-                begun = True
-                headers = MutableHeaders(raw=message["headers"])
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
+        answer = _Answer(send)
         try:
             asked = await self._admit(scope)
             scope.setdefault("state", {})["identity"] = asked.identity
-            await self._application(scope, receive, send_with_headers)
+            answer.may_go_on = partial(self._still_is, scope, asked)
+            await self._application(scope, receive, answer.send)
         except RestError as error:
-            await answer_to(error)(scope, receive, send_with_headers)
+            await answer_to(error)(scope, receive, answer.send)
         except TokensUnusable as error:
-            await answer_to(self._unusable_tokens(error))(scope, receive, send_with_headers)
+            await answer_to(self._unusable_tokens(error))(scope, receive, answer.send)
         except Exception as error:
-            if begun:
+            if answer.is_over:
+                return
+            if answer.has_begun:
                 raise
-            await failed(scope["method"], scope["path"][:200], error)(scope, receive, send_with_headers)
+            await failed(scope["method"], scope["path"][:200], error)(scope, receive, answer.send)
+
+    async def _still_is(self, scope: Scope, asked: Asked) -> bool:
+        try:
+            return await self._authentication.of(scope) == asked
+        except (RestError, TokensUnusable):
+            return False
 
     async def _admit(self, scope: Scope) -> Asked:
         """Return who sends a request that may go on.

@@ -31,6 +31,7 @@ PROVIDER_FRESH_S: Final = 5.0
 _MAX_FRESH: Final = 1_000
 _MAX_ASKING: Final = 64
 _LOCK_TIMEOUT_S: Final = 10.0
+_TICK_S: Final = 2.0
 _TOKEN_PREFIX: Final = "eft_"  # noqa: S105 - by which a token is recognized where it should not be
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _FIELDS: Final = 3
@@ -126,7 +127,8 @@ class TokenFile:
         if present != self._read_as:
             self._read_as = ()
             self._identities = read_tokens(self._path)
-            self._read_as = present
+            # What has just been changed may be changed again within one tick of the file system's clock.
+            self._read_as = present if abs(time.time() - status.st_ctime) > _TICK_S else ()
 
     async def identity_of(self, token: str) -> Identity | None:
         """Return who has this token; every entry is compared, each in constant time."""

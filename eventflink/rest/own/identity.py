@@ -71,6 +71,7 @@ async def log_out(request: Request, response: Response, authentication: Authenti
     response.delete_cookie(
         cookie_name(request.scope), path="/", httponly=True, samesite="strict", secure=request.scope["scheme"] == "https"
     )
+    response.headers["Clear-Site-Data"] = '"cache"'
     return Empty()
 
 

@@ -1,5 +1,6 @@
 """Who asks is told by a token in the header, or by the session of a browser; whoever is nobody learns nothing, and guesses slowly."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,11 +9,15 @@ from typing import Any, Final
 import pytest
 from fastapi.testclient import TestClient
 from httpx2 import Response
+from starlette.types import Receive, Scope, Send
 
-from eventflink.rest.access.authentication import FAILURES_AT_ONCE
+from eventflink.model.configuration import load_configuration
+from eventflink.rest.access import guard
+from eventflink.rest.access.authentication import FAILURES_AT_ONCE, Authentication
 from eventflink.rest.access.identity import Role
 from eventflink.rest.access.rates import Rates, peer_of
 from eventflink.rest.access.sessions import LIFETIME_S, MAX_SESSIONS, MAX_SESSIONS_OF_ONE, Sessions
+from eventflink.rest.access.tokens import configured_tokens
 from tests.support.cluster import ScriptedCluster, replay
 from tests.support.rest_client import rest_client
 from tests.support.rest_tokens import TokensOfThree, tokens_of_three
@@ -111,7 +116,8 @@ def test_under_tls_the_cookie_is_sent_under_tls_alone_and_each_port_has_its_own(
 def test_after_a_logout_the_cookie_is_worth_nothing(client: TestClient, tokens: TokensOfThree) -> None:
     log_in(client, tokens.tokens[Role.VIEWER])
     [(name, value)] = client.cookies.items()
-    assert client.post(LOGOUT, headers=OURS).json() == {}
+    answer = client.post(LOGOUT, headers=OURS)
+    assert (answer.json(), answer.headers["Clear-Site-Data"]) == ({}, '"cache"')
     assert not client.cookies
     assert client.get("/jobs", headers={"Cookie": f"{name}={value}"}).status_code == 401
     assert client.post(LOGOUT).status_code == 200
@@ -260,3 +266,31 @@ def test_no_token_and_no_session_is_ever_logged(client: TestClient, tokens: Toke
     ours = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("eventflink"))
     for secret in (*tokens.tokens.values(), *client.cookies.values(), "wrong-token"):
         assert secret not in ours
+
+
+def test_an_answer_that_goes_on_ends_when_its_token_does(tokens: TokensOfThree, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "RECHECK_S", 0.0)
+    sent: list[Any] = []
+
+    async def changes(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while True:
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+            await asyncio.sleep(0.001)
+
+    async def take(message: Any) -> None:
+        sent.append(message)
+        if len(sent) == 10:
+            tokens.file.write_text("")
+
+    async def follow() -> None:
+        tokens_of = configured_tokens(load_configuration(None, tokens.configuration))
+        headers = [(b"host", b"localhost"), (b"authorization", tokens.headers(Role.VIEWER)["Authorization"].encode())]
+        scope = {"type": "http", "method": "GET", "path": "/changes", "headers": headers, "client": ("127.0.0.1", 1)}
+        async with asyncio.timeout(30):
+            await guard.Guard(changes, guard.Admission(Authentication(tokens_of)))(scope, asyncio.Event().wait, take)  # type: ignore[arg-type]
+
+    asyncio.run(follow())
+    assert len(sent) == 11
+    assert sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
