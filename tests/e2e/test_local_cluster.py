@@ -67,6 +67,7 @@ def test_a_job_from_standard_input_is_accepted_listed_shown_and_cancelled(cluste
     job_id = submitted["job_id"]
     assert submitted["name"] == GRAPH["name"]
     assert job_id in [job["job_id"] for job in cluster.json("list")]
+    wait_until(lambda: "RestAnswered" in cluster.run("-v", "list").stderr, 60)
     assert job_id in cluster.run("list").stdout
     shown = cluster.json("status", job_id[:12])
     assert (shown["status"], shown["tasks"], shown["vertices"][0]["vertex_id"]) == ("RUNNING", 1, "only")
@@ -149,8 +150,9 @@ def test_a_second_cluster_on_the_same_directory_is_refused(cluster: LocalCluster
 def test_an_orderly_stop_leaves_nothing_running_and_the_next_start_goes_on(tmp_path: Path) -> None:
     first = LocalCluster(tmp_path)
     first.json("submit", "-", "--detach", "--job-id", "kept", stdin=json.dumps(GRAPH))
+    # The broker, the master and its guardian, the REST process and the one that holds its past.
+    wait_until(lambda: len(first.children()) == 5, 60)
     processes = first.children()
-    assert len(processes) == 4  # The broker, the master and its guardian, and the REST process.
     first.process.send_signal(signal.SIGINT)
     assert first.process.wait(60) == 0
     assert not any(is_alive(process.pid) for process in processes)
