@@ -77,3 +77,12 @@ def load_fold(data: bytes, settings: MasterSettings | None = None) -> Fold:
     for field, value in own.items():
         setattr(fold, field, value)
     return fold
+
+
+def release_fold(fold: Fold) -> None:
+    """Take a fold apart that nobody uses any more: it refers to itself, and would wait for a walk through all that there is."""
+    for part in fold.master.components().values():
+        for field in dataclasses.fields(part):
+            setattr(part, field.name, None)
+    for name in type(fold.master).__slots__:
+        delattr(fold.master, name)

@@ -15,6 +15,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.master.settings import MasterSettings
 from eventflink.rest.history import decisions, time_line, why
 from eventflink.rest.history.decisions import EventsWanted
+from eventflink.rest.history.fold_pickle import release_fold
 from eventflink.rest.history.log_book import LogBook
 from eventflink.rest.history.port import HistoryRefused, Refusal
 from eventflink.views.jobs_and_cluster import JobNotFound
@@ -49,7 +50,11 @@ class Historian:
 
     def spend(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
         """Return the same of a state that `compute` may change, and whose master decides with the cluster's settings."""
-        return _moment(self.book.copy_of_state_at(self.book.offset_of(place), self._settings), compute, arguments)
+        fold = self.book.copy_of_state_at(self.book.offset_of(place), self._settings)
+        try:
+            return _moment(fold, compute, arguments)
+        finally:
+            release_fold(fold)
 
     def bounds(self) -> View:
         """Return from where to where the log is known."""

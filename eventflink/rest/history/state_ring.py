@@ -11,7 +11,7 @@ from typing import Final
 
 from eventflink.audit.entries import Record
 from eventflink.leadership.fold import Fold
-from eventflink.rest.history.fold_pickle import dump_fold, load_fold
+from eventflink.rest.history.fold_pickle import dump_fold, load_fold, release_fold
 
 MAX_STATES: Final = 64
 MAX_BYTES: Final = 256 * 1024 * 1024
@@ -22,8 +22,8 @@ LEAST_EVENTS: Final = 2_000
 EVEN_EVENTS: Final = 1_000_000
 """Of a log so long the states are about as far from each other everywhere; of a longer one the old ones are further."""
 
-LOAD_EVENTS: Final = 4_000
-"""Loading a state takes about as long as folding so many events."""
+LOAD_BYTES: Final = 60
+"""Loading so much of an encoded state takes about as long as folding one event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class EncodedState:
     event_count: int
     """Of the accepted records up to there."""
     data: bytes
+
+    @property
+    def load_events(self) -> int:
+        """How many events are folded in the time that loading it takes."""
+        return len(self.data) // LOAD_BYTES
 
 
 class StateRing:
@@ -47,7 +52,8 @@ class StateRing:
         """Take the state of a fold, if it is far enough from the last one."""
         if self.states:
             first, last = self.states[0], self.states[-1]
-            apart = max(LEAST_EVENTS, (fold.event_count - first.event_count) // (MAX_STATES * 3 // 4))
+            # Nearer to each other than it takes to load one they would save little, and take longer to make than the log to fold.
+            apart = max(LEAST_EVENTS, last.load_events, (fold.event_count - first.event_count) // (MAX_STATES * 3 // 4))
             if fold.event_count - last.event_count < apart:
                 return
         self.take(fold)
@@ -107,7 +113,7 @@ class StatesOfThePast:
         """
         encoded = self._ring.before(offset)
         live = max((fold for fold in self._live if fold.last_offset <= offset), key=lambda fold: fold.last_offset, default=None)
-        if live is not None and (encoded is None or live.event_count >= encoded.event_count - LOAD_EVENTS):
+        if live is not None and (encoded is None or live.event_count >= encoded.event_count - encoded.load_events):
             self._live.remove(live)
         elif encoded is not None:
             live = load_fold(encoded.data)
@@ -115,5 +121,7 @@ class StatesOfThePast:
             raise LookupError(f"no state stands at {offset} or before")
         for record in self._read(live.last_offset + 1, offset + 1):
             live.fold_record(*record)
-        self._live = [*self._live[-(MAX_LIVE - 1) :], live]
+        self._live.append(live)
+        if len(self._live) > MAX_LIVE:
+            release_fold(self._live.pop(0))
         return live

@@ -36,6 +36,9 @@ from eventflink.snapshots.loading import LogTrimmed, find_oldest_snapshot
 NICENESS: Final = 10
 ENDED: Final = 0
 FAILED: Final = 1
+GENERATIONS: Final = 1_000
+"""Collections of young garbage between those of older garbage."""
+
 _LOOK_S: Final = 0.5
 _UNREADABLE: Final = (LogFaulty, LogUnusable, KafkaException, AdministrationError, ReplayStalled)
 
@@ -154,7 +157,8 @@ def main(arguments: list[str]) -> int:
     # Whatever else is printed here must not get among the answers.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])  # States have no garbage cycles, and are walked through each time.
+    # States are taken apart when they are not used any more; walking through those that are would take longer than any answer.
+    gc.set_threshold(GC_THRESHOLD, GENERATIONS, GENERATIONS)
     try:
         told = read_frame(sys.stdin.buffer)
         _Worker(told, output).run(sys.stdin.buffer)

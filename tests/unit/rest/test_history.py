@@ -1,5 +1,6 @@
 """The past is what a replay from the first record would make of it, whichever way a historian takes to get there."""
 
+import gc
 from collections.abc import Sequence
 from random import Random
 
@@ -10,9 +11,10 @@ from eventflink.audit.explanation import explain_why
 from eventflink.audit.filters import EventFilter, Wanted
 from eventflink.events.log_events import JobSubmitted, SlotRequested, TaskManagerRegistered
 from eventflink.leadership.fold import Fold
+from eventflink.master.job_master import JobMaster
 from eventflink.master.settings import MasterSettings
 from eventflink.rest.history import state_ring, why
-from eventflink.rest.history.fold_pickle import dump_fold, load_fold
+from eventflink.rest.history.fold_pickle import dump_fold, load_fold, release_fold
 from eventflink.rest.history.historian import Historian
 from eventflink.rest.history.links import MAX_LINKS
 from eventflink.rest.history.log_book import LogBook
@@ -51,7 +53,7 @@ def replayed(log: Sequence[Record], fold: Fold | None = None) -> Fold:
 def small_ring(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let states be so near and so few that a short log has all that a long one has."""
     monkeypatch.setattr(state_ring, "LEAST_EVENTS", 20)
-    monkeypatch.setattr(state_ring, "LOAD_EVENTS", 12)
+    monkeypatch.setattr(state_ring, "LOAD_BYTES", 1_000)
     monkeypatch.setattr(state_ring, "MAX_STATES", 6)
     monkeypatch.setattr(state_ring, "EVEN_EVENTS", 100)
 
@@ -80,6 +82,23 @@ def test_a_fold_is_loaded_as_it_was_dumped_and_goes_on_alone(cluster: type[Scrip
     assert loaded.master.digest() == fold.master.digest()
     assert encode_fold(replayed(log[len(log) // 2 :], loaded)) == encode_fold(replayed(log))
     assert encode_fold(fold) == before
+
+
+def test_a_fold_that_is_released_leaves_nothing_for_the_collector_of_garbage() -> None:
+    data = dump_fold(replayed(records_of(busy_cluster())))
+
+    def jobs_in_memory() -> int:
+        return sum(type(each) is JobMaster for each in gc.get_objects())
+
+    gc.disable()
+    try:
+        before = jobs_in_memory()
+        loaded = load_fold(data)
+        assert jobs_in_memory() > before
+        release_fold(loaded)
+        assert jobs_in_memory() == before
+    finally:
+        gc.enable()
 
 
 def test_a_state_that_is_asked_for_to_be_changed_is_nobody_elses() -> None:
