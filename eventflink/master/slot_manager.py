@@ -126,11 +126,12 @@ class SlotManager:
 
     def describe_wait(self, profile: Asked) -> str:
         """Return `why_waiting` in words."""
-        reason = self._describe_reason(profile)
+        reason = self.describe_reason(profile)
         failure = self.workers.last_failure
         return f"{reason}; the last request for a worker failed: {failure}" if failure else reason
 
-    def _describe_reason(self, profile: Asked) -> str:
+    def describe_reason(self, profile: Asked) -> str:
+        """Return the same without what became of the last request for a worker."""
         registered = self.get_number_registered_slots()
         match self.why_waiting(profile):
             case SlotRequestDeferralReason.WORKER_REQUESTED:

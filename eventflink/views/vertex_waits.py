@@ -134,7 +134,7 @@ class VertexWaits:
         requests = self.each.requests_for(profile)
         taken = self._who_has_most(profile, wait.job.job_id) if wait.reason is WaitReason.NO_FREE_SLOT else ""
         turn = f"; the first is number {requests.places[wait.first.allocation_id]} in turn" if len(requests.places) > wait.tasks else ""
-        return f"{_subtasks(wait)} {_has(wait)} no slot: {requests.why}{taken}{turn}"
+        return f"{_subtasks(wait)} {_has(wait)} no slot: {requests.why}{taken}{requests.and_worker}{turn}"
 
     def _who_has_most(self, profile: Asked, job_id: str) -> str:
         """Return who has many of the slots that have room for a profile; "" if nobody does."""

@@ -79,6 +79,8 @@ class RequestsOfProfile:
 
     reason: WaitReason
     why: str
+    and_worker: str
+    """What became of the last request for a worker, where that failed."""
     has_free_slot: bool
     places: Mapping[str, int]
     """Whose turn it is when, from 1."""
@@ -110,7 +112,7 @@ class Waits:
         requests = self.requests_for(self._slots.pending[allocation_id].profile)
         turn = f"its turn is {requests.places[allocation_id]} of {len(requests.places)}"
         if reason is not WaitReason.NEXT_DECISION:
-            return f"no slot: {requests.why}; {turn}"
+            return f"no slot: {requests.why}{requests.and_worker}; {turn}"
         if self._can_join(allocation_id):
             return "its job holds a slot that it can join, and joining it is one of the next decisions"
         return f"a slot is free for it, and matching is one of the next decisions; {turn}"
@@ -210,8 +212,10 @@ class Waits:
         known = self._requests.get(profile)
         if known is None:
             places = {waiting: place for place, waiting in enumerate(self._slots.queues.queues[profile].in_turn(), 1)}
-            reason, why = WaitReason(self._slots.why_waiting(profile)), self._slots.describe_wait(profile)
-            known = self._requests[profile] = RequestsOfProfile(reason, why, self._slots.has_free_slot_for(profile), places)
+            reason, why = WaitReason(self._slots.why_waiting(profile)), self._slots.describe_reason(profile)
+            and_worker = self._slots.describe_wait(profile).removeprefix(why)
+            known = RequestsOfProfile(reason, why, and_worker, self._slots.has_free_slot_for(profile), places)
+            self._requests[profile] = known
         return known
 
 

@@ -33,7 +33,8 @@ RECENT_MS: Final = 3_600_000
 MAX_OF_A_KIND: Final = 5
 _RUNS: Final = frozenset(JobStatus) - TERMINAL_JOB_STATUSES - frozenset(ENDING_JOB_STATUSES)
 _FAILED: Final = (JobStatus.FAILING, JobStatus.FAILED)
-_LOST: Final = ("TaskManagerLost", "TaskManagerDisconnected")
+_LOST: Final = "TaskManagerLost"
+"""One that was stopped in order is not lost."""
 
 
 def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tuple[str, list[View]]:
@@ -132,7 +133,7 @@ def _lost_task_managers(fold: Fold, troubled: Iterable[JobMaster], since_ms: int
         for root in job.exceptions.roots:
             for failure in (root.failure, *root.concurrent):
                 name = failure.task_manager_id
-                if failure.at_ms >= since_ms and failure.cause.failure_type in _LOST and name and name not in registered:
+                if failure.at_ms >= since_ms and failure.cause.failure_type == _LOST and name and name not in registered:
                     tasks[name] += 1
                     lost_at_ms[name] = max(failure.at_ms, lost_at_ms.get(name, 0))
     return {

@@ -31,7 +31,7 @@ from eventflink.views.pages.subtasks import SubtaskOrder, subtasks_page
 from eventflink.views.pages.task_managers import task_managers_page
 from eventflink.views.pages.waits import waits_page
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, new_fold, replay, vertex
-from tests.support.rest_client import rest_client
+from tests.support.rest_client import client_of_log, rest_client
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 
 API = "/eventflink/v1"
@@ -212,6 +212,24 @@ def test_texts_of_strangers_move_no_cursor_and_stay_short() -> None:
     ):
         assert said.isprintable()
         assert len(said) <= 600
+
+
+def test_a_page_of_the_past_is_the_one_that_was_live_then() -> None:
+    cluster = busy_cluster()
+    paths = ["/cluster", "/jobs?sort=trouble&status=RUNNING&status=FINISHED", "/waits", "/task_managers"]
+    paths += [f"/jobs/{job_id}{part}" for job_id in ("done0", "waiting") for part in ("", "/bars", "/vertices/a/subtasks?sort=trouble")]
+    statuses = set()
+    with client_of_log(cluster.log, cluster.timestamps) as client:
+        for offset in range(9, len(cluster.log) - 1, 19):
+            with rest_client(replay(cluster.log[: offset + 1], timestamps=cluster.timestamps)) as then:
+                for path in paths:
+                    past = client.get(f"{API}{path}{'&' if '?' in path else '?'}at={offset}")
+                    live = then.get(f"{API}{path}")
+                    statuses.add(past.status_code)
+                    assert (past.status_code, past.json().get("body")) == (live.status_code, live.json().get("body")), (path, offset)
+        now = client.get(f"{API}/jobs/done0")
+    assert statuses == {200, 404}
+    assert "evicted from memory" in now.json()["errors"][0]
 
 
 def test_every_page_has_a_shape_of_its_own_in_the_description(client: TestClient) -> None:
