@@ -78,4 +78,4 @@ def _reason_of(stream: StreamDefinition, progress: StreamProgress) -> str:
 
 
 def _records_behind(progress: StreamProgress) -> int:
-    return sum(max(0, source.records_behind) for source in progress.sources)
+    return sum([max(0, source.records_behind) for source in progress.sources])

