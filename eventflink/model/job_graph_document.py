@@ -53,6 +53,7 @@ MAX_VERTICES: Final = 1_000
 MAX_PARALLELISM: Final = 4_096
 MAX_SUBTASKS: Final = 10_000
 MAX_NESTING: Final = 100
+MAX_ALIASED: Final = 1024 * 1024
 MAX_EDGE_PARTITIONS: Final = 1_000
 MAX_PROFILES: Final = 16
 """How many different resources the vertices of one job may ask for: matching costs by how many different ones wait."""
@@ -456,16 +457,31 @@ def describe_errors(error: ValidationError, known: Iterable[str] = ()) -> str:
 
 
 def _load_yaml(text: str) -> Any:
-    """Load a document that is not nested beyond the bound: libyaml composes by recursion, and a deep one ends the process."""
+    """Load a document that is bounded: libyaml composes by recursion, and a deep one ends the process; aliases of aliases fill memory."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    depth = 0
+    open_nodes: list[tuple[str | None, int]] = []
+    """The collections that have begun: the anchor of each, and how long the document was before it, were its aliases written out."""
+    lengths: dict[str, int] = {}
+    length = 0
     for event in yaml.parse(text, Loader=loader):
+        before = length
         if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_NESTING:
+            open_nodes.append((event.anchor, before))
+            if len(open_nodes) > MAX_NESTING:
                 raise ValueError(f"nested more than {MAX_NESTING} levels deep")
+            length += 1
         elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+            anchor, before = open_nodes.pop()
+            lengths |= {anchor: length - before} if anchor is not None else {}
+        elif isinstance(event, yaml.ScalarEvent):
+            length += 1 + len(event.value)
+            lengths |= {event.anchor: length - before} if event.anchor is not None else {}
+        elif isinstance(event, yaml.AliasEvent):
+            if event.anchor not in lengths:
+                raise ValueError(f"the alias '{event.anchor}' stands for nothing, or for what it is in")
+            length += lengths[event.anchor]
+            if length > len(text) + MAX_ALIASED:
+                raise ValueError(f"its aliases stand for more than {MAX_ALIASED} characters")
     return yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
 
 

@@ -119,6 +119,24 @@ def test_a_cycle_is_named_along_its_edges(edges: list[dict[str, Any]]) -> None:
     assert all(pair in pairs for pair in itertools.pairwise(cycle))
 
 
+def test_aliases_that_stand_for_more_than_fits_are_refused_before_they_are_written_out() -> None:
+    many = "".join(f"    - &l{level} [{', '.join([f'*l{level - 1}'] * 10)}]\n" for level in range(1, 40))
+    bomb = f"name: g\nvertices:\n- id: a\n  python: m:f\n  parameters:\n    p:\n    - &l0 x\n{many}"
+    long = f"name: g\nvertices:\n- id: a\n  python: m:f\n  parameters:\n    p: &p {'x' * 100_000}\n    q: [{', '.join(['*p'] * 20)}]\n"
+    for document in (bomb, long):
+        with pytest.raises(InvalidJobGraph, match="its aliases stand for more than 1048576 characters"):
+            parse_job_graph(document, "it")
+    for endless in ("&p {q: *p}", "{q: *nothing}"):
+        with pytest.raises(InvalidJobGraph, match="stands for nothing, or for what it is in"):
+            parse_job_graph(f"name: g\nvertices:\n- {{id: a, python: 'm:f', parameters: {endless}}}\n", "it")
+
+
+def test_an_alias_is_what_it_stands_for() -> None:
+    document = "name: g\nvertices:\n- &a {id: a, python: 'm:f', parameters: &p {q: [1]}}\n- {<<: *a, id: b, parameters: *p}\n"
+    first, second = parse_job_graph(document, "it").vertices
+    assert (first.parameters_json, second.parameters_json, second.vertex_id) == ('{"q":[1]}', '{"q":[1]}', "b")
+
+
 def test_deep_nesting_is_refused_before_it_can_hurt() -> None:
     for depth in (101, 5_000, 100_000):
         for text in ("[" * depth, "a: " + "{b: " * depth, '{"vertices": ' * depth):
