@@ -9,8 +9,9 @@ from typing import Final
 from eventflink.audit import FilterInvalid, NothingKnown, QueryInvalid
 from eventflink.blob import BlobError, BlobNotFound, BlobTooLarge, BlobUnavailable, InvalidBlobKey
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.gateways.errors import ArchiveUnusable, CheckpointFailed, GatewayError, RequestRefused
+from eventflink.gateways.errors import ArchiveUnusable, CheckpointFailed, GatewayError, RequestRefused, ResultNotNamed, ResultNotThere
 from eventflink.jobs.archive import ArchiveError
+from eventflink.jobs.published import ResultUnreadable
 from eventflink.log.administration import AdministrationError, NotDurable, TopicMisconfigured
 from eventflink.log.embedded_broker import BrokerUnavailable
 from eventflink.log.java import JavaMissing
@@ -31,6 +32,9 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (FilterInvalid, ExitCode.USAGE),
     (QueryInvalid, ExitCode.USAGE),
     (SavepointUnusable, ExitCode.USAGE),
+    (ResultNotNamed, ExitCode.USAGE),
+    (ResultNotThere, ExitCode.NEGATIVE),
+    (ResultUnreadable, ExitCode.NEGATIVE),
     (NothingKnown, ExitCode.NEGATIVE),
     (RequestRefused, ExitCode.NEGATIVE),
     (BlobNotFound, ExitCode.NEGATIVE),

@@ -91,6 +91,14 @@ class ArchiveUnusable(GatewayError):
     """The job has left the memory of the masters, and its archive is damaged or gone: nothing more is known of it."""
 
 
+class ResultNotThere(GatewayError):
+    """The job has not finished, or the vertex left no such output."""
+
+
+class ResultNotNamed(GatewayError):
+    """The job has several results and none was named, or it has no vertex of that name; the message names what there is."""
+
+
 class LogUnreadable(GatewayError):
     """The log cannot be followed: a record is missing, or is not a decision."""
 

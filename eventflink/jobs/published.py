@@ -18,6 +18,10 @@ class OutputInvisible(Exception):
     """What Spark wrote is not there for this process; the message says where."""
 
 
+class ResultUnreadable(Exception):
+    """What was published is not there, is not whole or is not Parquet; the message says what of it."""
+
+
 def write_file_list(directory: Path) -> None:
     """Write down which files an output consists of.
 
@@ -46,6 +50,19 @@ def find_damage(location: str) -> str | None:
         return _compare(directory, _read_list(listed))
     except (OSError, ValueError) as error:
         return f"{directory} cannot be read: {error}"
+
+
+def published_files(location: str) -> list[Path]:
+    """Return the files of an output that was published, in the order of their names, and no others that lie there.
+
+    Raises:
+        ResultUnreadable: with what `find_damage` finds.
+
+    """
+    if damage := find_damage(location):
+        raise ResultUnreadable(f"{damage}: it was removed or changed, or is on another host")
+    directory = Path(location.removeprefix("file://"))
+    return [directory / name for name in sorted(_read_list(directory / FILE_LIST))]
 
 
 def _read_list(path: Path) -> dict[str, int]:

@@ -1,37 +1,67 @@
-"""Reads what a job left, with Arrow alone: no Spark, no session, so that looking at a result is quick.
+"""Reads what a job left: as Arrow and pandas without a session of Spark, so that looking at a result is quick, or through the caller's.
 
-The locations are those that the log accepted, one for each subtask, in their order.
+The locations are those that the log accepted, one for each subtask, in their order; of each, the files are read that were published there.
+So what another attempt left, or whoever wrote to the directory later, is in no result, and what is missing makes it unreadable.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eventflink.jobs.published import ResultUnreadable, published_files
+from eventflink.jobs.shipping import read_parquet
 
-class ResultUnreadable(Exception):
-    """A location holds no Parquet that can be read from here; the message names it."""
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
 
 
-def read_result(locations: Iterable[str], limit: int) -> pa.Table:
-    """Return at most `limit` rows of Parquet directories, in the order of the locations and of the files' names.
+@dataclass(frozen=True, slots=True)
+class JobOutput:
+    """An output of one vertex of a finished job. Every method reads it anew, and raises `ResultUnreadable`."""
+
+    job_id: str
+    vertex_id: str
+    output: str
+    locations: tuple[str, ...]
+    """Directories, one for each subtask that left this output, in their order: of the attempt that the log says finished."""
+
+    def to_arrow(self, limit: int | None = None) -> pa.Table:
+        """Return the rows, or the first `limit` of them, in the order of the subtasks; columns that some do not have are null there."""
+        return read_result(self.locations, limit)
+
+    def to_pandas(self, limit: int | None = None) -> "pd.DataFrame":
+        """Return them as `to_arrow` does, with pandas' types."""
+        return self.to_arrow(limit).to_pandas()
+
+    def to_spark(self, session: "SparkSession") -> "DataFrame":
+        """Return the rows, in no order, as a DataFrame of a session that sees the same file system; they are read when it is used."""
+        paths = [str(path) for location in self.locations for path in published_files(location)]
+        return read_parquet(session, paths, merge_columns=True)
+
+
+def read_result(locations: Iterable[str], limit: int | None) -> pa.Table:
+    """Return at most `limit` rows (None: all) of published outputs, in the order of the locations and of the files' names.
 
     Raises:
-        ResultUnreadable: a location is missing, is damaged, or does not fit the others.
+        ResultUnreadable: an output is not there, is not whole, or does not fit the others.
 
     """
     tables: list[pa.Table] = []
     count = 0
     for location in locations:
-        for path in _parquet_files(Path(location)):
+        for path in published_files(location):
             try:
-                for batch in _batches(path, max(limit - count, 0)):
+                for batch in _batches(path, None if limit is None else max(limit - count, 0)):
                     tables.append(batch)
                     count += batch.num_rows
             except (OSError, pa.ArrowException) as error:
                 raise ResultUnreadable(f"{path} cannot be read: {error}") from error
-        if count >= limit and tables:
+        if limit is not None and count >= limit and tables:
             break
     if not tables:
         return pa.table({})
@@ -41,20 +71,14 @@ def read_result(locations: Iterable[str], limit: int) -> pa.Table:
         raise ResultUnreadable(f"the subtasks' results do not fit together: {error}") from error
 
 
-def _batches(path: Path, limit: int) -> Iterator[pa.Table]:
+def _batches(path: Path, limit: int | None) -> Iterator[pa.Table]:
     """Yield the first `limit` rows of a file; at least an empty table, for its schema."""
     with pq.ParquetFile(path) as file:
         yield pa.Table.from_batches([], file.schema_arrow)  # `empty_table` would load pandas.
-        for batch in file.iter_batches(batch_size=max(1, min(limit, 65_536))):
-            if limit <= 0:
+        left = file.metadata.num_rows if limit is None else limit
+        for batch in file.iter_batches(batch_size=max(1, min(left, 65_536))):
+            if left <= 0:
                 return
-            table = pa.Table.from_batches([batch.slice(0, limit)])
-            limit -= table.num_rows
+            table = pa.Table.from_batches([batch.slice(0, left)])
+            left -= table.num_rows
             yield table
-
-
-def _parquet_files(location: Path) -> list[Path]:
-    """Return the data files of a directory, without what Spark hides (`_SUCCESS`, checksums, temporary files)."""
-    if not location.is_dir():
-        raise ResultUnreadable(f"{location} is not there: it was removed, or is on another host")
-    return sorted(p for p in location.rglob("*.parquet") if not any(q.startswith(("_", ".")) for q in p.relative_to(location).parts))

@@ -63,8 +63,8 @@ def read_share(
             raise InputUnusable(
                 f"input '{name}' is shipped forward from {len(locations)} subtasks, so subtask {share.subtask_index} has no partner"
             )
-        return _read(spark, [locations[share.subtask_index]])
-    rows = _read(spark, locations)
+        return read_parquet(spark, [locations[share.subtask_index]])
+    rows = read_parquet(spark, locations)
     if ship is ShipStrategy.HASH:
         return _hash_share(rows, name, keys, share)
     if ship is ShipStrategy.REBALANCE and share.parallelism > 1:
@@ -92,9 +92,10 @@ def share_rows(rows: "DataFrame", subtask_index: int, parallelism: int) -> "Data
     return rows.filter(functions.pmod(hashed, functions.lit(parallelism)) == functions.lit(subtask_index))
 
 
-def _read(spark: "SparkSession", locations: Sequence[str]) -> "DataFrame":
-    """Read directories whose names are names and no patterns."""
-    return spark.read.parquet(*[_GLOB_CHARACTERS.sub(r"\\\1", location) for location in locations])
+def read_parquet(spark: "SparkSession", locations: Sequence[str], *, merge_columns: bool = False) -> "DataFrame":
+    """Read directories or files whose names are names and no patterns; with the columns of the first of them, or of all."""
+    reader = spark.read.option("mergeSchema", value=True) if merge_columns else spark.read
+    return reader.parquet(*[_GLOB_CHARACTERS.sub(r"\\\1", location) for location in locations])
 
 
 def _hash_share(rows: "DataFrame", name: str, keys: Sequence[str], share: Share) -> "DataFrame":

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterUnreachable, RequestRefused, RequestTimedOut
+from eventflink.gateways.outputs import find_output
 from eventflink.gateways.reads import NoMasterAnswered, ask_masters, exceptions_path
 from eventflink.gateways.results import CompletedCheckpoint, ExecutionGraphInfo, SubtaskInfo
-from eventflink.jobs.result import read_result
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.testing.failures import Unexpected
 
@@ -87,18 +87,10 @@ class JobHandle:
 
         """
         self.wait(timeout_s=timeout_s)
-        job = self.details()
-        vertices = {info.vertex_id: info for info in job.vertices}
-        vertex = vertex or _only_sink(job)
-        if vertex not in vertices:
-            raise ValueError(f"job {self.job_id} has no vertex '{vertex}'; it has {', '.join(vertices)}")
-        left = [pair for subtask in vertices[vertex].subtasks for pair in subtask.outputs.items()]
-        locations = [location.removeprefix("file://") for name, location in left if name == output]
-        if not locations:
-            raise ValueError(f"vertex '{vertex}' left no output '{output}' (it left: {', '.join(sorted({n for n, _ in left})) or 'none'})")
-        rows: list[dict[str, Any]] = read_result(locations, limit + 1).to_pylist()
+        found = find_output(self.details(), vertex, output)
+        rows: list[dict[str, Any]] = found.to_arrow(limit + 1).to_pylist()
         if len(rows) > limit:
-            raise ValueError(f"vertex '{vertex}' left more than {limit} rows; give a higher limit, or look at them with Spark")
+            raise ValueError(f"vertex '{found.vertex_id}' left more than {limit} rows; give a higher limit, or look at them with Spark")
         return rows
 
     # -- savepoints ------------------------------------------------------------------------------------------------
@@ -253,11 +245,3 @@ class JobHandle:
             lines.append(f"{failure['task']} failed at {failure['at']}: {cause['failure_type']}: {cause['message']}")
             lines += [f"    {line}" for line in (cause["stack_trace"] or "").strip().splitlines()[-_SHOWN_TRACE_LINES:]]
         return "\n".join([*lines, self._cluster.describe()])
-
-
-def _only_sink(job: ExecutionGraphInfo) -> str:
-    sources = {edge.source for edge in job.edges}
-    sinks = [vertex.vertex_id for vertex in job.vertices if vertex.vertex_id not in sources]
-    if len(sinks) > 1:
-        raise ValueError(f"job {job.job_id} has several results; name the vertex: {', '.join(sinks)}")
-    return sinks[0]

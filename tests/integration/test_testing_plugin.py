@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from eventflink.gateways.errors import ResultNotNamed
+from eventflink.gateways.outputs import find_output
 from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.savepoint import SavepointUnusable
@@ -72,9 +74,8 @@ def test_the_result_of_a_job_is_rows_and_is_there_for_spark(eventflink_cluster: 
     assert job.result() == [{"answer": 42}]
     assert job.result("one") == [{"a": 6, "b": 7}]
     assert (job.job_id, job.status, job.exceptions()) == ("answer", JobStatus.FINISHED, [])
-    [subtask] = job.details().vertices[1].subtasks
-    assert [row.answer for row in eventflink_spark.read.parquet(subtask.outputs["default"]).collect()] == [42]
-    with pytest.raises(ValueError, match=r"no vertex 'two'; it has one, product"):
+    assert [row.answer for row in find_output(job.details()).to_spark(eventflink_spark).collect()] == [42]
+    with pytest.raises(ResultNotNamed, match=r"no vertex 'two'; it has one, product"):
         job.result("two")
 
 

@@ -3,12 +3,9 @@
 import re
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from eventflink.jobs.context import TaskContext, TaskInputs
-from eventflink.jobs.result import ResultUnreadable, read_result
 from eventflink.jobs.shipping import InputUnusable, Share, key_groups_of
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
@@ -131,21 +128,3 @@ def test_addresses_of_spark() -> None:
     assert channel_target("sc://h") == "h:15002"
     with pytest.raises(ValueError, match="no Spark Connect address"):
         channel_target("http://h")
-
-
-def test_a_result_is_read_in_order_and_only_as_far_as_asked(tmp_path: Path) -> None:
-    for index in range(3):
-        place = tmp_path / str(index)
-        place.mkdir()
-        pq.write_table(pa.table({"n": list(range(index * 10, index * 10 + 10))}), place / "part-0.parquet")
-        (place / "_SUCCESS").touch()
-    locations = [str(tmp_path / str(i)) for i in range(3)]
-    assert read_result(locations, 100).column("n").to_pylist() == list(range(30))
-    assert read_result(locations, 12).column("n").to_pylist() == list(range(12))
-    assert read_result(locations, 0).schema.names == ["n"]
-    assert read_result([], 5).num_rows == 0
-    with pytest.raises(ResultUnreadable, match="is not there"):
-        read_result([str(tmp_path / "gone")], 5)
-    (tmp_path / "0" / "part-1.parquet").write_bytes(b"PAR1 is not enough")
-    with pytest.raises(ResultUnreadable, match=r"part-1\.parquet cannot be read"):
-        read_result(locations, 100)

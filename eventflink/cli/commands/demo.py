@@ -21,7 +21,7 @@ from confluent_kafka import Producer
 
 from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
-from eventflink.cli.commands.result import draw_rows, locations_of, only_sink
+from eventflink.cli.commands.result import draw_rows
 from eventflink.cli.demo_stream import count_flights
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import read_fold
@@ -35,8 +35,9 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import new_job_id
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.follow import LogFollower
+from eventflink.gateways.outputs import find_output
+from eventflink.gateways.results import ExecutionGraphInfo, read_as
 from eventflink.jobs.archive import build_archive
-from eventflink.jobs.result import read_result
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.model.statuses import JobStatus
 from eventflink.taskexecutor.spark_server import find_server, is_server_alive
@@ -107,8 +108,9 @@ def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
         hint = partial(_hint, session.configuration.data_path / "run")
         progress = wait_for_end(session, job_id, follower, timeout_s=_TIMEOUT_S, quiet=as_json, hint=hint)
     say(progress.describe_result())
-    job = job_view(read_fold(cluster.bootstrap, session.cluster_id), job_id)
-    rows = read_result(locations_of(job, only_sink(job), "default"), _RESULT_ROWS) if job["status"] == JobStatus.FINISHED else None
+    fold = read_fold(cluster.bootstrap, session.cluster_id)
+    job = read_as(ExecutionGraphInfo, {**job_view(fold, job_id), "log_offset": fold.last_offset})
+    rows = find_output(job).to_arrow(_RESULT_ROWS) if job.status is JobStatus.FINISHED else None
     if not as_json:
         session.out.print(_read_timeline(session, cluster, job_id).draw())
         if rows is not None:

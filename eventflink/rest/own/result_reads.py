@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any, Final
 
+from eventflink.jobs.published import ResultUnreadable
 from eventflink.rest.errors import RestError
 from eventflink.views.plain import View
 
@@ -54,7 +55,7 @@ class ResultReads:
 
 def _read(locations: list[str], limit: int) -> View:
     """Read in a thread."""
-    from eventflink.jobs.result import ResultUnreadable, read_result  # noqa: PLC0415 - Arrow is large, and most never look at rows
+    from eventflink.jobs.result import read_result  # noqa: PLC0415 - Arrow is large, and most never look at rows
 
     try:
         table = read_result(locations, limit + 1)

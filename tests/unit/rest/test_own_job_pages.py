@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
+from eventflink.jobs.published import write_file_list
 from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import OutputLocation
@@ -132,6 +133,7 @@ def test_the_first_rows_of_a_result_are_read_where_the_log_says(tmp_path: Path) 
         (tmp_path / str(index)).mkdir()
         rows = {"name": names, "count": [1, 2**60, -1], "ratio": [0.5, float("nan"), None], "many": [[1], [], None]}
         pq.write_table(pa.table(rows), tmp_path / str(index) / "part.parquet")
+        write_file_list(tmp_path / str(index))
     cluster = ScriptedCluster()
     cluster.register("tm", slots=4)
     for number, task in enumerate(deployments(cluster.submit(graph(vertex("a", 2))))):
@@ -149,6 +151,6 @@ def test_the_first_rows_of_a_result_are_read_where_the_log_says(tmp_path: Path) 
     assert read["rows"][1] == [None, str(2**60), "nan", "[]"]
     assert (len(read["rows"]), read["has_more"], read["unreadable"]) == (4, True, None)
     assert (len(whole["rows"]), whole["has_more"]) == (6, False)
-    assert gone["unreadable"] == "/nowhere/at/all is not there: it was removed, or is on another host"
+    assert gone["unreadable"] == "/nowhere/at/all is not there: it was removed or changed, or is on another host"
     assert none["unreadable"] == "vertex 'b' has left no output 'default'"
     assert (gone["rows"], none["rows"], refused.status_code) == ([], [], 400)

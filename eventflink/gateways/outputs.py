@@ -1,0 +1,36 @@
+"""Which output of a job is meant, and where it lies: the rule is here once, for the command line, for programs and for tests.
+
+Only a finished job has a result: before that, a restart may still take back what a subtask left.
+"""
+
+from eventflink.gateways.errors import ResultNotNamed, ResultNotThere
+from eventflink.gateways.results import ExecutionGraphInfo
+from eventflink.jobs.result import JobOutput
+from eventflink.model.statuses import JobStatus
+
+
+def find_output(job: ExecutionGraphInfo, vertex_id: str | None = None, output: str = "default") -> JobOutput:
+    """Return an output of a vertex; None: of the only vertex whose output no edge reads.
+
+    Raises:
+        ResultNotThere: the job has not finished, or the vertex left no such output.
+        ResultNotNamed: which vertex is meant is not clear.
+
+    """
+    if job.status is not JobStatus.FINISHED:
+        raise ResultNotThere(f"job {job.job_id} is {job.status}; only a finished job has a result")
+    vertices = {vertex.vertex_id: vertex for vertex in job.vertices}
+    if vertex_id is None:
+        read = {edge.source for edge in job.edges}
+        sinks = [each for each in vertices if each not in read]
+        if len(sinks) > 1:
+            raise ResultNotNamed(f"job {job.job_id} has several results; choose the vertex: {', '.join(sinks)}")
+        vertex_id = sinks[0]
+    if vertex_id not in vertices:
+        raise ResultNotNamed(f"job {job.job_id} has no vertex '{vertex_id}'; it has {', '.join(vertices)}")
+    left = [pair for subtask in vertices[vertex_id].subtasks for pair in subtask.outputs.items()]
+    found = tuple([location.removeprefix("file://") for name, location in left if name == output])
+    if not found:
+        others = ", ".join(sorted({name for name, _ in left})) or "none"
+        raise ResultNotThere(f"vertex '{vertex_id}' left no output '{output}' (it left: {others})")
+    return JobOutput(job.job_id, vertex_id, output, found)

@@ -1,0 +1,100 @@
+"""What a job left: which output is meant, which files are of it, and that nothing else is read."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from eventflink.gateways.errors import ResultNotNamed, ResultNotThere
+from eventflink.gateways.outputs import find_output
+from eventflink.gateways.results import ExecutionGraphInfo, read_as
+from eventflink.jobs.published import ResultUnreadable, write_file_list
+from eventflink.jobs.result import JobOutput, read_result
+from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
+from eventflink.model.statuses import ExecutionState
+from eventflink.taskexecutor.task_files import output_path
+from eventflink.views.jobs_and_cluster import job_view
+from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, reports_of, state_report, vertex
+
+
+def publish(place: Path, **columns: list[int]) -> Path:
+    place.mkdir(parents=True)
+    pq.write_table(pa.table(columns), place / "part-0.parquet")
+    (place / "_SUCCESS").touch()
+    write_file_list(place)
+    return place
+
+
+def job_of(cluster: ScriptedCluster) -> ExecutionGraphInfo:
+    return read_as(ExecutionGraphInfo, {**job_view(cluster.fold, "job"), "log_offset": 1})
+
+
+def test_a_result_is_read_in_order_and_only_as_far_as_asked(tmp_path: Path) -> None:
+    locations = [str(publish(tmp_path / str(index), n=list(range(index * 10, index * 10 + 10)))) for index in range(3)]
+    assert read_result(locations, None).column("n").to_pylist() == list(range(30))
+    assert read_result(locations, 30).num_rows == 30
+    assert read_result(locations, 12).column("n").to_pylist() == list(range(12))
+    assert read_result(locations, 0).schema.names == ["n"]
+    assert read_result([], 5).num_rows == 0
+
+
+def test_files_that_were_not_published_are_not_read(tmp_path: Path) -> None:
+    place = publish(tmp_path / "attempt-2", n=[1, 2])
+    pq.write_table(pa.table({"n": [8]}), place / "part-1.parquet")
+    publish(place / "attempt-1", n=[9])
+    assert read_result([str(place)], None).to_pydict() == {"n": [1, 2]}
+
+
+def test_a_result_that_is_not_whole_is_no_result(tmp_path: Path) -> None:
+    with pytest.raises(ResultUnreadable, match="is not there: it was removed or changed, or is on another host"):
+        read_result([str(tmp_path / "gone")], 5)
+    place = publish(tmp_path / "0", n=[1])
+    (place / "part-0.parquet").unlink()
+    with pytest.raises(ResultUnreadable, match=r"part-0\.parquet is gone"):
+        read_result([str(place)], 5)
+    (place / "part-0.parquet").write_bytes(b"PAR1 is not enough")
+    write_file_list(place)
+    with pytest.raises(ResultUnreadable, match=r"part-0\.parquet cannot be read"):
+        read_result([str(place)], 5)
+
+
+def test_subtasks_with_other_columns_leave_one_table(tmp_path: Path) -> None:
+    locations = (f"{publish(tmp_path / '0', n=[1])}", f"{publish(tmp_path / '1', n=[2], m=[3])}")
+    found = JobOutput("job", "a", "default", locations)
+    assert found.to_arrow().to_pydict() == {"n": [1, 2], "m": [None, 3]}
+    frame = found.to_pandas()
+    assert (list(frame.columns), frame["n"].tolist()) == (["n", "m"], [1, 2])
+    assert found.to_pandas(limit=1)["n"].tolist() == [1]
+
+
+def test_only_what_the_attempt_left_that_finished_is_the_result(tmp_path: Path) -> None:
+    """Both attempts wrote their files whole; the first failed after that."""
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    [first] = deployments(cluster.submit(graph(vertex("a"), restart_strategy=fixed_delay(1, 0))))
+    places = [publish(output_path(tmp_path, AttemptId("job", "a", 0, n), "default"), n=[n]) for n in (1, 2)]
+    with pytest.raises(ResultNotThere, match="is RUNNING; only a finished job has a result"):
+        find_output(job_of(cluster))
+    cluster.report(first, ExecutionState.FAILED, cause=FailureCause("TaskManagerLost", "it is gone", ""))
+    [second] = deployments(cluster.pass_time(1))
+    finished = state_report(second, ExecutionState.FINISHED)
+    finished.outputs = (OutputLocation("default", f"file://{places[1]}"),)
+    cluster.say(*reports_of(second, ExecutionState.RUNNING), finished)
+    found = find_output(job_of(cluster))
+    assert (found.vertex_id, found.locations) == ("a", (str(places[1]),))
+    assert found.to_arrow().to_pydict() == {"n": [2]}
+
+
+def test_which_result_is_meant_has_to_be_clear() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    cluster.run(cluster.submit(graph(vertex("a"), vertex("b"), vertex("c"), edges=[("a", "b", "hash")])))
+    job = job_of(cluster)
+    with pytest.raises(ResultNotNamed, match="several results; choose the vertex: b, c"):
+        find_output(job)
+    with pytest.raises(ResultNotNamed, match="no vertex 'd'; it has a, b, c"):
+        find_output(job, "d")
+    with pytest.raises(ResultNotThere, match=r"vertex 'c' left no output 'more' \(it left: default\)"):
+        find_output(job, "c", "more")
+    assert find_output(job, "c").locations == ("/outputs/job/c/0/1/default",)
