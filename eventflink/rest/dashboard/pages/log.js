@@ -72,8 +72,7 @@ export function Page({ documents, params, query }) {
   const newest = (query.order ?? "newest") === "newest";
   const load = async () => {
     try {
-      const side = newest ? "before" : "after";
-      const { body } = await ask(`/log/events?${asked(query, at.peek())}&${side}=${next}`);
+      const { body } = await ask(`/log/events?${asked(query, at.peek())}&after=${next}`);
       setMore([...more, ...body.events]);
       setNext(body.next);
     } catch (error) {
@@ -94,7 +93,7 @@ export function Page({ documents, params, query }) {
         ${h(Table, {
           label: "Events of the log",
           fixed: true,
-          columns,
+          columns: documents.decision ? columns.filter(({ key: name }) => name !== "details" && name !== "epoch") : columns,
           rows: events,
           rowKey: (event) => `${event.offset}.${event.index}`,
           open: (event) => go(`/log/${event.offset}`, query),

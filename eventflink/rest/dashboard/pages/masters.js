@@ -23,7 +23,7 @@ const columns = [
   { key: "master", title: "Master", width: "180px", render: (each) => html`<i class="swatch" style=${{ background: `var(${masterColour(each.master_id ?? "")})` }}></i> ${each.master_id ?? "–"}` },
   { key: "from", title: "Led from", render: (each) => html`${h(Time, { at: each.from_at, form: "full" })}` },
   { key: "lasted", title: "For", align: "end", render: (each) => (each.until_at ? duration(lasted(each)) : html`<b>${h(Since, { at: each.from_at })}</b>`) },
-  { key: "gap", title: "Nobody before", align: "end", hint: "How long nobody led before it", render: (each) => (each.gap_ms ? html`<span class="failed ink">${duration(each.gap_ms)}</span>` : html`<span class="muted">–</span>`) },
+  { key: "gap", title: "Nobody before", align: "end", hint: "For how long, at most, nobody led before it", render: (each) => (each.gap_ms ? html`<span class="failed ink">${duration(each.gap_ms)}</span>` : html`<span class="muted">–</span>`) },
   { key: "decisions", title: "Decisions", align: "end", render: (each) => number(each.decisions) },
   { key: "rejected", title: "Did not count", align: "end", phone: false, render: (each) => (each.rejected ? number(each.rejected) : html`<span class="muted">0</span>`) },
   { key: "first", title: "Its records", align: "end", phone: false, render: (each) => html`<a class="mono" href=${href("/log", { from: each.from_offset, until: each.until_offset === null ? null : each.until_offset - 1 })}>${number(each.from_offset)} –${each.until_offset === null ? "" : ` ${number(each.until_offset - 1)}`}</a>` },
@@ -42,7 +42,7 @@ export function Page({ documents, moment }) {
           <div class="numbers">
             <div class="headline card"><span class="caption muted">Leads for</span><b>${h(Since, { at: leader.from_at })}</b><span class="headline-below muted">since ${h(Time, { at: leader.from_at, form: "clock" })}</span></div>
             <div class="headline card"><span class="caption muted">Leaderships</span><b>${number(documents.masters.leaderships_total ?? leaderships.length)}</b><span class="headline-below muted">of ${plural(masters.length, "master")}</span></div>
-            <div class="headline card"><span class="caption muted">Longest without a leader</span><b>${longest ? duration(longest) : "–"}</b><span class="headline-below muted">${longest ? "reads go on, commands wait" : "there was no failover"}</span></div>
+            <div class="headline card"><span class="caption muted">Longest without a leader</span><b>${longest ? duration(longest) : "–"}</b><span class="headline-below muted">${longest ? "at most: reads went on, commands waited" : "there was no failover"}</span></div>
             <div class="headline card"><span class="caption muted">Fencing token</span><b class="headline-id mono">${leader.leader_id}</b><span class="headline-below">${h(Copy, { text: leader.leader_id, label: "the leader's id" })}</span></div>
           </div>
           <section class="card stacked">

@@ -1,12 +1,13 @@
 // @ts-check
 // The buttons of the bar: live or past, steps, zoom. Each does what a key or a drag does, too.
 
+import { ask } from "../api.js";
+import { toast } from "../components/toast.js";
 import { clock, number } from "../format.js";
 import { h, html } from "../html.js";
 import { at, change, head, href, pin, shown, versus, zoom } from "../moment.js";
 import { stream } from "../shell/live.js";
 import { zone } from "../shell/settings.js";
-import { ask } from "../api.js";
 import { bounds, histogram } from "./data.js";
 import { anchor, oneRecord, step, steps, toMark } from "./steps.js";
 
@@ -16,24 +17,29 @@ const SPANS = /** @type {[string, number][]} */ ([["5 min", 300_000], ["1 h", 3_
 async function showLast(ms) {
   const moment = shown.peek() ?? head.peek();
   const known = bounds.peek();
-  if (ms === 0 || !moment?.decided_at || !known) return change({ z: null });
+  if (ms === 0 || !moment?.decided_at || !known?.first_at) return change({ z: null });
   const until = at.peek() === null ? known.last_offset : Math.min(known.last_offset, moment.offset);
   const from = Math.max(Date.parse(known.first_at), Date.parse(moment.decided_at) - ms);
-  const { body } = await ask(`/log/position?at=${encodeURIComponent(new Date(from).toISOString())}`);
-  change({ z: body.offset < until ? `${body.offset}-${until}` : null });
+  try {
+    const { body } = await ask(`/log/position?at=${encodeURIComponent(new Date(from).toISOString())}`);
+    change({ z: body.offset < until ? `${body.offset}-${until}` : null });
+  } catch (error) {
+    toast(String(/** @type {any} */ (error).message ?? error), { kind: "failed" });
+  }
 }
 
 /** Show half or twice as much, around the cursor. @param {number} factor */
 function scale(factor) {
   const known = bounds.peek();
-  const sight = zoom.peek() ?? (known ? { from: known.first_offset, until: known.last_offset } : null);
-  if (!known || !sight) return;
+  if (!known) return;
+  const first = known.first_offset ?? 0;
+  const sight = zoom.peek() ?? { from: first, until: known.last_offset };
   const span = Math.max(8, (sight.until - sight.from) * factor);
   const middle = Math.min(sight.until, Math.max(sight.from, at.peek() ?? sight.until));
   const share = (middle - sight.from) / Math.max(1, sight.until - sight.from);
-  const from = Math.max(known.first_offset, Math.round(middle - span * share));
+  const from = Math.max(first, Math.round(middle - span * share));
   const until = Math.min(known.last_offset, Math.round(from + span));
-  const all = from <= known.first_offset && until >= known.last_offset;
+  const all = from <= first && until >= known.last_offset;
   change({ z: all || from >= until ? null : `${from}-${until}` }, { replace: true });
 }
 

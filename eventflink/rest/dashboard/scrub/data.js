@@ -6,7 +6,8 @@ import { effect, signal } from "@preact/signals";
 import { ask } from "../api.js";
 import { head, zoom } from "../moment.js";
 
-/** @typedef {{first_offset: number, last_offset: number, first_at: string, last_at: string, topic_id: string, indexed_to: number}} Bounds */
+/** @typedef {{first_offset: number | null, last_offset: number, first_at: string | null, last_at: string, topic_id: string,
+ *   indexed_to: number | null}} Bounds null: of the past nothing is known yet */
 /** @typedef {{from_offset: number, until_offset: number, from_at: string, until_at: string, decisions: number, failures: number, rejected: number}} Bucket */
 /** @typedef {{epoch: number, master_id: string, leader_id: string, from_offset: number, from_at: string, until_offset: number | null,
  *   until_at: string | null, gap_ms: number | null}} Leadership */

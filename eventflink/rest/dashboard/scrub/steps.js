@@ -85,7 +85,7 @@ export function swap() {
 export async function compareWithAnHourAgo() {
   const now = head.peek() ?? shown.peek();
   const from = at.peek() === null ? now : shown.peek();
-  if (!from?.decided_at || !bounds.peek()) return;
+  if (!from?.decided_at || !bounds.peek()?.first_at) return;
   const then = Math.max(Date.parse(from.decided_at) - 3_600_000, Date.parse(/** @type {any} */ (bounds.peek()).first_at));
   try {
     const { body } = await ask(`/log/position?at=${encodeURIComponent(new Date(then).toISOString())}`);

@@ -14,6 +14,7 @@ import { LogIn } from "./identity.js";
 import { change } from "./live.js";
 
 const REFETCH_MS = 500;
+const ROUNDS = 3;
 const FIRST_RETRY_MS = 1000;
 const LAST_RETRY_MS = 16_000;
 
@@ -38,8 +39,9 @@ export function refresh() {
 }
 
 /** Ask all questions of a page at one offset. @param {PageModule} page @param {Record<string, string>} params
- * @param {Record<string, string>} own @param {number | null} offset @param {AbortSignal} signal_ */
-async function answersOf(page, params, own, offset, signal_) {
+ * @param {Record<string, string>} own @param {number | null} offset @param {AbortSignal} signal_ @param {number} [rounds]
+ * @returns {Promise<{documents: Record<string, any>, moment: import("../api.js").Answer | undefined}>} */
+async function answersOf(page, params, own, offset, signal_, rounds = ROUNDS) {
   const live = new Set(page.live ?? []);
   const questions = Object.entries(page.questions(params, own));
   /** @param {[string, string]} question @param {number | null} of */
@@ -50,12 +52,17 @@ async function answersOf(page, params, own, offset, signal_) {
   const moment = ofTheLog.find(([, answer]) => answer.offset === newest)?.[1];
   if (offset === null && ofTheLog.some(([, answer]) => answer.offset !== newest)) {
     // The log moved between the answers: those that came before are asked again of the newest offset, so a page's numbers agree.
-    answers = await Promise.all(
-      questions.map((question, index) => {
-        const known = /** @type {typeof answers[0]} */ (answers[index]);
-        return live.has(question[0]) || known[1]?.offset === newest ? known : one(question, newest);
-      }),
-    );
+    const older = (/** @type {[string, string]} */ question, /** @type {number} */ index) => {
+      const known = /** @type {typeof answers[0]} */ (answers[index]);
+      return live.has(question[0]) || known[1]?.offset === newest ? known : one(question, newest);
+    };
+    try {
+      answers = await Promise.all(questions.map(older));
+    } catch (error) {
+      // Who knows the past may lie a moment behind the present.
+      if (rounds > 1 && error instanceof ApiError && error.passes) return answersOf(page, params, own, offset, signal_, rounds - 1);
+      throw error;
+    }
   }
   const documents = Object.fromEntries(answers.map(([name, answer]) => [name, answer.body]));
   return { documents, moment };
