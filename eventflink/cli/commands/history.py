@@ -1,17 +1,23 @@
 """`eventflink history`: the life of a job as a story, from the log."""
 
+from datetime import datetime
+
 import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.audit.entries import judge_for, read_entries
+from eventflink.audit.entries import FoldJudge, Judge, judge_for, read_entries
 from eventflink.audit.history import story_of
+from eventflink.audit.log_source import KafkaLog
 from eventflink.cli.completion import complete_jobs
 from eventflink.cli.drawing import styled
-from eventflink.cli.failures import ExitCode
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.log_questions import reading_log, remark_on_beginning
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import ask_job
+from eventflink.gateways.errors import ArchiveUnusable
 from eventflink.log.replay import new_fold
+from eventflink.snapshots.loading import LogTrimmed, load_fold
 from eventflink.views.plain import View
 
 _STYLES = {
@@ -34,15 +40,31 @@ def history(session: Session, job_id: str, *, as_json: bool) -> int:
     Also of a job that the masters have forgotten: the log has not.
     """
     with session.working("reading the log") as working, reading_log(session) as log:
-        first_offset, end = log.bounds()
-        remark_on_beginning(session, first_offset)
-        records = working.count(log.read(first_offset, end), f"of {end:,} records of the log read")
-        story = story_of(read_entries(records, judge_for(first_offset, new_fold())), job_id)
+        job_id, judge, first_offset = _begin(session, log, job_id)
+        end = log.bounds()[1]
+        records = working.count(log.read(first_offset, end), f"of {end - first_offset:,} records of the log read")
+        story = story_of(read_entries(records, judge), job_id)
     if as_json:
         session.print_json(story)
     else:
         _print(session, story)
     return ExitCode.OK
+
+
+def _begin(session: Session, log: KafkaLog, job_id: str) -> tuple[str, Judge, int]:
+    """Return the whole id, and from where on the log has to be read, by which judge.
+
+    Of a job that is still known that is the newest snapshot before its submission, of another one the beginning of the log.
+    """
+    try:
+        job = ask_job(session, job_id)
+        before_ms = round(datetime.fromisoformat(job["submitted_at"]).timestamp() * 1000)
+        fold = load_fold(session.bootstrap, session.cluster_id, wanted=lambda manifest: manifest.last_decided_at_ms < before_ms)
+    except (CommandFailed, ArchiveUnusable, LogTrimmed):
+        first_offset, _ = log.bounds()
+        remark_on_beginning(session, first_offset)
+        return job_id, judge_for(first_offset, new_fold()), first_offset
+    return job["job_id"], FoldJudge(fold), fold.last_offset + 1
 
 
 def _print(session: Session, story: View) -> None:
