@@ -42,7 +42,7 @@ class Served:
 
 
 @contextmanager
-def served(cluster: ScriptedCluster, ports: str = "0", tls: ssl.SSLContext | None = None, **configuration: str) -> Iterator[Served]:
+def served(cluster: ScriptedCluster, ports: str = "0", tls: ssl.SSLContext | None = None, /, **configuration: str) -> Iterator[Served]:
     """Serve a cluster on a port of this host; commands reach its leader."""
     ready: list[Served] = []
     there = threading.Event()

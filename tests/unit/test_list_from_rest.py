@@ -98,7 +98,7 @@ def test_a_rest_process_that_the_configuration_names_is_asked_with_tls_and_a_tok
     cluster: ScriptedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificates, tokens = Certificates(tmp_path / "tls"), tokens_of_three(tmp_path)
-    with served(cluster, tls=server_context(replace(certificates.server, ca=None)), **tokens.configuration) as serving:
+    with served(cluster, "0", server_context(replace(certificates.server, ca=None)), **tokens.configuration) as serving:
         port = str(urllib.parse.urlsplit(serving.url).port)
         keys = {
             "data.directory": str(tmp_path),
