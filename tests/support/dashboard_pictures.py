@@ -1,7 +1,4 @@
-"""The pictures of docs/dashboard.md, made of the recorded cluster by a real Chromium.
-
-    python -m tests.support.dashboard_pictures        writes docs/images/dashboard-*.png anew
-"""
+"""The pictures of docs/dashboard.md, made of the recorded cluster by a real Chromium: `python -m tests.support.dashboard_pictures`."""
 
 from pathlib import Path
 from typing import Final
