@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from eventflink.rest import dashboard_files
 from eventflink.rest.access.guard import Admission, Guard
 from eventflink.rest.access.roles import allowed_by_role
+from eventflink.rest.answers import Answered, Remember, answered
 from eventflink.rest.errors import Errors, answer_errors
 from eventflink.rest.flink import (
     accumulators,
@@ -86,10 +87,14 @@ OWN_ERRORS: Final = ERRORS | {410: {"model": Errors}}
 
 def build_application(services: Services) -> FastAPI:
     """Return the application; it answers from when there is a state."""
-    application = assemble(
-        _ROUTERS, _OWN_ROUTERS, lambda _, response, min_offset: StateReads(services, response, min_offset), services.admission
-    )
+
+    def reads(request: Request, response: Response, min_offset: int) -> StateReads:
+        return StateReads(services, request, response, min_offset)
+
+    application = assemble(_ROUTERS, _OWN_ROUTERS, reads, services.admission)
     application.state.services = services
+    application.add_exception_handler(Answered, answered)
+    application.add_middleware(Remember, answers=services.answers)
     application.include_router(dashboard_files.router, dependencies=[allowed_by_role(dashboard_files.router)])
     return application
 

@@ -23,6 +23,8 @@ MAX_REMEMBERED: Final = 1_000
 UNFOLDABLE: Final = (LogUnusable, LogDiverged, LogNotDense)
 
 T = TypeVar("T")
+Position = tuple[int, bytes]
+"""The offset of a state and the running hash of its log: no other log, and no other past of it, has both."""
 
 
 class NotThere(Exception):
@@ -74,6 +76,11 @@ class ObservedState:
     def log_offset(self) -> int:
         """Where the state stands; -1: there is none, or no record."""
         return self._fold.last_offset if self._fold is not None else -1
+
+    @property
+    def position(self) -> Position | None:
+        """Which state there is; None: there is none."""
+        return (self._fold.last_offset, self._fold.running_hash) if self._fold is not None else None
 
     def replace(self, fold: Fold) -> None:
         """Hold another fold."""

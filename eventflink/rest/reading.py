@@ -16,6 +16,7 @@ from eventflink.blob import BlobError
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
 from eventflink.leadership.fold import Fold
 from eventflink.model.job_graph_document import is_valid_job_id
+from eventflink.rest.answers import note_state
 from eventflink.rest.errors import RestError, not_found
 from eventflink.rest.services import Services
 from eventflink.views.jobs_and_cluster import JobNotFound
@@ -51,9 +52,13 @@ class Reads(Protocol):
 class StateReads:
     """The reads of a request to a process that follows the log."""
 
-    def __init__(self, services: Services, response: Response, min_offset: int) -> None:
-        """Take what a request demands of the state; the answer tells what it reflects."""
+    def __init__(self, services: Services, request: Request, response: Response, min_offset: int) -> None:
+        """Take what a request demands of the state; the answer tells what it reflects. Raises `Answered`: it is known already."""
+        position = services.state.position
+        if position is not None and position[0] >= min_offset:
+            services.answers.look(position, request)
         self._services = services
+        self._request = request
         self._response = response
         self._min_offset = min_offset
 
@@ -67,6 +72,7 @@ class StateReads:
         """
 
         def safely(fold: Fold) -> T | TaskManagerNotFound:
+            note_state(self._request, (fold.last_offset, fold.running_hash))
             try:
                 return compute(fold)
             except TaskManagerNotFound as error:
@@ -94,7 +100,10 @@ class StateReads:
                 return error
 
         found = await self.state(safely)
-        return found if not isinstance(found, JobNotFound) else from_archive(await read_archive(self._services.archives, found))
+        if not isinstance(found, JobNotFound):
+            return found
+        note_state(self._request, None)
+        return from_archive(await read_archive(self._services.archives, found))
 
 
 async def read_archive(archives: JobArchives | None, missing: JobNotFound) -> View:

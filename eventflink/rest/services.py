@@ -6,6 +6,7 @@ from eventflink.blob.job_archives import JobArchives
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.model.configuration import Configuration
 from eventflink.rest.access.guard import Admission
+from eventflink.rest.answers import Answers
 from eventflink.rest.history.port import History, NoHistory
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.operations import Operations
@@ -28,5 +29,6 @@ class Services:
     operations: Operations = field(default_factory=Operations)
     history: History = field(default_factory=NoHistory)
     pages: PageCache = field(default_factory=PageCache)
+    answers: Answers = field(default_factory=Answers)
     results: ResultReads = field(default_factory=ResultReads)
     admission: Admission = field(default_factory=Admission)

@@ -31,7 +31,15 @@ from tests.support.ended_jobs import FAILED, STREAMS, ended_cluster
 from tests.support.ftp_storage import ftp_server
 from tests.support.rest_client import rest_client
 
-PARTS = {"vertexid": "s", "subtaskindex": "0", "attempt": "0", "checkpointid": "1", "taskmanagerid": "tm", "path": "overview"}
+PARTS = {
+    "rescaleuuid": "7",
+    "vertexid": "s",
+    "subtaskindex": "0",
+    "attempt": "0",
+    "checkpointid": "1",
+    "taskmanagerid": "tm",
+    "path": "overview",
+}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,111 @@
+"""Answers about the present as they were sent: what several clients ask at one offset is computed and written once.
+
+Kept are answers to reads of Flink's API that are of one state alone, and those of the newest state that was asked about. Who may ask is
+checked before an answer is looked for, by the same routes.
+"""
+
+from collections import OrderedDict
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import Request, Response
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from eventflink.rest.observed_state import Position
+
+MAX_ANSWERS: Final = 256
+MAX_BYTES: Final = 32 * 1024 * 1024
+"""Of all answers together."""
+
+_NOTE: Final = "of_state"
+"""Where a request notes which state its answer is of; False: of none, or of more than that."""
+
+
+class Answered(Exception):
+    """The answer is known already."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__()
+        self.response = response
+
+
+def answered(_: Request, error: Exception) -> Response:
+    """Give the answer that is known."""
+    if not isinstance(error, Answered):
+        raise error
+    return error.response
+
+
+class Answers:
+    """The answers of one state. For one event loop."""
+
+    def __init__(self) -> None:
+        """Hold no answer."""
+        self._position: Position | None = None
+        self._known: OrderedDict[tuple[str, bytes], Response] = OrderedDict()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._known)
+
+    def look(self, position: Position | None, request: Request) -> None:
+        """End a request whose answer is known of this state; raises `Answered`."""
+        key = _key_of(request.scope)
+        if position is not None and position == self._position and key in self._known:
+            self._known.move_to_end(key)
+            known = self._known[key]
+            raise Answered(Response(known.body, headers=dict(known.headers)))
+
+    def keep(self, position: Position, scope: Scope, response: Response) -> None:
+        """Keep the answer to a request; those of other states are forgotten, and those that nobody has asked for the longest."""
+        if position != self._position:
+            self._position, self._bytes = position, 0
+            self._known.clear()
+        known = self._known.pop(key := _key_of(scope), None)
+        self._known[key] = response
+        self._bytes += len(response.body) - (len(known.body) if known is not None else 0)
+        while len(self._known) > MAX_ANSWERS or self._bytes > MAX_BYTES:
+            self._bytes -= len(self._known.popitem(last=False)[1].body)
+
+
+def note_state(request: Request, position: Position | None) -> None:
+    """Note of which state an answer is; None: of more than a state, or of something else."""
+    notes: dict[str, Any] = request.scope.setdefault("state", {})
+    notes[_NOTE] = position if position is not None and notes.get(_NOTE, position) == position else False
+
+
+class Remember:
+    """Keeps what is sent of answers that say which state they are of."""
+
+    def __init__(self, application: ASGIApp, answers: Answers) -> None:
+        """Stand before an application."""
+        self._application = application
+        self._answers = answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on and its answer back."""
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self._application(scope, receive, send)
+            return
+        notes: dict[str, Any] = scope.setdefault("state", {})
+        position: Position | None = None
+        headers: dict[str, str] = {}
+        body = b""
+
+        async def keep(message: Message) -> None:
+            nonlocal position, headers, body
+            if message["type"] == "http.response.start" and message["status"] == HTTPStatus.OK:
+                position, headers = notes.get(_NOTE) or None, dict(Headers(raw=message["headers"]))
+            elif message["type"] == "http.response.body" and position is not None:
+                body += message.get("body", b"")
+                if not message.get("more_body", False):
+                    self._answers.keep(position, scope, Response(body, headers=headers))
+            await send(message)
+
+        await self._application(scope, receive, keep)
+
+
+def _key_of(scope: Scope) -> tuple[str, bytes]:
+    return scope["path"], scope["query_string"]
