@@ -6,7 +6,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.table import Table
 
@@ -18,6 +18,7 @@ from eventflink.lab.benchmarks.floor import FloorFailed
 from eventflink.lab.benchmarks.heartbeats import HeartbeatsDisturbed
 from eventflink.lab.benchmarks.process_cpu import CpuNotMeasured
 from eventflink.lab.benchmarks.report import machine
+from eventflink.lab.benchmarks.rest_api import RestDisturbed
 from eventflink.lab.benchmarks.stream_traffic import TrafficFailed
 from eventflink.lab.benchmarks.submit import JobDidNotFinish
 from eventflink.lab.benchmarks.trace_legs import TraceIncomplete
@@ -57,12 +58,24 @@ def print_figures(session: Session, rows: list[tuple[str, ...]], figures: dict[s
         session.print_json({**figures, "machine": machine()})
 
 
+_GIVEN_UP: Final = (
+    FailoverDisturbed,
+    HeartbeatsDisturbed,
+    CpuNotMeasured,
+    FloorFailed,
+    JobDidNotFinish,
+    RestDisturbed,
+    TraceIncomplete,
+    TrafficFailed,
+)
+
+
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
     """Turn what a benchmark of a cluster gives up with into a line and an exit code."""
     try:
         yield
-    except (FailoverDisturbed, HeartbeatsDisturbed, CpuNotMeasured, FloorFailed, JobDidNotFinish, TraceIncomplete, TrafficFailed) as error:
+    except _GIVEN_UP as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
     except NotSeen as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

@@ -14,6 +14,7 @@ from typing import Final
 import click
 
 from eventflink.cli.bench_support import command_of, explained, new_cell, own_broker, print_figures, sayer, scratch
+from eventflink.cli.commands.bench_rest import bench_rest
 from eventflink.cli.commands.bench_stream import bench_stream
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import read_fold
@@ -53,6 +54,7 @@ def bench() -> None:
 
 
 bench.add_command(bench_stream)
+bench.add_command(bench_rest)
 
 
 @bench.command("submit")

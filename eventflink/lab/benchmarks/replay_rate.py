@@ -65,7 +65,7 @@ class DigestsDiffer(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class WrittenLog:
     """A log that was written, and what it leads to."""
 
     digest: str
@@ -76,13 +76,18 @@ class _Written:
     running_jobs: int
 
 
-def _produce_log(bootstrap: str, cluster_id: str, events: int) -> _Written:
-    """Write the log."""
+def produce_log(bootstrap: str, cluster_id: str, events: int, running_jobs: int) -> WrittenLog:
+    """Write a log of so many events, in which so many jobs do not end, into the topics of a cluster that nobody leads.
+
+    Raises:
+        TimeoutError: Kafka did not take it.
+
+    """
     fold = new_fold()
     producer = Producer(producer_settings(bootstrap, 60_000))
     topic = topic_name(cluster_id, Topic.LOG)
     size = records = 0
-    for value in LogGenerator(fold, running_jobs=min(RUNNING_JOBS, events // RUNNING_SHARE)).records(events):
+    for value in LogGenerator(fold, running_jobs=running_jobs).records(events):
         producer.produce(topic, value=value, partition=0)
         producer.poll(0)
         records += 1
@@ -90,12 +95,12 @@ def _produce_log(bootstrap: str, cluster_id: str, events: int) -> _Written:
     if producer.flush(FLUSH_TIMEOUT_S):
         raise TimeoutError(f"Kafka did not take the log within {FLUSH_TIMEOUT_S:.0f} s")
     dispatcher = fold.master.dispatcher
-    return _Written(
+    return WrittenLog(
         fold.master.digest(), fold.event_count, records, size, len(dispatcher.ended), len(dispatcher.jobs) - len(dispatcher.ended)
     )
 
 
-def _write_snapshot(bootstrap: str, cluster_id: str) -> tuple[int, int, float]:
+def snapshot_near_end(bootstrap: str, cluster_id: str) -> tuple[int, int, float]:
     """Take a snapshot near the end of the log; return its bytes, the records behind it, and the seconds that taking it took."""
     _, end = log_bounds(bootstrap, cluster_id)
     tail = min(TAIL_RECORDS, end // 2)
@@ -173,7 +178,7 @@ def measure_replay(bootstrap: str, cluster_id: str, *, events: int, rounds: int,
     ensure_topics(bootstrap, cluster_id)
     try:
         say(f"writing a log of {events:,} events")
-        written = _produce_log(bootstrap, cluster_id, events)
+        written = produce_log(bootstrap, cluster_id, events, min(RUNNING_JOBS, events // RUNNING_SHARE))
         bare, replayed, share, cpu_us = [], [], [], []
         for number in range(rounds + 1):
             bare_s = _time_bare(bootstrap, cluster_id)
@@ -188,7 +193,7 @@ def measure_replay(bootstrap: str, cluster_id: str, *, events: int, rounds: int,
                 say(f"round {number}: replay {written.events / replay_s:,.0f} events/s, bare {written.events / bare_s:,.0f} events/s")
         say("measuring the memory of the state")
         memory_replayed = measure_memory(bootstrap, cluster_id)
-        size, tail, taking_s = _write_snapshot(bootstrap, cluster_id)
+        size, tail, taking_s = snapshot_near_end(bootstrap, cluster_id)
         return ReplayFigures(
             events=written.events,
             records=written.records,
