@@ -50,7 +50,8 @@ def listen(address_key: str, host: str, ports_key: str, ports: str) -> socket.so
     for port in read_ports(ports):
         with ExitStack() as unless_it_listens:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            listener = unless_it_listens.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            # asyncio has small parts of answers sent at once only where a socket says that it is one of TCP; head and body are two of them.
+            listener = unless_it_listens.enter_context(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 listener.bind((host, port))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
@@ -295,3 +296,24 @@ def test_what_is_no_http_gets_an_error_in_the_shape_of_all(tls: TlsFiles | None,
             writer.close()
 
     run(check)
+
+
+def test_the_body_of_an_answer_does_not_wait_until_its_head_is_acknowledged(
+    tls: TlsFiles | None, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With Nagle's algorithm each answer on a connection that stays open would be 40 ms late."""
+    options: list[int] = []
+    made = connections.BoundedConnection.connection_made
+
+    def look(self: connections.BoundedConnection, transport: Any) -> None:
+        options.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        made(self, transport)
+
+    async def scenario() -> None:
+        async with server(tls, certificates) as running:
+            assert (await running.ask())[0] == 200
+
+    monkeypatch.setattr(connections.BoundedConnection, "connection_made", look)
+    asyncio.run(scenario())
+    assert all(options)
+    assert options
