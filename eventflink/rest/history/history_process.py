@@ -19,6 +19,9 @@ from eventflink.rest.history.port import HistoryRefused, Refusal
 MAX_ASKED: Final = 64
 """Questions that wait for their answers at once."""
 
+MAX_IN_FLIGHT: Final = 2
+"""Questions that the process has at once; whoever gives up before that costs it nothing."""
+
 ANSWER_TIMEOUT_S: Final = 10.0
 STUCK_S: Final = 60.0
 """A process that is asked and says nothing for so long is ended."""
@@ -50,6 +53,8 @@ class HistoryProcess:
         self._keeper: asyncio.Task[None] | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._turns = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._waiting = 0
         self._numbers = count()
         self._heard_s = 0.0
         self._starts = 0
@@ -94,31 +99,38 @@ class HistoryProcess:
             await asyncio.sleep(_ASK_AGAIN_S)
 
     async def _ask_once(self, question: str, arguments: tuple[Any, ...]) -> Answer:
+        if self._waiting >= MAX_ASKED:
+            raise HistoryRefused(Refusal.NOT_YET, f"{MAX_ASKED} questions about the past wait for their answers already: ask again later")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S), self._turns:
+                return await self._ask_process(question, arguments)
+        except TimeoutError:
+            self._end_if_stuck()
+            raise HistoryRefused(Refusal.NOT_YET, f"the past did not answer within {ANSWER_TIMEOUT_S:g} s: ask again later") from None
+        finally:
+            self._waiting -= 1
+
+    async def _ask_process(self, question: str, arguments: tuple[Any, ...]) -> Answer:
         process = self._process
         if process is None or process.stdin is None:
             raise HistoryRefused(Refusal.NOT_YET, self.health()[0])
-        if len(self._asked) >= MAX_ASKED:
-            raise HistoryRefused(Refusal.NOT_YET, f"{MAX_ASKED} questions about the past wait for their answers already: ask again later")
         number = next(self._numbers)
         if not self._asked:
             self._heard_s = time.monotonic()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._asked[number] = future
         try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                with suppress(ConnectionError):  # It has just ended, and whoever keeps it says so.
-                    process.stdin.write(frame_of(Question(number, question, arguments)))
-                    await process.stdin.drain()
-                return await future
-        except TimeoutError:
-            self._end_if_stuck(process)
-            raise HistoryRefused(Refusal.NOT_YET, f"the past did not answer within {ANSWER_TIMEOUT_S:g} s: ask again later") from None
+            with suppress(ConnectionError):  # It has just ended, and whoever keeps it says so.
+                process.stdin.write(frame_of(Question(number, question, arguments)))
+                await process.stdin.drain()
+            return await future
         finally:
-            self._asked.pop(number, None)
+            del self._asked[number]
 
-    def _end_if_stuck(self, process: asyncio.subprocess.Process) -> None:
-        silent_s = time.monotonic() - self._heard_s
-        if silent_s > STUCK_S and process is self._process:
+    def _end_if_stuck(self) -> None:
+        process, silent_s = self._process, time.monotonic() - self._heard_s
+        if process is not None and silent_s > STUCK_S:
             _logger.warning("HistoryStuck process_id=%d silent_s=%.0f", process.pid, silent_s)
             process.kill()
 

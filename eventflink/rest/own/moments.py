@@ -4,6 +4,7 @@ A page is a function of the state. Of the present the event loop computes it; of
 the same function. Every answer names the record that it reflects, and so one answer is of one offset.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from http import HTTPStatus
@@ -27,6 +28,9 @@ from eventflink.views.queries import TaskManagerNotFound
 
 MAX_AGE_S: Final = 3600
 """How long a browser keeps a page of the past without asking again."""
+
+_LOOK_S: Final = 0.2
+"""How often it is looked whether somebody still waits for an answer about the past."""
 
 _STATUSES: Final = {
     Refusal.INVALID: HTTPStatus.BAD_REQUEST,
@@ -77,6 +81,7 @@ class Moments:
 
     def __init__(
         self,
+        request: Request,
         services: Annotated[Services, Depends(services_of)],
         response: Response,
         min_offset: DemandedOffset,
@@ -91,6 +96,7 @@ class Moments:
             RestError: 400, `at` is neither an offset nor a time.
 
         """
+        self._request = request
         self._services = services
         self._response = response
         self._min_offset = min_offset
@@ -158,10 +164,16 @@ class Moments:
             RestError: there is none; 400, 404, 410 or 503.
 
         """
+        asking = asyncio.ensure_future(self._services.history.ask(question, *arguments))
         try:
-            return await self._services.history.ask(question, *arguments)
+            while not (await asyncio.wait({asking}, timeout=_LOOK_S))[0]:
+                if await self._request.is_disconnected():  # Whoever drags a bar over the log has asked for another moment by now.
+                    raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, "nobody waits for the answer any more")
+            return asking.result()
         except HistoryRefused as error:
             raise RestError(_STATUSES[error.refusal], error.message) from error
+        finally:
+            asking.cancel()
 
     async def told(self, question: str, *arguments: Any) -> Moment[Any]:
         """Return what the history says about the log itself, which may say more when the log has grown; raises as `history` does."""
@@ -206,12 +218,13 @@ class Moments:
 
 
 def untimed(
+    request: Request,
     services: Annotated[Services, Depends(services_of)],
     response: Response,
     min_offset: DemandedOffset,
 ) -> Moments:
     """Return the moment of a request that names none: the present."""
-    return Moments(services, response, min_offset)
+    return Moments(request, services, response, min_offset)
 
 
 def parse_place(name: str, text: str | None) -> Place | None:

@@ -1,0 +1,107 @@
+"""The past is asked of another process, a few questions at a time: who gives up costs it nothing, and nobody waits for ever."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from eventflink.master.settings import MasterSettings
+from eventflink.rest.history import history_process
+from eventflink.rest.history.frames import LENGTH, Answer, LogToRead, Question, frame_of, value_of
+from eventflink.rest.history.history_process import MAX_IN_FLIGHT, HistoryFailed, HistoryProcess
+from eventflink.rest.history.port import HistoryRefused, Refusal
+from tests.support.hand import NOWHERE
+
+
+class Wire:
+    """Both ends of the pipes of a process that answers what a test says."""
+
+    def __init__(self) -> None:
+        self.pid = 4711
+        self.stdin = self
+        self.output = asyncio.StreamReader()
+        self.asked: list[Question] = []
+
+    def write(self, data: bytes) -> None:
+        self.asked.append(value_of(data[LENGTH.size :]))
+
+    async def drain(self) -> None:
+        """Hold nothing back."""
+
+    def say(self, answer: Answer) -> None:
+        self.output.feed_data(frame_of(answer))
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[HistoryProcess, Wire]]:
+    history, wire = HistoryProcess(LogToRead(NOWHERE, "nobody", MasterSettings())), Wire()
+    history._process = wire  # type: ignore[assignment]
+    hearing = asyncio.create_task(history._hear(wire.output))
+    try:
+        yield history, wire
+    finally:
+        hearing.cancel()
+        with suppress(asyncio.CancelledError):
+            await hearing
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_a_question_that_was_given_up_before_its_turn_is_never_asked() -> None:
+    async def scenario() -> None:
+        async with connected() as (history, wire):
+            asking = [asyncio.create_task(history.ask("bounds", number)) for number in range(4)]
+            await settle()
+            assert [question.arguments for question in wire.asked] == [(0,), (1,)]
+            assert len(wire.asked) == MAX_IN_FLIGHT
+            asking[2].cancel()
+            wire.say(Answer(wire.asked[0].number, "first"))
+            assert await asking[0] == "first"
+            await settle()
+            assert [question.arguments for question in wire.asked[2:]] == [(3,)]
+            for question in wire.asked[1:]:
+                wire.say(Answer(question.number, question.arguments[0]))
+            assert (await asking[1], await asking[3]) == (1, 3)
+
+    asyncio.run(scenario())
+
+
+def test_what_is_refused_or_fails_in_the_process_does_so_for_whoever_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_process, "NEAR_S", 0.0)
+
+    async def scenario() -> None:
+        async with connected() as (history, wire):
+            refused = asyncio.create_task(history.ask("page"))
+            failed = asyncio.create_task(history.ask("why"))
+            await settle()
+            wire.say(Answer(wire.asked[0].number, None, refused=HistoryRefused(Refusal.GONE, "history begins at offset 7")))
+            wire.say(Answer(wire.asked[1].number, None, failure="why: LookupError"))
+            with pytest.raises(HistoryRefused, match="history begins at offset 7") as caught:
+                await refused
+            assert caught.value.refusal is Refusal.GONE
+            with pytest.raises(HistoryFailed, match="why: LookupError"):
+                await failed
+
+    asyncio.run(scenario())
+
+
+def test_too_many_questions_and_those_of_a_process_that_ends_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_process, "MAX_ASKED", 3)
+    monkeypatch.setattr(history_process, "NEAR_S", 0.0)
+
+    async def scenario() -> None:
+        async with connected() as (history, _):
+            asking = [asyncio.create_task(history.ask("bounds")) for _ in range(3)]
+            await settle()
+            with pytest.raises(HistoryRefused, match="3 questions about the past wait"):
+                await history.ask("bounds")
+            history._process = None
+            history._refuse_all("the process has ended")
+            outcomes = await asyncio.gather(*asking, return_exceptions=True)
+            assert all(isinstance(outcome, HistoryRefused) and outcome.refusal is Refusal.NOT_YET for outcome in outcomes)
+
+    asyncio.run(scenario())
