@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from eventflink.gateways.request_channel import Accepted
     from eventflink.model.configuration import Configuration
 
+_UNABRIDGED_WIDTH: Final = 400
+"""Into a file or a pipe tables go unabridged, however wide."""
+
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
 
 CONFIGURATION_FILE: Final = "eventflink.yaml"
@@ -143,7 +146,8 @@ class Session:
         """Where progress and remarks go: standard error."""
         from rich.console import Console
 
-        return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+        is_terminal = sys.stderr.isatty()
+        return Console(stderr=True, highlight=False, soft_wrap=not is_terminal, width=None if is_terminal else _UNABRIDGED_WIDTH)
 
     def working(self, text: str) -> "Working":
         """Return a context in which a person is told what is done, should it take longer than a second."""
