@@ -51,9 +51,9 @@ class Answers:
         return len(self._known)
 
     def look(self, position: Position | None, request: Request) -> None:
-        """End a request whose answer is known of this state; raises `Answered`."""
+        """End a request that reads and whose answer is known of this state; raises `Answered`. One that changes something reads as well."""
         key = _key_of(request.scope)
-        if position is not None and position == self._position and key in self._known:
+        if request.method == "GET" and position is not None and position == self._position and key in self._known:
             self._known.move_to_end(key)
             known = self._known[key]
             raise Answered(Response(known.body, headers=dict(known.headers)))

@@ -83,6 +83,14 @@ def test_errors_commands_and_what_the_state_does_not_tell_are_never_kept(cluster
         assert commanding.get("/jobs/one/yarn-cancel").status_code == 202
 
 
+def test_a_change_at_the_path_of_a_known_answer_is_made(cluster: ScriptedCluster) -> None:
+    with commanding_client(cluster) as client:
+        path = "/jobs/one/resource-requirements"
+        bounds = client.get(path).json()["a"]["parallelism"]
+        assert client.put(path, json={"a": {"parallelism": {**bounds, "upperBound": 2}}}).json() == {}
+        assert client.get(path).json()["a"]["parallelism"]["upperBound"] == 2
+
+
 def test_only_so_many_answers_and_bytes_are_kept(dispatcher: ScriptedDispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
     services = services_with(dispatcher.state, dispatcher, {})
     client = client_of(build_application(services))
