@@ -45,7 +45,7 @@ export function ago(iso, nowMs) {
   const passed = nowMs - millis(iso);
   if (!Number.isFinite(passed)) return DASH;
   if (Math.abs(passed) < 1000) return "now";
-  return passed > 0 ? `${duration(Math.floor(passed / 1000) * 1000)} ago` : `in ${duration(-passed)}`;
+  return passed > 0 ? `${duration(Math.floor(passed / 1000) * 1000).replace(".0 s", " s")} ago` : `in ${duration(-passed)}`;
 }
 
 /** @type {Map<string, Intl.DateTimeFormat>} */

@@ -8,6 +8,8 @@ import { Empty } from "./empty.js";
 
 const BEYOND = 8;
 const WINDOW = 100;
+const MOST_WINDOWS = 50;
+const REST_MS = 60;
 const MOST_HIGH_PX = 8_000_000;
 
 /** @typedef {{key: string, title: string, width?: string, align?: "start" | "end", phone?: boolean, sortable?: boolean, hint?: string,
@@ -63,19 +65,24 @@ export function Table({ label, columns, rows = [], total = rows.length, fetch, r
   const rowAt = (index) => rows[index] ?? windows.current.get(Math.floor(index / WINDOW))?.[index % WINDOW];
 
   useEffect(() => {
-    if (!fetch) return;
+    if (!fetch) return undefined;
     const known = windows.current;
-    for (let window = Math.floor(first / WINDOW); window * WINDOW < last; window += 1) {
-      if (known.has(window) || (window + 1) * WINDOW <= rows.length || (rows.length >= total && window * WINDOW < rows.length)) continue;
-      known.set(window, null);
-      fetch(window * WINDOW, WINDOW).then(
-        (found) => {
-          known.set(window, found);
-          setArrived((count) => count + 1);
-        },
-        () => known.delete(window),
-      );
-    }
+    // Once the rows rest: whoever drags the scrollbar along asks for none of those in between.
+    const resting = window.setTimeout(() => {
+      for (let number = Math.floor(first / WINDOW); number * WINDOW < last; number += 1) {
+        if (known.has(number) || (number + 1) * WINDOW <= rows.length || (rows.length >= total && number * WINDOW < rows.length)) continue;
+        known.set(number, null);
+        if (known.size > MOST_WINDOWS) known.delete(/** @type {number} */ (known.keys().next().value));
+        fetch(number * WINDOW, WINDOW).then(
+          (found) => {
+            known.set(number, found);
+            setArrived((count) => count + 1);
+          },
+          () => known.delete(number),
+        );
+      }
+    }, REST_MS);
+    return () => window.clearTimeout(resting);
   });
 
   if (total === 0) return empty ?? h(Empty, { title: "There is nothing to show.", small: true });
