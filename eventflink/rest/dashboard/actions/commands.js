@@ -2,6 +2,8 @@
 // What one may order, as commands of the topic `commands` (docs/submitting.md), with the words of their dialogs. Pure; asking, sending and drawing
 // is dialog.js's.
 
+import { middle } from "../format.js";
+
 /** @typedef {{name: string, label: string, kind: "text" | "number" | "choice", hint?: string, value?: string, choices?: [string, string][],
  *   min?: number, max?: number}} Field */
 /**
@@ -28,7 +30,7 @@ export function commandsOf(job) {
 
 /** @param {any} job @returns {Omit<Command, "role">[]} */
 function orders(job) {
-  const [job_id, name] = [job.job_id, job.name];
+  const [job_id, name] = [job.job_id, middle(job.name, 48)];
   const ended = ENDED.has(job.status) ? `it is ${job.status}` : undefined;
   const stopped = ended ?? (job.status === "SUSPENDED" ? "it is SUSPENDED" : undefined);
   const streams = job.stream ? undefined : "it has no streams";

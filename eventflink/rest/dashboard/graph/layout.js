@@ -30,11 +30,10 @@ export function layout(nodes, edges, size) {
   const layerOf = longestPaths(nodes, unique);
   const { layers, chains } = cells(nodes, unique, layerOf);
   reduceCrossings(layers);
-  const across = down ? size.width + size.across : size.height + size.across;
-  const along = down ? size.height + size.along : size.width + size.along;
-  settle(layers, across);
-  const lowest = Math.min(0, ...layers.flat().map((cell) => cell.position));
   const breadth = down ? size.width : size.height;
+  const along = down ? size.height + size.along : size.width + size.along;
+  settle(layers, (one, other) => (room(one, breadth) + room(other, breadth)) / 2 + (one.real || other.real ? size.across : size.across / 2));
+  const lowest = Math.min(Infinity, ...layers.flat().map((cell) => cell.position - (cell.real ? breadth / 2 : 0)));
   const depth = down ? size.height : size.width;
   const at = (/** @type {number} */ far, /** @type {number} */ side) => (down ? { x: side, y: far } : { x: far, y: side });
   /** @type {Map<string, PlacedNode>} */
@@ -42,14 +41,13 @@ export function layout(nodes, edges, size) {
   let widest = 0;
   for (const cell of layers.flat()) {
     cell.position -= lowest;
-    widest = Math.max(widest, cell.position + breadth);
-    if (cell.real) placed.set(cell.id, { id: cell.id, layer: cell.layer, ...at(cell.layer * along, cell.position) });
+    widest = Math.max(widest, cell.position + (cell.real ? breadth / 2 : 0));
+    if (cell.real) placed.set(cell.id, { id: cell.id, layer: cell.layer, ...at(cell.layer * along, cell.position - breadth / 2) });
   }
   const length = layers.length > 0 ? (layers.length - 1) * along + depth : 0;
   const drawn = chains.map(({ edge, first, bends, last }) => {
-    const middle = (/** @type {Cell} */ cell) => cell.position + breadth / 2;
-    const begins = (/** @type {Cell} */ cell) => at(cell.layer * along, middle(cell));
-    const ends = (/** @type {Cell} */ cell) => at(cell.layer * along + depth, middle(cell));
+    const begins = (/** @type {Cell} */ cell) => at(cell.layer * along, cell.position);
+    const ends = (/** @type {Cell} */ cell) => at(cell.layer * along + depth, cell.position);
     return { source: edge.source, target: edge.target, points: [ends(first), ...bends.flatMap((bend) => [begins(bend), ends(bend)]), begins(last)] };
   });
   const named = layers.map((layer) => layer.filter((cell) => cell.real).map((cell) => cell.id));
@@ -167,39 +165,56 @@ function reduceCrossings(layers) {
   }
 }
 
+/** What a cell takes of its layer: a bend is a line. @param {Cell} cell @param {number} breadth of a node */
+function room(cell, breadth) {
+  return cell.real ? breadth : 0;
+}
+
 /**
- * Give each cell a position near the mean of its neighbours, in the order that its layer has, none nearer to the next than `gap`.
+ * Give each cell a position, of its middle, near the mean of its neighbours, in the order that its layer has.
  *
  * @param {Cell[][]} layers
- * @param {number} gap
+ * @param {(one: Cell, other: Cell) => number} apart how far the middles of two that follow each other are apart, at least
  */
-function settle(layers, gap) {
-  const most = Math.max(0, ...layers.map((layer) => layer.length));
-  for (const layer of layers) {
-    const begin = ((most - layer.length) * gap) / 2;
-    layer.forEach((cell, index) => (cell.position = begin + index * gap));
+function settle(layers, apart) {
+  const offsets = new Map(layers.map((layer) => [layer, offsetsOf(layer, apart)]));
+  const longest = Math.max(0, ...[...offsets.values()].map((each) => each.at(-1) ?? 0));
+  for (const [layer, offset] of offsets) {
+    const begin = (longest - (offset.at(-1) ?? 0)) / 2;
+    layer.forEach((cell, index) => (cell.position = begin + (offset[index] ?? 0)));
   }
   for (let round = 0; round < SETTLING; round += 1) {
     for (const layer of round % 2 === 0 ? layers : [...layers].reverse()) {
       const neighbours = (/** @type {Cell} */ cell) => (round % 2 === 0 ? cell.before : cell.after);
       const wish = layer.map((cell) => mean(neighbours(cell), cell.position));
-      keepApart(layer, wish, gap);
+      keepApart(layer, wish, offsets.get(layer) ?? []);
     }
   }
 }
 
+/** Where each cell of a layer lies from its first, as near to each other as they may. @param {Cell[]} layer
+ * @param {(one: Cell, other: Cell) => number} apart */
+function offsetsOf(layer, apart) {
+  let offset = 0;
+  return layer.map((cell, index) => {
+    const before = layer[index - 1];
+    if (before) offset += apart(before, cell);
+    return offset;
+  });
+}
+
 /**
- * The positions nearest to what each cell wishes that keep the order and the gap: cells that would overlap share the mean of their wishes.
+ * The positions nearest to what each cell wishes that keep the order and the distances: cells that would overlap share the mean of their wishes.
  *
  * @param {Cell[]} layer
  * @param {number[]} wish
- * @param {number} gap
+ * @param {number[]} offsets
  */
-function keepApart(layer, wish, gap) {
+function keepApart(layer, wish, offsets) {
   /** @type {{sum: number, count: number}[]} */
   const blocks = [];
   wish.forEach((each, index) => {
-    let block = { sum: each - index * gap, count: 1 };
+    let block = { sum: each - (offsets[index] ?? 0), count: 1 };
     for (let last = blocks.at(-1); last && last.sum / last.count > block.sum / block.count; last = blocks.at(-1)) {
       block = { sum: last.sum + block.sum, count: last.count + block.count };
       blocks.pop();
@@ -209,7 +224,7 @@ function keepApart(layer, wish, gap) {
   let index = 0;
   for (const { sum, count } of blocks) {
     for (const cell of layer.slice(index, index + count)) {
-      cell.position = sum / count + index * gap;
+      cell.position = sum / count + (offsets[index] ?? 0);
       index += 1;
     }
   }

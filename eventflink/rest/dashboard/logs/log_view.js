@@ -54,7 +54,7 @@ export function LogView({ load, identity, label }) {
       <button class=${`button small ${follow ? "pressed" : ""}`} aria-pressed=${follow} disabled=${past} title=${`asks every ${FOLLOW_MS / 1000} s; each time is an order in the log`} onClick=${() => setFollow(!follow)}>follow</button>
       <button class="button small" disabled=${found.asking} onClick=${() => setAsked(asked + 1)}>${found.asking ? "asking…" : "ask again"}</button>
       ${file && h(Copy, { text: file.text, label: "what is shown of the file" })}
-      <span class="muted">${file ? `${number(shown.length)} of ${plural(lines.length, "line")}, ${bytes(file.size_bytes)}` : ""}</span>
+      <span class="muted">${file ? `${number(shown.length)} of ${plural(lines.length, "line")}, ${file.first_line > 1 ? "the end of " : ""}${bytes(file.size_bytes)}` : ""}</span>
       ${past && html`<span class="not-recorded">not recorded: taken now</span>`}
     </div>
     ${found.errors.map((line) => html`<p class="refused" role="alert">${line}</p>`)}

@@ -50,7 +50,7 @@ export function Page({ documents, query }) {
       <h2>${host || "unknown host"} <span class="muted">${plural(those.length, "TaskManager")}</span></h2>
       <ul>${those.map((each) => h(Row, { key: each.task_manager_id, row: each, blocked: blocked.find((/** @type {any} */ of) => of.task_manager_id === each.task_manager_id), by }))}</ul>
     </section>`)}
-    ${h(Pager, { first: firstOf(query), size: SHOWN, total, what: "TaskManagers" })}`;
+    ${h(Pager, { first: firstOf(query), size: SHOWN, shown: all.length, total, what: "TaskManagers" })}`;
 }
 
 /** @param {any[]} all @returns {Map<string, any[]>} */

@@ -47,7 +47,7 @@ export function Tab({ documents, query, moment, address }) {
       hrefOf: (attempt) => href(`${address}/${attempt.vertex_id}/${attempt.subtask_index}/${attempt.attempt}`),
     })}
     ${h(BarsLegend, {})}
-    ${h(Pager, { first, size: ROWS, total: bars.total, what: "attempts" })}`;
+    ${h(Pager, { first, size: ROWS, shown: bars.bars.length, total: bars.total, what: "attempts" })}`;
 }
 
 /** Who led when, for the bands: the bars stand without them where that cannot be told. @param {any} moment */
@@ -64,12 +64,12 @@ function useLeaderships(moment) {
   return found;
 }
 
-/** Ways to the pages of a long list. @param {{first: number, size: number, total: number, what: string}} props */
-export function Pager({ first, size, total, what }) {
-  if (total <= size) return null;
+/** Ways to the pages of a long list; a page may hold fewer than it could. @param {{first: number, size: number, shown: number, total: number, what: string}} props */
+export function Pager({ first, size, shown, total, what }) {
+  if (first === 0 && shown >= total) return null;
   return html`<nav class="pager" aria-label=${`Pages of ${what}`}>
     <button class="button small" disabled=${first === 0} onClick=${() => change({ first: first > size ? first - size : null })}>‹ previous</button>
-    <span>${number(first + 1)} to ${number(Math.min(total, first + size))} of ${number(total)}</span>
-    <button class="button small" disabled=${first + size >= total} onClick=${() => change({ first: first + size })}>next ›</button>
+    <span>${number(first + 1)} to ${number(first + shown)} of ${number(total)}</span>
+    <button class="button small" disabled=${first + shown >= total} onClick=${() => change({ first: first + shown })}>next ›</button>
   </nav>`;
 }

@@ -28,7 +28,6 @@ export function JobHead({ job, moment }) {
       <span>submitted ${h(Time, { at: job.submitted_at })}${job.actor ? html` by <b>${job.actor}</b>` : ""}</span>
       <span>${plural(job.restarts, "restart")}</span>
       <span>${job.stream ? "stream" : "batch"}${job.scheduler === "ADAPTIVE" ? ", adaptive" : ""}</span>
-      ${job.spark_ui && html`<span><a href=${job.spark_ui} rel="noopener noreferrer" target="_blank">Spark's UI ↗</a></span>`}
     </p>
     ${job.sentence &&
     html`<p class=${`job-sentence ${attention}`}>
