@@ -14,7 +14,8 @@
 /** @typedef {{id: string, layer: number, before: Cell[], after: Cell[], position: number, real: boolean}} Cell */
 
 const SWEEPS = 8;
-const SETTLING = 12;
+/** An odd number: the last round has a reader beside what it reads, so that a chain is straight. */
+const SETTLING = 13;
 /** An edge that skips layers bends around what is between; so many bends at most, then edges are straight. */
 const MAX_BENDS = 2000;
 

@@ -49,6 +49,12 @@ test("two chains beside each other are drawn without crossing", () => {
   assert.equal(Math.sign(y.a - y.b), Math.sign(y.d - y.c));
 });
 
+test("a vertex with one writer lies straight behind it, also where another edge passes by", () => {
+  const { nodes } = layout(named("extract", "clean", "dimensions", "join"), edges(["extract", "clean"], ["clean", "join"], ["dimensions", "join"]), SIZE);
+  const y = Object.fromEntries(nodes.map((node) => [node.id, node.y]));
+  assert.ok(Math.abs(y.extract - y.clean) < 1e-6);
+});
+
 test("an edge that skips a layer bends around the vertex between", () => {
   const drawn = layout(named("a", "b", "c"), edges(["a", "b"], ["b", "c"], ["a", "c"]), SIZE);
   const long = drawn.edges.find((edge) => edge.source === "a" && edge.target === "c");
