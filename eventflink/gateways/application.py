@@ -14,11 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from eventflink.blob.client import put_blob
 from eventflink.blob.tls import TlsFiles
+from eventflink.gateways.code import ship_code
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.results import JobResult
-from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 
@@ -53,7 +52,7 @@ class ApplicationGateway:
         number = len(self.job_ids) + 1
         made = graph if isinstance(graph, JobGraph) else parse_job_graph(dict(graph), f"job {number} of {self.application_id}")
         if paths := list(code):
-            key = put_blob(self.dispatcher.find_leader().blob_address, build_archive(paths), tls=self._tls)
+            key = ship_code(self.dispatcher.find_leader().blob_address, paths, self._tls)
             made = dataclasses.replace(made, code_archives=(*made.code_archives, key))
         wanted = job_id or application_job_id(self.cluster_id, self.application_id, number)
         accepted = self.dispatcher.submit_job(made, wanted, actor=self.application_id, request_id=f"{wanted}-submission")

@@ -20,6 +20,7 @@ from yarl import URL
 
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted, FileUploaded
+from eventflink.gateways.code import ship_code
 from eventflink.gateways.dispatcher_gateway import DispatcherMethods
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.follow import await_checkpoint, await_upload
@@ -41,6 +42,7 @@ from eventflink.gateways.steps import (
     Get,
     ListenForLeader,
     Pause,
+    ShipCode,
     Step,
     Steps,
     Tell,
@@ -78,6 +80,7 @@ class AsyncConnection:
             AwaitUpload: self._await_upload,
             AwaitCheckpoint: self._await_checkpoint,
             DisposeSavepoint: self._dispose_savepoint,
+            ShipCode: self._ship_code,
         }
 
     async def run(self, steps: Steps[T]) -> T:
@@ -119,6 +122,9 @@ class AsyncConnection:
 
     async def _dispose_savepoint(self, step: DisposeSavepoint) -> str:
         return await self._in_thread(lambda _stop: remove_savepoint(step.path))
+
+    async def _ship_code(self, step: ShipCode) -> str:
+        return await self._in_thread(lambda _stop: ship_code(step.blob_address, step.paths, step.tls))
 
     async def _in_thread(self, call: Callable[[Callable[[], bool]], T]) -> T:
         """Return what a blocking call returns; it is given a question that says whether anybody still waits for it."""

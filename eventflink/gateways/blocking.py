@@ -9,6 +9,7 @@ from typing import Any, Self, TypedDict, TypeVar
 
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted, FileUploaded
+from eventflink.gateways.code import ship_code
 from eventflink.gateways.errors import RequestTimedOut
 from eventflink.gateways.follow import await_checkpoint, await_upload
 from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
@@ -27,6 +28,7 @@ from eventflink.gateways.steps import (
     Get,
     ListenForLeader,
     Pause,
+    ShipCode,
     Step,
     Steps,
     Tell,
@@ -59,6 +61,7 @@ class BlockingConnection:
             AwaitUpload: self._await_upload,
             AwaitCheckpoint: self._await_checkpoint,
             DisposeSavepoint: self._dispose_savepoint,
+            ShipCode: self._ship_code,
         }
 
     def connect(self) -> RequestChannel:
@@ -94,6 +97,9 @@ class BlockingConnection:
 
     def _dispose_savepoint(self, step: DisposeSavepoint) -> str:
         return remove_savepoint(step.path)
+
+    def _ship_code(self, step: ShipCode) -> str:
+        return ship_code(step.blob_address, step.paths, step.tls)
 
     def _ask(self, step: Ask) -> Accepted:
         channel = self.connect()

@@ -22,26 +22,27 @@ from eventflink.events.inputs import (
 )
 from eventflink.gateways import results as r
 from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
-from eventflink.gateways.errors import JobNotTerminated, RequestRefused
-from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, CommandOptions, Gateway, RequestOptions, header, method
+from eventflink.gateways.errors import RequestRefused
+from eventflink.gateways.gateway import (
+    DEFAULT_CHECKPOINT_TIMEOUT_S,
+    DEFAULT_RESULT_TIMEOUT_S,
+    CommandOptions,
+    Gateway,
+    RequestOptions,
+    header,
+    method,
+)
 from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, MAX_MASTERS, KnownMaster, MasterSilent, NothingThere, address_of
 from eventflink.gateways.request_channel import Accepted
-from eventflink.gateways.steps import DisposeSavepoint, FindMasters, Get, Parameters, Steps, ask, tell
+from eventflink.gateways.steps import DisposeSavepoint, FindMasters, Get, Steps, ask, tell
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import ApplicationStatus, JobStatus, SavepointMode, TaskFile
 
-DEFAULT_RESULT_TIMEOUT_S: Final = 600.0
 DEFAULT_JOBS: Final = 1_000
-
-RESULT_WAIT_S: Final = 5.0
-"""For so long one master is asked to wait for a job's end; then it, or another, is asked again."""
-
-_GRACE_S: Final = 1.0
-"""What a master that waits gets beyond that for its answer."""
 
 _FIND_TIMEOUT_S: Final = 5.0
 
@@ -227,37 +228,19 @@ class DispatcherMethods(Gateway):
     @method
     def request_job_result(self, job_id: str, *, timeout_s: float = DEFAULT_RESULT_TIMEOUT_S) -> Steps[r.JobResult]:
         """Wait for a job's end, over any failovers; raises `UnknownJob`, and `JobNotTerminated` after `timeout_s`."""
-        clock = self._reads.clock
-        deadline = clock() + timeout_s
-        since: Parameters = {}
-        while True:
-            wait_s = max(0.001, min(RESULT_WAIT_S, deadline - clock()))
-            parameters: Parameters = {"timeout_ms": max(1, round(wait_s * 1000)), **since}
-            answer = yield from self._read_job(job_id, "/result", parameters, deadline=deadline + _GRACE_S, timeout_s=wait_s + _GRACE_S)
-            result = answer["result"]
-            # From then on it is enough that the next answer is not older; the end of the log need not be asked for again.
-            since = {"min_offset": answer["log_offset"], "linearizable": "false"}
-            if result["is_terminal"]:
-                return r.read_as(r.JobResult, {**result, "log_offset": answer["log_offset"]})
-            if clock() >= deadline:
-                raise JobNotTerminated(f"job '{job_id}' is {result['status']}: it has not ended within {timeout_s:g} s, and still runs")
+        return self._job_result(job_id, timeout_s)
 
     @method
     def request_multiple_job_details(
         self, statuses: Collection[JobStatus] = (), *, limit: int = DEFAULT_JOBS
     ) -> Steps[r.MultipleJobsDetails]:
         """Return the newest `limit` (1 to 1,000) jobs that have one of these statuses; none given: any. `QuestionInvalid`: a bad limit."""
-        answer = yield from self._reads.read("/jobs", {"status": [str(status) for status in statuses], "limit": limit})
-        return r.read_as(r.MultipleJobsDetails, answer)
+        return self._jobs(statuses, limit)
 
     @method
     def request_cluster_overview(self) -> Steps[r.ClusterOverview]:
         """Return how many TaskManagers, slots and jobs there are."""
         return self._cluster_overview()
-
-    def _cluster_overview(self) -> Steps[r.ClusterOverview]:
-        answer = yield from self._reads.read("/overview")
-        return r.read_as(r.ClusterOverview, {**answer["overview"], "log_offset": answer["log_offset"], "epoch": answer["epoch"]})
 
     @method
     def get_blob_server_port(self) -> Steps[int]:

@@ -4,23 +4,31 @@ A method is a generator of steps (`steps.py`) under `@method`. In a `BlockingGat
 `AsyncGateway` it is to be awaited. Type checkers see both signatures, with the parameters as they are written.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypedDict, TypeVar, cast, overload
 
 from eventflink.events.inputs import Command, TriggerCheckpoint, TriggerSavepoint
 from eventflink.events.log_events import CheckpointAborted
 from eventflink.gateways import results as r
-from eventflink.gateways.errors import CheckpointFailed, FileNotAvailable, RequestTimedOut, UnknownJob, UnknownTaskManager
+from eventflink.gateways.errors import CheckpointFailed, FileNotAvailable, JobNotTerminated, RequestTimedOut, UnknownJob, UnknownTaskManager
 from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, NothingThere
 from eventflink.gateways.steps import AwaitCheckpoint, AwaitUpload, Parameters, Steps, ask
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph_document import is_valid_job_id
+from eventflink.model.statuses import JobStatus
 
 DEFAULT_REQUEST_TIMEOUT_S: Final = 30.0
 DEFAULT_UPLOAD_TIMEOUT_S: Final = 30.0
 DEFAULT_CHECKPOINT_TIMEOUT_S: Final = 60.0
+DEFAULT_RESULT_TIMEOUT_S: Final = 600.0
+
+RESULT_WAIT_S: Final = 5.0
+"""For so long one master is asked to wait for a job's end; then it, or another, is asked again."""
+
+_GRACE_S: Final = 1.0
+"""What a master that waits gets beyond that for its answer."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -119,6 +127,35 @@ class Gateway:
     def _job_standing(self, job_id: str) -> Steps[r.JobStanding]:
         answer = yield from self._read_job(job_id, "/status")
         return r.read_as(r.JobStanding, answer["job"])
+
+    def _job_result(self, job_id: str, timeout_s: float) -> Steps[r.JobResult]:
+        """Wait for a job's end, over any failovers."""
+        clock = self._reads.clock
+        deadline = clock() + timeout_s
+        since: Parameters = {}
+        while True:
+            wait_s = max(0.001, min(RESULT_WAIT_S, deadline - clock()))
+            parameters: Parameters = {"timeout_ms": max(1, round(wait_s * 1000)), **since}
+            answer = yield from self._read_job(job_id, "/result", parameters, deadline=deadline + _GRACE_S, timeout_s=wait_s + _GRACE_S)
+            result = answer["result"]
+            # From then on it is enough that the next answer is not older; the end of the log need not be asked for again.
+            since = {"min_offset": answer["log_offset"], "linearizable": "false"}
+            if result["is_terminal"]:
+                return r.read_as(r.JobResult, {**result, "log_offset": answer["log_offset"]})
+            if clock() >= deadline:
+                raise JobNotTerminated(f"job '{job_id}' is {result['status']}: it has not ended within {timeout_s:g} s, and still runs")
+
+    def _jobs(self, statuses: Collection[JobStatus], limit: int) -> Steps[r.MultipleJobsDetails]:
+        answer = yield from self._reads.read("/jobs", {"status": [str(status) for status in statuses], "limit": limit})
+        return r.read_as(r.MultipleJobsDetails, answer)
+
+    def _cluster_overview(self) -> Steps[r.ClusterOverview]:
+        answer = yield from self._reads.read("/overview")
+        return r.read_as(r.ClusterOverview, {**answer["overview"], "log_offset": answer["log_offset"], "epoch": answer["epoch"]})
+
+    def _task_managers(self) -> Steps[tuple[r.TaskManagerInfo, ...]]:
+        answer = yield from self._reads.read("/taskmanagers")
+        return tuple([r.read_as(r.TaskManagerInfo, row) for row in answer["task_managers"]])
 
     def _task_manager(self, task_manager_id: str) -> Steps[r.TaskManagerDetails]:
         if not ID_PATTERN.fullmatch(task_manager_id):

@@ -18,8 +18,7 @@ class ResourceManagerMethods(Gateway):
     @method
     def request_task_manager_info(self) -> Steps[tuple[r.TaskManagerInfo, ...]]:
         """Return every registered TaskManager."""
-        answer = yield from self._reads.read("/taskmanagers")
-        return tuple([r.read_as(r.TaskManagerInfo, row) for row in answer["task_managers"]])
+        return self._task_managers()
 
     @method
     def request_task_manager_details_info(self, task_manager_id: str) -> Steps[r.TaskManagerDetails]:

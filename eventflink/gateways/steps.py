@@ -8,8 +8,10 @@ So there is one place for every retry, deadline and back-off.
 import random
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from eventflink.blob.tls import TlsFiles
 from eventflink.events.inputs import Command, Request
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.request_channel import Accepted
@@ -94,7 +96,16 @@ class DisposeSavepoint:
     path: str
 
 
-Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload | AwaitCheckpoint | DisposeSavepoint
+@dataclass(frozen=True, slots=True)
+class ShipCode:
+    """Pack files and directories and upload them to a blob server; gives their key. Errors: ArchiveError, BlobError."""
+
+    blob_address: str
+    paths: tuple[Path, ...]
+    tls: TlsFiles | None = None
+
+
+Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload | AwaitCheckpoint | DisposeSavepoint | ShipCode
 
 
 def random_fraction() -> float:

@@ -49,7 +49,7 @@ from eventflink.model.statuses import ExecutionState, JobStatus, SlotState, Task
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
-DOCUMENT = Path(__file__).parents[2] / "docs" / "gateways.md"
+DOCUMENTS = Path(__file__).parents[2] / "docs"
 SAID = "said on stdout\n"
 WORDS = ("words", "task", 0, 1)
 
@@ -366,8 +366,10 @@ def test_many_wait_for_results_at_once_and_who_gives_up_leaves_nothing_behind(cl
 
 
 @pytest.mark.parametrize("number", range(2))
-def test_the_examples_of_the_document_run(cluster: RunningCluster, tmp_path: Path, number: int) -> None:
-    examples = re.findall(r"^```python\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+@pytest.mark.parametrize("document", ["gateways.md", "python.md"])
+def test_the_examples_of_the_document_run(cluster: RunningCluster, tmp_path: Path, document: str, number: int) -> None:
+    text = (DOCUMENTS / document).read_text(encoding="utf-8")
+    examples = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert len(examples) == 2
     script = tmp_path / "example.py"
     script.write_text(examples[number])

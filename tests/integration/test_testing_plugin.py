@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+import eventflink
 from eventflink.gateways.errors import ResultNotNamed
-from eventflink.gateways.outputs import find_output
 from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.savepoint import SavepointUnusable
@@ -74,7 +74,10 @@ def test_the_result_of_a_job_is_rows_and_is_there_for_spark(eventflink_cluster: 
     assert job.result() == [{"answer": 42}]
     assert job.result("one") == [{"a": 6, "b": 7}]
     assert (job.job_id, job.status, job.exceptions()) == ("answer", JobStatus.FINISHED, [])
-    assert [row.answer for row in find_output(job.details()).to_spark(eventflink_spark).collect()] == [42]
+    with eventflink.connect(eventflink_cluster.bootstrap, eventflink_cluster.cluster_id) as cluster:
+        result = cluster.job("answer").result()
+    assert result.to_pandas().to_dict("records") == result.to_arrow().to_pylist() == [{"answer": 42}]
+    assert [row.answer for row in result.to_spark(eventflink_spark).collect()] == [42]
     with pytest.raises(ResultNotNamed, match=r"no vertex 'two'; it has one, product"):
         job.result("two")
 

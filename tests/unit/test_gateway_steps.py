@@ -16,7 +16,7 @@ from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted
 from eventflink.gateways import errors
 from eventflink.gateways.async_gateways import AsyncConnection, AsyncDispatcherGateway, AsyncJobMasterGateway
 from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
-from eventflink.gateways.dispatcher_gateway import RESULT_WAIT_S, DispatcherMethods
+from eventflink.gateways.dispatcher_gateway import DispatcherMethods
 from eventflink.gateways.errors import (
     CheckpointFailed,
     ClusterUnreachable,
@@ -29,6 +29,7 @@ from eventflink.gateways.errors import (
     UnknownTaskManager,
     refusal_of,
 )
+from eventflink.gateways.gateway import RESULT_WAIT_S
 from eventflink.gateways.job_master_gateway import JobMasterGateway, JobMasterMethods
 from eventflink.gateways.leader import FIRST_LOOK_S, MAX_LOOK_S, LeaderWatch
 from eventflink.gateways.master_reads import MasterReads

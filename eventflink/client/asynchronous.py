@@ -1,0 +1,33 @@
+"""A cluster and its jobs for an event loop: the methods are those of `cluster.py`, to be awaited by any number of tasks."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from eventflink.blob.tls import TlsFiles
+from eventflink.client.methods import ClusterMethods, Document, JobMethods
+from eventflink.gateways.async_gateways import AsyncConnection, AsyncGateway
+
+
+class AsyncJob(JobMethods, AsyncGateway):
+    """One job; a notebook shows what `await job.view()` gives."""
+
+    def __init__(self, connection: AsyncConnection, job_id: str, actor: str) -> None:
+        super().__init__(connection.bootstrap, connection.cluster_id, connection=connection)
+        self.job_id = job_id
+        self.actor = actor
+
+
+class AsyncCluster(ClusterMethods, AsyncGateway):
+    """One cluster. Await `close`, or use it in `async with`."""
+
+    def __init__(self, bootstrap: str, cluster_id: str, *, request_timeout_s: float, actor: str, tls: TlsFiles | None) -> None:
+        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s)
+        self.bootstrap, self.cluster_id, self.actor, self.tls = bootstrap, cluster_id, actor, tls
+
+    def job(self, job_id: str) -> AsyncJob:
+        """Return a job over this connection; nothing is asked yet. Not to be awaited."""
+        return AsyncJob(self._connection, job_id, self.actor)
+
+    async def submit(self, document: Document, *, code: Iterable[Path | str] = (), job_id: str = "") -> AsyncJob:
+        """Submit a job as `Cluster.submit` does."""
+        return self.job(await self.run(self._submission(document, code, job_id)))

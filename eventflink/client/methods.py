@@ -1,0 +1,185 @@
+"""What a cluster and a job can be asked from Python, as steps: methods that block in `cluster.py`, and are awaited in `asynchronous.py`.
+
+Names are short here, and arguments what people have at hand; what goes over the wire, errors and time limits are those of the gateways.
+"""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from eventflink.blob.tls import TlsFiles
+from eventflink.client.pictures import ClusterView, JobView
+from eventflink.events.inputs import CancelJob, JobSubmission, RescaleJob, ShutDownCluster, TriggerSavepoint
+from eventflink.gateways import results as r
+from eventflink.gateways.dispatcher_gateway import new_job_id
+from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, DEFAULT_RESULT_TIMEOUT_S, Gateway, header, method
+from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
+from eventflink.gateways.leader import finding_leader
+from eventflink.gateways.request_channel import Accepted
+from eventflink.gateways.steps import ShipCode, Steps, ask
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph
+from eventflink.model.statuses import JobStatus, SavepointMode
+
+if TYPE_CHECKING:
+    from eventflink.jobs.result import JobOutput
+
+SHOWN_JOBS: Final = 20
+_MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
+Document = JobGraph | Mapping[str, Any] | Path | str
+
+
+class ClusterMethods(Gateway):
+    """A cluster. Reads raise `NoMasterAnswered`, commands `RequestRefused` and `RequestTimedOut`, as the gateways' do."""
+
+    bootstrap: str
+    cluster_id: str
+    actor: str
+    tls: TlsFiles | None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.cluster_id!r} at {self.bootstrap})"
+
+    @method
+    def view(self) -> Steps[ClusterView]:
+        """Return how many there are of everything, and the newest jobs: what a notebook shows of a cluster."""
+        overview = yield from self._cluster_overview()
+        return ClusterView(self.cluster_id, overview, (yield from self._jobs((), SHOWN_JOBS)))
+
+    @method
+    def overview(self) -> Steps[r.ClusterOverview]:
+        """Return how many TaskManagers, slots and jobs there are."""
+        return self._cluster_overview()
+
+    @method
+    def jobs(self, status: Collection[JobStatus] = (), *, limit: int = 100) -> Steps[tuple[r.JobDetails, ...]]:
+        """Return the newest `limit` (1 to 1,000) jobs that have one of these statuses (none given: any), the newest last."""
+        return (yield from self._jobs(status, limit)).jobs
+
+    @method
+    def task_managers(self) -> Steps[tuple[r.TaskManagerInfo, ...]]:
+        """Return every registered TaskManager."""
+        return self._task_managers()
+
+    @method
+    def shutdown(self, *, cancel_jobs: bool = False) -> Steps[Accepted]:
+        """End the whole cluster in order and wait until that is in the log; its jobs are suspended, or cancelled."""
+        return ask(ShutDownCluster(cancel_jobs=cancel_jobs, **header(actor=self.actor)))
+
+    def _submission(self, document: Document, code: Iterable[Path | str], job_id: str) -> Steps[str]:
+        """Have a job submitted; return its id once that is in the log."""
+        graph = _graph_of(document)
+        if paths := tuple([Path(each) for each in code]):
+            reads = self._reads
+            leader = yield from finding_leader(reads.cluster_id, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, backoff=reads.new_backoff())
+            key: str = yield ShipCode(leader.blob_address, paths, self.tls)
+            graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
+        return (yield from ask(JobSubmission(job_id=job_id or new_job_id(), job_graph=graph, actor=self.actor))).job_id
+
+
+class JobMethods(Gateway):
+    """One job of a cluster. Every method raises `UnknownJob` where there is none."""
+
+    job_id: str
+    actor: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.job_id!r})"
+
+    @method
+    def view(self) -> Steps[JobView]:
+        """Return the job with its graph and its progress: what a notebook shows of a job."""
+        return JobView((yield from self._job(self.job_id)))
+
+    @method
+    def details(self) -> Steps[r.ExecutionGraphInfo]:
+        """Return the whole job: vertices, subtasks, attempts, edges."""
+        return self._job(self.job_id)
+
+    @method
+    def status(self) -> Steps[JobStatus]:
+        """Return where the job stands."""
+        return (yield from self._job_standing(self.job_id)).status
+
+    @method
+    def wait(self, timeout_s: float = DEFAULT_RESULT_TIMEOUT_S) -> Steps[r.JobResult]:
+        """Wait for the job's end, whichever it is, over any failovers; raises `JobNotTerminated` when the time is over."""
+        return self._job_result(self.job_id, timeout_s)
+
+    @method
+    def result(
+        self, vertex_id: str | None = None, output: str = "default", *, timeout_s: float = DEFAULT_RESULT_TIMEOUT_S
+    ) -> Steps["JobOutput"]:
+        """Wait for the job's end and return an output of a vertex; None: of the only vertex whose output no edge reads.
+
+        Raises:
+            ResultNotThere: the job has failed or was cancelled, or the vertex left no such output.
+            ResultNotNamed: which vertex is meant is not clear.
+            JobNotTerminated: the time is over.
+
+        """
+        from eventflink.gateways.outputs import find_output  # noqa: PLC0415 - Arrow is loaded by those who read results
+
+        yield from self._job_result(self.job_id, timeout_s)
+        return find_output((yield from self._job(self.job_id)), vertex_id, output)
+
+    @method
+    def exceptions(self) -> Steps[list[dict[str, Any]]]:
+        """Return the failures, the newest first, with what each led to."""
+        failures: list[dict[str, Any]] = (yield from self._read_job(self.job_id, "/exceptions"))["exceptions"]
+        return failures
+
+    @method
+    def checkpoints(self) -> Steps[dict[str, Any]]:
+        """Return the checkpoints of the job's streams, as `eventflink checkpoints --json` shows them."""
+        return self._read_job(self.job_id, "/checkpoints")
+
+    @method
+    def cancel(self) -> Steps[Accepted]:
+        """Request the cancellation and wait until that is in the log; the job ends later."""
+        return ask(CancelJob(job_id=self.job_id, **header(actor=self.actor)))
+
+    @method
+    def rescale(self, vertex_id: str, parallelism: int) -> Steps[Accepted]:
+        """Ask for another parallelism of a vertex and wait until that is in the log."""
+        return ask(RescaleJob(job_id=self.job_id, vertex_id=vertex_id, parallelism=parallelism, actor=self.actor))
+
+    @method
+    def savepoint(self, directory: Path | str = "", *, timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S) -> Steps[str]:
+        """Take a savepoint and return its path once it is complete; the job goes on. Raises `CheckpointFailed`."""
+        return self._savepoint(directory, SavepointMode.CONTINUE, timeout_s)
+
+    @method
+    def stop(self, directory: Path | str = "", *, drain: bool = False, timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S) -> Steps[str]:
+        """Take a savepoint after which nothing is read, and return its path; then the streams finish. Raises `CheckpointFailed`.
+
+        With `drain` what the sources have by then is read first.
+        """
+        return self._savepoint(directory, SavepointMode.DRAIN if drain else SavepointMode.STOP, timeout_s)
+
+    def _savepoint(self, directory: Path | str, mode: SavepointMode, timeout_s: float) -> Steps[str]:
+        command = TriggerSavepoint(job_id=self.job_id, target_directory=str(directory), mode=mode, **header(actor=self.actor))
+        return (yield from self._checkpoint(command, timeout_s)).savepoint_path
+
+
+def _graph_of(document: Document) -> JobGraph:
+    """Return a graph as it is, or what a mapping, or the file at a path, describes.
+
+    Raises:
+        InvalidJobGraph: it describes none; the message says where it is wrong.
+
+    """
+    if isinstance(document, JobGraph):
+        return document
+    if isinstance(document, Mapping):
+        return parse_job_graph(document, "the document")
+    path = Path(document)
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_DOCUMENT_BYTES + 1)
+        if len(data) > _MAX_DOCUMENT_BYTES:
+            raise InvalidJobGraph(f"{path}: longer than {_MAX_DOCUMENT_BYTES} bytes; a job graph is not")
+        return parse_job_graph(data.decode(), str(path), path.parent)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidJobGraph(f"{path} cannot be read: {error}") from error

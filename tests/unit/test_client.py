@@ -1,0 +1,133 @@
+"""The Python client over recorded answers: what it shows of a cluster and a job, how it finds a cluster, and its twin."""
+
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any, assert_type
+
+import pytest
+
+import eventflink
+from eventflink.client.asynchronous import AsyncCluster, AsyncJob
+from eventflink.client.cluster import Cluster, Job
+from eventflink.client.connecting import ClusterNotNamed
+from eventflink.client.methods import ClusterMethods, JobMethods
+from eventflink.client.pictures import MAX_DRAWN, ClusterView, JobView
+from eventflink.gateways.errors import NoLeader
+from eventflink.gateways.results import ClusterOverview, ExecutionGraphInfo, MultipleJobsDetails, read_as
+from eventflink.model.job_graph_document import InvalidJobGraph
+from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.views.jobs_and_cluster import job_view, jobs_view
+from tests.support.cluster import ScriptedCluster, deployments, graph, vertex
+
+HOSTILE = "<img src=x onerror=alert(1)>&\"'"
+
+
+def job_of(cluster: ScriptedCluster) -> JobView:
+    return JobView(read_as(ExecutionGraphInfo, {**job_view(cluster.fold, "job"), "log_offset": 7}))
+
+
+def html_of(view: Any) -> ET.Element:
+    """Return the fragment, which is well-formed as XML too."""
+    return ET.fromstring(view._repr_html_())
+
+
+def submitted(**more: Any) -> ScriptedCluster:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    vertices = (vertex("a", 2), vertex("b"), vertex("c"))
+    document = graph(*vertices, edges=[("a", "b", "hash"), ("b", "c", "hash"), ("a", "c", "hash")]) | more
+    first, _ = deployments(cluster.submit(document))
+    cluster.report(first, ExecutionState.RUNNING)
+    cluster.report(first, ExecutionState.FINISHED)
+    return cluster
+
+
+def test_a_job_is_shown_with_its_graph_and_its_progress() -> None:
+    view = job_of(submitted())
+    assert repr(view) == "<job job 'test job': RUNNING, 1 of 4 tasks finished, 0 restarts>"
+    shown = html_of(view)
+    text = "".join(shown.itertext())
+    assert "1 of 4 tasks finished" in text
+    assert "log offset 7" in text
+    svg = "{http://www.w3.org/2000/svg}"
+    nodes = {node.findtext(f"{svg}text"): node.find(f"{svg}rect") for node in shown.iter(f"{svg}g")}
+    columns = {name: int(frame.get("x", "")) for name, frame in nodes.items() if name and frame is not None}
+    assert list(columns) == ["a (2)", "b (1)", "c (1)"]
+    assert columns["a (2)"] < columns["b (1)"] < columns["c (1)"]
+    assert len(list(shown.iter(f"{svg}path"))) == 3
+
+
+def test_names_are_text_and_never_markup() -> None:
+    scripted = submitted(name=HOSTILE)
+    shown = job_of(scripted)._repr_html_()
+    listed = read_as(MultipleJobsDetails, {**jobs_view(scripted.fold, (), 10), "log_offset": 7})
+    overview = ClusterOverview(1, 4, 2, 0, {JobStatus.RUNNING: 1}, 1, "l", HOSTILE, "h:1", 1, 7)
+    cluster = ClusterView(HOSTILE, overview, listed)
+    assert repr(cluster) == f"<cluster {HOSTILE}: 1 TaskManagers, 2 of 4 slots free, 1 RUNNING>"
+    for fragment in (shown, cluster._repr_html_()):
+        assert "<img" not in fragment
+        assert HOSTILE in "".join(ET.fromstring(fragment).itertext())
+        assert not {element.tag for element in ET.fromstring(fragment).iter()} & {"img", "script"}
+
+
+def test_a_large_graph_is_a_table_and_no_drawing() -> None:
+    cluster = ScriptedCluster()
+    cluster.submit(graph(*[vertex(f"v{number}") for number in range(MAX_DRAWN + 1)]))
+    shown = html_of(job_of(cluster))
+    assert not list(shown.iter("{http://www.w3.org/2000/svg}svg"))
+    assert len(list(shown.iter("tr"))) == MAX_DRAWN + 2
+
+
+def public(kind: type[Any]) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_the_twin_has_the_same_methods() -> None:
+    assert public(Cluster) == public(AsyncCluster)
+    assert public(Job) == public(AsyncJob)
+    for methods, blocking, awaited in ((ClusterMethods, Cluster, AsyncCluster), (JobMethods, Job, AsyncJob)):
+        assert all(getattr(blocking, name) is getattr(awaited, name) for name in vars(methods) if not name.startswith("_"))
+
+
+def test_a_cluster_that_does_not_answer_is_shown_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = eventflink.connect("host:1", "cell").job("one")
+
+    def silent(_steps: object) -> None:
+        raise NoLeader("<nobody> leads")
+
+    monkeypatch.setattr(job, "run", silent)
+    assert "&lt;nobody&gt; leads" in job._repr_html_()
+
+
+def test_a_cluster_is_found_as_the_command_line_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("EVENTFLINK_CONFIG", "EVENTFLINK_BOOTSTRAP", "EVENTFLINK_CONTEXT", "EVENTFLINK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "eventflink.yaml").write_text(f"bootstrap.servers: configured:1\ncluster.id: cell\ndata.directory: {tmp_path}\n")
+    cluster = eventflink.connect("given:1", "cell")
+    assert_type(cluster, Cluster)
+    assert (repr(cluster), repr(cluster.job("one"))) == ("Cluster('cell' at given:1)", "Job('one')")
+    assert repr(eventflink.connect(configuration=tmp_path)) == "Cluster('cell' at configured:1)"
+    assert repr(eventflink.connect("given:1", configuration=tmp_path)) == "Cluster('cell' at given:1)"
+    monkeypatch.setenv("EVENTFLINK_CONFIG", str(tmp_path))
+    assert repr(eventflink.connect()) == "Cluster('cell' at configured:1)"
+    monkeypatch.setenv("EVENTFLINK_CONFIG", str(tmp_path / "gone.yaml"))
+    with pytest.raises(ClusterNotNamed, match="gone"):
+        eventflink.connect()
+
+
+def test_a_document_that_is_none_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    with eventflink.connect("host:1", "cell") as cluster:
+        with pytest.raises(InvalidJobGraph, match=r"none\.yaml cannot be read"):
+            cluster.submit(tmp_path / "none.yaml")
+        with pytest.raises(InvalidJobGraph, match="the document"):
+            cluster.submit({"vertices": 3})
+
+
+def test_importing_the_package_loads_nothing() -> None:
+    code = "import sys, eventflink; print([m for m in sys.modules if m.split('.')[0] in ('eventflink', 'confluent_kafka', 'click')])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert out.strip() == "['eventflink']"
