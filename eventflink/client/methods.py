@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.blob.tls import TlsFiles
+from eventflink.client.live import Live
 from eventflink.client.pictures import ClusterView, JobView
 from eventflink.events.inputs import CancelJob, JobSubmission, RescaleJob, ShutDownCluster, TriggerSavepoint
 from eventflink.gateways import results as r
 from eventflink.gateways.dispatcher_gateway import new_job_id
+from eventflink.gateways.errors import JobNotTerminated
 from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, DEFAULT_RESULT_TIMEOUT_S, Gateway, header, method
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.request_channel import Accepted
-from eventflink.gateways.steps import ShipCode, Steps, ask
+from eventflink.gateways.steps import Pause, ShipCode, Steps, ask
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph
 from eventflink.model.statuses import JobStatus, SavepointMode
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from eventflink.jobs.result import JobOutput
 
 SHOWN_JOBS: Final = 20
+_WATCH_S: Final = 1.0
 _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 Document = JobGraph | Mapping[str, Any] | Path | str
 
@@ -123,6 +126,20 @@ class JobMethods(Gateway):
 
         yield from self._job_result(self.job_id, timeout_s)
         return find_output((yield from self._job(self.job_id)), vertex_id, output)
+
+    @method
+    def watch(self, timeout_s: float = DEFAULT_RESULT_TIMEOUT_S) -> Steps[JobStatus]:
+        """Show the job, anew every second, until it has ended; return how. Raises `JobNotTerminated` when the time is over."""
+        live, clock = Live(), self._reads.clock
+        deadline = clock() + timeout_s
+        while True:
+            job = yield from self._job(self.job_id)
+            live.show(JobView(job))
+            if job.is_archived:
+                return job.status
+            if clock() >= deadline:
+                raise JobNotTerminated(f"job '{self.job_id}' is {job.status}: it has not ended within {timeout_s:g} s, and still runs")
+            yield Pause(_WATCH_S)
 
     @method
     def exceptions(self) -> Steps[list[dict[str, Any]]]:

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from eventflink.blob.client import get_blob
 from eventflink.events.log_events import JobCancellationRequested, JobSubmitted, RequestRepeated
@@ -377,6 +379,20 @@ def test_the_examples_of_the_document_run(cluster: RunningCluster, tmp_path: Pat
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "CANCELED" in done.stdout
+
+
+def test_a_notebook_shows_a_cluster_and_a_job_while_it_runs(cluster: RunningCluster) -> None:
+    cells = [
+        f"import eventflink\ncluster = eventflink.connect({cluster.bootstrap!r}, {cluster.cluster_id!r})\ncluster",
+        "cluster.job('words').watch()",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    shown = [[output["data"] for output in cell.outputs] for cell in notebook.cells]
+    assert "led by first" in shown[0][0]["text/html"]
+    assert "<svg" in shown[1][0]["text/html"]
+    assert shown[1][0]["text/plain"].startswith("<job words ")
+    assert shown[1][1]["text/plain"] == "<JobStatus.FINISHED: 'FINISHED'>"
 
 
 # -- failovers: the last tests, for they end the masters --------------------------------------------------------------

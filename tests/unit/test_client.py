@@ -14,14 +14,21 @@ from eventflink.client.cluster import Cluster, Job
 from eventflink.client.connecting import ClusterNotNamed
 from eventflink.client.methods import ClusterMethods, JobMethods
 from eventflink.client.pictures import MAX_DRAWN, ClusterView, JobView
+from eventflink.events.effects import MasterPresence
 from eventflink.gateways.errors import NoLeader
+from eventflink.gateways.reads import KnownMaster
 from eventflink.gateways.results import ClusterOverview, ExecutionGraphInfo, MultipleJobsDetails, read_as
+from eventflink.gateways.steps import FindMasters, Get
 from eventflink.model.job_graph_document import InvalidJobGraph
-from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.model.statuses import ExecutionState, JobStatus, Role
 from eventflink.views.jobs_and_cluster import job_view, jobs_view
 from tests.support.cluster import ScriptedCluster, deployments, graph, vertex
 
 HOSTILE = "<img src=x onerror=alert(1)>&\"'"
+
+HERE = MasterPresence(
+    master_id="m", incarnation="i", sequence=1, role=Role.LEADER, epoch=1, log_offset=1, feature_level=1, query_address="host:1"
+)
 
 
 def job_of(cluster: ScriptedCluster) -> JobView:
@@ -131,3 +138,26 @@ def test_importing_the_package_loads_nothing() -> None:
     code = "import sys, eventflink; print([m for m in sys.modules if m.split('.')[0] in ('eventflink', 'confluent_kafka', 'click')])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
     assert out.strip() == "['eventflink']"
+
+
+def test_a_job_that_is_watched_says_each_change_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    scripted, job = ScriptedCluster(), eventflink.connect("host:1", "cell").job("job")
+    scripted.register()
+    [task] = deployments(scripted.submit(graph(vertex("a"))))
+    scripted.report(task, ExecutionState.RUNNING)
+
+    def perform(step: object) -> Any:
+        if isinstance(step, Get):
+            return {"job": job_view(scripted.fold, "job"), "log_offset": 7}
+        if isinstance(step, FindMasters):
+            return [KnownMaster(HERE, 0)]
+        passed.append(step)
+        if len(passed) == 2:
+            scripted.report(task, ExecutionState.FINISHED)
+        return None
+
+    passed: list[object] = []
+    monkeypatch.setattr(job._connection, "_perform", perform)
+    assert job.watch() is JobStatus.FINISHED
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[1].split(",")[0] for line in said] == ["RUNNING", "FINISHED"]
