@@ -77,7 +77,7 @@ class LocalCluster:
             self._start_master()
             self._rest = self._start_rest()
             self._start_task_executors()
-            self._say(f"Flink's REST API is at {self._await_rest(self._rest)}")
+            self._say(f"the dashboard and Flink's REST API are at {self._await_rest(self._rest)}")
         except BaseException:
             self.stop()
             raise

@@ -94,7 +94,7 @@ def test_the_rest_process_lists_the_jobs_and_is_replaced_when_it_is_killed(clust
 
     first = rest()
     assert first is not None
-    assert "Flink's REST API is at http://127.0.0.1:" in cluster.output.read_text()
+    assert "the dashboard and Flink's REST API are at http://127.0.0.1:" in cluster.output.read_text()
     wait_until(lambda: lists(first), 60)
     first.kill()
     wait_until(lambda: (second := rest()) is not None and second.pid != first.pid and lists(second), 90)
