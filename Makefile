@@ -22,8 +22,10 @@ UV ?= $(shell command -v uv 2>/dev/null)
 INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check --no-compile)
 
 # What the processes of a cluster import is compiled once, here, and not by all of them at once at the first start.
-COMPILE := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import eventflink.cli.commands.demo, eventflink.cli.commands.master, \
-	eventflink.cli.commands.rest, eventflink.cli.commands.taskexecutor; from eventflink.taskexecutor.spark_client import load_client; load_client()'
+COMPILE := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import eventflink.cli.commands.demo, eventflink.cli.commands.list, \
+	eventflink.cli.commands.master, eventflink.cli.commands.rest, eventflink.cli.commands.status, eventflink.cli.commands.submit, \
+	eventflink.cli.commands.taskexecutor, eventflink.rest.history.worker; \
+	from eventflink.taskexecutor.spark_client import load_client; load_client()'
 
 # The compiler that checks the types of the dashboard's modules, and the types of what they import; nothing of it is served.
 TYPES := tests/support/typescript
@@ -52,8 +54,10 @@ lint: $(VENV)/.installed-dev
 	@echo "==> ruff format"; $(BIN)/ruff format --check .
 	@echo "==> mypy";        $(BIN)/mypy
 	@echo "==> import contracts"; $(BIN)/lint-imports
-	@if command -v npm >/dev/null; then echo "==> tsc"; $(MAKE) --no-print-directory $(TYPES)/node_modules && npm --prefix $(TYPES) --silent run check; \
-	else echo "==> tsc: npm was not found, so the types of the dashboard's modules are not checked"; fi
+	@if ! command -v npm >/dev/null; then echo "==> tsc: npm was not found, so the types of the dashboard's modules are not checked"; \
+	elif ! $(MAKE) --no-print-directory $(TYPES)/node_modules; then \
+		echo "==> tsc: npm could not fetch TypeScript, so the types of the dashboard's modules are not checked"; \
+	else echo "==> tsc"; npm --prefix $(TYPES) --silent run check; fi
 
 $(TYPES)/node_modules: $(TYPES)/package-lock.json
 	@npm --prefix $(TYPES) --silent --ignore-scripts ci
