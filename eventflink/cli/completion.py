@@ -69,7 +69,7 @@ def complete_contexts(_context: click.Context, _parameter: click.Parameter, inco
 
 def _ask_quietly(context: click.Context, ask: Callable[["Session"], list[CompletionItem]]) -> list[CompletionItem]:
     """Return what `ask` answers in time; nothing where it fails or takes longer."""
-    from eventflink.cli.main import session_of  # noqa: PLC0415 - it imports the commands, which import this
+    from eventflink.cli.session_options import session_of  # noqa: PLC0415 - the shell asks for other things as well
 
     found: list[CompletionItem] = []
 

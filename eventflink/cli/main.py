@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,10 +18,10 @@ import click
 from click.core import ParameterSource
 
 from eventflink.cli.completion import complete_contexts
-from eventflink.cli.contexts import Context, contexts_file, load_contexts
 from eventflink.cli.examples import epilog_of
 from eventflink.cli.failures import ExitCode
-from eventflink.cli.session import DIRECTORY_VARIABLE, LOG_FORMAT, Session, find_configuration
+from eventflink.cli.session import DIRECTORY_VARIABLE, LOG_FORMAT
+from eventflink.cli.session_options import session_of
 
 COMMANDS: Final = {
     "up": "Start a whole cluster on this machine.",
@@ -153,31 +153,6 @@ def cli(context: click.Context, /, *, verbose: bool, **_others: Any) -> None:
     is_set = context.get_parameter_source("bootstrap") is ParameterSource.ENVIRONMENT
     source = "environment EVENTFLINK_BOOTSTRAP" if is_set else "--bootstrap"
     context.obj = session_of(context.params, source, in_context=context.invoked_subcommand not in _WITHOUT_CONTEXT)
-
-
-def session_of(options: Mapping[str, Any], bootstrap_source: str = "--bootstrap", *, in_context: bool = True) -> Session:
-    """Return the session that the global options make, and the context that they name, or else the one in use.
-
-    Raises:
-        CommandFailed: there is no such context, or the file of contexts is not usable.
-
-    """
-    named, overrides = options.get("config"), dict(options.get("overrides") or {})
-    sources: dict[str, str] = {}
-    for name, key, source in (("bootstrap", "bootstrap.servers", bootstrap_source), ("cluster_id", "cluster.id", "--cluster-id")):
-        if options.get(name):
-            overrides[key], sources[key] = str(options[name]), source
-    context_name = options.get("context_name")
-    names_cluster = named is not None or DIRECTORY_VARIABLE in os.environ or "bootstrap.servers" in overrides
-    if in_context and (context_name or not names_cluster):
-        contexts = load_contexts(contexts_file(os.environ))
-        context_name = context_name or contexts.current
-        context = contexts.find(context_name) if context_name else Context()
-        named = named or (Path(context.config) if context.config else None)
-        for key, value in (("bootstrap.servers", context.bootstrap), ("cluster.id", context.cluster_id)):
-            if value and key not in overrides:
-                overrides[key], sources[key] = value, f"context {context_name}"
-    return Session(find_configuration(named, os.environ), overrides, bool(options.get("verbose")), sources)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -54,8 +54,8 @@ def _find(bootstrap: str, cluster_id: str, configuration: Path | str) -> dict[st
 
     from eventflink.blob.tls import tls_files  # noqa: PLC0415
     from eventflink.cli.failures import CommandFailed  # noqa: PLC0415
-    from eventflink.cli.main import session_of  # noqa: PLC0415
     from eventflink.cli.session import actor_name  # noqa: PLC0415
+    from eventflink.cli.session_options import session_of  # noqa: PLC0415
     from eventflink.model.configuration import ConfigurationError  # noqa: PLC0415
 
     given = {"config": str(configuration), "bootstrap": bootstrap, "cluster_id": cluster_id}

@@ -8,7 +8,8 @@ import pytest
 
 from eventflink.cli.contexts import MAX_CONTEXTS, Context, contexts_file, load_contexts
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.main import run, session_of
+from eventflink.cli.main import run
+from eventflink.cli.session_options import session_of
 
 
 @pytest.fixture(autouse=True)
