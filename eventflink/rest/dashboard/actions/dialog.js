@@ -10,7 +10,7 @@ import { toast } from "../components/toast.js";
 import { number, plural } from "../format.js";
 import { h, html } from "../html.js";
 import { at, href, pin } from "../moment.js";
-import { refresh } from "../shell/outlet.js";
+import { refresh } from "../shell/asked.js";
 import { countedByType, initialValues } from "./commands.js";
 
 const TYPING_MS = 300;

@@ -7,7 +7,7 @@ import { ask } from "../api.js";
 import { toast } from "../components/toast.js";
 import { at, change, go, head, pin, shown, versus } from "../moment.js";
 import { bind } from "../shell/keys.js";
-import { concerns } from "../shell/outlet.js";
+import { concerns } from "../shell/asked.js";
 import { bounds, histogram } from "./data.js";
 
 /** @typedef {{previous: number | null, next: number | null, previous_label: string | null, next_label: string | null, label?: string | null,

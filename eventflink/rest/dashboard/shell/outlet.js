@@ -10,6 +10,7 @@ import { Empty } from "../components/empty.js";
 import { h, html } from "../html.js";
 import { advanceHead, at, path, query, shown, versus } from "../moment.js";
 import { routeOf } from "../routes.js";
+import { again, concerns, refresh } from "./asked.js";
 import { LogIn } from "./identity.js";
 import { change } from "./live.js";
 
@@ -28,15 +29,6 @@ const view = signal(/** @type {View | null} */ (null));
 const asking = signal(false);
 /** What went wrong the last time; null: nothing. @type {import("@preact/signals").Signal<ApiError | null>} */
 const failure = signal(/** @type {ApiError | null} */ (null));
-/** Counts orders to ask again. */
-const again = signal(0);
-/** What the page is about: what [ and ] step by. */
-export const concerns = signal(/** @type {{job?: string, task_manager?: string}} */ ({}));
-
-/** Ask again, now. */
-export function refresh() {
-  again.value += 1;
-}
 
 /** Ask all questions of a page at one offset. @param {PageModule} page @param {Record<string, string>} params
  * @param {Record<string, string>} own @param {number | null} offset @param {AbortSignal} signal_ @param {number} [rounds]
