@@ -19,7 +19,7 @@ _TOLD: Final = {
     "TaskScheduled": ("1 task is scheduled", "{} tasks are scheduled"),
     "SlotAllocated": ("1 slot is allocated", "{} slots are allocated"),
     "SlotFreed": ("1 slot is freed", "{} slots are freed"),
-    "RegionRestarted": ("1 task begins anew", "{} tasks begin anew"),
+    "RegionRestarted": ("1 task is restarted", "{} tasks are restarted"),
     "JobSuspensionRequested": ("1 job is suspended", "{} jobs are suspended"),
     "JobCancellationRequested": ("1 job is cancelled", "{} jobs are cancelled"),
     "CheckpointTriggered": ("1 checkpoint begins", "{} checkpoints begin"),

@@ -187,7 +187,7 @@ COMMAND_ROLES: Final[dict[type[Request], Role]] = {
     TriggerSavepoint: Role.OPERATOR,
     UnblockTaskManager: Role.ADMIN,
 }
-"""Which role a command needs that comes as a document, whatever the role of its route."""
+"""Which role a command needs that comes as a document, whatever the role of its route; what is not here is no command for clients."""
 
 _ANY_PATH: Final = "{path:path}"
 _PUBLIC_PLACES: Final = tuple(route.removesuffix(_ANY_PATH) for route in PUBLIC if route.endswith(_ANY_PATH))

@@ -44,7 +44,7 @@ class ArchiveReads:
 
     async def state(self, compute: Callable[[Fold], Any]) -> Any:
         """Refuse: there is no cluster."""
-        raise NotImplementedError(f"{compute} is about a cluster")
+        raise TypeError(f"{compute} is about a cluster, and an archive is of a job")
 
     async def job(self, compute: Callable[[Fold], View], from_archive: Callable[[View], View]) -> View:  # noqa: ARG002 - as all reads
         """Return what the archive says."""

@@ -9,40 +9,12 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from eventflink.events.codec import UndecodableRecord
-from eventflink.events.inputs import (
-    BlockTaskManager,
-    CancelJob,
-    JobSubmission,
-    Request,
-    RequestFileUpload,
-    RequestTaskManagerFileUpload,
-    RescaleJob,
-    ResumeJob,
-    ShutDownCluster,
-    SuspendJob,
-    TriggerCheckpoint,
-    TriggerSavepoint,
-    UnblockTaskManager,
-)
+from eventflink.events.inputs import JobSubmission, Request
 from eventflink.leadership.inbound import InvalidRequest, read_command
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, is_valid_job_id, parse_job_graph
+from eventflink.rest.access.roles import COMMAND_ROLES
 from eventflink.rest.errors import RestError
-
-COMMANDS: Final[tuple[type[Request], ...]] = (
-    CancelJob,
-    SuspendJob,
-    ResumeJob,
-    RescaleJob,
-    TriggerCheckpoint,
-    TriggerSavepoint,
-    BlockTaskManager,
-    UnblockTaskManager,
-    RequestFileUpload,
-    RequestTaskManagerFileUpload,
-    ShutDownCluster,
-)
-"""What a client may command."""
 
 COMMAND_BODY: Final[dict[str, Any]] = {
     "requestBody": {
@@ -52,7 +24,7 @@ COMMAND_BODY: Final[dict[str, Any]] = {
             "application/json": {
                 "schema": {
                     "type": "object",
-                    "properties": {"type": {"type": "string", "enum": [cls.__name__ for cls in COMMANDS]}},
+                    "properties": {"type": {"type": "string", "enum": [cls.__name__ for cls in COMMAND_ROLES]}},
                     "required": ["type"],
                 }
             }
@@ -73,7 +45,7 @@ def command_of(body: bytes, actor: str) -> Request:
         request = read_command(body, uuid.uuid4().hex)
     except (UndecodableRecord, InvalidRequest) as error:
         raise RestError(HTTPStatus.BAD_REQUEST, str(error)) from error
-    if not isinstance(request, COMMANDS):
+    if not isinstance(request, tuple(COMMAND_ROLES)):
         raise RestError(HTTPStatus.FORBIDDEN, f"type: {type(request).__name__} is what masters tell themselves, and no command for clients")
     request.actor = actor
     return request

@@ -27,6 +27,9 @@ from eventflink.views.plain import View
 
 router = APIRouter()
 
+KAFKA_TIMEOUT_S: Final = 4.0
+"""Shorter than the time in which a process ends in order: who asks then still gets an answer."""
+
 MAX_DEAD_LETTERS: Final = 100
 MAX_SHOWN_BYTES: Final = 4_096
 """Of the key and of the value of a dead letter."""
@@ -115,7 +118,7 @@ async def topics(services: _ServicesOfRequest) -> Topics:
 
     cluster_id = services.configuration.cluster_id
     try:
-        rows = await asyncio.to_thread(describe_topics, services.bootstrap, cluster_id, READ_TIMEOUT_S)
+        rows = await asyncio.to_thread(describe_topics, services.bootstrap, cluster_id, KAFKA_TIMEOUT_S)
     except AdministrationError as error:
         raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
     reading = await services.state.read(cursors, timeout_s=READ_TIMEOUT_S)
@@ -153,7 +156,7 @@ async def dead_letters(
     """
     cluster_id = services.configuration.cluster_id
     try:
-        records, total = await asyncio.to_thread(newest_records, services.bootstrap, cluster_id, Topic.DEAD_LETTERS, limit, READ_TIMEOUT_S)
+        records, total = await asyncio.to_thread(newest_records, services.bootstrap, cluster_id, Topic.DEAD_LETTERS, limit, KAFKA_TIMEOUT_S)
     except KafkaException as error:
         raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"Kafka does not give the dead letters: {error}") from error
     codec = PayloadCodec("DeadLetterEnvelope")

@@ -67,8 +67,9 @@ def new_application() -> Any:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for offsets that are not there yet, nor for Kafka, which is not there at all."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("eventflink.rest.") and hasattr(module, "READ_TIMEOUT_S"):
-            monkeypatch.setattr(module, "READ_TIMEOUT_S", 0.01)
+        for timeout in ("READ_TIMEOUT_S", "KAFKA_TIMEOUT_S"):
+            if name.startswith("eventflink.rest.") and hasattr(module, timeout):
+                monkeypatch.setattr(module, timeout, 0.01)
 
 
 def requests_of(operation: APIOperation[Any, Any, Any, Any]) -> Iterator[tuple[int, GenerationMode, dict[str, Any]]]:
