@@ -4,13 +4,14 @@ Its state is read as anyone may read it: by folding the log.
 """
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,11 +81,14 @@ class RunningCluster:
     # -- processes ------------------------------------------------------------------------------------------------
 
     def start(self, name: str, *command: str, **overrides: Any) -> subprocess.Popen[bytes]:
-        options = [f"-D{key}={value}" for key, value in {**self.overrides, **overrides}.items()]
         with (self.directory / f"{name}.txt").open("ab") as output:
-            process = subprocess.Popen([*PROGRAM, *options, *command], stdout=output, stderr=output)
+            process = subprocess.Popen(self._command_line(command, overrides), stdout=output, stderr=output)
         self.processes[name] = process
         return process
+
+    def _command_line(self, command: Sequence[str], overrides: dict[str, Any]) -> list[str]:
+        options = [f"-D{key}={value}" for key, value in {**self.overrides, **overrides}.items()]
+        return [*PROGRAM, *options, *command]
 
     def start_master(self, name: str = "master") -> subprocess.Popen[bytes]:
         """Start a master and wait until there is a new leader."""
@@ -143,7 +147,14 @@ class RunningCluster:
         return found
 
     def output(self, name: str) -> str:
+        """Return the end of what a process has written."""
         return (self.directory / f"{name}.txt").read_text(errors="replace")[-6000:]
+
+    def document(self, *command: str) -> Any:
+        """Run a command that prints a JSON document, and return the document."""
+        done = subprocess.run(self._command_line(command, {}), capture_output=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        return json.loads(done.stdout)
 
     def kill(self, name: str) -> None:
         process = self.processes.pop(name)
