@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterUnreachable, RequestRefused, RequestTimedOut
@@ -17,9 +17,6 @@ from eventflink.gateways.reads import NoMasterAnswered, ask_masters, exceptions_
 from eventflink.gateways.results import CompletedCheckpoint, ExecutionGraphInfo, SubtaskInfo
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.testing.failures import Unexpected
-
-if TYPE_CHECKING:
-    from eventflink.testing.mini_cluster import MiniCluster
 
 DEFAULT_TIMEOUT_S: Final = 180.0
 """The first job of a cluster waits for Spark as well, which takes a minute on a busy machine."""
@@ -35,10 +32,25 @@ _NOT_YET: Final = ("StreamsNotReady", "JobNotRunning")
 """Why a savepoint is refused while a crashed task starts again."""
 
 
+class JobsCluster(Protocol):
+    """What a job asks of the cluster that has it."""
+
+    bootstrap: str
+    cluster_id: str
+    savepoint_directory: str
+
+    @property
+    def gateway(self) -> DispatcherGateway:
+        """The way to whoever leads."""
+
+    def describe(self) -> str:
+        """Say how the cluster is."""
+
+
 class JobHandle:
     """One job. As a context manager it cancels the job at the end of the block, if it has not ended by then: a stream never does."""
 
-    def __init__(self, cluster: "MiniCluster", job_id: str) -> None:
+    def __init__(self, cluster: JobsCluster, job_id: str) -> None:
         self._cluster = cluster
         self.job_id = job_id
 
