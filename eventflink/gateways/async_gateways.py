@@ -13,10 +13,7 @@ import contextlib
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Self, TypedDict, TypeVar, Unpack
-
-import aiohttp
-from yarl import URL
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack
 
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted, FileUploaded
@@ -49,6 +46,9 @@ from eventflink.gateways.steps import (
     drive_async,
 )
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
+
+if TYPE_CHECKING:
+    import aiohttp
 
 MAX_UNDER_WAY: Final = 1_024
 _THREADS: Final = 8
@@ -135,6 +135,9 @@ class AsyncConnection:
             given_up.set()
 
     async def _get(self, step: Get) -> dict[str, Any]:
+        import aiohttp  # noqa: PLC0415 - it is large, and who only sends commands never reads from a master
+        from yarl import URL  # noqa: PLC0415 - see above
+
         host, port = address_of(step.query_address)
         address = f"[{host}]" if ":" in host else host
         url = URL(f"http://{address}:{port}{target_of(step.path, step.parameters, step.timeout_s)}", encoded=True)

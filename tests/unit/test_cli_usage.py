@@ -199,3 +199,10 @@ def test_commands_that_people_type_often_load_no_kafka_and_nothing_that_decides(
     heavy = ("confluent_kafka", "fastavro", "pydantic", "pyspark", "eventflink.master", "eventflink.events")
     program = f"import sys, eventflink.cli.commands.{command}; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_rest_process_loads_neither_arrow_nor_spark_nor_what_asks_masters() -> None:
+    """Who waits for one that was killed waits for its imports."""
+    heavy = ("pyarrow", "numpy", "pandas", "pyspark", "aiohttp", "faust", "prometheus_client")
+    program = f"import sys, eventflink.cli.commands.rest; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -45,7 +45,7 @@ Body = TypeVar("Body")
 class OwnShape(BaseModel):
     """A document of our own API: times are ISO 8601 in UTC with milliseconds, durations end in `_ms`."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)  # Built with what they are parts of, as Flink's shapes.
 
 
 class Moment(OwnShape, Generic[Body]):

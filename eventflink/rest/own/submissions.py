@@ -27,8 +27,6 @@ from eventflink.rest.own.moments import OwnShape
 from eventflink.rest.own.requests import graph_of, submission_of
 from eventflink.rest.reading import READ_TIMEOUT_S, services_of
 from eventflink.rest.services import Services
-from eventflink.streams.failures import StreamUnusable
-from eventflink.streams.savepoint_restore import begin_in_savepoint
 
 router = APIRouter()
 
@@ -133,6 +131,9 @@ async def submit(body: SubmissionBody, commands: CommandsOfRequest, services: An
 
 
 async def _begun_in_savepoint(graph: JobGraph, body: SubmissionBody) -> JobGraph:
+    from eventflink.streams.failures import StreamUnusable  # noqa: PLC0415 - streams load Arrow, and few jobs begin in a savepoint
+    from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - see above
+
     allow = body.allow_non_restored_state
     try:
         async with asyncio.timeout(STEP_TIMEOUT_S):
