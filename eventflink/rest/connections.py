@@ -17,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from eventflink.rest.access.rates import peer_of
+from eventflink.rest.access.server_tls import ServerTls
 from eventflink.rest.errors import Errors
 
 MAX_CONNECTIONS: Final = 500
@@ -62,7 +63,7 @@ class ConnectionBounds:
 class BoundedConnection(asyncio.Protocol):
     """A connection from when it is accepted; what it says is read by the HTTP protocol inside."""
 
-    def __init__(self, inner: "TimedHttp", bounds: ConnectionBounds, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, inner: "TimedHttp", bounds: ConnectionBounds, tls: ServerTls | None) -> None:
         self._inner = inner
         self._bounds = bounds
         self._tls = tls
@@ -79,7 +80,7 @@ class BoundedConnection(asyncio.Protocol):
             transport.set_protocol(self._inner)
             self._inner.connection_made(transport)
         else:
-            self._handshake = asyncio.get_running_loop().create_task(self._agree(transport, self._tls))
+            self._handshake = asyncio.get_running_loop().create_task(self._agree(transport, self._tls.context()))
 
     def data_received(self, _: bytes) -> None:
         """Hear nothing before TLS is agreed on: whatever comes then is for the handshake."""
@@ -227,7 +228,7 @@ def _stop(timer: asyncio.TimerHandle | None) -> None:
         timer.cancel()
 
 
-def bounded_http(bounds: ConnectionBounds, tls: ssl.SSLContext | None) -> Callable[..., asyncio.Protocol]:
+def bounded_http(bounds: ConnectionBounds, tls: ServerTls | None) -> Callable[..., asyncio.Protocol]:
     """Return what makes the connections of a server, as uvicorn's `http` wants it."""
 
     def make(config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None) -> asyncio.Protocol:

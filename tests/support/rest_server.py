@@ -4,13 +4,13 @@ python -m tests.support.rest_server        serves the recorded cluster on port 8
 """
 
 import asyncio
-import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final, TypeVar
 
 from eventflink.rest.access.protection import Protection
+from eventflink.rest.access.server_tls import ServerTls
 from eventflink.rest.application import build_application
 from eventflink.rest.serving import listen, serve
 from tests.support.cluster import ScriptedCluster
@@ -42,7 +42,7 @@ class Served:
 
 
 @contextmanager
-def served(cluster: ScriptedCluster, ports: str = "0", tls: ssl.SSLContext | None = None, /, **configuration: str) -> Iterator[Served]:
+def served(cluster: ScriptedCluster, ports: str = "0", tls: ServerTls | None = None, /, **configuration: str) -> Iterator[Served]:
     """Serve a cluster on a port of this host; commands reach its leader."""
     ready: list[Served] = []
     there = threading.Event()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.blob.tls import server_context
 from eventflink.cli import rest_reads
 from eventflink.cli.announced_address import Announced, announced
 from eventflink.cli.failures import ExitCode
@@ -17,6 +16,7 @@ from eventflink.cli.main import run
 from eventflink.cli.rest_reads import IDENTITY_VARIABLE, cluster_name
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.rest.access.identity import Role
+from eventflink.rest.access.server_tls import ServerTls
 from eventflink.views.jobs_and_cluster import jobs_view
 from tests.support.cluster import ScriptedCluster, replay
 from tests.support.recorded_cluster import recorded_cluster
@@ -98,7 +98,7 @@ def test_a_rest_process_that_the_configuration_names_is_asked_with_tls_and_a_tok
     cluster: ScriptedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificates, tokens = Certificates(tmp_path / "tls"), tokens_of_three(tmp_path)
-    with served(cluster, "0", server_context(replace(certificates.server, ca=None)), **tokens.configuration) as serving:
+    with served(cluster, "0", ServerTls(replace(certificates.server, ca=None)), **tokens.configuration) as serving:
         port = str(urllib.parse.urlsplit(serving.url).port)
         keys = {
             "data.directory": str(tmp_path),

@@ -3,13 +3,13 @@
 The keys are those of the REST process; a history server takes them as well, so that no file protects one and leaves the other open.
 """
 
-import ssl
 from dataclasses import dataclass, field
 
 from eventflink.blob import TlsUnusable
-from eventflink.blob.tls import rest_server_files, server_context
+from eventflink.blob.tls import rest_server_files
 from eventflink.model.configuration import Configuration
 from eventflink.rest.access.guard import Admission, configured_admission
+from eventflink.rest.access.server_tls import ServerTls
 from eventflink.rest.access.tokens import TokensUnusable, configured_tokens
 
 
@@ -21,7 +21,7 @@ class ProtectionUnusable(Exception):
 class Protection:
     """How a process is reached; by itself from this machine, by anybody there."""
 
-    tls: ssl.SSLContext | None = None
+    tls: ServerTls | None = None
     admission: Admission = field(default_factory=Admission)
     name: str = ""
     """What stands in its URL; empty: the address."""
@@ -31,7 +31,7 @@ def configured_protection(configuration: Configuration, bind_address: str) -> Pr
     """Return how a process is reached that listens on this address; raises `ProtectionUnusable`."""
     try:
         files = rest_server_files(configuration)
-        tls = server_context(files) if files is not None else None
+        tls = ServerTls(files) if files is not None else None
         admission = configured_admission(configuration, bind_address, configured_tokens(configuration))
     except (TlsUnusable, TokensUnusable) as error:
         raise ProtectionUnusable(str(error)) from error

@@ -12,10 +12,11 @@ import pytest
 from fastapi import FastAPI, Response
 from starlette.types import Receive, Scope, Send
 
-from eventflink.blob.tls import TlsFiles, rest_server_files, server_context
+from eventflink.blob.tls import TlsFiles, rest_server_files
 from eventflink.model.configuration import load_configuration
 from eventflink.rest import connections, serving
 from eventflink.rest.access.protection import Protection
+from eventflink.rest.access.server_tls import ServerTls
 from eventflink.rest.connections import ConnectionBounds
 from eventflink.rest.serving import listen, serve
 from tests.support.tls_files import Certificates
@@ -102,7 +103,7 @@ async def server(tls: TlsFiles | None, certificates: Certificates, bounds: Conne
         return ExitStack()
 
     ending = asyncio.Event()
-    protection = Protection(tls=server_context(tls) if tls is not None else None, name="localhost")
+    protection = Protection(tls=ServerTls(tls) if tls is not None else None, name="localhost")
     with pytest.MonkeyPatch.context() as patch, listen("address", "127.0.0.1", "port", "0") as listener:
         if bounds is not None:
             patch.setattr(serving, "ConnectionBounds", lambda: bounds)
