@@ -5,7 +5,7 @@ records come from is the business of `observer.py`.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +18,9 @@ from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 
 MAX_WAITING: Final = 1_000
 MAX_WATCHING: Final = 100
+MAX_WATCHING_OF_ONE: Final = 20
+"""Of those by one name, where there are names."""
+
 MAX_REMEMBERED: Final = 1_000
 """Of how many decisions it is remembered which jobs they concern, while somebody watches."""
 UNFOLDABLE: Final = (LogUnusable, LogDiverged, LogNotDense)
@@ -67,7 +70,9 @@ class ObservedState:
         self._fold: Fold | None = None
         self._newer: asyncio.Event = asyncio.Event()
         self._waiting = 0
-        self._watching = 0
+        self._watching: Counter[str] = Counter()
+        """By name; who has none has the empty one."""
+
         self._changes: deque[tuple[int, frozenset[str]]] = deque(maxlen=MAX_REMEMBERED)
         """The newest decisions, with the jobs that they name."""
         self._is_closed = False
@@ -148,20 +153,22 @@ class ObservedState:
         return self._fold
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Count a watcher, for as long as it asks `change_since`.
+    def watching(self, name: str = "") -> Iterator[None]:
+        """Count a watcher, for as long as it asks `change_since`; with a name as one of those who have it.
 
         Raises:
-            NotThere: too many watch already.
+            NotThere: too many watch already, or too many of that name.
 
         """
-        if self._watching >= MAX_WATCHING:
+        if self._watching.total() >= MAX_WATCHING:
             raise NotThere(f"{MAX_WATCHING} watch the state already: ask again later")
-        self._watching += 1
+        if name and self._watching[name] >= MAX_WATCHING_OF_ONE:
+            raise NotThere(f"{name} watches the state {MAX_WATCHING_OF_ONE} times already: ask again later")
+        self._watching[name] += 1
         try:
             yield
         finally:
-            self._watching -= 1
+            self._watching -= Counter({name: 1})
             if not self._watching:
                 self._changes.clear()
 

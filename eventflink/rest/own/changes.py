@@ -14,6 +14,8 @@ from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from eventflink.events.wording import iso_time
+from eventflink.rest.access.identity import Identity
+from eventflink.rest.access.roles import identity_of
 from eventflink.rest.errors import Errors
 from eventflink.rest.observed_state import Change, ObservedState
 from eventflink.rest.reading import services_of
@@ -34,14 +36,15 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, state: ObservedState) -> None:
+    def __init__(self, state: ObservedState, name: str = "") -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         self._state = state
+        self._name = name
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's signature
         """Send frames."""
-        with self._state.watching():
+        with self._state.watching(self._name):
             sending = asyncio.create_task(self._send_all(send))
             gone = asyncio.create_task(_until_gone(receive))
             try:
@@ -60,14 +63,15 @@ class EventStream(Response):
 
 
 @router.get("/changes", response_class=Response, responses={200: {"content": {"text/event-stream": {}}}, 503: {"model": Errors}})
-async def changes(services: Annotated[Services, Depends(services_of)]) -> EventStream:
+async def changes(services: Annotated[Services, Depends(services_of)], identity: Annotated[Identity, Depends(identity_of)]) -> EventStream:
     """Follow the log: an event `at` for whatever has changed, at most four a second.
 
     Its data is an object: `offset`, `decided_at`, `epoch` and `master_id` of the state, `decisions_since` the frame before, `jobs` that
     these concern (at most 100), and `more`: it may be any other job as well.
     """
-    with services.state.watching():  # Refused here, while there is no answer yet.
-        return EventStream(services.state)
+    name = identity.name if services.admission.authentication.needs_tokens else ""  # Without tokens everybody has the same.
+    with services.state.watching(name):  # Refused here, while there is no answer yet.
+        return EventStream(services.state, name)
 
 
 async def _frames(state: ObservedState) -> AsyncIterator[bytes]:

@@ -3,25 +3,29 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eventflink.rest import observed_state
+from eventflink.rest.access.identity import Role
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.own import changes
 from tests.support.cluster import ScriptedCluster, graph, replay, vertex
+from tests.support.rest_client import rest_client
+from tests.support.rest_tokens import NAMES, tokens_of_three
 
 
 class Reader:
     """A reader of one stream of changes, by ASGI."""
 
-    def __init__(self, state: ObservedState) -> None:
+    def __init__(self, state: ObservedState, name: str = "") -> None:
         self.reads = asyncio.Event()
         self.reads.set()
         self.gone = asyncio.Event()
         self.received: asyncio.Queue[bytes] = asyncio.Queue()
-        self.stream: Awaitable[None] = asyncio.create_task(changes.EventStream(state)({}, self._receive, self._send))
+        self.stream: Awaitable[None] = asyncio.create_task(changes.EventStream(state, name)({}, self._receive, self._send))
 
     async def _receive(self) -> dict[str, Any]:
         await self.gone.wait()
@@ -122,7 +126,7 @@ def test_a_reader_that_reads_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) 
         reader.reads.clear()
         await asyncio.wait_for(reader.stream, 10)
         with state.watching():
-            assert state._watching == 1
+            assert state._watching.total() == 1
 
     run(scenario)
 
@@ -136,9 +140,37 @@ def test_streams_end_with_the_process_and_are_bounded_in_number() -> None:
             pass
         state.close()
         await asyncio.wait_for(asyncio.gather(*(reader.stream for reader in readers)), 10)
-        assert state._watching == 0
+        assert not state._watching
 
     run(scenario)
+
+
+def test_one_name_has_its_share_of_the_streams_and_gets_it_back() -> None:
+    async def scenario(_cluster: ScriptedCluster, state: ObservedState) -> None:
+        readers = [Reader(state, "alice") for _ in range(observed_state.MAX_WATCHING_OF_ONE)]
+        for reader in readers:
+            await reader.frame()
+        with pytest.raises(observed_state.NotThere, match="alice"), state.watching("alice"):
+            pass
+        with state.watching("bob"), state.watching():
+            pass
+        readers[0].gone.set()
+        await readers[0].stream
+        with state.watching("alice"):
+            pass
+        state.close()
+        await asyncio.wait_for(asyncio.gather(*(reader.stream for reader in readers)), 10)
+
+    run(scenario)
+
+
+def test_whose_token_it_is_counts_the_streams(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(observed_state, "MAX_WATCHING_OF_ONE", 0)
+    tokens = tokens_of_three(tmp_path)
+    with rest_client(replay(ScriptedCluster().log), **tokens.configuration) as client:
+        refused = client.get("/eventflink/v1/changes", headers=tokens.headers(Role.VIEWER))
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert refused.json() == {"errors": [f"{NAMES[Role.VIEWER]} watches the state 0 times already: ask again later"]}
 
 
 def test_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:
