@@ -13,9 +13,9 @@ from fastapi import Depends, Response
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway
 from eventflink.gateways.request_channel import Accepted
 from eventflink.rest.access.identity import Identity
-from eventflink.rest.access.roles import identity_of
+from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.observed_state import NotThere
-from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, services_of
+from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, ServicesOfRequest
 from eventflink.rest.services import Services
 
 _logger = logging.getLogger(__name__)
@@ -24,9 +24,7 @@ _logger = logging.getLogger(__name__)
 class Commands:
     """The commands of one request."""
 
-    def __init__(
-        self, services: Annotated[Services, Depends(services_of)], identity: Annotated[Identity, Depends(identity_of)], response: Response
-    ) -> None:
+    def __init__(self, services: Services, identity: Identity, response: Response) -> None:
         """Take the way to the leader."""
         self.identity = identity
         self.actor = identity.name
@@ -57,4 +55,8 @@ class Commands:
         return accepted
 
 
-CommandsOfRequest = Annotated[Commands, Depends(Commands)]
+async def _commands_of(services: ServicesOfRequest, identity: IdentityOfRequest, response: Response) -> Commands:
+    return Commands(services, identity, response)
+
+
+CommandsOfRequest = Annotated[Commands, Depends(_commands_of)]

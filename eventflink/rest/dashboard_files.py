@@ -56,13 +56,13 @@ def import_map_hash() -> str:
 
 
 @router.get("/")
-def to_the_dashboard() -> RedirectResponse:
+async def to_the_dashboard() -> RedirectResponse:
     """Lead somebody who opened the address of the process to the dashboard."""
     return RedirectResponse(f"{BASE}/")
 
 
 @router.api_route(BASE + "/{path:path}", methods=["GET", "HEAD"])
-def dashboard_file(path: str, request: Request) -> Response:
+async def dashboard_file(path: str, request: Request) -> Response:
     """Answer with a file, or with the document where a browser opens a page."""
     found = dashboard_files().get(path or DOCUMENT)
     if found is None and "text/html" in request.headers.get("accept", ""):

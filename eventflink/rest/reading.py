@@ -33,10 +33,13 @@ READ_TIMEOUT_S: Final = 10.0
 T = TypeVar("T")
 
 
-def services_of(request: Request) -> Services:
+async def services_of(request: Request) -> Services:  # What is not async would be called in a thread, for each request anew.
     """Return what the routes of this application work with."""
     services: Services = request.app.state.services
     return services
+
+
+ServicesOfRequest = Annotated[Services, Depends(services_of)]
 
 
 class Reads(Protocol):

@@ -6,7 +6,7 @@ the cluster is for admins.
 """
 
 from http import HTTPStatus
-from typing import Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter
 from fastapi import Request as HttpRequest
@@ -203,12 +203,15 @@ class RouteWithoutRole(Exception):
     """A route is not in the table; the message names it."""
 
 
-def identity_of(request: HttpRequest) -> Identity:
+async def identity_of(request: HttpRequest) -> Identity:
     """Return who asks; only behind the guard, which lets nobody else through to a route that is not public."""
     identity: Identity | None = request.scope["state"]["identity"]
     if identity is None:
         raise RestError(HTTPStatus.UNAUTHORIZED, "this needs a token")
     return identity
+
+
+IdentityOfRequest = Annotated[Identity, Depends(identity_of)]
 
 
 def require(identity: Identity, role: Role) -> None:
@@ -245,7 +248,7 @@ def allowed_by_role(router: APIRouter, prefix: str = "", table_prefix: str = "")
         role = needed[request.method, path if (request.method, path) in needed else path.removeprefix(prefix)]
         if role is None:
             return
-        require(identity_of(request), role)
+        require(await identity_of(request), role)
         if role is not Role.VIEWER:
             refuse_foreign_order(request.scope)
 

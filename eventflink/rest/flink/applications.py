@@ -7,9 +7,9 @@ none. So whatever is asked of an application is answered of its job.
 from collections import Counter
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import Field
 
 from eventflink.model.statuses import JobStatus
@@ -19,8 +19,7 @@ from eventflink.rest.flink.job_lists import MAX_JOBS, JobDetails, job_details
 from eventflink.rest.flink.job_manager import ConfigurationInfoEntry, configuration_entries
 from eventflink.rest.flink.job_reads import JobReads
 from eventflink.rest.flink.shapes import Empty, Shape, epoch_ms
-from eventflink.rest.reading import ReadsOfRequest, services_of
-from eventflink.rest.services import Services
+from eventflink.rest.reading import ReadsOfRequest, ServicesOfRequest
 from eventflink.views.jobs_and_cluster import jobs_view
 
 _OTHER_NAMES: Final = {
@@ -131,9 +130,7 @@ async def application_exceptions(applicationid: str, reads: ReadsOfRequest) -> A
 
 
 @router.get("/applications/{applicationid}/jobmanager/config")
-async def application_configuration(
-    applicationid: str, reads: ReadsOfRequest, services: Annotated[Services, Depends(services_of)]
-) -> list[ConfigurationInfoEntry]:
+async def application_configuration(applicationid: str, reads: ReadsOfRequest, services: ServicesOfRequest) -> list[ConfigurationInfoEntry]:
     """Return what `/jobmanager/config` returns: a job has no JobManager of its own."""
     await JobReads(applicationid, reads).job()
     return configuration_entries(services)

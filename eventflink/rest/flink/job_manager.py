@@ -3,9 +3,8 @@
 import platform
 import sys
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 
 from eventflink.metrics.threads import dump_threads
 from eventflink.model.configuration import KEYS
@@ -15,7 +14,7 @@ from eventflink.rest.errors import RestError
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.process_files import LogListInfo, ThreadDumpInfo, thread_dump_info
 from eventflink.rest.flink.shapes import Shape
-from eventflink.rest.reading import services_of
+from eventflink.rest.reading import ServicesOfRequest
 from eventflink.rest.services import Services
 
 router = APIRouter()
@@ -46,7 +45,7 @@ class EnvironmentInfo(Shape):
 
 
 @router.get("/jobmanager/config")
-async def configuration(services: Annotated[Services, Depends(services_of)]) -> list[ConfigurationInfoEntry]:
+async def configuration(services: ServicesOfRequest) -> list[ConfigurationInfoEntry]:
     """Return the configuration of this process, every key, without secrets."""
     return configuration_entries(services)
 
@@ -78,9 +77,7 @@ def environment_info() -> EnvironmentInfo:
 
 
 @of_job_router.get("/jobmanager/config")
-async def configuration_of_job(
-    reads: JobReadsOfRequest, services: Annotated[Services, Depends(services_of)]
-) -> list[ConfigurationInfoEntry]:
+async def configuration_of_job(reads: JobReadsOfRequest, services: ServicesOfRequest) -> list[ConfigurationInfoEntry]:
     """Return what `/jobmanager/config` returns."""
     await reads.job()
     return configuration_entries(services)

@@ -9,7 +9,7 @@ from fastapi import Depends
 
 from eventflink.leadership.fold import Fold
 from eventflink.rest.errors import not_found
-from eventflink.rest.reading import ReadsOfRequest
+from eventflink.rest.reading import Reads, ReadsOfRequest
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job, archived_result, archived_status
 from eventflink.views.checkpoints import checkpoints_view
 from eventflink.views.exceptions import exceptions_view
@@ -18,15 +18,15 @@ from eventflink.views.plain import View
 from eventflink.views.queries import job_result, job_status
 
 ONE_JOB: Final = "/jobs/{jobid}"
-"""Where the routes of one job are; `JobReads` takes the id."""
+"""Where the routes of one job are; `job_reads_of` takes the id."""
 
 
 class JobReads:
     """The reads of one request about one job. Each raises what `Reads.job` raises."""
 
-    def __init__(self, jobid: str, reads: ReadsOfRequest) -> None:
-        """Take the job that the path names."""
-        self.job_id = jobid
+    def __init__(self, job_id: str, reads: Reads) -> None:
+        """Take a job."""
+        self.job_id = job_id
         self._reads = reads
 
     async def job(self) -> View:
@@ -93,7 +93,12 @@ class JobReads:
         return job, subtask_of(vertex, subtask_index)
 
 
-JobReadsOfRequest = Annotated[JobReads, Depends(JobReads)]
+async def job_reads_of(jobid: str, reads: ReadsOfRequest) -> JobReads:
+    """Return the reads of the job that the path names."""
+    return JobReads(jobid, reads)
+
+
+JobReadsOfRequest = Annotated[JobReads, Depends(job_reads_of)]
 
 
 def vertex_of(job: View, vertex_id: str) -> View:

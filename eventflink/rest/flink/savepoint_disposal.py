@@ -1,9 +1,8 @@
 """Removing savepoints: the files are removed by this process, with its rights, so what became of it is known to it alone."""
 
 from http import HTTPStatus
-from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import Field
 
 from eventflink.gateways.errors import RequestRefused
@@ -21,8 +20,7 @@ from eventflink.rest.flink.asynchronous import (
 )
 from eventflink.rest.flink.shapes import Shape
 from eventflink.rest.operations import TooManyOperations
-from eventflink.rest.reading import services_of
-from eventflink.rest.services import Services
+from eventflink.rest.reading import ServicesOfRequest
 
 router = APIRouter()
 
@@ -41,7 +39,7 @@ class DisposalStatus(Shape):
 
 
 @router.post("/savepoint-disposal")
-async def dispose_savepoint(body: SavepointDisposalRequest, services: Annotated[Services, Depends(services_of)]) -> TriggerResponse:
+async def dispose_savepoint(body: SavepointDisposalRequest, services: ServicesOfRequest) -> TriggerResponse:
     """Remove a savepoint."""
     try:
         trigger_id = services.operations.start(services.dispatcher.dispose_savepoint(body.savepoint_path))
@@ -51,7 +49,7 @@ async def dispose_savepoint(body: SavepointDisposalRequest, services: Annotated[
 
 
 @router.get("/savepoint-disposal/{triggerid}")
-async def disposal_status(triggerid: str, services: Annotated[Services, Depends(services_of)]) -> DisposalStatus:
+async def disposal_status(triggerid: str, services: ServicesOfRequest) -> DisposalStatus:
     """Return what became of a removal that this process was asked for."""
     task = services.operations.tasks.get(triggerid)
     if task is None:

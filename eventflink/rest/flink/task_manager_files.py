@@ -18,10 +18,10 @@ from eventflink.blob.client import get_blob
 from eventflink.blob.tls import tls_files
 from eventflink.model.statuses import TaskManagerFile
 from eventflink.rest.access.identity import Identity
-from eventflink.rest.access.roles import identity_of
+from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.errors import RestError
 from eventflink.rest.flink.process_files import LogInfo, LogListInfo, ThreadDumpInfo, thread_dump_info
-from eventflink.rest.reading import services_of
+from eventflink.rest.reading import ServicesOfRequest
 from eventflink.rest.services import Services
 from eventflink.views.queries import overview
 
@@ -33,7 +33,7 @@ _TEXT: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/plain":
 class Files:
     """The files that one request reads."""
 
-    def __init__(self, services: Annotated[Services, Depends(services_of)], identity: Annotated[Identity, Depends(identity_of)]) -> None:
+    def __init__(self, services: Services, identity: Identity) -> None:
         """Take the way to the leader."""
         self.actor = identity.name
         self.gateway = services.resource_manager
@@ -57,7 +57,11 @@ class Files:
             raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
 
 
-FilesOfRequest = Annotated[Files, Depends(Files)]
+async def _files_of(services: ServicesOfRequest, identity: IdentityOfRequest) -> Files:
+    return Files(services, identity)
+
+
+FilesOfRequest = Annotated[Files, Depends(_files_of)]
 
 
 @router.get("/taskmanagers/{taskmanagerid}/logs")

@@ -7,19 +7,17 @@ kept for it but the offset that it was told last.
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from eventflink.events.wording import iso_time
-from eventflink.rest.access.identity import Identity
-from eventflink.rest.access.roles import identity_of
+from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.errors import Errors
 from eventflink.rest.observed_state import Change, ObservedState
-from eventflink.rest.reading import services_of
-from eventflink.rest.services import Services
+from eventflink.rest.reading import ServicesOfRequest
 
 router = APIRouter()
 
@@ -63,7 +61,7 @@ class EventStream(Response):
 
 
 @router.get("/changes", response_class=Response, responses={200: {"content": {"text/event-stream": {}}}, 503: {"model": Errors}})
-async def changes(services: Annotated[Services, Depends(services_of)], identity: Annotated[Identity, Depends(identity_of)]) -> EventStream:
+async def changes(services: ServicesOfRequest, identity: IdentityOfRequest) -> EventStream:
     """Follow the log: an event `at` for whatever has changed, at most four a second.
 
     Its data is an object: `offset`, `decided_at`, `epoch` and `master_id` of the state, `decisions_since` the frame before, `jobs` that

@@ -3,13 +3,12 @@
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import Field
 
 from eventflink.audit.dry_runs import dry_run_view
 from eventflink.events.inputs import Request as MasterRequest
-from eventflink.rest.access.identity import Identity
-from eventflink.rest.access.roles import identity_of
+from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
 from eventflink.rest.own.requests import COMMAND_BODY, command_of, submission_of
 
@@ -51,7 +50,7 @@ class DryRun(OwnShape):
 
 
 @router.post("/dry-run", openapi_extra=COMMAND_BODY)
-async def dry_run(request: Request, moments: MomentsOfRequest, identity: Annotated[Identity, Depends(identity_of)]) -> Moment[DryRun]:
+async def dry_run(request: Request, moments: MomentsOfRequest, identity: IdentityOfRequest) -> Moment[DryRun]:
     """Say what a command would lead to, or a submission: `{"type": "SubmitJob", "document": …, "job_id": …}`."""
     wanted = _request_of(await request.body(), identity.name)
     return await moments.spend(dry_run_view, wanted)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from eventflink.rest.access.authentication import Authentication, cookie_name
 from eventflink.rest.access.identity import Identity, Role
-from eventflink.rest.access.roles import ROLES, identity_of
+from eventflink.rest.access.roles import ROLES, IdentityOfRequest
 from eventflink.rest.flink.shapes import Empty, Shape
 
 _MAX_TOKEN_LENGTH: Final = 4096
@@ -47,9 +47,7 @@ AuthenticationOfRequest = Annotated[Authentication, Depends(_authentication_of)]
 
 
 @router.get("/identity")
-async def identity(
-    request: Request, who: Annotated[Identity, Depends(identity_of)], authentication: AuthenticationOfRequest
-) -> IdentityInfo:
+async def identity(request: Request, who: IdentityOfRequest, authentication: AuthenticationOfRequest) -> IdentityInfo:
     """Return who asks, and what they may do."""
     return _info(who, authentication, session=request.scope["state"]["by_cookie"])
 

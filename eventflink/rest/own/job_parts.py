@@ -2,15 +2,14 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage, ResultRows
 from eventflink.rest.own.moments import Moment, MomentsOfRequest
 from eventflink.rest.own.one_job import PREFIX, JobId, with_arguments
 from eventflink.rest.own.page_shapes import MAX_LIMIT, First, Limit
 from eventflink.rest.own.result_reads import MAX_ROWS, unreadable
-from eventflink.rest.reading import services_of
-from eventflink.rest.services import Services
+from eventflink.rest.reading import ServicesOfRequest
 from eventflink.views.job_document import document_view
 from eventflink.views.pages.bars import archived_bars_page, bars_page
 from eventflink.views.pages.job_parts import (
@@ -68,7 +67,7 @@ async def result(
 @router.get("/result/rows")
 async def rows(
     moments: MomentsOfRequest,
-    services: Annotated[Services, Depends(services_of)],
+    services: ServicesOfRequest,
     job_id: JobId,
     vertex_id: Annotated[str, Query(max_length=200, description="Whose output it is.")],
     output: Annotated[str, Query(max_length=200)] = "default",

@@ -7,7 +7,7 @@ import re
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from fastapi import Path as PathParameter
 
 from eventflink.audit import FilterInvalid
@@ -19,8 +19,7 @@ from eventflink.rest.history.decisions import EventsWanted
 from eventflink.rest.history.port import HistoryRefused
 from eventflink.rest.own.log_shapes import Bounds, DecisionShape, Diff, Events, Histogram, HistoryHealth, Masters, Position, Steps, Why
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, UntimedOfRequest, parse_place
-from eventflink.rest.reading import services_of
-from eventflink.rest.services import Services
+from eventflink.rest.reading import ServicesOfRequest
 
 MAX_BUCKETS: Final = 600
 MAX_EVENTS: Final = 1_000
@@ -32,7 +31,6 @@ _CURSOR: Final = re.compile(r"(\d{1,13})\.(\d{1,6})")
 
 router = APIRouter()
 
-ServicesOfRequest = Annotated[Services, Depends(services_of)]
 PlaceText = Annotated[str | None, Query(max_length=64, description="An offset, or an ISO 8601 time.")]
 Id = Annotated[str | None, Query(max_length=1024)]
 

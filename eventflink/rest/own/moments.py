@@ -19,7 +19,7 @@ from eventflink.audit.filters import Place
 from eventflink.leadership.fold import Fold
 from eventflink.rest.errors import RestError, not_found
 from eventflink.rest.history.port import HistoryRefused, Refusal
-from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, DemandedOffset, read_archive, services_of
+from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, DemandedOffset, ServicesOfRequest, read_archive
 from eventflink.rest.services import Services
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.moment import moment_view
@@ -80,15 +80,7 @@ class Moments:
     """The moment of one request."""
 
     def __init__(
-        self,
-        request: Request,
-        services: Annotated[Services, Depends(services_of)],
-        response: Response,
-        min_offset: DemandedOffset,
-        at: Annotated[
-            str | None, Query(max_length=64, description="An offset of the log, or an ISO 8601 time; without it, the present.")
-        ] = None,
-        if_none_match: Annotated[str, Header(max_length=1024)] = "",
+        self, request: Request, services: Services, response: Response, min_offset: int, at: str | None = None, if_none_match: str = ""
     ) -> None:
         """Take which moment a request is about, and what it demands.
 
@@ -217,12 +209,20 @@ class Moments:
         self._response.headers.update(headers)
 
 
-def untimed(
+async def _moments_of(
     request: Request,
-    services: Annotated[Services, Depends(services_of)],
+    services: ServicesOfRequest,
     response: Response,
     min_offset: DemandedOffset,
+    at: Annotated[
+        str | None, Query(max_length=64, description="An offset of the log, or an ISO 8601 time; without it, the present.")
+    ] = None,
+    if_none_match: Annotated[str, Header(max_length=1024)] = "",
 ) -> Moments:
+    return Moments(request, services, response, min_offset, at, if_none_match)
+
+
+async def _untimed(request: Request, services: ServicesOfRequest, response: Response, min_offset: DemandedOffset) -> Moments:
     """Return the moment of a request that names none: the present."""
     return Moments(request, services, response, min_offset)
 
@@ -258,5 +258,5 @@ def _missing(_: Fold, error: Exception) -> Exception:
     return error
 
 
-MomentsOfRequest = Annotated[Moments, Depends(Moments)]
-UntimedOfRequest = Annotated[Moments, Depends(untimed)]
+MomentsOfRequest = Annotated[Moments, Depends(_moments_of)]
+UntimedOfRequest = Annotated[Moments, Depends(_untimed)]

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from eventflink.blob import BlobError
@@ -25,7 +25,7 @@ from eventflink.rest.commanding import CommandsOfRequest
 from eventflink.rest.errors import RestError
 from eventflink.rest.own.moments import OwnShape
 from eventflink.rest.own.requests import graph_of, submission_of
-from eventflink.rest.reading import READ_TIMEOUT_S, services_of
+from eventflink.rest.reading import READ_TIMEOUT_S, ServicesOfRequest
 from eventflink.rest.services import Services
 
 router = APIRouter()
@@ -118,7 +118,7 @@ async def validate(body: ValidationBody) -> Validation:
 
 
 @router.post("/jobs")
-async def submit(body: SubmissionBody, commands: CommandsOfRequest, services: Annotated[Services, Depends(services_of)]) -> Submitted:
+async def submit(body: SubmissionBody, commands: CommandsOfRequest, services: ServicesOfRequest) -> Submitted:
     """Submit a job; it is in the log when this is answered."""
     submission = await asyncio.to_thread(submission_of, body.document, body.job_id, commands.actor)
     graph = submission.job_graph

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Annotated, Final
 
 from confluent_kafka import KafkaException
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import DeadLetter
@@ -17,12 +17,11 @@ from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import AdministrationError, describe_topics
 from eventflink.log.newest_records import RecordRead, newest_records
-from eventflink.rest.access.identity import Identity, Role
-from eventflink.rest.access.roles import identity_of
+from eventflink.rest.access.identity import Role
+from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.errors import RestError
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
-from eventflink.rest.reading import READ_TIMEOUT_S, services_of
-from eventflink.rest.services import Services
+from eventflink.rest.reading import READ_TIMEOUT_S, ServicesOfRequest
 from eventflink.views.plain import View
 
 router = APIRouter()
@@ -33,8 +32,6 @@ KAFKA_TIMEOUT_S: Final = 4.0
 MAX_DEAD_LETTERS: Final = 100
 MAX_SHOWN_BYTES: Final = 4_096
 """Of the key and of the value of a dead letter."""
-
-_ServicesOfRequest = Annotated[Services, Depends(services_of)]
 
 
 class TopicShape(OwnShape):
@@ -110,7 +107,7 @@ class Snapshots(OwnShape):
 
 
 @router.get("/topics")
-async def topics(services: _ServicesOfRequest) -> Topics:
+async def topics(services: ServicesOfRequest) -> Topics:
     """Return the topics, with the lag of the leader behind each that it answers, and of this process behind the log."""
 
     def cursors(fold: Fold) -> dict[str, int]:
@@ -146,8 +143,8 @@ async def topics(services: _ServicesOfRequest) -> Topics:
 
 @router.get("/dead-letters")
 async def dead_letters(
-    services: _ServicesOfRequest,
-    identity: Annotated[Identity, Depends(identity_of)],
+    services: ServicesOfRequest,
+    identity: IdentityOfRequest,
     limit: Annotated[int, Query(ge=1, le=MAX_DEAD_LETTERS)] = 50,
 ) -> DeadLetters:
     """Return what could not be read, or not be decided, and why.
