@@ -1,11 +1,16 @@
 """A cluster and its jobs for an event loop: the methods are those of `cluster.py`, to be awaited by any number of tasks."""
 
-from collections.abc import Iterable
-from pathlib import Path
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any, Unpack
 
 from eventflink.blob.tls import TlsFiles
-from eventflink.client.methods import ClusterMethods, Document, JobMethods
+from eventflink.client.methods import ClusterMethods, Document, EventOptions, JobMethods, SubmitOptions
 from eventflink.gateways.async_gateways import AsyncConnection, AsyncGateway
+from eventflink.gateways.steps import work
+
+if TYPE_CHECKING:
+    from eventflink.client.events import EventPages
 
 
 class AsyncJob(JobMethods, AsyncGateway):
@@ -28,6 +33,18 @@ class AsyncCluster(ClusterMethods, AsyncGateway):
         """Return a job over this connection; nothing is asked yet. Not to be awaited."""
         return AsyncJob(self._connection, job_id, self.actor)
 
-    async def submit(self, document: Document, *, code: Iterable[Path | str] = (), job_id: str = "") -> AsyncJob:
+    async def submit(self, document: Document, **options: Unpack[SubmitOptions]) -> AsyncJob:
         """Submit a job as `Cluster.submit` does."""
-        return self.job(await self.run(self._submission(document, code, job_id)))
+        return self.job(await self.run(self._submission(document, options)))
+
+    def events(self, **options: Unpack[EventOptions]) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield events as `Cluster.events` does, in `async for`."""
+        return self._each(self._event_pages(options))
+
+    async def _each(self, pages: "EventPages") -> AsyncGenerator[dict[str, Any], None]:
+        try:
+            while (page := await self.run(work(pages.next_page))) is not None:
+                for event in page:
+                    yield event
+        finally:
+            await asyncio.to_thread(pages.close)

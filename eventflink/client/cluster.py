@@ -1,13 +1,23 @@
 """A cluster and its jobs for programs and notebooks that wait. For one thread; nothing is connected before the first call."""
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Generator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Unpack
 
 from eventflink.blob.tls import TlsFiles
-from eventflink.client.methods import ClusterMethods, Document, JobMethods
+from eventflink.client.methods import ClusterMethods, Document, EventOptions, JobMethods, SubmitOptions
 from eventflink.client.pictures import unanswered
 from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
 from eventflink.gateways.errors import GatewayError
+
+if TYPE_CHECKING:
+    from eventflink.client.events import EventPages
+
+
+def _each(pages: "EventPages") -> Generator[dict[str, Any], None, None]:
+    with closing(pages):
+        while (page := pages.next_page()) is not None:
+            yield from page
 
 
 class Job(JobMethods, BlockingGateway):
@@ -36,15 +46,27 @@ class Cluster(ClusterMethods, BlockingGateway):
         """Return a job over this connection; nothing is asked yet."""
         return Job(self._connection, job_id, self.actor)
 
-    def submit(self, document: Document, *, code: Iterable[Path | str] = (), job_id: str = "") -> Job:
-        """Submit a job, its document or the path of that, with the files and directories of its code; return it once it is in the log.
+    def submit(self, document: Document, **options: Unpack[SubmitOptions]) -> Job:
+        """Submit a job, its document or the path of that; return it once it is in the log.
 
         Raises:
             InvalidJobGraph: the document is no job graph.
             ArchiveError: the code cannot be packed.
+            SavepointUnusable: there is no such savepoint, or it does not fit the job.
 
         """
-        return self.job(self.run(self._submission(document, code, job_id)))
+        return self.job(self.run(self._submission(document, options)))
+
+    def events(self, **options: Unpack[EventOptions]) -> Generator[dict[str, Any], None, None]:
+        """Yield events of the log, as `eventflink events --json` shows them; nothing is read before the first is wanted.
+
+        Raises:
+            FilterInvalid: there is no such type of event, or a place is neither an offset nor a time.
+            ClusterUnreachable, ClusterNotFound: Kafka does not give the log.
+            LogUnreadable: a record cannot be read, or does not fit the ones before it.
+
+        """
+        return _each(self._event_pages(options))
 
     def _repr_html_(self) -> str:
         try:

@@ -5,32 +5,78 @@ Names are short here, and arguments what people have at hand; what goes over the
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from eventflink.blob.tls import TlsFiles
 from eventflink.client.live import Live
 from eventflink.client.pictures import ClusterView, JobView
-from eventflink.events.inputs import CancelJob, JobSubmission, RescaleJob, ShutDownCluster, TriggerSavepoint
+from eventflink.events.inputs import (
+    CancelJob,
+    JobSubmission,
+    RescaleJob,
+    ResumeJob,
+    ShutDownCluster,
+    SuspendJob,
+    TriggerCheckpoint,
+    TriggerSavepoint,
+)
 from eventflink.gateways import results as r
+from eventflink.gateways.code import ship_code
 from eventflink.gateways.dispatcher_gateway import new_job_id
 from eventflink.gateways.errors import JobNotTerminated
 from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, DEFAULT_RESULT_TIMEOUT_S, Gateway, header, method
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.request_channel import Accepted
-from eventflink.gateways.steps import Pause, ShipCode, Steps, ask
+from eventflink.gateways.steps import Pause, Steps, ask, work
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph
 from eventflink.model.statuses import JobStatus, SavepointMode
 
 if TYPE_CHECKING:
+    from eventflink.client.events import EventPages
     from eventflink.jobs.result import JobOutput
 
 SHOWN_JOBS: Final = 20
 _WATCH_S: Final = 1.0
 _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 Document = JobGraph | Mapping[str, Any] | Path | str
+
+
+class SubmitOptions(TypedDict, total=False):
+    """What a job may be submitted with."""
+
+    code: Iterable[Path | str]
+    """Files and directories with its Python code."""
+    job_id: str
+    """Its id; default: a new one."""
+    savepoint: Path | str
+    """In which its streams begin."""
+    allow_non_restored_state: bool
+    """Whether the savepoint may have streams that the job does not have: they are left behind."""
+
+
+class EventOptions(TypedDict, total=False):
+    """Which events are wanted; all of them, if nothing is said."""
+
+    job: str
+    """What concerns this job; the beginning of its id is enough."""
+    type: str | Collection[str]
+    """These types."""
+    task_manager: str
+    """What concerns this TaskManager, or one of its instances."""
+    accepted: bool
+    """Only what counts; False: only what does not."""
+    since: int | str
+    """From this offset of the log on, or from this ISO 8601 time (UTC)."""
+    until: int | str
+    """Up to it."""
+    limit: int
+    """No more than so many."""
+    follow: bool
+    """Then those to come, for ever."""
 
 
 class ClusterMethods(Gateway):
@@ -70,15 +116,26 @@ class ClusterMethods(Gateway):
         """End the whole cluster in order and wait until that is in the log; its jobs are suspended, or cancelled."""
         return ask(ShutDownCluster(cancel_jobs=cancel_jobs, **header(actor=self.actor)))
 
-    def _submission(self, document: Document, code: Iterable[Path | str], job_id: str) -> Steps[str]:
+    def _submission(self, document: Document, options: SubmitOptions) -> Steps[str]:
         """Have a job submitted; return its id once that is in the log."""
         graph = _graph_of(document)
-        if paths := tuple([Path(each) for each in code]):
+        savepoint = options.get("savepoint")
+        if savepoint is not None or graph.restore is not None:
+            from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - for those who have one
+
+            allowed = options.get("allow_non_restored_state", False)
+            graph = yield from work(partial(begin_in_savepoint, graph, savepoint, allow_non_restored_state=allowed))
+        if paths := tuple([Path(each) for each in options.get("code", ())]):
             reads = self._reads
             leader = yield from finding_leader(reads.cluster_id, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, backoff=reads.new_backoff())
-            key: str = yield ShipCode(leader.blob_address, paths, self.tls)
+            key = yield from work(partial(ship_code, leader.blob_address, paths, self.tls))
             graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
-        return (yield from ask(JobSubmission(job_id=job_id or new_job_id(), job_graph=graph, actor=self.actor))).job_id
+        return (yield from ask(JobSubmission(job_id=options.get("job_id") or new_job_id(), job_graph=graph, actor=self.actor))).job_id
+
+    def _event_pages(self, options: EventOptions) -> "EventPages":
+        from eventflink.client.events import EventPages  # noqa: PLC0415 - what judges decisions is loaded by those who read them
+
+        return EventPages(self.bootstrap, self.cluster_id, **options)
 
 
 class JobMethods(Gateway):
@@ -158,9 +215,24 @@ class JobMethods(Gateway):
         return ask(CancelJob(job_id=self.job_id, **header(actor=self.actor)))
 
     @method
+    def suspend(self, reason: str = "") -> Steps[Accepted]:
+        """End the job's attempts without ending it, and wait until that is in the log; what has finished stays. Raises `JobEnding`."""
+        return ask(SuspendJob(job_id=self.job_id, reason=reason, **header(actor=self.actor)))
+
+    @method
+    def resume(self) -> Steps[Accepted]:
+        """Have a suspended job go on with what had not finished, and wait until that is in the log. Raises `JobEnding`."""
+        return ask(ResumeJob(job_id=self.job_id, **header(actor=self.actor)))
+
+    @method
     def rescale(self, vertex_id: str, parallelism: int) -> Steps[Accepted]:
         """Ask for another parallelism of a vertex and wait until that is in the log."""
         return ask(RescaleJob(job_id=self.job_id, vertex_id=vertex_id, parallelism=parallelism, actor=self.actor))
+
+    @method
+    def checkpoint(self, *, timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S) -> Steps[r.CompletedCheckpoint]:
+        """Take a checkpoint of the job's streams now and return it once it is complete. Raises `CheckpointFailed`."""
+        return self._checkpoint(TriggerCheckpoint(job_id=self.job_id, **header(actor=self.actor)), timeout_s)
 
     @method
     def savepoint(self, directory: Path | str = "", *, timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S) -> Steps[str]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack
 
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted, FileUploaded
-from eventflink.gateways.code import ship_code
 from eventflink.gateways.dispatcher_gateway import DispatcherMethods
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.follow import await_checkpoint, await_upload
@@ -29,20 +28,18 @@ from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.gateways.reads import MAX_ANSWER_BYTES, KnownMaster, MasterSilent, address_of, answer_of, find_masters, target_of
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerMethods
-from eventflink.gateways.savepoints import remove_savepoint
 from eventflink.gateways.steps import (
     Ask,
     AwaitCheckpoint,
     AwaitUpload,
-    DisposeSavepoint,
     FindMasters,
     Get,
     ListenForLeader,
     Pause,
-    ShipCode,
     Step,
     Steps,
     Tell,
+    Work,
     drive_async,
 )
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
@@ -79,8 +76,7 @@ class AsyncConnection:
             Tell: self._tell,
             AwaitUpload: self._await_upload,
             AwaitCheckpoint: self._await_checkpoint,
-            DisposeSavepoint: self._dispose_savepoint,
-            ShipCode: self._ship_code,
+            Work: self._work,
         }
 
     async def run(self, steps: Steps[T]) -> T:
@@ -120,11 +116,8 @@ class AsyncConnection:
         accepted, timeout_s = step.accepted, step.timeout_s
         return await self._in_thread(lambda stop: await_checkpoint(self.bootstrap, self.cluster_id, accepted, timeout_s, stop=stop))
 
-    async def _dispose_savepoint(self, step: DisposeSavepoint) -> str:
-        return await self._in_thread(lambda _stop: remove_savepoint(step.path))
-
-    async def _ship_code(self, step: ShipCode) -> str:
-        return await self._in_thread(lambda _stop: ship_code(step.blob_address, step.paths, step.tls))
+    async def _work(self, step: Work) -> Any:
+        return await self._in_thread(lambda _stop: step.call())
 
     async def _in_thread(self, call: Callable[[Callable[[], bool]], T]) -> T:
         """Return what a blocking call returns; it is given a question that says whether anybody still waits for it."""

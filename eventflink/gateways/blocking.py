@@ -9,7 +9,6 @@ from typing import Any, Self, TypedDict, TypeVar
 
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted, FileUploaded
-from eventflink.gateways.code import ship_code
 from eventflink.gateways.errors import RequestTimedOut
 from eventflink.gateways.follow import await_checkpoint, await_upload
 from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
@@ -18,20 +17,18 @@ from eventflink.gateways.leader import listen_for_leader
 from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import KnownMaster, ask_master, find_masters
 from eventflink.gateways.request_channel import MAX_REPEAT_AFTER_S, REPEAT_AFTER_S, Accepted, RequestChannel, result_of
-from eventflink.gateways.savepoints import remove_savepoint
 from eventflink.gateways.steps import (
     Ask,
     AwaitCheckpoint,
     AwaitUpload,
-    DisposeSavepoint,
     FindMasters,
     Get,
     ListenForLeader,
     Pause,
-    ShipCode,
     Step,
     Steps,
     Tell,
+    Work,
     drive,
 )
 
@@ -60,8 +57,7 @@ class BlockingConnection:
             Tell: self._tell,
             AwaitUpload: self._await_upload,
             AwaitCheckpoint: self._await_checkpoint,
-            DisposeSavepoint: self._dispose_savepoint,
-            ShipCode: self._ship_code,
+            Work: self._work,
         }
 
     def connect(self) -> RequestChannel:
@@ -95,11 +91,8 @@ class BlockingConnection:
     def _await_checkpoint(self, step: AwaitCheckpoint) -> CheckpointCompleted | CheckpointAborted | None:
         return await_checkpoint(self.bootstrap, self.cluster_id, step.accepted, step.timeout_s)
 
-    def _dispose_savepoint(self, step: DisposeSavepoint) -> str:
-        return remove_savepoint(step.path)
-
-    def _ship_code(self, step: ShipCode) -> str:
-        return ship_code(step.blob_address, step.paths, step.tls)
+    def _work(self, step: Work) -> Any:
+        return step.call()
 
     def _ask(self, step: Ask) -> Accepted:
         channel = self.connect()

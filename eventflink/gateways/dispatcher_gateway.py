@@ -37,7 +37,8 @@ from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, MAX_MASTERS, KnownMaster, MasterSilent, NothingThere, address_of
 from eventflink.gateways.request_channel import Accepted
-from eventflink.gateways.steps import DisposeSavepoint, FindMasters, Get, Steps, ask, tell
+from eventflink.gateways.savepoints import remove_savepoint
+from eventflink.gateways.steps import FindMasters, Get, Steps, ask, tell, work
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import ApplicationStatus, JobStatus, SavepointMode, TaskFile
@@ -204,8 +205,7 @@ class DispatcherMethods(Gateway):
             RequestRefused: with the code `InvalidSavepoint`: there is none, or it cannot be removed.
 
         """
-        job_id: str = yield DisposeSavepoint(savepoint_path)
-        return job_id
+        return work(lambda: remove_savepoint(savepoint_path))
 
     # -- reads -----------------------------------------------------------------------------------------------------
 

@@ -8,10 +8,8 @@ So there is one place for every retry, deadline and back-off.
 import random
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from eventflink.blob.tls import TlsFiles
 from eventflink.events.inputs import Command, Request
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.request_channel import Accepted
@@ -90,22 +88,13 @@ class AwaitCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class DisposeSavepoint:
-    """Remove a savepoint; gives of which job it was."""
+class Work:
+    """Do what takes a while where the caller is, such as reading and writing files; gives what the call returns, its errors come out."""
 
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShipCode:
-    """Pack files and directories and upload them to a blob server; gives their key. Errors: ArchiveError, BlobError."""
-
-    blob_address: str
-    paths: tuple[Path, ...]
-    tls: TlsFiles | None = None
+    call: Callable[[], Any]
 
 
-Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload | AwaitCheckpoint | DisposeSavepoint | ShipCode
+Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload | AwaitCheckpoint | Work
 
 
 def random_fraction() -> float:
@@ -147,6 +136,12 @@ def tell(command: Command) -> Steps[str]:
     """Send a command that wants no answer; give its request id."""
     request_id: str = yield Tell(command)
     return request_id
+
+
+def work(call: Callable[[], T]) -> Steps[T]:
+    """Have a call done that takes a while; give what it returns."""
+    done: T = yield Work(call)
+    return done
 
 
 def drive(steps: Steps[T], perform: Callable[[Step], Any]) -> T:

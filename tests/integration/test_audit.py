@@ -1,5 +1,6 @@
 """Asking a real log: events, audit and why as processes, over what a real master and a real TaskExecutor did."""
 
+import asyncio
 import csv
 import io
 import json
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +18,16 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+import eventflink
+from eventflink.audit import FilterInvalid
 from eventflink.cli.failures import ExitCode
+from eventflink.client import events
 from eventflink.events.codec import DecisionCodec
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import JobStatusChanged, TaskManagerReportReconciled
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.errors import ClusterNotFound
 from eventflink.log.administration import delete_topics, ensure_topics
 from eventflink.model.statuses import JobStatus
 from tests.support.asked_log import storied_cluster
@@ -163,6 +169,49 @@ def test_events_follows_what_comes_until_interrupted(asked: Asked) -> None:
         assert (following.returncode, errors) == (ExitCode.OK, b"")
     finally:
         following.kill()
+
+
+def test_a_program_reads_what_the_command_shows_in_a_thread_and_in_an_event_loop(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = (asked.cluster.bootstrap, asked.cluster.cluster_id)
+    monkeypatch.setattr(events, "PAGE", 7)
+
+    async def read_in_a_loop() -> list[dict[str, Any]]:
+        async with eventflink.connect_async(*at) as cluster:
+            return [event async for event in cluster.events()]
+
+    shown = asked.rows("events")
+    with eventflink.connect(*at) as cluster:
+        assert list(cluster.events()) == asyncio.run(read_in_a_loop()) == shown
+        [failure] = cluster.events(job=asked.failed[:20], type="TaskFailed", since=1)
+        assert failure in shown
+        assert [event["offset"] for event in cluster.events(accepted=False)] == [asked.late_offset]
+        assert list(cluster.events(limit=9, until=failure["offset"])) == shown[:9]
+        with pytest.raises(FilterInvalid, match="did you mean TaskFailed"):
+            cluster.events(type="TaskFaild")
+        with pytest.raises(ValueError, match="limit=0"):
+            cluster.events(limit=0)
+    with eventflink.connect(at[0], "no-such") as nobody, pytest.raises(ClusterNotFound):
+        next(nobody.events())
+
+
+def test_a_program_suspends_and_resumes_a_job_and_is_told_of_it_as_it_comes(asked: Asked) -> None:
+    at = (asked.cluster.bootstrap, asked.cluster.cluster_id)
+    wanted: Any = {"job": asked.waiting, "type": ("JobSuspensionRequested", "JobResumptionRequested"), "follow": True}
+    with eventflink.connect(*at) as cluster, closing(cluster.events(**wanted)) as told:
+        job = cluster.job(asked.waiting)
+        suspended = job.suspend("maintenance")
+        assert next(told)["offset"] == suspended.log_offset
+
+        async def resume() -> None:
+            async with (
+                eventflink.connect_async(*at) as connected,
+                aclosing(connected.events(**wanted, since=suspended.log_offset + 1)) as more,
+            ):
+                resumed = await connected.job(asked.waiting).resume()
+                assert (await anext(more))["offset"] == resumed.log_offset
+
+        asyncio.run(asyncio.wait_for(resume(), TIMEOUT_S))
+        assert next(told)["type"] == "JobResumptionRequested"
 
 
 def test_audit_answers_from_the_whole_log(asked: Asked) -> None:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,12 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+import eventflink
 from eventflink.blob.client import get_blob
+from eventflink.cli import growing_files
+from eventflink.cli.commands.logs import attempts_of
+from eventflink.cli.growing_files import Followed
+from eventflink.cli.session_options import session_of
 from eventflink.events.log_events import JobCancellationRequested, JobSubmitted, RequestRepeated
 from eventflink.gateways.async_gateways import (
     AsyncDispatcherGateway,
@@ -398,13 +404,17 @@ def test_a_notebook_shows_a_cluster_and_a_job_while_it_runs(cluster: RunningClus
 # -- failovers: the last tests, for they end the masters --------------------------------------------------------------
 
 
+def _note(lines: list[bytes], _attempt: AttemptId, more: list[bytes]) -> None:
+    lines += more
+
+
 def test_over_the_fall_of_a_leader_results_are_waited_for_and_what_was_done_is_answered_once_more(
-    cluster: RunningCluster, dispatcher: DispatcherGateway, tmp_path: Path
+    cluster: RunningCluster, dispatcher: DispatcherGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = (cluster.bootstrap, cluster.cluster_id)
     dispatcher.cancel_job("waiting")  # Its slots are needed.
     flag = tmp_path / "flag"
-    vertex = {"id": "task", "python": "user_tasks:wait_for_file", "parameters": {"path": str(flag)}}
+    vertex = {"id": "task", "python": "user_tasks:wait_for_file_and_go_on", "parameters": {"path": str(flag)}}
     graph = cluster.graph(vertex)
     cluster.wait_for_running(dispatcher.submit_job(graph, "long", request_id="submit-long").job_id)
     dispatcher.submit_job(idle_graph(), "ended")
@@ -419,7 +429,22 @@ def test_over_the_fall_of_a_leader_results_are_waited_for_and_what_was_done_is_a
         async with AsyncDispatcherGateway(*at) as gateway:
             return await gateway.request_job_result("long", timeout_s=120)
 
-    with ThreadPoolExecutor(3) as threads:
+    said: list[bytes] = []
+
+    def follow_files() -> None:
+        session = session_of({"overrides": {"data.directory": tmp_path}, "bootstrap": at[0], "cluster_id": at[1]}, in_context=False)
+        select, write = partial(attempts_of, vertex_id=None, subtask_index=None), partial(_note, said)
+        asyncio.run(Followed(session, "long", TaskFile.STDOUT, select, write, timeout_s=30).follow())
+
+    def follow_log() -> list[dict[str, Any]]:
+        with eventflink.connect(*at) as connected:
+            events = connected.events(job="long", follow=True)
+            return [*takewhile(lambda event: event["type"] != "JobResultStored", events)]
+
+    monkeypatch.setattr(growing_files, "_LONGEST_PAUSE_S", growing_files._FIRST_PAUSE_S)
+    with ThreadPoolExecutor(4) as threads:
+        files, followed = threads.submit(follow_files), threads.submit(follow_log)
+        wait_until(lambda: said == [b"subtask 0 waits"], "the task is heard")
         results = [threads.submit(wait_blocking), threads.submit(lambda: asyncio.run(wait_in_a_loop()))]
         cluster.kill("first")
         # Asked while nobody leads: the answer comes from the next leader.
@@ -429,7 +454,12 @@ def test_over_the_fall_of_a_leader_results_are_waited_for_and_what_was_done_is_a
         assert not any(future.done() for future in results)
         Path(f"{flag}.go").touch()
         ended = [future.result(120) for future in results]
+        files.result(60)
     assert [result.status for result in ended] == [JobStatus.FINISHED] * 2
+    assert said == [b"subtask 0 waits", b"subtask 0 goes on"]
+    with eventflink.connect(*at) as connected:
+        assert followed.result(60) == list(takewhile(lambda event: event["type"] != "JobResultStored", connected.events(job="long")))
+    assert len({event["leader_id"] for event in followed.result()}) == 2
     decided = [event for _, decision in cluster.decisions() for event in decision.events]
     assert sum(isinstance(e, JobCancellationRequested) and e.job_id == "ended" for e in decided) == 1
     assert sum(isinstance(e, JobSubmitted) and e.job_id == "long" for e in decided) == 1

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
+import eventflink
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import CheckpointAborted, CheckpointTriggered, StreamStarted, TaskFailed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import CheckpointFailed
 from eventflink.model.statuses import JobStatus
-from eventflink.streams.savepoint import MANIFEST, read_savepoint
+from eventflink.streams.savepoint import MANIFEST, SavepointUnusable, read_savepoint
 from tests.support.running_cluster import RunningCluster, descendants, running_cluster, wait_until
 from tests.support.stream_work import KEYS, SPARK_TIMEOUT_S, Work
 
@@ -150,7 +151,12 @@ def test_a_job_goes_on_after_a_savepoint_and_another_begins_where_that_is(
     work.check_counted_once()
     other = Work(cluster, "count_by_key", **work.stream)
     other.source, other.fed = work.source, work.fed
-    fork = other.submit(savepoint=path)
+    with eventflink.connect(cluster.bootstrap, cluster.cluster_id) as connected:
+        with pytest.raises(SavepointUnusable, match=r"has the streams 'stream'.*allow_non_restored_state"):
+            connected.submit(other.graph("another"), savepoint=path)
+        fork = connected.submit(other.graph(), savepoint=path).job_id
+        other.wait_for_start(fork)
+        assert connected.job(fork).checkpoint().savepoint_path == ""
     other.check_counted_once()
     assert min(row["count"] for row in other.reader.rows) > 300 // KEYS
     [subtask] = cluster.job(job_id).execution_graph.subtasks()

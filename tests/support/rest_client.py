@@ -15,8 +15,7 @@ from eventflink.events.log_events import RequestAccepted
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncGateway, AsyncResourceManagerGateway
 from eventflink.gateways.errors import refusal_of
 from eventflink.gateways.request_channel import Accepted
-from eventflink.gateways.savepoints import remove_savepoint
-from eventflink.gateways.steps import Ask, AwaitUpload, DisposeSavepoint, Step, Steps, drive_async
+from eventflink.gateways.steps import Ask, AwaitUpload, Step, Steps, Work, drive_async
 from eventflink.leadership.fold import Fold
 from eventflink.master.settings import MasterSettings
 from eventflink.model.configuration import load_configuration
@@ -147,8 +146,8 @@ class _Scripted(AsyncGateway):
     async def _perform(self, step: Step) -> Accepted | str | None:
         if isinstance(step, AwaitUpload):
             return None  # No TaskManager uploads anything.
-        if isinstance(step, DisposeSavepoint):
-            return await asyncio.to_thread(remove_savepoint, step.path)
+        if isinstance(step, Work):
+            return str(await asyncio.to_thread(step.call))
         assert isinstance(step, Ask), step
         request = dataclasses.replace(step.request, request_id=step.request.request_id or uuid.uuid4().hex, reply_partition=0)
         [reply] = [each for each in replies(self.cluster.send(request)) if each.request_id == request.request_id]

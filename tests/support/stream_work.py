@@ -5,6 +5,7 @@ from typing import Any
 
 from eventflink.events.log_events import StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import JobStatus
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, wait_until
@@ -29,14 +30,18 @@ class Work:
         feed(self.cluster.bootstrap, self.source, ({"key": f"k{number % KEYS}", "number": number} for number in numbers))
         self.fed += count
 
-    def submit(self, vertex_id: str = "stream", savepoint: str | None = None, *, parallelism: int = 1, **more: Any) -> str:
+    def submit(self, *arguments: Any, **options: Any) -> str:
+        """Submit the graph that `graph` returns for these arguments."""
+        return self.cluster.submit(self.graph(*arguments, **options))
+
+    def graph(self, vertex_id: str = "stream", savepoint: str | None = None, *, parallelism: int = 1, **more: Any) -> JobGraph:
         source = {"kafka": {"topic": self.source}, "format": "json", "schema": "key STRING, number BIGINT"}
         stream = {"sources": {"source": source}, "sink": {"kafka": {"topic": self.target}, "format": "json"}, **self.stream, **more}
         vertex = {"id": vertex_id, "python": f"stream_tasks:{self.function}", "stream": stream, "parallelism": parallelism}
         restore = {} if savepoint is None else {"restore": {"savepoint": savepoint}}
         strategy = {"type": "fixed-delay", "attempts": 20, "delay_ms": 100}
         archive = self.cluster.user_code(CODE)
-        return self.cluster.submit(self.cluster.graph(vertex, restart_strategy=strategy, code_archives=[archive], **restore))
+        return self.cluster.graph(vertex, restart_strategy=strategy, code_archives=[archive], **restore)
 
     def wait_for_start(self, job_id: str) -> StreamStarted:
         def started() -> list[StreamStarted]:

@@ -2,13 +2,14 @@
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import click
 
 from eventflink.audit import FilterInvalid
-from eventflink.audit.entries import Entry, Judge, Record, judge_for
-from eventflink.audit.filters import EventFilter, Place, Range, Wanted, event_type
+from eventflink.audit.entries import Entry, judge_for
+from eventflink.audit.filters import Place, Range, Wanted, event_type
+from eventflink.audit.listing import Listing
 from eventflink.audit.plain import json_text, plain_event
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import range_options, reading_log, remark_on_beginning
@@ -61,7 +62,7 @@ def events(
     wanted = Wanted(types, job_id, task_manager_id, accepted if accepted or rejected else None)
     coloured = sys.stdout.isatty() and not as_json
     line = _json_line if as_json else _coloured_line if coloured else _line
-    listing = _Listing(EventFilter(wanted), Range(first, last), limit)
+    listing = Listing(wanted, Range(first, last), limit)
     try:
         with reading_log(session) as log:
             first_offset, end = log.bounds()
@@ -75,44 +76,6 @@ def events(
         if not follow:
             raise
     return ExitCode.OK
-
-
-class _Listing:
-    """Chooses events out of records, until there can be no more of them."""
-
-    def __init__(self, event_filter: EventFilter, wanted: Range, limit: int | None) -> None:
-        self.range = wanted
-        self.is_over = False
-        self._filter = event_filter
-        self._left = limit
-
-    def choose(self, records: Iterable[Record | None], judge: Judge) -> Iterator[tuple[Entry, int] | None]:
-        """Yield each event that is wanted as its entry and its index there, and None wherever the records pause."""
-        for record in records:
-            if record is None:
-                yield None
-                continue
-            entry = judge.judge_record(record)
-            if entry is None:
-                continue
-            if self.range.is_over(entry):
-                self.is_over = True
-                return
-            chosen = self._filter.choose(entry)
-            if self.range.holds(entry):
-                for index in chosen:
-                    yield entry, index
-                    if self._is_enough():
-                        return
-            if self.range.last.offset is not None and entry.offset >= self.range.last.offset:
-                self.is_over = True
-                return
-
-    def _is_enough(self) -> bool:
-        if self._left is not None:
-            self._left -= 1
-            self.is_over = self._left == 0
-        return self.is_over
 
 
 def _print(chosen: Iterable[tuple[Entry, int] | None], line: Callable[[Entry, int], str]) -> None:
