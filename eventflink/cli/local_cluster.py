@@ -58,6 +58,7 @@ class LocalCluster:
         self._rest: Child | None = None
         self._rest_answers = False
         self.bootstrap = ""
+        self.rest_url = ""
         self.leader: LeaderHeartbeat | None = None
 
     def __enter__(self) -> Self:
@@ -77,7 +78,8 @@ class LocalCluster:
             self._start_master()
             self._rest = self._start_rest()
             self._start_task_executors()
-            self._say(f"the dashboard and Flink's REST API are at {self._await_rest(self._rest)}")
+            self.rest_url = self._await_rest(self._rest)
+            self._say(f"the dashboard and Flink's REST API are at {self.rest_url}")
         except BaseException:
             self.stop()
             raise

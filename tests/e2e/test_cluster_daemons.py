@@ -117,12 +117,18 @@ def test_what_cannot_start_is_told_and_the_rest_runs(cluster: DaemonCluster) -> 
     assert cluster.pid_files() == [f"{FIRST}.pid", f"{REST}.pid"]
     # A daemon that is not named any more is shown, and stopped, none the less.
     cluster.name("localhost", "")
-    assert cluster.run("cluster", "start").returncode == 0
+    again = cluster.run("cluster", "start", "--json")
+    report = json.loads(again.stdout)
+    assert (again.returncode, report["running"], report["failures"]) == (0, True, [])
+    assert {daemon["daemon_id"]: daemon["state"] for daemon in report["daemons"]} == {FIRST: "running", REST: "running"}
     cluster.name("127.0.0.1", "")
     (cluster.conf / "eventflink.yaml").open("a").write("jobmanager.id: renamed\n")
     code, daemons, _ = cluster.status()
     assert (code, daemons["renamed"]["state"], daemons[FIRST]["is_named"]) == (1, "down", False)
-    assert cluster.run("cluster", "stop").returncode == 0
+    stopped = cluster.run("cluster", "stop", "--json")
+    report = json.loads(stopped.stdout)
+    assert (stopped.returncode, report["stopped"]) == (0, True)
+    assert {daemon["daemon_id"]: daemon["state"] for daemon in report["daemons"]} == {FIRST: "stopped", REST: "stopped"}
     cluster.wait_until_nothing_runs()
 
 

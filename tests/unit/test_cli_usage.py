@@ -4,6 +4,7 @@ import json
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ import pytest
 from eventflink.cli import checks
 from eventflink.cli.examples import EXAMPLES
 from eventflink.cli.failures import ExitCode
-from eventflink.cli.main import COMMANDS, run
+from eventflink.cli.main import COMMANDS, cli, run
 from eventflink.gateways.kafka_clients import PartitionReader
 
 GRAPH = {"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
@@ -110,6 +111,33 @@ def test_verbose_shows_the_traceback_and_still_the_line(here: Path, capsys: pyte
     captured = capsys.readouterr()
     assert "Traceback" in captured.err
     assert captured.err.splitlines()[-1].startswith("eventflink: missing.json")
+
+
+WITHOUT_JSON = {
+    "broker": "it runs until it is stopped, and prints one address",
+    "rest": "it runs until it is stopped, and prints one address",
+    "history-server": "it runs until it is stopped, and prints one address",
+    "master": "it runs until it is stopped, and prints its log",
+    "application": "it runs until it is stopped, and prints its log",
+    "standalone-job": "it runs until it is stopped, and prints its log",
+    "taskexecutor": "it runs until it is stopped, and prints its log",
+    "cluster on-host": "it prints one JSON object in any case",
+    "logs": "a file is shown as it is",
+    "taskmanager thread-dump": "a text is shown as it is",
+    "completion": "it prints a script for a shell",
+}
+
+
+def commands_of(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    for each in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), each)
+        assert command is not None
+        yield from commands_of(command, f"{name}{each} ") if isinstance(command, click.Group) else [(f"{name}{each}", command)]
+
+
+def test_every_command_prints_json_where_it_has_a_document_to_print() -> None:
+    without = {name for name, command in commands_of(cli) if not any("--json" in option.opts for option in command.params)}
+    assert without == WITHOUT_JSON.keys()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.cluster.coordinator import Coordinator, all_ended, all_up, with_look
+from eventflink.cli.cluster.coordinator import Coordinator, Outcome, all_ended, all_up, with_look
 from eventflink.cli.cluster.daemons import DaemonReport, DaemonState, HostRequest
 from eventflink.cli.cluster.host_agent import HostAgent
 from eventflink.cli.cluster.joining import ClusterLook
@@ -33,6 +33,7 @@ _WORDS = {
     DaemonState.KILLED: "is killed",
 }
 _STYLES = {DaemonState.RUNNING: "green", DaemonState.DOWN: "bold red", DaemonState.NOT_JOINED: "yellow"}
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _MAX_REQUEST_BYTES = 16 * 1024 * 1024
 
 
@@ -46,36 +47,36 @@ def cluster() -> None:
 
 
 @cluster.command()
+@_AS_JSON
 @pass_session
-def start(session: Session) -> int:
+def start(session: Session, *, as_json: bool) -> int:
     """Start every daemon that does not run, and wait until all have joined the cluster.
 
     Where bootstrap.servers is empty, the embedded Kafka broker is one of them. The exit code is 1 if something did not come up.
     """
-    coordinator = Coordinator(session, _teller(session))
+    coordinator = Coordinator(session, _teller(session, as_json=as_json))
     for remark in coordinator.remarks():
         session.err.print(remark, style="yellow", markup=False)
     outcome = coordinator.start()
-    _tell_failures(session, outcome.failures)
-    return ExitCode.OK if all_up(outcome) else ExitCode.NEGATIVE
+    return _tell_outcome(session, outcome, "running", is_done=all_up(outcome), as_json=as_json)
 
 
 @cluster.command()
+@_AS_JSON
 @pass_session
-def stop(session: Session) -> int:
+def stop(session: Session, *, as_json: bool) -> int:
     """Stop REST processes and TaskExecutors, then masters, then workers of the resource driver, then the broker if it was started so.
 
     Each has cluster.stop-timeout for an orderly end and is killed after that; then the exit code is 1.
     """
-    outcome = Coordinator(session, _teller(session)).stop()
-    _tell_failures(session, outcome.failures)
-    if not outcome.reports and not outcome.failures:
+    outcome = Coordinator(session, _teller(session, as_json=as_json)).stop()
+    if not outcome.reports and not outcome.failures and not as_json:
         session.out.print("nothing runs")
-    return ExitCode.OK if all_ended(outcome) else ExitCode.NEGATIVE
+    return _tell_outcome(session, outcome, "stopped", is_done=all_ended(outcome), as_json=as_json)
 
 
 @cluster.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@_AS_JSON
 @pass_session
 def status(session: Session, *, as_json: bool) -> int:
     """Show every daemon; the exit code is 1 if one that the configuration names does not run or has not joined."""
@@ -106,8 +107,20 @@ def on_host(session: Session) -> int:
     return ExitCode.OK
 
 
-def _teller(session: Session) -> Any:
+def _tell_outcome(session: Session, outcome: Outcome, done: str, *, is_done: bool, as_json: bool) -> int:
+    """Print what failed, or all of it as JSON; return the exit code."""
+    if as_json:
+        rows = [report.model_dump(mode="json") for report in outcome.reports]
+        session.print_json({done: is_done, "daemons": rows, "failures": outcome.failures})
+    else:
+        _tell_failures(session, outcome.failures)
+    return ExitCode.OK if is_done else ExitCode.NEGATIVE
+
+
+def _teller(session: Session, *, as_json: bool) -> Any:
     def tell(report: DaemonReport) -> None:
+        if as_json:
+            return  # All of them are in the document at the end.
         where = f" (process {report.process_id})" if report.process_id else ""
         what = f"{_NAMES[report.kind]} {report.daemon_id} on {report.host} {_WORDS[report.state]}{where}"
         session.out.print(f"{what}: {report.detail}" if report.detail else what, markup=False)

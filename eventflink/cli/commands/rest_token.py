@@ -13,8 +13,9 @@ from eventflink.rest.access.tokens import TokensUnusable, mint_token
 @click.argument("name")
 @click.option("--role", required=True, type=click.Choice(list(Role), case_sensitive=False), help="What it may do.")
 @click.option("--replace", is_flag=True, help="Make the token void that NAME has now, and its sessions with it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
-def rest_token(session: Session, name: str, role: str, *, replace: bool) -> int:
+def rest_token(session: Session, name: str, role: str, *, replace: bool, as_json: bool) -> int:
     """Give NAME a token for the REST process.
 
     It is printed on standard output, once: rest.tokens-file gets its SHA-256 only. REST processes that read this file know it at once. To
@@ -34,5 +35,8 @@ def rest_token(session: Session, name: str, role: str, *, replace: bool) -> int:
         raise CommandFailed(ExitCode.USAGE, str(error)) from error
     except TokensUnusable as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error
-    click.echo(token)
+    if as_json:
+        session.print_json({"name": name, "role": Role(role), "token": token})
+    else:
+        click.echo(token)
     return ExitCode.OK

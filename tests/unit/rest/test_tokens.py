@@ -1,6 +1,7 @@
 """Whose a token is, a file or a provider says; a file that others may use, or that is wrong, lets nobody in."""
 
 import asyncio
+import json
 import logging
 import os
 from pathlib import Path
@@ -237,6 +238,11 @@ def test_the_command_mints_a_token_once_and_says_what_is_wrong(
     assert run([*mint, "operator"]) == ExitCode.OK
     token = capsys.readouterr().out.strip()
     assert owner_of(TokenFile(Path("tokens")), token) == Identity("alice", Role.OPERATOR)
+    assert run([*mint, "viewer", "--replace", "--json"]) == ExitCode.OK
+    told = json.loads(capsys.readouterr().out)
+    assert (
+        owner_of(TokenFile(Path("tokens")), told["token"]) == Identity(told["name"], Role(told["role"])) == Identity("alice", Role.VIEWER)
+    )
     for arguments, says in ((mint, "requires an argument"), ([*mint, "root"], "'root' is not one of"), ([*mint, "admin"], "--replace")):
         assert run(arguments) == ExitCode.USAGE
         assert says in capsys.readouterr().err
