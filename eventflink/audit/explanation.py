@@ -17,7 +17,6 @@ from eventflink.audit.standing import Standing, standing_of
 from eventflink.audit.subjects import Subject, SubjectFinder
 from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
-from eventflink.views.waits import Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,8 @@ def explain_why(source: LogSource, text: str, fold: Fold) -> Explanation:
     return Explanation(subject, standing_of(subject, fold.master), chain, fold)
 
 
-def explanation_view(explanation: Explanation, now_ms: int) -> dict[str, Any]:
-    """Return an explanation as plain values; times of waiting are counted to `now_ms`."""
+def explanation_view(explanation: Explanation) -> dict[str, Any]:
+    """Return an explanation as plain values; it holds times, and leaves how long something has waited to the reader."""
     standing, chain = explanation.standing, explanation.chain
     return {
         "type": str(explanation.subject.subject_type),
@@ -77,20 +76,9 @@ def explanation_view(explanation: Explanation, now_ms: int) -> dict[str, Any]:
         **standing.facts,
         "cause": plain(standing.cause),
         "waits": [
-            {
-                "what": wait.what,
-                "why": wait.why,
-                "since": iso_time(wait.since_ms) if wait.since_ms else None,
-                "waited_ms": waited_ms_of(wait, now_ms),
-            }
-            for wait in standing.waits
+            {"what": wait.what, "why": wait.why, "since": iso_time(wait.since_ms) if wait.since_ms else None} for wait in standing.waits
         ],
         "chain": [{**dataclasses.asdict(step), "decided_at": iso_time(step.decided_at_ms)} for step in chain.steps],
         "omitted": chain.omitted,
         "log_offset": explanation.fold.last_offset,
     }
-
-
-def waited_ms_of(wait: Wait, now_ms: int) -> int | None:
-    """Return for how long something has waited; None where the state does not say since when."""
-    return max(0, now_ms - wait.since_ms) if wait.since_ms else None

@@ -13,6 +13,7 @@ from eventflink.audit import FilterInvalid
 from eventflink.audit.attribution import Attribution
 from eventflink.audit.entries import Entry
 from eventflink.events.log_events import EVENTS
+from eventflink.events.wording import iso_time
 
 EVENT_TYPES: Final[tuple[str, ...]] = tuple(sorted(EVENTS))
 
@@ -54,6 +55,9 @@ class Place:
         except ValueError as error:
             raise FilterInvalid(f"'{text}' is neither an offset nor a time such as 2026-11-21T12:00:00") from error
         return cls(at_ms=round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
+
+    def __str__(self) -> str:
+        return str(self.offset) if self.offset is not None else iso_time(self.at_ms) if self.at_ms is not None else ""
 
     def is_after(self, entry: Entry) -> bool:
         """Tell whether the place lies behind the entry."""

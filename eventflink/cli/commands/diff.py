@@ -1,4 +1,7 @@
-"""`eventflink diff`: what differs between two moments of the cluster."""
+"""`eventflink diff`: what differs between two moments of the cluster.
+
+The REST process answers it from the states that it keeps; where there is none, or it has not come that far, the log is read.
+"""
 
 import click
 from rich.text import Text
@@ -8,6 +11,7 @@ from eventflink.audit.filters import Place
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import PlaceType
 from eventflink.cli.past import states_at
+from eventflink.cli.rest_reads import read_page
 from eventflink.cli.session import Session, pass_session
 
 _STYLES = {"new": "green", "gone": "red", "changed": "yellow"}
@@ -24,8 +28,12 @@ def diff(session: Session, before: Place, after: Place, limit: int, *, as_json: 
 
     A and B are offsets of the log, or ISO 8601 times (UTC).
     """
-    earlier, later = states_at(session, (before, after), moment_of)
-    difference = difference_between(earlier, later, limit)
+    page = read_page(session, "/diff", {"a": str(before), "b": str(after), "limit": limit})
+    if page is not None:
+        difference = page["body"]
+    else:
+        earlier, later = states_at(session, (before, after), moment_of)
+        difference = difference_between(earlier, later, limit)
     if as_json:
         session.print_json(difference)
         return ExitCode.OK

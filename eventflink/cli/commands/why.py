@@ -1,19 +1,25 @@
-"""`eventflink why`: what a thing is now, and the decisions that led there, back to the request and who made it."""
+"""`eventflink why`: what a thing is now, and the decisions that led there, back to the request and who made it.
+
+The REST process answers it from its index; where there is none, or it has not come that far, the whole log is read.
+"""
+# ruff: noqa: PLC0415
 
 import time
-from typing import Any
+import urllib.parse
+from datetime import datetime
+from typing import Any, Final
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.audit.cause_chain import CauseChain
-from eventflink.audit.explanation import Explanation, explain_why, explanation_view, waited_ms_of
 from eventflink.cli.failures import ExitCode
-from eventflink.cli.log_questions import reading_log
+from eventflink.cli.rest_reads import read_page
 from eventflink.cli.session import Session, pass_session
-from eventflink.events.wording import iso_time, printable
-from eventflink.log.replay import new_fold
+from eventflink.events.wording import printable
+from eventflink.views.plain import View
+
+_NO_FACTS: Final = frozenset({"type", "id", "state", "cause", "waits", "chain", "omitted", "log_offset"})
 
 
 @click.command()
@@ -26,45 +32,54 @@ def why(session: Session, subject: str, *, as_json: bool) -> int:
     ID is a job (the beginning of its id is enough), JOB/VERTEX[INDEX], JOB/VERTEX[INDEX]#ATTEMPT, an allocation, a
     TaskManager, one of its instances, or a request.
     """
-    with session.working("reading the log"), reading_log(session) as log:
-        explanation = explain_why(log, subject, new_fold())
-    now_ms = max(time.time_ns() // 1_000_000, explanation.fold.last_decided_at_ms)
+    page = read_page(session, f"/why/{urllib.parse.quote(subject, safe='')}", {})
+    view = page["body"] if page is not None else _read_log(session, subject)
+    now_ms = time.time_ns() // 1_000_000
+    for wait in view["waits"]:
+        since = datetime.fromisoformat(wait["since"]) if wait["since"] else None
+        wait["waited_ms"] = max(0, now_ms - round(since.timestamp() * 1000)) if since is not None else None
     if as_json:
-        session.print_json(explanation_view(explanation, now_ms))
+        session.print_json(view)
     else:
-        _print(session, explanation, now_ms)
+        _print(session, view)
     return ExitCode.OK
 
 
-def _print(session: Session, explanation: Explanation, now_ms: int) -> None:
-    standing, subject = explanation.standing, explanation.subject
+def _read_log(session: Session, subject: str) -> View:
+    from eventflink.audit.explanation import explain_why, explanation_view
+    from eventflink.cli.log_questions import reading_log
+    from eventflink.log.replay import new_fold
+
+    with session.working("reading the log"), reading_log(session) as log:
+        return explanation_view(explain_why(log, subject, new_fold()))
+
+
+def _print(session: Session, view: View) -> None:
     out = session.out
-    out.print(Text.assemble(f"{subject.subject_type} ", (printable(subject.name), "bold"), " is ", (standing.state, "bold")))
-    facts = ", ".join(f"{name}={_say(value)}" for name, value in standing.facts.items() if value not in (None, {}, ""))
-    if facts:
+    out.print(Text.assemble(f"{view['type']} ", (printable(view["id"]), "bold"), " is ", (view["state"], "bold")))
+    known = {name: value for name, value in view.items() if name not in _NO_FACTS and value not in (None, {}, "")}
+    if facts := ", ".join(f"{name}={_say(value)}" for name, value in known.items()):
         out.print(Text(printable(f"  {facts}")))
-    if standing.cause is not None:
-        out.print(Text(f"  {standing.cause.failure_type}: {standing.cause.message}", style="red"))
-    for wait in standing.waits:
-        waited_ms = waited_ms_of(wait, now_ms)
-        how_long = f" for {waited_ms / 1000:.1f} s (since {iso_time(wait.since_ms)})" if waited_ms is not None else ""
-        out.print(Text(printable(f"  waits: {wait.what}{how_long}: {wait.why}"), style="yellow"))
-    out.print(_chain_table(explanation.chain, explanation.fold.last_offset))
+    if (cause := view["cause"]) is not None:
+        out.print(Text(f"  {cause['failure_type']}: {cause['message']}", style="red"))
+    for wait in view["waits"]:
+        how_long = f" for {wait['waited_ms'] / 1000:.1f} s (since {wait['since']})" if wait["waited_ms"] is not None else ""
+        out.print(Text(printable(f"  waits: {wait['what']}{how_long}: {wait['why']}"), style="yellow"))
+    out.print(_chain_table(view))
 
 
 def _say(value: Any) -> str:
     return ", ".join(f"{name} {each}" for name, each in value.items()).join("()") if isinstance(value, dict) else str(value)
 
 
-def _chain_table(chain: CauseChain, last_offset: int) -> Table:
-    caption = f"as of log offset {last_offset}"
-    if chain.omitted:
-        caption += f"; {chain.omitted} decisions in the middle are not shown ('eventflink events' has all)"
+def _chain_table(view: View) -> Table:
+    caption = f"as of log offset {view['log_offset']}"
+    if view["omitted"]:
+        caption += f"; {view['omitted']} decisions in the middle are not shown ('eventflink events' has all)"
     table = Table(caption=caption, caption_justify="left")
     for heading in ("offset", "epoch", "when", "because of", "what"):
         table.add_column(heading, justify="right" if heading in ("offset", "epoch") else "left", no_wrap=heading == "when")
-    for step in chain.steps:
-        table.add_row(
-            str(step.offset), str(step.epoch), iso_time(step.decided_at_ms), Text(step.cause or "a candidacy"), Text("\n".join(step.events))
-        )
+    for step in view["chain"]:
+        cause = Text(step["cause"] or "a candidacy")
+        table.add_row(str(step["offset"]), str(step["epoch"]), step["decided_at"], cause, Text("\n".join(step["events"])))
     return table

@@ -96,7 +96,7 @@ class Historian:
             explanation = why.explain(self.book, text, offset)
         except NothingKnown as error:
             raise HistoryRefused(Refusal.NOT_FOUND, str(error)) from error
-        return self._as_of(offset, explanation_view(explanation, explanation.fold.last_decided_at_ms))
+        return self._as_of(offset, explanation_view(explanation))
 
     def masters(self, place: Place | None) -> View:
         """Return who led up to a place: the masters, and their leaderships."""

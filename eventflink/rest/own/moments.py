@@ -176,15 +176,19 @@ class Moments:
     async def known(self, place: Place | None) -> Place | None:
         """Return a place as the past is asked about it: no later than the present, which may be further than the past is known.
 
+        No place is the newest that the past is known of; where the request demands an offset, it is the present.
+
         Raises:
             NotThere: the state is not as new as was asked for.
             RestError: 404, the log ends before that place.
 
         """
-        if place is None:
+        if place is None and self._min_offset < 0:
             return None
 
         def present(fold: Fold) -> Place | RestError:
+            if place is None:
+                return Place(offset=fold.last_offset)
             if _is_past(place, fold):
                 return place
             if place.offset is not None and place.offset > fold.last_offset:

@@ -219,6 +219,10 @@ def test_the_past_that_is_not_indexed_yet_is_refused_for_now_and_the_present_is_
             assert answer.json()["errors"][0].startswith("the log is indexed up to offset 99")
         between = client.get("/eventflink/v1/cluster", params={"at": bounds["indexed_to_at"]})
         assert between.status_code == 503
+        assert get(client, "/masters")["masters"]
+        for path in ("/masters", "/why/tm-1"):
+            answer = client.get(f"/eventflink/v1{path}", headers={"X-Eventflink-Min-Offset": "100"})
+            assert answer.status_code == 503, "what is demanded to be newer than the index is not answered from it"
         assert offset_of(client, at=99) == 99
         assert offset_of(client, at=LAST) == LAST
         line = get(client, "/log/histogram")

@@ -1,4 +1,4 @@
-"""`list` asks the REST process of its cluster where one runs on this machine, says what a master would say, and needs no Kafka for it."""
+"""`list`, `why` and `diff` ask the REST process of their cluster, say what a master or the log would say, and need no Kafka for it."""
 
 import http.client
 import json
@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from eventflink.audit.difference import difference_between, moment_of
+from eventflink.audit.explanation import explain_why, explanation_view
 from eventflink.cli import rest_reads
 from eventflink.cli.announced_address import Announced, announced
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.cli.rest_reads import IDENTITY_VARIABLE, cluster_name
 from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.log.replay import new_fold
 from eventflink.rest.access.identity import Role
 from eventflink.rest.access.server_tls import ServerTls
 from eventflink.views.jobs_and_cluster import jobs_view
+from tests.support.asked_log import ScriptedLog
 from tests.support.cluster import ScriptedCluster, replay
 from tests.support.recorded_cluster import recorded_cluster
 from tests.support.rest_server import served
@@ -45,8 +49,12 @@ def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PartitionReader, "__init__", lambda *where, **_timeout: connect(*where, connect_timeout_s=0.2))
 
 
+def ask(directory: Path, *command: str) -> int:
+    return run(["-D", f"data.directory={directory}", "--bootstrap", NOWHERE, *command])
+
+
 def list_jobs(directory: Path, *options: str) -> int:
-    return run(["-D", f"data.directory={directory}", "--bootstrap", NOWHERE, "list", *options])
+    return ask(directory, "list", *options)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +76,34 @@ def test_the_list_of_a_rest_process_is_that_of_a_master(
     with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
         assert list_jobs(tmp_path, "--json", *options) == ExitCode.OK
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(jobs_view(fold, statuses, limit)["jobs"]))
+
+
+@pytest.mark.parametrize("subject", ["orders", "nightly-4", "tm-4", "orders-1/totals[0]", "cancel-nightly-4"])
+def test_why_is_told_by_a_rest_process_as_the_log_tells_it(
+    cluster: ScriptedCluster, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], subject: str
+) -> None:
+    told = explanation_view(explain_why(ScriptedLog(cluster), subject, new_fold()))
+    with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
+        assert ask(tmp_path, "why", subject, "--json") == ExitCode.OK
+        answer = json.loads(capsys.readouterr().out)
+        assert [wait.pop("waited_ms") >= 0 for wait in answer["waits"]] == [True] * len(told["waits"])
+        assert answer == json.loads(json.dumps(told))
+        assert ask(tmp_path, "why", subject) == ExitCode.OK
+        shown = capsys.readouterr().out
+    assert f"{told['id']} is {told['state']}" in shown
+    assert len(shown.splitlines()) > len(told["chain"])
+
+
+def test_two_moments_are_compared_by_a_rest_process_as_from_the_log(
+    cluster: ScriptedCluster, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folds = [replay(cluster.log[:end], timestamps=cluster.timestamps) for end in (4, len(cluster.log))]
+    told = difference_between(moment_of(folds[0]), moment_of(folds[1]))
+    assert told["rows"]
+    with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
+        for place in ("3", str(told["before"]["at"])):
+            assert ask(tmp_path, "diff", place, "2999-01-01", "--json") == ExitCode.OK
+            assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(told))
 
 
 def test_how_many_are_not_shown_is_said(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
