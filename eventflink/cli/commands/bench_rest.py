@@ -32,6 +32,8 @@ def bench_rest(session: Session, events: int, jobs: int, samples: int, *, as_jso
         as_row(f"start with a snapshot near the end of {events:,} events → first answer", "ms", reads.started_ms),
         as_row(f"GET /jobs/overview, {jobs:,} jobs, {listed.overview_bytes / 1000:,.0f} kB", "ms", listed.overview_ms),
         as_row(f"the cluster at an offset of {events:,} events", "ms", reads.past_ms),
+        as_row(f"eventflink list, {events:,} events, a REST process runs", "ms", reads.list_ms),
+        as_row("the same, nobody runs", "ms", reads.list_alone_ms),
         as_row("POST of a job → accepted", "ms", changes.submitted_ms),
         as_row("the same through Kafka", "ms", changes.kafka_ms),
         as_row("decision → server-sent event", "ms", changes.told_ms),

@@ -8,6 +8,7 @@ import http.client
 import json
 import random
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ STOP_TIMEOUT_S: Final = 30.0
 CLIENTS: Final = 8
 WARM_UP_REQUESTS: Final = 20
 STARTS: Final = 3
+LISTS: Final = 3
 RUNNING_JOBS: Final = 100
 
 CHANGE_INTERVAL_S: Final = 0.3
@@ -58,6 +60,10 @@ class ReadFigures:
     """From its start until the past of the whole log can be asked for."""
     past_ms: Distribution
     """The page of the cluster at an offset, each another one."""
+    list_ms: Distribution
+    """`eventflink list`, from the start of its process to its end, asked of the REST process."""
+    list_alone_ms: Distribution
+    """The same where nobody runs: it folds the snapshot and what is behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,8 @@ def measure_reads(
     say(f"writing a log of {events:,} events")
     produce_log(bootstrap, cluster_id, events, RUNNING_JOBS)
     snapshot_near_end(bootstrap, cluster_id)
+    say(f"{LISTS} times 'eventflink list', with nobody to ask")
+    list_alone_ms = [_list(command) for _ in range(LISTS)]
     started: list[float] = []
     for _ in range(STARTS):
         with _rest_process(configuration, command) as process:
@@ -138,7 +146,30 @@ def measure_reads(
         say(f"the cluster at {samples} offsets")
         rng = random.Random(_SEED)  # noqa: S311 - it chooses what is measured
         past = [client.ask(f"/eventflink/v1/cluster?at={rng.randrange(end + 1)}")[0] for _ in range(samples)]
-    return ReadFigures(events=events, started_ms=Distribution.of(started), indexed_s=round(indexed_s, 3), past_ms=Distribution.of(past))
+        list_ms = [_list(command) for _ in range(LISTS)]
+    return ReadFigures(
+        events=events,
+        started_ms=Distribution.of(started),
+        indexed_s=round(indexed_s, 3),
+        past_ms=Distribution.of(past),
+        list_ms=Distribution.of(list_ms),
+        list_alone_ms=Distribution.of(list_alone_ms),
+    )
+
+
+def _list(command: Command) -> float:
+    """Return how many milliseconds `eventflink list` takes.
+
+    Raises:
+        RestDisturbed: it fails, or lists nothing.
+
+    """
+    started_s = time.perf_counter()
+    done = subprocess.run([*command({}, "list"), "--json"], capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False)
+    taken_ms = (time.perf_counter() - started_s) * 1000
+    if done.returncode or not json.loads(done.stdout):
+        raise RestDisturbed(f"eventflink list: exit code {done.returncode} {done.stderr[:200]}")
+    return taken_ms
 
 
 def measure_list(
