@@ -86,7 +86,8 @@ def _ask(session: Session, path: str, parameters: "Parameters", from_log: Callab
     from eventflink.gateways.reads import NoMasterAnswered, NothingThere, ask_masters  # noqa: PLC0415 - half of the time of a start
 
     try:
-        answer = ask_masters(session.bootstrap, session.cluster_id, path, {**parameters, "linearizable": "true"})
+        with session.working("asking the masters"):
+            answer = ask_masters(session.bootstrap, session.cluster_id, path, {**parameters, "linearizable": "true"})
     except NothingThere as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
     except NoMasterAnswered as error:

@@ -39,8 +39,13 @@ class Working:
                 self.say(f"{number:,} {text}")
             yield value
 
-    def __exit__(self, *exception: object) -> None:
+    def end(self) -> None:
+        """Show nothing any more: there is something better to see."""
         if self._timer is not None and self._status is not None:
             self._timer.cancel()
             self._timer.join()
             self._status.stop()
+            self._timer = None
+
+    def __exit__(self, *exception: object) -> None:
+        self.end()

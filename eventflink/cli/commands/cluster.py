@@ -81,7 +81,8 @@ def stop(session: Session, *, as_json: bool) -> int:
 def status(session: Session, *, as_json: bool) -> int:
     """Show every daemon; the exit code is 1 if one that the configuration names does not run or has not joined."""
     coordinator = Coordinator(session, lambda _report: None)
-    outcome, seen = coordinator.status()
+    with session.working("asking the hosts and the cluster"):
+        outcome, seen = coordinator.status()
     reports = with_look(outcome, seen)
     is_whole = not outcome.failures and all(report.state is DaemonState.RUNNING for report in reports if report.is_named)
     if as_json:

@@ -16,7 +16,8 @@ _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold
 @pass_session
 def doctor(session: Session, *, as_json: bool) -> int:
     """Check this machine and the cluster; the exit code is 1 if something fails."""
-    findings = list(check_all(session.configuration))
+    with session.working("checking"):
+        findings = list(check_all(session.configuration))
     if as_json:
         session.print_json([finding._asdict() for finding in findings])
     else:

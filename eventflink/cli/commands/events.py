@@ -14,6 +14,7 @@ from eventflink.audit.plain import json_text, plain_event
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import range_options, reading_log, remark_on_beginning
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.working import Working
 from eventflink.events.wording import details_of, iso_time, printable, subject_of
 from eventflink.log.replay import new_fold
 
@@ -64,25 +65,29 @@ def events(
     line = _json_line if as_json else _coloured_line if coloured else _line
     listing = Listing(wanted, Range(first, last), limit)
     try:
-        with reading_log(session) as log:
+        with reading_log(session) as log, session.working("reading the log") as working:
             first_offset, end = log.bounds()
             remark_on_beginning(session, first_offset)
             judge = judge_for(first_offset, new_fold())
-            chosen = listing.choose(log.read(first_offset, listing.range.end_offset(end)), judge)
-            _print(chosen if newest is None else deque(chosen, newest), line)
+            records = log.read(first_offset, listing.range.end_offset(end))
+            told = working.count(records, f"of {end - first_offset:,} records of the log read")
+            chosen = listing.choose(told, judge)
+            _print(chosen if newest is None else deque(chosen, newest), line, working)
+            working.end()
             if follow and not listing.is_over:
-                _print(listing.choose(log.follow(end), judge), line)
+                _print(listing.choose(log.follow(end), judge), line, working)
     except KeyboardInterrupt:
         if not follow:
             raise
     return ExitCode.OK
 
 
-def _print(chosen: Iterable[tuple[Entry, int] | None], line: Callable[[Entry, int], str]) -> None:
+def _print(chosen: Iterable[tuple[Entry, int] | None], line: Callable[[Entry, int], str], working: Working) -> None:
     for event in chosen:
         if event is None:
             sys.stdout.flush()
         else:
+            working.end()
             sys.stdout.write(line(*event) + "\n")
     sys.stdout.flush()
 

@@ -23,7 +23,8 @@ from eventflink.gateways.results import ExecutionGraphInfo, read_as
 def result(session: Session, job_id: str, vertex: str | None, output: str, limit: int, *, as_json: bool) -> int:
     """Show the rows that the job JOB_ID left."""
     found = find_output(read_as(ExecutionGraphInfo, ask_job(session, job_id)), vertex, output)
-    table = found.to_arrow(limit)
+    with session.working("reading the rows"):
+        table = found.to_arrow(limit)
     if as_json:
         named = {"job_id": found.job_id, "vertex": found.vertex_id, "output": output}
         session.print_json({**named, "columns": table.column_names, "rows": table.to_pylist()})

@@ -32,7 +32,7 @@ _POLL_S = 0.25
 @pass_session
 def shutdown(session: Session, status: str, diagnostics: str, timeout_s: float, *, cancel_jobs: bool, wait: bool, as_json: bool) -> int:
     """Shut down the whole cluster: its jobs, then its TaskExecutors, then its masters."""
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the answer"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.shut_down_cluster(ApplicationStatus(status), diagnostics, cancel_jobs=cancel_jobs, actor=actor_name())
     if wait:
         with session.working("waiting for the end of the cluster"):

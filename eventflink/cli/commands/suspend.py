@@ -14,6 +14,6 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 @pass_session
 def suspend(session: Session, job_id: str, reason: str, *, as_json: bool) -> int:
     """Suspend the job JOB_ID: its tasks end, finished results stay; 'eventflink resume' resumes it."""
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the answer"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         accepted = gateway.suspend_job(job_id, reason, actor=actor_name())
     return session.print_accepted(accepted, f"{job_id} is suspended", as_json=as_json, job_id=job_id)

@@ -21,7 +21,8 @@ _HOUR_MS: Final = 3_600_000
 @pass_session
 def topics(session: Session, *, as_json: bool) -> int:
     """Show the cluster's topics."""
-    rows = describe_topics(session.bootstrap, session.cluster_id, timeout_s=_TIMEOUT_S)
+    with session.working("asking Kafka"):
+        rows = describe_topics(session.bootstrap, session.cluster_id, timeout_s=_TIMEOUT_S)
     if not rows:
         raise ClusterNotFound(f"Kafka at {session.bootstrap} holds no topic of a cluster '{session.cluster_id}'")
     if as_json:
