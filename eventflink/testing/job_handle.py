@@ -15,6 +15,7 @@ from eventflink.gateways.errors import ClusterUnreachable, RequestRefused, Reque
 from eventflink.gateways.outputs import find_output
 from eventflink.gateways.reads import NoMasterAnswered, ask_masters, exceptions_path
 from eventflink.gateways.results import CompletedCheckpoint, ExecutionGraphInfo, SubtaskInfo
+from eventflink.model.stack_traces import cut_stack_trace
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.testing.failures import Unexpected
 
@@ -255,5 +256,6 @@ class JobHandle:
         for failure in failures:
             cause = failure["cause"]
             lines.append(f"{failure['task']} failed at {failure['at']}: {cause['failure_type']}: {cause['message']}")
-            lines += [f"    {line}" for line in (cause["stack_trace"] or "").strip().splitlines()[-_SHOWN_TRACE_LINES:]]
+            trace = cut_stack_trace((cause["stack_trace"] or "").strip(), lambda text: text.count("\n") < _SHOWN_TRACE_LINES)
+            lines += [f"    {line}" for line in trace.splitlines()[-_SHOWN_TRACE_LINES:]]
         return "\n".join([*lines, self._cluster.describe()])
