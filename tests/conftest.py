@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 """Brokers and Spark servers of tests live for seconds or minutes: to optimize them for days takes more processor time than all they do."""
 
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / "spark"))
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files in which something is slow: none of them may be left to one worker at the end."""

@@ -39,8 +39,8 @@ SCHEMA = "key STRING, number BIGINT, at TIMESTAMP"
 
 
 @pytest.fixture(scope="module")
-def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with running_cluster(bootstrap, tmp_path_factory.mktemp("edges")) as running:
+def cluster(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("edges"), **{"spark.remote": spark}) as running:
         running.start_master("master-1")
         running.start_standby("master-2")
         running.start_task_executor(slots=4)

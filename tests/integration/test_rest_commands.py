@@ -27,8 +27,8 @@ TRIGGER = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture(scope="module")
-def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with running_cluster(bootstrap, tmp_path_factory.mktemp("commands")) as running:
+def cluster(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("commands"), **{"spark.remote": spark}) as running:
         running.start_master("master-1")
         running.start_task_executor(slots=4)
         yield running

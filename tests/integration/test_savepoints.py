@@ -27,8 +27,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with running_cluster(bootstrap, tmp_path_factory.mktemp("savepoints")) as running:
+def cluster(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("savepoints"), **{"spark.remote": spark}) as running:
         running.start_master("master-1")
         running.start_standby("master-2")
         running.start_task_executor(slots=4)

@@ -23,8 +23,8 @@ COUNT = 300
 
 
 @pytest.fixture
-def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
-    with running_cluster(bootstrap, tmp_path) as running:
+def cluster(bootstrap: str, spark: str, tmp_path: Path) -> Iterator[RunningCluster]:
+    with running_cluster(bootstrap, tmp_path, **{"spark.remote": spark}) as running:
         running.start_master("master-1")
         running.start_standby("master-2")
         running.start_task_executor()
