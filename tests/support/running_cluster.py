@@ -35,7 +35,7 @@ from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
 from eventflink.lab.benchmarks.simulated_task_executors import host_settings
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics, ensure_topics
-from eventflink.log.replay import consumer_settings, log_bounds, new_fold, read_log, replay
+from eventflink.log.replay import EndOffset, consumer_settings, log_bounds, new_fold, read_log, replay
 from eventflink.master.job_master import JobMaster
 from eventflink.model.configuration import load_configuration
 from eventflink.model.job_graph import JobGraph
@@ -76,6 +76,8 @@ class RunningCluster:
         self.masters: set[str] = set()
         self.journal = directory / "tasks.journal"
         self.fold = new_fold()
+        self._decisions: list[tuple[int, Decision]] = []
+        self._end = EndOffset(bootstrap, cluster_id)
         ensure_topics(bootstrap, cluster_id)
 
     # -- processes ------------------------------------------------------------------------------------------------
@@ -190,12 +192,23 @@ class RunningCluster:
         finally:
             for process in self.processes.values():
                 process.kill()
+            self._end.close()
 
     # -- what the log says ----------------------------------------------------------------------------------------
 
     def state(self) -> Fold:
         """Return the fold of the log up to its present end."""
-        return replay(self.bootstrap, self.cluster_id, self.fold)
+        if self._end_of_log() > self.fold.last_offset + 1:
+            replay(self.bootstrap, self.cluster_id, self.fold)
+        return self.fold
+
+    def _end_of_log(self) -> int:
+        """Return the offset of the next record; whoever waits asks again and again, and connects once."""
+        try:
+            return self._end.fetch()
+        except KafkaException:  # Of a broker that was there and is another one now.
+            self._end.close()
+            return log_bounds(self.bootstrap, self.cluster_id)[1]
 
     def wait_for(self, condition: Callable[[Fold], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:
         return wait_until(lambda: condition(self.state()), what, timeout_s)
@@ -203,8 +216,10 @@ class RunningCluster:
     def decisions(self) -> list[tuple[int, Decision]]:
         """Return every record of the log, also the rejected ones."""
         codec = DecisionCodec()
-        _, end = log_bounds(self.bootstrap, self.cluster_id)
-        return [(offset, codec.decode(value)) for offset, _, value in read_log(self.bootstrap, self.cluster_id, 0, end)]
+        first = self._decisions[-1][0] + 1 if self._decisions else 0
+        records = read_log(self.bootstrap, self.cluster_id, first, self._end_of_log())
+        self._decisions += [(offset, codec.decode(value)) for offset, _, value in records]
+        return list(self._decisions)
 
     def events_of(self, job_id: str) -> list[LogEvent]:
         """Return what happened to a job."""
