@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 BOOTSTRAP ?=
 
 # So many processes run tests, each whole files in the order of tests/conftest.py; most tests wait for others, so three do not overload two cores.
+# They start hundreds of processes, which are not to compile again what one of them has compiled.
 TEST_WORKERS ?= 3
-PYTEST := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 # The first Python that fits; its version is asked of the interpreter, not read from its name.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
