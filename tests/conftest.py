@@ -27,8 +27,8 @@ os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files in which something is slow: none of them may be left to one worker at the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    slow = {item.path: marker for item in items if (marker := item.get_closest_marker("slow"))}
+    items.sort(key=lambda item: 1 + bool(slow[item.path].kwargs.get("first")) if item.path in slow else 0, reverse=True)
 
 
 @pytest.fixture(scope="session")

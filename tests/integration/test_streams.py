@@ -32,7 +32,7 @@ from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, descendants, running_cluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(first=True)
 
 CODE = Path(stream_tasks.__file__)
 SPARK_TIMEOUT_S = 180

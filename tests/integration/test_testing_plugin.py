@@ -31,7 +31,7 @@ from tests.support import kafka_tasks, stream_tasks, user_tasks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(first=True)
 ROOT = Path(__file__).parents[2]
 COUNT = 100
 
