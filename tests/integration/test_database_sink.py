@@ -301,9 +301,9 @@ def test_what_is_fed_all_the_time_is_in_the_database_once_though_three_jobs_stop
 
     def feed_on() -> None:
         nonlocal fed
-        while not ended.wait(0.02):
-            feed(cluster.bootstrap, topic, [{"key": f"k{number % 7}", "number": number} for number in range(fed, fed + 50)])
-            fed += 50
+        while not ended.wait(0.05):
+            feed(cluster.bootstrap, topic, [{"key": f"k{number % 7}", "number": number} for number in range(fed, fed + 10)])
+            fed += 10
 
     def submit() -> str:
         stream = {
