@@ -14,7 +14,7 @@ import annotated_types as at
 from eventflink.events.topics import Topic
 from eventflink.model.attempts import AttemptStatus, FailureCause, HasAttemptId, LostInput, OutputLocation, SlotStatus
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.resources import ResourceProfile
+from eventflink.model.resources import Hardware, ResourceProfile
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, SavepointMode, TaskFile, TaskManagerFile
 from eventflink.model.stream_progress import StreamProgress
 
@@ -242,6 +242,7 @@ class TaskManagerRegistration(InstanceMessage):
     begun_at_ms: int = 0
     slot_profile: ResourceProfile | None = None
     metrics_address: str = ""
+    hardware: Hardware | None = None
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eventflink.events.decision import LogEvent
 from eventflink.model.attempts import AttemptStatus
-from eventflink.model.resources import ResourceProfile
+from eventflink.model.resources import Hardware, ResourceProfile
 from eventflink.model.statuses import TaskManagerFile
 
 
@@ -23,6 +23,7 @@ class TaskManagerRegistered(LogEvent):
     begun_at_ms: int = 0
     slot_profile: ResourceProfile | None = None
     metrics_address: str = ""
+    hardware: Hardware | None = None
 
 
 @dataclass(slots=True)

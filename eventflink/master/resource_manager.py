@@ -21,7 +21,7 @@ from eventflink.events.log_events import (
 from eventflink.master.canonical import require
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.configuration import ID_PATTERN
-from eventflink.model.resources import InvalidResources, ResourceProfile, checked_profile
+from eventflink.model.resources import MAX_AMOUNT, Hardware, InvalidResources, ResourceProfile, checked_profile
 from eventflink.model.statuses import IllegalTransition
 
 MAX_SLOTS = 1_024
@@ -47,6 +47,8 @@ class TaskManager:
     """What each of its slots has; None: it was not said."""
     metrics_address: str = ""
     """Where it serves its metrics; empty: nowhere, or it was not said."""
+    hardware: Hardware | None = None
+    """What its host has; None: it was not said."""
 
 
 @dataclass(slots=True)
@@ -77,9 +79,11 @@ class ResourceManager:
             return [refused(registration, f"the instance {known.instance_id}, which began {later_ms} ms later, is registered")]
         place = (name, instance_id, registration.host, registration.process_id)
         if known is not None and known.instance_id == instance_id:
-            return [TaskManagerRegistered(*place, known.slot_count, known.begun_at_ms, known.slot_profile, known.metrics_address)]
+            said = (known.begun_at_ms, known.slot_profile, known.metrics_address, known.hardware)
+            return [TaskManagerRegistered(*place, known.slot_count, *said)]
         address = registration.metrics_address[:MAX_ADDRESS_LENGTH]
-        registered = TaskManagerRegistered(*place, registration.slot_count, registration.begun_at_ms, profile, address)
+        said = (registration.begun_at_ms, profile, address, registration.hardware)
+        registered = TaskManagerRegistered(*place, registration.slot_count, *said)
         lost = [TaskManagerLost(name, known.instance_id, f"replaced by its new instance {instance_id}")] if known is not None else []
         return [*lost, registered]
 
@@ -118,6 +122,7 @@ class ResourceManager:
                 event.begun_at_ms,
                 event.slot_profile,
                 event.metrics_address,
+                event.hardware,
             )
 
     def check_worker_requested(self, event: WorkerRequested) -> None:
@@ -160,4 +165,8 @@ def _find_fault(registration: TaskManagerRegistration) -> str:
         return f"its host has {len(registration.host)} characters; it may have {MAX_HOST_LENGTH}"
     if not 1 <= registration.slot_count <= MAX_SLOTS:
         return f"a TaskManager needs 1 to {MAX_SLOTS} slots, not {registration.slot_count}"
+    hardware = registration.hardware
+    for amount in (hardware.cpu_cores, hardware.physical_bytes, hardware.available_bytes) if hardware is not None else ():
+        if not 0 <= amount <= MAX_AMOUNT:
+            return f"its hardware: {amount} is not between 0 and {MAX_AMOUNT}"
     return ""

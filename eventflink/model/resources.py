@@ -1,8 +1,9 @@
-"""What a slot has and what a task asks for: Flink's ResourceProfile, in whole numbers.
+"""What a slot has and what a task asks for: Flink's ResourceProfile, in whole numbers; and what the host of a TaskManager has.
 
 Sizes are bytes and processors are thousandths of a core, so that no state and no digest holds a fraction. A profile that nobody has
 stated is None (Flink's UNKNOWN): every slot has room for a request without a profile, and a slot without one has room for no other.
-`ResourceProfile` and `ExtendedResource` mirror the schemas of the same names; a test holds the two together.
+`ResourceProfile`, `ExtendedResource` and `Hardware` mirror the schemas of the same names; a test holds the two together. What a host has is
+what its TaskManager says, and is matched against nothing.
 """
 
 import re
@@ -99,6 +100,17 @@ class ResourceProfile:
         parts += [f"{name} {format_memory_size(size)}" for name, size in sizes if size]
         parts += [f"{each.name} {each.amount}" for each in self.extended_resources]
         return ", ".join(parts) or "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """The host of a TaskManager, as it found it when it started."""
+
+    cpu_cores: int
+    """That its process may run on."""
+    physical_bytes: int
+    available_bytes: int
+    """What new processes could have without swapping: tasks are processes of their own, and nothing is set aside for them."""
 
 
 def fits(offered: ResourceProfile | None, asked: ResourceProfile | None) -> bool:

@@ -18,6 +18,7 @@ from eventflink.leadership.configured_settings import master_settings
 from eventflink.model.configuration import Configuration
 from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
 from eventflink.rest.application import build_application
+from eventflink.rest.heartbeats import HeartbeatFollower
 from eventflink.rest.history.frames import LogToRead
 from eventflink.rest.history.history_process import HistoryProcess
 from eventflink.rest.observed_state import ObservedState
@@ -72,6 +73,9 @@ async def _run(configuration: Configuration, bootstrap: str, face: _Face, announ
         ending = ending_on_signals()
         if await _start(Observer(bootstrap, cluster_id, state), at_the_end, ending):
             _logger.info("LogFollowed cluster=%s offset=%d", cluster_id, state.log_offset)
+            heartbeats = HeartbeatFollower(bootstrap, cluster_id, services.heartbeats)
+            at_the_end.push_async_callback(heartbeats.stop)
+            heartbeats.start()
             at_the_end.push_async_callback(history.stop)
             history.start()  # Not before: the present comes first.
             await serve(application, face.listener, ending, announce, end_streams=state.close, protection=face.protection)

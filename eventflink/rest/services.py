@@ -7,6 +7,7 @@ from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncReso
 from eventflink.model.configuration import Configuration
 from eventflink.rest.access.guard import Admission
 from eventflink.rest.answers import Answers
+from eventflink.rest.heartbeats import Heartbeats
 from eventflink.rest.history.port import History, NoHistory
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.operations import Operations
@@ -26,6 +27,7 @@ class Services:
     resource_manager: AsyncResourceManagerGateway
     archives: JobArchives | None
     """None: this configuration names no place for archives."""
+    heartbeats: Heartbeats = field(default_factory=Heartbeats)
     operations: Operations = field(default_factory=Operations)
     history: History = field(default_factory=NoHistory)
     pages: PageCache = field(default_factory=PageCache)

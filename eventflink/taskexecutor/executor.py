@@ -25,6 +25,7 @@ from eventflink.taskexecutor.archive_cache import DIRECTORY, keep_clean
 from eventflink.taskexecutor.blob_access import note_blob_server
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
+from eventflink.taskexecutor.hardware import host_hardware
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
 from eventflink.taskexecutor.process_events import EndTask, FinishQuery, LaunchTask, ReleaseSpark, ResumeQuery, TakeCheckpoint
 from eventflink.taskexecutor.process_link import ProcessLink, spark_server_settings
@@ -256,6 +257,7 @@ def _protocol_settings(configuration: Configuration) -> ProtocolSettings:
         process_id=os.getpid(),
         slot_count=configuration.slots,
         slot_profile=configuration.slot_profile,
+        hardware=host_hardware(),
         heartbeat_interval_ms=configuration.heartbeat_interval_ms,
         self_fence_timeout_ms=configuration.self_fence_timeout_ms,
         kill_timeout_ms=configuration.kill_timeout_ms,

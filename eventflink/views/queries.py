@@ -139,4 +139,5 @@ def task_manager_row(fold: Fold, task_manager_id: str) -> View:
         "ready": held.ready,
         "registered_at": iso_time(known.registered_at_ms),
         "metrics_address": known.metrics_address,
+        "hardware": dataclasses.asdict(known.hardware) if known.hardware is not None else None,
     }

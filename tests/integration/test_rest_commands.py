@@ -2,12 +2,14 @@
 
 import base64
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
@@ -128,6 +130,12 @@ def test_code_is_submitted_and_cancelled_and_the_files_of_its_task_manager_are_r
     cluster.wait_for_running(job_id)
     [running] = [slot for slot in call("GET", f"{url}/taskmanagers/tm")[1]["allocatedSlots"] if slot["jobId"] == job_id]
     assert running["assignedTasks"] == 1
+    [row] = call("GET", f"{url}/taskmanagers")[1]["taskmanagers"]
+    memory = psutil.virtual_memory().total
+    assert 0 < row["hardware"].pop("freeMemory") <= memory
+    assert row["hardware"] == {"cpuCores": len(os.sched_getaffinity(0)), "physicalMemory": memory, "managedMemory": -1}
+    heard_ms = row["timeSinceLastHeartbeat"]
+    wait_until(lambda: call("GET", f"{url}/taskmanagers/tm")[1]["timeSinceLastHeartbeat"] > heard_ms, "a newer heartbeat")
 
     logs = call("GET", f"{url}/taskmanagers/tm/logs")[1]["logs"]
     assert all(log["size"] >= 0 and log["mtime"] > 0 for log in logs)

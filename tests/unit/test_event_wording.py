@@ -27,6 +27,7 @@ UNTOLD = {
     "RestartScheduled.failed_attempt",
     "RestartScheduled.restart_at_ms",
     "TaskManagerRegistered.begun_at_ms",
+    "TaskManagerRegistered.hardware",
     "TaskManagerRegistered.metrics_address",
 }
 """Fields that `--json` shows and a line does not."""

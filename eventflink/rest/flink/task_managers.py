@@ -1,13 +1,15 @@
 """The TaskManagers and their slots, as Flink's TaskManagersHandler and TaskManagerDetailsHandler answer. Their files are elsewhere."""
 
 from collections import Counter
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 
-from eventflink.rest.flink.shapes import NONE, Shape
-from eventflink.rest.reading import ReadsOfRequest
+from eventflink.rest.answers import note_state
+from eventflink.rest.flink.shapes import NONE, Shape, epoch_ms
+from eventflink.rest.heartbeats import Heartbeats
+from eventflink.rest.reading import ReadsOfRequest, ServicesOfRequest
 from eventflink.views.plain import View
 from eventflink.views.queries import task_manager, task_managers
 
@@ -29,11 +31,12 @@ class ResourceProfileInfo(Shape):
 
 
 class HardwareDescription(Shape):
-    """The machine of a TaskManager: not known to the master."""
+    """The machine of a TaskManager, as it found it when it started; -1 where it has not said it. Memory in bytes."""
 
     cpu_cores: int = Field(default=NONE, serialization_alias="cpuCores")
     physical_memory: int = Field(default=NONE, serialization_alias="physicalMemory")
     free_memory: int = Field(default=NONE, serialization_alias="freeMemory")
+    """Flink has the size of a Java heap here; tasks here are processes of their own, which get what the machine has left."""
     managed_memory: int = Field(default=NONE, serialization_alias="managedMemory")
 
 
@@ -60,14 +63,14 @@ class TaskManagerInfo(Shape):
     """Its host and process: it has no address."""
     data_port: int = Field(default=NONE, serialization_alias="dataPort")
     jmx_port: int = Field(default=NONE, serialization_alias="jmxPort")
-    time_since_last_heartbeat: int = Field(default=NONE, serialization_alias="timeSinceLastHeartbeat")
-    """Flink has the time of the last heartbeat here; heartbeats are no events, so the log does not tell."""
+    time_since_last_heartbeat: int = Field(serialization_alias="timeSinceLastHeartbeat")
+    """As in Flink the time of the last heartbeat, not since when: the newest that this process has read, or that of its registration."""
     slots_number: int = Field(serialization_alias="slotsNumber")
     free_slots: int = Field(serialization_alias="freeSlots")
     assigned_tasks: int = Field(serialization_alias="assignedTasks")
     total_resource: ResourceProfileInfo = Field(serialization_alias="totalResource")
     free_resource: ResourceProfileInfo = Field(serialization_alias="freeResource")
-    hardware: HardwareDescription = Field(default=HardwareDescription())
+    hardware: HardwareDescription
     memory_configuration: TaskExecutorMemoryConfiguration = Field(
         default=TaskExecutorMemoryConfiguration(), serialization_alias="memoryConfiguration"
     )
@@ -119,19 +122,28 @@ class TaskManagerDetailsInfo(TaskManagerInfo):
     metrics: TaskManagerMetricsInfo = Field(default=TaskManagerMetricsInfo())
 
 
+async def _heartbeats_of(request: Request, services: ServicesOfRequest) -> Heartbeats:
+    """Return what was heard; an answer that has it is not of a state alone."""
+    note_state(request, None)
+    return services.heartbeats
+
+
+HeartbeatsOfRequest = Annotated[Heartbeats, Depends(_heartbeats_of)]
+
+
 @router.get("/taskmanagers")
-async def task_managers_info(reads: ReadsOfRequest) -> TaskManagersInfo:
+async def task_managers_info(reads: ReadsOfRequest, heartbeats: HeartbeatsOfRequest) -> TaskManagersInfo:
     """Return every registered TaskManager."""
     rows = (await reads.state(task_managers))["task_managers"]
-    return TaskManagersInfo(taskmanagers=[TaskManagerInfo(**_fields_of(row)) for row in rows])
+    return TaskManagersInfo(taskmanagers=[TaskManagerInfo(**_fields_of(row, heartbeats)) for row in rows])
 
 
 @router.get("/taskmanagers/{taskmanagerid}")
-async def task_manager_details(taskmanagerid: str, reads: ReadsOfRequest) -> TaskManagerDetailsInfo:
+async def task_manager_details(taskmanagerid: str, reads: ReadsOfRequest, heartbeats: HeartbeatsOfRequest) -> TaskManagerDetailsInfo:
     """Return one TaskManager."""
     row = await reads.state(lambda fold: task_manager(fold, taskmanagerid))
     slots = [_slot_info(slot, row["slot_profile"]) for slot in row["slot_states"] if slot["attempts"]]
-    return TaskManagerDetailsInfo(**_fields_of(row), allocated_slots=slots)
+    return TaskManagerDetailsInfo(**_fields_of(row, heartbeats), allocated_slots=slots)
 
 
 def resource_info(profile: View | None, slots: int) -> ResourceProfileInfo:
@@ -151,16 +163,32 @@ def resource_info(profile: View | None, slots: int) -> ResourceProfileInfo:
     )
 
 
-def _fields_of(row: View) -> dict[str, Any]:
+def _hardware_of(row: View) -> HardwareDescription:
+    known, profile = row["hardware"], row["slot_profile"]
+    managed = row["slots"] * profile["managed_bytes"] if profile is not None else NONE
+    if known is None:
+        return HardwareDescription(managed_memory=managed)
+    return HardwareDescription(
+        cpu_cores=known["cpu_cores"],
+        physical_memory=known["physical_bytes"],
+        free_memory=known["available_bytes"],
+        managed_memory=managed,
+    )
+
+
+def _fields_of(row: View, heartbeats: Heartbeats) -> dict[str, Any]:
     """Return the fields of a row from that of a view."""
+    heard_ms = heartbeats.newest_of(row["instance_id"]) or 0
     return {
         "id": row["task_manager_id"],
         "path": f"{row['host']}:{row['process_id']}",
+        "time_since_last_heartbeat": max(heard_ms, epoch_ms(row["registered_at"])),
         "slots_number": row["slots"],
         "free_slots": row["slots_free"],
         "assigned_tasks": row["tasks"],
         "total_resource": resource_info(row["slot_profile"], row["slots"]),
         "free_resource": resource_info(row["slot_profile"], row["slots_free"]),
+        "hardware": _hardware_of(row),
         "blocked": row["blocked"],
     }
 

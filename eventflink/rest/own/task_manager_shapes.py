@@ -1,6 +1,6 @@
 """The shapes of the pages of TaskManagers."""
 
-from eventflink.model.resources import ResourceProfile
+from eventflink.model.resources import Hardware, ResourceProfile
 from eventflink.model.statuses import SlotState
 from eventflink.rest.own.moments import OwnShape
 from eventflink.rest.own.page_shapes import AttemptInSlot
@@ -39,6 +39,8 @@ class TaskManager(TaskManagerSlots):
     tasks: int
     registered_at: str
     metrics_address: str
+    hardware: Hardware | None
+    """What its host has; null: it did not say."""
 
 
 class BlockedTaskManager(OwnShape):

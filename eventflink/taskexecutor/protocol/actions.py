@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from eventflink.events.effects import FileUploadOrder, TaskManagerFileUploadOrder
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
-from eventflink.model.resources import ResourceProfile
+from eventflink.model.resources import Hardware, ResourceProfile
 from eventflink.taskexecutor.process_events import ProcessOrder
 
 
@@ -27,6 +27,8 @@ class ProtocolSettings:
     kill_timeout_ms: int
     slot_profile: ResourceProfile | None = None
     """What each slot has; None: it was not said."""
+    hardware: Hardware | None = None
+    """What the host has; None: it is not said."""
     registration_retry_ms: int = 500
     registration_retry_limit_ms: int = 5000
     resend_delay_ms: int = 500

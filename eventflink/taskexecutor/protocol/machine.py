@@ -391,6 +391,7 @@ class TaskExecutorProtocol:
             begun_at_ms=self._begun_at_ms,
             slot_profile=settings.slot_profile,
             metrics_address=self.metrics_address,
+            hardware=settings.hardware,
         )
         self._outbox.add_reports([registration])
         self._registrations = (self._registrations or [now_ms])[:1]

@@ -19,7 +19,7 @@ from eventflink.master.inputs import CleanupsCompleted
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import AttemptStatus
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex, RestartStrategy
-from eventflink.model.resources import ExtendedResource, ResourceProfile
+from eventflink.model.resources import ExtendedResource, Hardware, ResourceProfile
 from eventflink.model.statuses import (
     ApplicationStatus,
     DrillStepType,
@@ -311,6 +311,10 @@ TURNED_AWAY: list[tuple[Callable[[ScriptedCluster], c.TaskManagerReport], str]] 
             ResourceProfile(1, extended_resources=(ExtendedResource("gpu", 1), ExtendedResource("gpu", 1))),
             ResourceProfile(1, extended_resources=tuple(ExtendedResource(f"r{n}", 1) for n in range(17))),
         )
+    ),
+    *(
+        (lambda _, hardware=hardware: c.TaskManagerRegistration("new", "new-1", "h", 1, 1, hardware=hardware), "its hardware: ")
+        for hardware in (Hardware(INT_MIN, 1, 1), Hardware(1, -1, 1), Hardware(1, 1, LONG_MIN), Hardware(1, LONG_MAX, 1))
     ),
     (lambda _: c.SlotReport("none", "none-1", (), ()), "it is not registered"),
     (lambda _: c.SlotReport("gone", "gone-1", (), ()), "TaskManagerLost: exit code 137"),

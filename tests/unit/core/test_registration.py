@@ -13,6 +13,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.effects import Deployment
 from eventflink.master.inputs import HeartbeatTimeout
+from eventflink.model.resources import Hardware
 from eventflink.model.statuses import ExecutionState, JobStatus
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
 
@@ -33,6 +34,15 @@ def test_registering_again_is_accepted_again_and_changes_nothing(cluster: Script
     assert effects == [Deployment("tm", "tm-1", RegistrationAccepted("blob:1"))]
     assert cluster.master.slot_manager.get_number_registered_slots() == 3
     assert cluster.master.slot_manager.get_number_free_slots() == before == 1
+
+
+def test_the_hardware_of_a_task_manager_is_what_its_instance_said_first(cluster: ScriptedCluster) -> None:
+    said = Hardware(2, 16 << 30, 9 << 30)
+    for hardware in (said, Hardware(2, 16 << 30, 1 << 30)):
+        cluster.say(TaskManagerRegistration("tm", "tm-1", "h", 1, 1, hardware=hardware))
+    assert [event.hardware for event in cluster.events(TaskManagerRegistered)] == [said, said]
+    assert cluster.master.resource_manager.task_managers["tm"].hardware == said
+    cluster.check()
 
 
 def test_a_new_instance_replaces_the_old_one_and_its_tasks_start_again(cluster: ScriptedCluster) -> None:

@@ -5,9 +5,14 @@ from collections.abc import Iterator
 import pytest
 from fastapi.testclient import TestClient
 
+from eventflink.events.codec import PayloadCodec
+from eventflink.events.inputs import Canary, Heartbeat, TaskManagerRegistration
+from eventflink.model.resources import Hardware, ResourceProfile
+from eventflink.rest import heartbeats
+from eventflink.rest.application import build_application
 from eventflink.rest.flink.metrics import aggregate, aggregation_modes
-from tests.support.cluster import ScriptedCluster, graph, replay, vertex
-from tests.support.rest_client import commanding_client, rest_client
+from tests.support.cluster import START_MS, ScriptedCluster, graph, replay, vertex
+from tests.support.rest_client import commanding_client, dispatcher_of, rest_client, services_with
 from tests.support.scenarios import busy_cluster
 
 KNOWN_TO_NOBODY = {"cpuCores": -1.0, "taskHeapMemory": -1, "taskOffHeapMemory": -1, "managedMemory": -1, "networkMemory": -1}
@@ -61,6 +66,43 @@ def test_a_task_manager_has_the_resources_of_its_slots_and_the_slots_of_jobs(cli
         assert sum(slot["assignedTasks"] for slot in slots) == row["assignedTasks"]
     sharing = [slot for slot in client.get("/taskmanagers/tm4").json()["allocatedSlots"] if slot["jobId"] == "sharing"]
     assert [slot["resource"]["extendedResources"] for slot in sharing] == [{"tpu": 3.0}]
+
+
+def test_a_task_manager_has_the_hardware_that_it_said_and_its_newest_heartbeat() -> None:
+    cluster = ScriptedCluster()
+    place = ("tm", "tm-1", "h", 1, 2)
+    cluster.say(
+        TaskManagerRegistration(*place, slot_profile=ResourceProfile(managed_bytes=1 << 30), hardware=Hardware(8, 64 << 30, 20 << 30))
+    )
+    cluster.register("silent")
+    dispatcher = dispatcher_of(cluster)
+    services = services_with(dispatcher.state, dispatcher, {})
+    client = TestClient(build_application(services), base_url="http://localhost")
+    codec = PayloadCodec("HeartbeatEnvelope")
+
+    def heard() -> dict[str, int]:
+        return {row["id"]: row["timeSinceLastHeartbeat"] for row in client.get("/taskmanagers").json()["taskmanagers"]}
+
+    registered = {name: known.registered_at_ms for name, known in cluster.master.resource_manager.task_managers.items()}
+    assert heard() == registered
+    beats = [
+        codec.encode(each) for each in (Canary("leader", 1), Heartbeat("tm", "tm-1", 1, 2, 0), Heartbeat("silent", "silent-0", 1, 2, 0))
+    ]
+    services.heartbeats.take([(START_MS + 60_000, value) for value in (b"no heartbeat", *beats)])
+    assert heard() == {"tm": START_MS + 60_000, "silent": registered["silent"]}
+    details = client.get("/taskmanagers/tm").json()
+    assert details["timeSinceLastHeartbeat"] == START_MS + 60_000
+    assert details["hardware"] == {"cpuCores": 8, "physicalMemory": 64 << 30, "freeMemory": 20 << 30, "managedMemory": 2 << 30}
+    assert set(client.get("/taskmanagers/silent").json()["hardware"].values()) == {-1}
+    page = client.get("/eventflink/v1/task_managers/tm").json()["body"]
+    assert page["hardware"] == {"cpu_cores": 8, "physical_bytes": 64 << 30, "available_bytes": 20 << 30}
+
+
+def test_of_instances_that_beat_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "MAX_INSTANCES", 2)
+    codec, heard = PayloadCodec("HeartbeatEnvelope"), heartbeats.Heartbeats()
+    heard.take([(number, codec.encode(Heartbeat("tm", instance, 1, 1, 0))) for number, instance in enumerate(("a", "b", "a", "c"), 1)])
+    assert [heard.newest_of(instance) for instance in "abc"] == [3, None, 4]
 
 
 @pytest.mark.parametrize("path", ["/taskmanagers/nobody", "/taskmanagers/nobody/metrics"])

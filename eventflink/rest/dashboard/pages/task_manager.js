@@ -61,6 +61,7 @@ export function Page({ documents, params, query }) {
       <p class="job-facts muted">
         <span>${free} of ${plural(found.slots.length, "slot")} free</span>
         <span>registered ${h(Time, { at: found.registered_at })}</span>
+        ${found.hardware && html`<span title=${`${bytes(found.hardware.available_bytes)} of it were free for new processes when the TaskManager started`}>${plural(found.hardware.cpu_cores, "core")}, ${bytes(found.hardware.physical_bytes)} of memory</span>`}
         ${found.process_id && html`<span>process ${found.process_id}</span>`}
         ${found.instance_id && html`<span>instance ${h(Id, { id: found.instance_id, label: "instance" })}</span>`}
       </p>
