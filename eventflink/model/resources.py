@@ -7,6 +7,7 @@ what its TaskManager says, and is matched against nothing.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -171,6 +172,23 @@ def sum_of(profiles: Iterable[ResourceProfile | None]) -> ResourceProfile | None
         task_off_heap_bytes=sum(p.task_off_heap_bytes for p in asked),
         managed_bytes=sum(p.managed_bytes for p in asked),
         extended_resources=extended.items(),
+    )
+
+
+def total_of(slots: Iterable[tuple[ResourceProfile | None, int]]) -> ResourceProfile | None:
+    """Return what so many slots of each profile have together, which may be beyond the bounds of one profile; None: no profile was said."""
+    known = [(profile, count) for profile, count in slots if profile is not None]
+    if not known:
+        return None
+    extended = Counter[str]()
+    for profile, count in known:
+        extended.update({each.name: count * each.amount for each in profile.extended_resources})
+    return ResourceProfile(
+        cpu_millicores=sum(count * profile.cpu_millicores for profile, count in known),
+        task_heap_bytes=sum(count * profile.task_heap_bytes for profile, count in known),
+        task_off_heap_bytes=sum(count * profile.task_off_heap_bytes for profile, count in known),
+        managed_bytes=sum(count * profile.managed_bytes for profile, count in known),
+        extended_resources=tuple(ExtendedResource(name, amount) for name, amount in sorted(extended.items())),
     )
 
 

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ApplicationStatus, ExecutionState, JobStatus
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
 from eventflink.rest.own.page_shapes import Failure, Wait
@@ -30,6 +31,10 @@ class SlotCounts(OwnShape):
     """Asked of the resource driver, and not registered yet."""
     requests: int
     """Tasks that wait for a slot."""
+    resources: ResourceProfile | None
+    """What all slots have together whose TaskManagers say it; null: none does."""
+    resources_free: ResourceProfile | None
+    """What of it is in free slots."""
 
 
 class Masters(OwnShape):

@@ -1,10 +1,12 @@
 """The page of the whole cluster: whether everything is fine, and if not, what is broken and whose it is."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from eventflink.leadership.fold import Fold
+from eventflink.model.resources import ResourceProfile, total_of
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
 from eventflink.views.failures import newest_failures
 from eventflink.views.jobs_and_cluster import shutdown_view
@@ -38,6 +40,8 @@ def cluster_page(fold: Fold) -> View:
             "free": slots.get_number_free_slots(),
             "pending": slots.get_number_pending_task_manager_slots(),
             "requests": slots.get_number_pending_slot_requests(),
+            "resources": _plain(total_of((profile, totals.slots) for profile, totals in slots.totals.items())),
+            "resources_free": _plain(total_of((profile, totals.free) for profile, totals in slots.totals.items())),
         },
         "waits": [waits.view(wait) for wait in of_cluster[:MAX_WAITS]],
         "waits_total": len(of_cluster),
@@ -47,6 +51,10 @@ def cluster_page(fold: Fold) -> View:
         "masters": {"leader": master.leader.master_id, "blob_address": master.leader.blob_address},
         "shutdown": shutdown_view(master.shutdown),
     }
+
+
+def _plain(profile: ResourceProfile | None) -> View | None:
+    return dataclasses.asdict(profile) if profile is not None else None
 
 
 def _shown_task_managers(fold: Fold) -> Iterator[View]:

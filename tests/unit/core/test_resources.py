@@ -21,6 +21,7 @@ from eventflink.model.resources import (
     parse_extended_resources,
     parse_memory_size,
     sum_of,
+    total_of,
 )
 from tests.support.cluster import graph, vertex
 
@@ -56,6 +57,15 @@ def test_what_is_no_number_of_processors_is_refused(text: object) -> None:
 def test_what_is_no_list_of_resources_is_refused(text: str) -> None:
     with pytest.raises(InvalidResources, match="name=amount"):
         parse_extended_resources(text)
+
+
+def test_totals_add_what_is_said_and_have_no_bounds() -> None:
+    gpu, large = ResourceProfile(500, extended_resources=(ExtendedResource("gpu", 2),)), ResourceProfile(250, managed_bytes=MAX_AMOUNT)
+    assert total_of([(gpu, 3), (None, 9), (large, 2)]) == ResourceProfile(
+        2_000, managed_bytes=2 * MAX_AMOUNT, extended_resources=(ExtendedResource("gpu", 6),)
+    )
+    assert total_of([(gpu, 0)]) == ResourceProfile(extended_resources=(ExtendedResource("gpu", 0),))
+    assert total_of([(None, 1)]) is None
 
 
 def test_a_profile_has_one_spelling() -> None:

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.leadership.fold import Fold
 from eventflink.model.attempts import FailureCause
+from eventflink.model.resources import total_of
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.rest.own.cluster import ClusterPage
 from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage
@@ -79,6 +80,9 @@ def check_pages(fold: Fold) -> None:
     for manager in managers.task_managers:
         assert manager.slots_total == len(manager.slots)
         assert manager.slots_free == sum(slot.state == "FREE" for slot in manager.slots)
+    slots = ClusterPage(**cluster).slots
+    assert slots.resources == total_of((manager.slot_profile, manager.slots_total) for manager in managers.task_managers)
+    assert slots.resources_free == total_of((manager.slot_profile, manager.slots_free) for manager in managers.task_managers)
 
 
 def bars_of(bars: dict[str, Any], vertex_id: str) -> int:

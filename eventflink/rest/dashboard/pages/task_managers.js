@@ -3,7 +3,7 @@
 
 import { Empty } from "../components/empty.js";
 import { Since } from "../components/time.js";
-import { number, plural } from "../format.js";
+import { bytes, number, plural } from "../format.js";
 import { h, html } from "../html.js";
 import { change, href } from "../moment.js";
 import { SlotCells, SlotLegend } from "../slots/slots.js";
@@ -36,7 +36,7 @@ export function Page({ documents, query }) {
   }
   return html`<div class="title">
       <h1>TaskManagers</h1>
-      <p class="muted">${plural(total, "TaskManager")}, ${number(slots.total - slots.free)} of ${plural(slots.total, "slot")} taken${slots.requests > 0 ? `, ${plural(slots.requests, "request")} ${slots.requests === 1 ? "waits" : "wait"}` : ""}</p>
+      <p class="muted">${plural(total, "TaskManager")}, ${number(slots.total - slots.free)} of ${plural(slots.total, "slot")} taken${slots.requests > 0 ? `, ${plural(slots.requests, "request")} ${slots.requests === 1 ? "waits" : "wait"}` : ""}${resourcesOf(slots)}</p>
     </div>
     <div class="filters">
       <input type="search" placeholder="id or host" aria-label="Filter TaskManagers" value=${query.name ?? ""} onInput=${(/** @type {any} */ event) => change({ name: event.target.value }, { replace: true })} />
@@ -51,6 +51,18 @@ export function Page({ documents, query }) {
       <ul>${those.map((each) => h(Row, { key: each.task_manager_id, row: each, blocked: blocked.find((/** @type {any} */ of) => of.task_manager_id === each.task_manager_id), by }))}</ul>
     </section>`)}
     ${h(Pager, { first: firstOf(query), size: SHOWN, shown: all.length, total, what: "TaskManagers" })}`;
+}
+
+/** What the slots have that say it, and what of it is free. @param {any} slots */
+function resourcesOf({ resources: all, resources_free: free }) {
+  if (!all) return "";
+  const sizes = [["task heap", "task_heap_bytes"], ["task off-heap", "task_off_heap_bytes"], ["managed memory", "managed_bytes"]];
+  const parts = [
+    all.cpu_millicores > 0 && `${free.cpu_millicores / 1000} of ${all.cpu_millicores / 1000} cores`,
+    ...sizes.map(([words = "", field = ""]) => all[field] > 0 && `${bytes(free[field])} of ${bytes(all[field])} of ${words}`),
+    ...all.extended_resources.map((/** @type {any} */ each) => `${number(free.extended_resources.find((/** @type {any} */ of) => of.name === each.name)?.amount ?? 0)} of ${number(each.amount)} ${each.name}`),
+  ].filter(Boolean);
+  return parts.length > 0 ? html`; free: ${parts.join(", ")}` : "";
 }
 
 /** @param {any[]} all @returns {Map<string, any[]>} */
