@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Final
 import annotated_types as at
 
 from eventflink.events.topics import Topic
-from eventflink.model.attempts import AttemptStatus, FailureCause, HasAttemptId, LostInput, OutputLocation, SlotStatus
+from eventflink.model.attempts import AttemptStatus, FailureCause, HasAttemptId, IOMetrics, LostInput, OutputLocation, SlotStatus
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.resources import Hardware, ResourceProfile
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, SavepointMode, TaskFile, TaskManagerFile
@@ -285,6 +285,7 @@ class TaskStateReport(InstanceMessage, HasAttemptId):
     outputs: tuple[OutputLocation, ...] = ()
     cause: FailureCause | None = None
     lost_inputs: tuple[LostInput, ...] = ()
+    io: IOMetrics | None = None
 
 
 @dataclass(slots=True)

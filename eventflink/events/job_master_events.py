@@ -9,7 +9,7 @@ from typing import Final
 
 from eventflink.events.decision import LogEvent
 from eventflink.events.slot_manager_events import AttemptSlotEvent
-from eventflink.model.attempts import AttemptRecord, FailureCause, OutputLocation, SubtaskReference
+from eventflink.model.attempts import AttemptRecord, FailureCause, IOMetrics, OutputLocation, SubtaskReference
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason
 
 
@@ -65,6 +65,7 @@ class TaskFinished(AttemptEvent):
     """The attempt finished, and its outputs are now the subtask's result: the log is the output commit."""
 
     outputs: tuple[OutputLocation, ...] = ()
+    io: IOMetrics | None = None
 
 
 @dataclass(slots=True)

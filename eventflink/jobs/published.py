@@ -1,10 +1,13 @@
 """What a subtask published, told apart from what is left of it: each output has a list of its files, written when all of them were whole.
 
-Spark reads whatever files a directory has, so one that is gone would be missing from a result unnoticed. Nothing here reads rows.
+Spark reads whatever files a directory has, so one that is gone would be missing from a result unnoticed. Nothing here reads rows: how many
+there are stands at the end of each file.
 """
 
 import json
 import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,20 +25,49 @@ class ResultUnreadable(Exception):
     """What was published is not there, is not whole or is not Parquet; the message says what of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class PublishedSize:
+    """How much an output is."""
+
+    rows: int
+    file_bytes: int
+
+
 def write_file_list(directory: Path) -> None:
-    """Write down which files an output consists of.
+    """Write down which files an output consists of, and how many rows these have, if their ends say it.
 
     Raises:
         OutputInvisible: the directory is not there: Spark has written to another file system than this process sees.
 
     """
     try:
-        sizes = {str(path.relative_to(directory)): path.stat().st_size for path in _data_files(directory)}
+        paths = _data_files(directory)
+        listed = {"files": {str(path.relative_to(directory)): path.stat().st_size for path in paths}, "rows": _count_rows(paths)}
         temporary = directory / f"{FILE_LIST}.part"
-        temporary.write_text(json.dumps({"files": sizes}, ensure_ascii=False, sort_keys=True), encoding="utf-8")
+        temporary.write_text(json.dumps(listed, ensure_ascii=False, sort_keys=True), encoding="utf-8")
         temporary.replace(directory / FILE_LIST)
     except OSError as error:
         raise OutputInvisible(f"Spark wrote to {directory}, where this host finds nothing ({error.strerror or error})") from error
+
+
+def published_size(location: str) -> PublishedSize | None:
+    """Return how much was published there, as its list says; None: that does not say it, or cannot be read."""
+    try:
+        document = _read_document(Path(location.removeprefix("file://")) / FILE_LIST)
+    except (OSError, ValueError):
+        return None
+    rows = document.get("rows")
+    return PublishedSize(rows, sum(document["files"].values())) if isinstance(rows, int) else None
+
+
+def _count_rows(paths: Iterable[Path]) -> int | None:
+    import pyarrow as pa  # noqa: PLC0415 - who looks at lists only does not wait for it
+    import pyarrow.parquet as pq  # noqa: PLC0415 - see above
+
+    try:
+        return sum(int(pq.read_metadata(path).num_rows) for path in paths)
+    except pa.ArrowInvalid:
+        return None
 
 
 def find_damage(location: str) -> str | None:
@@ -66,13 +98,18 @@ def published_files(location: str) -> list[Path]:
 
 
 def _read_list(path: Path) -> dict[str, int]:
+    files: dict[str, int] = _read_document(path)["files"]
+    return files
+
+
+def _read_document(path: Path) -> dict[str, Any]:
     if path.stat().st_size > _MAX_LIST_BYTES:
         raise ValueError(f"{path.name} is not a valid list of files: it is too long")
     document: Any = json.loads(path.read_text(encoding="utf-8"))
     files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, dict) or not all(isinstance(size, int) for size in files.values()):
         raise ValueError(f"{path.name} is not a valid list of files")
-    return files
+    return dict(document)
 
 
 def _compare(directory: Path, sizes: dict[str, int]) -> str | None:

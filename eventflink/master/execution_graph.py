@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Final, TypeVar
 
 from eventflink.master.canonical import DERIVED, require
-from eventflink.model.attempts import AttemptId, FailureCause, HasAttemptId, OutputLocation
+from eventflink.model.attempts import AttemptId, FailureCause, HasAttemptId, IOMetrics, OutputLocation
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.slot_sharing import GroupMember, InvalidSlotSharing, profiles_of_groups
@@ -47,6 +47,8 @@ class Execution:
     ended_at_ms: int = 0
     end_state: ExecutionState | None = None
     """None: it lives."""
+    io: IOMetrics | None = None
+    """What it read and wrote; None: it has not finished, or did not say."""
 
 
 _TIME_FIELDS: Final[Mapping[ExecutionState, str]] = {

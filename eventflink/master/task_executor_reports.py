@@ -22,8 +22,9 @@ from eventflink.master.resource_manager import refused
 from eventflink.master.settings import Context
 from eventflink.master.slots import Allocation
 from eventflink.master.state import ClusterState
-from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, OutputLocation
+from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId, AttemptStatus, FailureCause, IOMetrics, OutputLocation
 from eventflink.model.statuses import ExecutionState, SlotState
+from eventflink.model.stream_progress import MAX_NUMBER
 
 MAX_CAUSE_LENGTH: Final = 16_384
 MAX_STACK_TRACE_LENGTH: Final = 98_304
@@ -137,7 +138,7 @@ def _decide_end(job: JobMaster, subtask: Subtask, report: TaskStateReport, now_m
         return decide_failure(job, subtask, cause, now_ms)
     if fault := _find_fault_of_outputs(report.outputs):
         return decide_failure(job, subtask, FailureCause("OutputsUnusable", fault), now_ms)
-    return [*_advance(attempt, subtask, ExecutionState.RUNNING), e.TaskFinished(*attempt, report.outputs)]
+    return [*_advance(attempt, subtask, ExecutionState.RUNNING), e.TaskFinished(*attempt, report.outputs, _bounded(report.io))]
 
 
 def _advance(attempt: AttemptId, subtask: Subtask, to_state: ExecutionState) -> list[LogEvent]:
@@ -150,6 +151,15 @@ def _advance(attempt: AttemptId, subtask: Subtask, to_state: ExecutionState) -> 
 
 def _skipped(message: str) -> e.InputsSkipped:
     return e.InputsSkipped(1, message[:MAX_MESSAGE_LENGTH])
+
+
+def _bounded(io: IOMetrics | None) -> IOMetrics | None:
+    """Return counts whose sums over all subtasks of a job are longs; those that cannot be are not known."""
+    if io is None:
+        return None
+    return IOMetrics(
+        *[n if 0 <= n <= MAX_NUMBER else UNKNOWN_COUNT for n in (io.read_records, io.read_bytes, io.write_records, io.write_bytes)]
+    )
 
 
 def _find_fault_of_outputs(outputs: Sequence[OutputLocation]) -> str:

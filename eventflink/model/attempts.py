@@ -4,9 +4,11 @@ These classes mirror the schemas of the same names; a test holds the two togethe
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from eventflink.model.statuses import ExecutionState
+
+UNKNOWN_COUNT: Final = -1
 
 
 class SubtaskId(NamedTuple):
@@ -94,6 +96,16 @@ class OutputLocation:
 
     output: str
     location: str
+
+
+@dataclass(frozen=True, slots=True)
+class IOMetrics:
+    """What an attempt read over its edges, and what it published; -1: it is not known."""
+
+    read_records: int = UNKNOWN_COUNT
+    read_bytes: int = UNKNOWN_COUNT
+    write_records: int = UNKNOWN_COUNT
+    write_bytes: int = UNKNOWN_COUNT
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator
 from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
+from eventflink.taskexecutor.io_metrics import io_metrics_of
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
 from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
@@ -76,11 +77,12 @@ def run_task(
         for operator in stream.chained:
             returned = _run_chained(operator, stream.hand_over(returned, operator), deployment, context)
         stream.run(returned, later_orders)
-        outputs: tuple[OutputLocation, ...] = ()
+        outputs, io = tuple[OutputLocation, ...](), None
     else:
         outputs = _publish(_outputs_of(returned, deployment), attempt, settings)
+        io = io_metrics_of(deployment, {each.input_name for each in opened.inputs}, outputs)
     spark.close()
-    return Finished(outputs, spark.is_used)
+    return Finished(outputs, spark.is_used, io)
 
 
 def _make_stream(

@@ -181,6 +181,7 @@ def attempt_view(execution: Execution, state: ExecutionState) -> View:
         "deployed_at": iso_time(execution.deployed_at_ms),
         "running_at": iso_time(execution.running_at_ms),
         "ended_at": iso_time(execution.ended_at_ms),
+        "io": dataclasses.asdict(execution.io) if execution.io is not None else None,
     }
 
 

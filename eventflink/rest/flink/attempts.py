@@ -70,6 +70,11 @@ def attempt_row(subtask: View, attempt: int) -> View | None:
     return next((row for row in subtask["attempts"] if row["attempt"] == attempt), None)
 
 
+def current_row(subtask: View) -> View | None:
+    """Return what is known of the current attempt of a subtask; None: nothing."""
+    return attempt_row(subtask, subtask["attempt"])
+
+
 def times_of(row: View | None) -> AttemptTimes:
     """Return when the attempt of a row was where; the archives of older versions do not know."""
     if row is None:
@@ -79,7 +84,7 @@ def times_of(row: View | None) -> AttemptTimes:
 
 def current_times(subtask: View) -> AttemptTimes:
     """Return when the current attempt of a subtask was where."""
-    return times_of(attempt_row(subtask, subtask["attempt"]))
+    return times_of(current_row(subtask))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,17 @@
 """Flink's counts of what tasks read and wrote, and statistics over subtasks.
 
-The state has no such counts of tasks: they are zero and said to be incomplete, as Flink's are before a task has reported any.
+An attempt says them when it has finished. Counts that are not known are zero and said to be incomplete, as Flink's are before a task has
+reported any; a sum over attempts is of those that are known.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from pydantic import Field
 
+from eventflink.model.attempts import UNKNOWN_COUNT
 from eventflink.rest.flink.shapes import Shape
+from eventflink.views.plain import View
 
 
 class IOMetricsInfo(Shape):
@@ -26,7 +30,17 @@ class IOMetricsInfo(Shape):
     accumulated_busy_time: float = Field(default=0.0, serialization_alias="accumulated-busy-time")
 
 
-UNKNOWN_IO = IOMetricsInfo()
+_COUNTS: Final = ("read_bytes", "write_bytes", "read_records", "write_records")
+
+
+def io_metrics_of(attempts: Iterable[View | None]) -> IOMetricsInfo:
+    """Return what attempts read and wrote together, from the rows of views; None, and archives of older versions, do not know."""
+    counts = [((attempt or {}).get("io") or {}) for attempt in attempts]
+    fields: dict[str, int | bool] = {}
+    for name in _COUNTS:
+        known = [count[name] for count in counts if count.get(name, UNKNOWN_COUNT) != UNKNOWN_COUNT]
+        fields |= {name: sum(known), f"{name}_complete": len(known) == len(counts)}
+    return IOMetricsInfo.model_validate(fields)
 
 
 class Statistics(Shape):
@@ -64,21 +78,18 @@ class AggregatedTaskDetailsInfo(Shape):
     status_duration: dict[str, Statistics] = Field(serialization_alias="status-duration")
 
 
-_COUNTS = (
-    "read-bytes",
-    "write-bytes",
-    "read-records",
-    "write-records",
-    "accumulated-backpressured-time",
-    "accumulated-idle-time",
-    "accumulated-busy-time",
-)
+_TIMES: Final = ("accumulated-backpressured-time", "accumulated-idle-time", "accumulated-busy-time")
 
 
-def aggregated(durations: Sequence[dict[str, int]]) -> AggregatedTaskDetailsInfo:
-    """Return the statistics over subtasks, from how long each was in each state; -1 counts for nothing."""
+def aggregated(durations: Sequence[dict[str, int]], counts: Sequence[IOMetricsInfo]) -> AggregatedTaskDetailsInfo:
+    """Return the statistics over subtasks, from how long each was in each state, -1 counts for nothing, and what each read and wrote."""
     states = durations[0] if durations else {}
     known = {state: [each[state] for each in durations if each[state] >= 0] for state in states}
+    metrics = {
+        name.replace("_", "-"): statistics_of([getattr(each, name) for each in counts if getattr(each, f"{name}_complete")])
+        for name in _COUNTS
+    }
     return AggregatedTaskDetailsInfo(
-        metrics=dict.fromkeys(_COUNTS, Statistics()), status_duration={state: statistics_of(found) for state, found in known.items()}
+        metrics=metrics | dict.fromkeys(_TIMES, Statistics()),
+        status_duration={state: statistics_of(found) for state, found in known.items()},
     )

@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from eventflink.model.statuses import ExecutionState, JobStatus
-from eventflink.rest.flink.attempts import now_of, standing_of
-from eventflink.rest.flink.io_metrics import UNKNOWN_IO, IOMetricsInfo
+from eventflink.rest.flink.attempts import current_row, now_of, standing_of
+from eventflink.rest.flink.io_metrics import IOMetricsInfo, io_metrics_of
 from eventflink.rest.flink.job_lists import job_type_of, scheduler_type_of
 from eventflink.rest.flink.plans import Plan, plan_of
 from eventflink.rest.flink.shapes import NONE, Shape, epoch_ms
@@ -92,5 +92,5 @@ def _vertex_info(vertex: View, now_ms: int) -> JobDetailsVertexInfo:
         end_time=standing.end_ms,
         duration=standing.duration_ms,
         tasks=standing.counts,
-        metrics=UNKNOWN_IO,
+        metrics=io_metrics_of(current_row(subtask) for subtask in vertex["subtasks"]),
     )

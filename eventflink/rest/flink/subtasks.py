@@ -8,8 +8,8 @@ from pydantic import Field
 
 from eventflink.model.statuses import ExecutionState
 from eventflink.rest.errors import not_found
-from eventflink.rest.flink.attempts import UNASSIGNED, attempt_row, now_of, times_of
-from eventflink.rest.flink.io_metrics import UNKNOWN_IO, IOMetricsInfo
+from eventflink.rest.flink.attempts import UNASSIGNED, attempt_row, current_row, now_of, times_of
+from eventflink.rest.flink.io_metrics import IOMetricsInfo, io_metrics_of
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape
 from eventflink.views.plain import View
@@ -51,7 +51,7 @@ async def one_attempt(reads: JobReadsOfRequest, vertexid: str, subtaskindex: int
 
 def current_attempt_of(subtask: View) -> View:
     """Return the row of the current attempt of a subtask; before it is scheduled there is none: it is nowhere."""
-    return attempt_row(subtask, subtask["attempt"]) or {"attempt": subtask["attempt"], "task_manager_id": None}
+    return current_row(subtask) or {"attempt": subtask["attempt"], "task_manager_id": None}
 
 
 def attempt_of(subtask: View, number: int) -> View:
@@ -81,7 +81,7 @@ def attempt_details(subtask: View, row: View, now_ms: int) -> SubtaskExecutionAt
         compatible_start_time=times.deployed_ms,
         end_time=times.ended_ms,
         duration=times.duration_ms(now_ms),
-        metrics=UNKNOWN_IO,
+        metrics=io_metrics_of([row]),
         taskmanager_id=place,
         status_duration=times.status_durations(now_ms),
     )

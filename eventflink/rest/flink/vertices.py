@@ -1,13 +1,13 @@
 """One vertex of a job: its subtasks, their times, and the TaskManagers that they are on."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from fastapi import APIRouter
 from pydantic import Field
 
 from eventflink.model.statuses import ExecutionState
-from eventflink.rest.flink.attempts import UNASSIGNED, current_times, now_of, span_ms, standing_of
-from eventflink.rest.flink.io_metrics import UNKNOWN_IO, AggregatedTaskDetailsInfo, IOMetricsInfo, aggregated
+from eventflink.rest.flink.attempts import UNASSIGNED, current_row, current_times, now_of, span_ms, standing_of, times_of
+from eventflink.rest.flink.io_metrics import AggregatedTaskDetailsInfo, IOMetricsInfo, aggregated, io_metrics_of
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape
 from eventflink.rest.flink.subtasks import SubtaskExecutionAttemptDetailsInfo, attempt_details, current_attempt_of
@@ -136,12 +136,13 @@ def _on_task_manager(place: str, subtasks: list[View], now_ms: int) -> JobVertex
         start_time=standing.start_ms,
         end_time=standing.end_ms,
         duration=standing.duration_ms,
-        metrics=UNKNOWN_IO,
+        metrics=io_metrics_of(current_row(subtask) for subtask in subtasks),
         status_counts=standing.counts,
         taskmanager_id=place,
         aggregated=_aggregated(subtasks, now_ms),
     )
 
 
-def _aggregated(subtasks: Iterable[View], now_ms: int) -> AggregatedTaskDetailsInfo:
-    return aggregated([current_times(subtask).status_durations(now_ms) for subtask in subtasks])
+def _aggregated(subtasks: Sequence[View], now_ms: int) -> AggregatedTaskDetailsInfo:
+    rows = [current_row(subtask) for subtask in subtasks]
+    return aggregated([times_of(row).status_durations(now_ms) for row in rows], [io_metrics_of([row]) for row in rows])

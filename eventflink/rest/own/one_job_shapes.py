@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from eventflink.model.attempts import IOMetrics
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import (
     ExecutionState,
@@ -178,6 +179,8 @@ class AttemptOfSubtask(OwnShape):
     deployed_at: str | None = None
     running_at: str | None = None
     ended_at: str | None = None
+    io: IOMetrics | None = None
+    """What it read over its edges, and what it published; -1: that is not known. null: it has not finished, or did not say."""
 
 
 class LastFailure(OwnShape):

@@ -22,7 +22,7 @@ from eventflink.events.inputs import (
     TaskManagerReport,
     TaskStateReport,
 )
-from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, HasAttemptId, LostInput, OutputLocation, SlotStatus
+from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, HasAttemptId, IOMetrics, LostInput, OutputLocation, SlotStatus
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState
 from eventflink.model.stream_progress import bounded_progress
 from eventflink.taskexecutor.process_events import (
@@ -79,6 +79,7 @@ class KnownAttempt:
     outcome: Outcome | None = None
     deadline_ms: int | None = None
     outputs: tuple[OutputLocation, ...] = ()
+    io: IOMetrics | None = None
     cause: FailureCause | None = None
     lost_inputs: tuple[LostInput, ...] = ()
     delivered: bool = False
@@ -382,7 +383,7 @@ class AttemptTable:
             known.path.append(ExecutionState.CANCELED)
             known.reported_count = len(known.path) - 1  # What it went through meanwhile is of no interest any more.
         elif isinstance(outcome, Finished):
-            known.outputs = outcome.outputs
+            known.outputs, known.io = outcome.outputs, outcome.io
             known.path = [ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED]
         else:
             known.cause = _clip_cause(self._find_cause(known, outcome))
@@ -435,9 +436,11 @@ class AttemptTable:
         job_id, vertex_id, subtask_index, attempt = known.attempt
         reports: list[TaskManagerReport] = [SlotOffer(task_manager_id, instance_id, known.allocation_id)] if with_offer else []
         for state in states:
-            outputs = known.outputs if state is ExecutionState.FINISHED else ()
-            cause, lost = (known.cause, known.lost_inputs) if state is ExecutionState.FAILED else (None, ())
-            report = TaskStateReport(task_manager_id, instance_id, job_id, vertex_id, subtask_index, attempt, state, outputs, cause, lost)
+            report = TaskStateReport(task_manager_id, instance_id, job_id, vertex_id, subtask_index, attempt, state)
+            if state is ExecutionState.FINISHED:
+                report.outputs, report.io = known.outputs, known.io
+            elif state is ExecutionState.FAILED:
+                report.cause, report.lost_inputs = known.cause, known.lost_inputs
             reports.append(report)
         return reports
 

@@ -31,8 +31,9 @@ from eventflink.master.effects import Deployment, Effect
 from eventflink.master.exception_history import MAX_TYPE_LENGTH
 from eventflink.master.resource_manager import MAX_REASON_LENGTH
 from eventflink.master.task_executor_reports import MAX_CAUSE_LENGTH, MAX_LOCATION_LENGTH, MAX_STACK_TRACE_LENGTH
-from eventflink.model.attempts import FailureCause, OutputLocation
+from eventflink.model.attempts import FailureCause, IOMetrics, OutputLocation
 from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.model.stream_progress import MAX_NUMBER
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, state_report, tasks, vertex
 from tests.support.hand import ListWires
 
@@ -185,6 +186,19 @@ def test_an_attempt_whose_outputs_cannot_be_told_fails_with_the_reason(
     assert not cluster.events(TaskFinished)
     cluster.run(cluster.pass_time(600))
     assert cluster.job("job").status is JobStatus.FINISHED
+
+
+def test_counts_of_an_attempt_are_those_that_it_reports_and_those_that_cannot_be_are_unknown(cluster: ScriptedCluster) -> None:
+    cluster.register("tm", slots=2)
+    reports = [state_report(each, ExecutionState.FINISHED) for each in deployments(cluster.submit(graph(vertex("a", 2))))]
+    reports[0].io = IOMetrics(1, 2, 3, 4)
+    reports[1].io = IOMetrics(-7, 2**63 - 1, MAX_NUMBER, 0)
+    cluster.say(*reports)
+    told = [IOMetrics(1, 2, 3, 4), IOMetrics(-1, -1, MAX_NUMBER, 0)]
+    assert [event.io for event in cluster.events(TaskFinished)] == told
+    subtasks = cluster.job("job").execution_graph.vertices["a"].subtasks
+    assert [subtask.executions[-1].io for subtask in subtasks] == told
+    cluster.check()
 
 
 @pytest.mark.parametrize("scheduler", ["default", "adaptive"])

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 import pytest
 from fastapi.testclient import TestClient
 
+from eventflink.model.attempts import IOMetrics
 from eventflink.model.statuses import ExecutionState
 from eventflink.rest.flink.attempts import AttemptTimes, aggregate_state, standing_of
 from eventflink.rest.flink.io_metrics import statistics_of
 from eventflink.rest.flink.job_details import job_details_of
 from eventflink.views.archive import archived_job
 from eventflink.views.jobs_and_cluster import job_view
-from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, vertex
+from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, state_report, vertex
 from tests.support.rest_client import rest_client
 
 
@@ -110,6 +111,7 @@ def test_what_the_archive_of_an_older_version_does_not_know_is_not_told(client: 
     del job["has_streams"]
     told = job_details_of(archived_job({"job": job}))
     assert told.job_type == now["job-type"] == "BATCH"
+    assert not told.vertices[0].metrics.write_records_complete
     assert set(told.timestamps.values()) == {0}
     assert (told.vertices[0].start_time, told.vertices[0].duration, told.duration) == (-1, -1, now["duration"])
 
@@ -153,6 +155,35 @@ def test_a_vertex_spans_from_its_first_deployment_to_its_last_end() -> None:
     assert (ended.start_ms, ended.end_ms, ended.duration_ms, ended.state) == (10, 70, 60, ExecutionState.FINISHED)
     going_on = standing_of([subtask("FINISHED", 20, 50), subtask("RUNNING", 10, None)], 900)
     assert (going_on.start_ms, going_on.end_ms, going_on.duration_ms) == (10, -1, 890)
+
+
+def test_counts_are_of_the_attempts_that_have_said_them_and_complete_when_all_have() -> None:
+    counted = ScriptedCluster()
+    counted.register(slots=3)
+    reports = [state_report(each, ExecutionState.FINISHED) for each in deployments(counted.submit(graph(vertex("a", 3))))]
+    reports[0].io, reports[1].io = IOMetrics(10, 100, 7, 70), IOMetrics(-1, -1, 3, 30)
+    reports[2].io = IOMetrics(5, 50, 1, 10)
+    for said, is_known in ((reports[:2], False), (reports[2:], True)):
+        counted.say(*said)
+        with rest_client(counted.fold) as client:
+            [row] = client.get("/jobs/job").json()["vertices"]
+            vertex_of = client.get("/jobs/job/vertices/a").json()
+            [place] = client.get("/jobs/job/vertices/a/taskmanagers").json()["taskmanagers"][:1]
+            page = client.get("/eventflink/v1/jobs/job/vertices/a/subtasks?sort=index").json()["body"]
+        assert row["metrics"] == place["metrics"]
+        assert row["metrics"]["write-records-complete"] == row["metrics"]["write-bytes-complete"] == is_known
+        assert not row["metrics"]["read-records-complete"]
+    assert {name: row["metrics"][name] for name in ("read-records", "read-bytes", "write-records", "write-bytes")} == {
+        "read-records": 15,
+        "read-bytes": 150,
+        "write-records": 11,
+        "write-bytes": 110,
+    }
+    assert [each["metrics"]["write-records"] for each in vertex_of["subtasks"]] == [7, 3, 1]
+    assert [each["metrics"]["read-bytes-complete"] for each in vertex_of["subtasks"]] == [True, False, True]
+    statistics = vertex_of["aggregated"]["metrics"]["read-records"]
+    assert {name: statistics[name] for name in ("min", "max", "sum")} == {"min": 5, "max": 10, "sum": 15}
+    assert [subtask["attempts"][-1]["io"]["write_bytes"] for subtask in page["subtasks"]] == [70, 30, 10]
 
 
 def test_statistics_are_of_all_numbers() -> None:

@@ -8,7 +8,7 @@ import { Id } from "../components/copy.js";
 import { Empty } from "../components/empty.js";
 import { StateChip } from "../components/state_chip.js";
 import { Time } from "../components/time.js";
-import { duration, plural } from "../format.js";
+import { bytes, duration, plural } from "../format.js";
 import { h, html } from "../html.js";
 import { LogView } from "../logs/log_view.js";
 import { href, reference } from "../moment.js";
@@ -109,12 +109,18 @@ function Life({ subtask, attempt, vertexId, address, moment, number }) {
           <dl class="pairs">
             <dt>TaskManager</dt><dd>${where(attempt.task_manager_id)}</dd>
             <dt>instance</dt><dd>${attempt.instance_id ? h(Id, { id: attempt.instance_id, label: "instance" }) : "–"}</dd>
+            ${attempt.io && html`<dt>read</dt><dd>${sizeOf(attempt.io.read_records, attempt.io.read_bytes)}</dd><dt>written</dt><dd>${sizeOf(attempt.io.write_records, attempt.io.write_bytes)}</dd>`}
             ${Object.entries(subtask.outputs ?? {}).map(([name, location]) => html`<dt key=${name}>output ${name}</dt><dd><code>${location}</code></dd>`)}
           </dl>
         </div>
       </section>
     </div>
     ${subtask.progress && h(Stream, { progress: subtask.progress })}`;
+}
+
+/** How much was read or written; -1: it is not known. @param {number} rows @param {number} size */
+function sizeOf(rows, size) {
+  return rows < 0 ? html`<span class="muted">not known: several subtasks share the rows</span>` : `${plural(rows, "row")}, ${bytes(size)}`;
 }
 
 /** @param {{progress: any}} props */
