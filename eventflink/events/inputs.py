@@ -12,7 +12,16 @@ from typing import Annotated, ClassVar, Final
 import annotated_types as at
 
 from eventflink.events.topics import Topic
-from eventflink.model.attempts import AttemptStatus, FailureCause, HasAttemptId, IOMetrics, LostInput, OutputLocation, SlotStatus
+from eventflink.model.attempts import (
+    Accumulators,
+    AttemptStatus,
+    FailureCause,
+    HasAttemptId,
+    IOMetrics,
+    LostInput,
+    OutputLocation,
+    SlotStatus,
+)
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.resources import Hardware, ResourceProfile
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, SavepointMode, TaskFile, TaskManagerFile
@@ -286,6 +295,7 @@ class TaskStateReport(InstanceMessage, HasAttemptId):
     cause: FailureCause | None = None
     lost_inputs: tuple[LostInput, ...] = ()
     io: IOMetrics | None = None
+    accumulators: Accumulators | None = None
 
 
 @dataclass(slots=True)

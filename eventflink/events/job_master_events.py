@@ -9,7 +9,7 @@ from typing import Final
 
 from eventflink.events.decision import LogEvent
 from eventflink.events.slot_manager_events import AttemptSlotEvent
-from eventflink.model.attempts import AttemptRecord, FailureCause, IOMetrics, OutputLocation, SubtaskReference
+from eventflink.model.attempts import Accumulators, AttemptRecord, FailureCause, IOMetrics, OutputLocation, SubtaskReference
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason
 
 
@@ -66,6 +66,7 @@ class TaskFinished(AttemptEvent):
 
     outputs: tuple[OutputLocation, ...] = ()
     io: IOMetrics | None = None
+    accumulators: Accumulators | None = None
 
 
 @dataclass(slots=True)

@@ -108,6 +108,16 @@ class JobStanding:
 
 
 @dataclass(frozen=True, slots=True)
+class AccumulatorInfo:
+    """What code has counted under a name."""
+
+    name: str
+    type: str
+    """`LongCounter` or `DoubleCounter`."""
+    value: int | float
+
+
+@dataclass(frozen=True, slots=True)
 class JobResult:
     """How a job ended."""
 
@@ -116,6 +126,8 @@ class JobResult:
     net_run_time_ms: int
     cause: Cause | None
     log_offset: int
+    accumulators: list[AccumulatorInfo] | None = None
+    """What the code of its tasks has counted together; None: it is not known any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from eventflink.jobs.accumulators import Accumulator, TaskAccumulators
 from eventflink.jobs.shipping import InputUnusable, share_rows
 from eventflink.model.attempts import AttemptId
 
@@ -59,6 +60,7 @@ class TaskContext:
         parameters: dict[str, Any],
         readers: Mapping[str, Callable[[], "DataFrame"]],
         open_spark: Callable[[], "SparkSession"],
+        accumulators: TaskAccumulators,
     ) -> None:
         self.job_id = attempt_id.job_id
         self.vertex_id = attempt_id.vertex_id
@@ -69,6 +71,7 @@ class TaskContext:
         self.parameters = parameters
         self.inputs = TaskInputs(readers)
         self.logger = logging.getLogger(f"task.{attempt_id.vertex_id}")
+        self._accumulators = accumulators
         self._open_spark = open_spark
         self._spark: SparkSession | None = None
 
@@ -78,6 +81,17 @@ class TaskContext:
         if self._spark is None:
             self._spark = self._open_spark()
         return self._spark
+
+    def accumulator(self, name: str, kind: type[int] | type[float] = int) -> Accumulator:
+        """Return the sum that the task keeps under a name, of whole numbers or, with `float`, of any; it begins at 0.
+
+        What it is when the task finishes is told, and added up over the subtasks of the job.
+
+        Raises:
+            AccumulatorUnusable: there are too many, or the name cannot be one, or it is of another kind.
+
+        """
+        return self._accumulators.of(name, kind)
 
     def share(self, rows: "DataFrame") -> "DataFrame":
         """Return this subtask's rows of a DataFrame that every subtask sees whole, such as a file: what a source calls.

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Final, TypeVar
 
 from eventflink.master.canonical import DERIVED, require
-from eventflink.model.attempts import AttemptId, FailureCause, HasAttemptId, IOMetrics, OutputLocation
+from eventflink.model.attempts import Accumulators, AttemptId, FailureCause, HasAttemptId, IOMetrics, OutputLocation
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.slot_sharing import GroupMember, InvalidSlotSharing, profiles_of_groups
@@ -49,6 +49,8 @@ class Execution:
     """None: it lives."""
     io: IOMetrics | None = None
     """What it read and wrote; None: it has not finished, or did not say."""
+    accumulators: Accumulators | None = None
+    """What its code has counted; None: it has not finished, or counted nothing."""
 
 
 _TIME_FIELDS: Final[Mapping[ExecutionState, str]] = {

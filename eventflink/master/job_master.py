@@ -359,7 +359,7 @@ class JobMaster:
         if key in self.restarts.due:
             raise IllegalTransition(f"{event}: the subtask is to start again, and no result of this attempt counts")
         graph.transition(subtask, ExecutionState.FINISHED, at_ms)
-        subtask.executions[-1].io = event.io
+        subtask.executions[-1].io, subtask.executions[-1].accumulators = event.io, event.accumulators
         graph.complete(subtask, event.outputs)
         if self.scheduler is SchedulerType.ADAPTIVE:
             self.rescales.note_finished(event.vertex_id)

@@ -22,7 +22,18 @@ from eventflink.master.resource_manager import refused
 from eventflink.master.settings import Context
 from eventflink.master.slots import Allocation
 from eventflink.master.state import ClusterState
-from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId, AttemptStatus, FailureCause, IOMetrics, OutputLocation
+from eventflink.model.attempts import (
+    MAX_ACCUMULATOR_NAME_LENGTH,
+    MAX_ACCUMULATORS,
+    MAX_DOUBLE,
+    UNKNOWN_COUNT,
+    Accumulators,
+    AttemptId,
+    AttemptStatus,
+    FailureCause,
+    IOMetrics,
+    OutputLocation,
+)
 from eventflink.model.statuses import ExecutionState, SlotState
 from eventflink.model.stream_progress import MAX_NUMBER
 
@@ -138,7 +149,8 @@ def _decide_end(job: JobMaster, subtask: Subtask, report: TaskStateReport, now_m
         return decide_failure(job, subtask, cause, now_ms)
     if fault := _find_fault_of_outputs(report.outputs):
         return decide_failure(job, subtask, FailureCause("OutputsUnusable", fault), now_ms)
-    return [*_advance(attempt, subtask, ExecutionState.RUNNING), e.TaskFinished(*attempt, report.outputs, _bounded(report.io))]
+    counted = (_bounded(report.io), _bounded_accumulators(report.accumulators))
+    return [*_advance(attempt, subtask, ExecutionState.RUNNING), e.TaskFinished(*attempt, report.outputs, *counted)]
 
 
 def _advance(attempt: AttemptId, subtask: Subtask, to_state: ExecutionState) -> list[LogEvent]:
@@ -160,6 +172,20 @@ def _bounded(io: IOMetrics | None) -> IOMetrics | None:
     return IOMetrics(
         *[n if 0 <= n <= MAX_NUMBER else UNKNOWN_COUNT for n in (io.read_records, io.read_bytes, io.write_records, io.write_bytes)]
     )
+
+
+def _bounded_accumulators(said: Accumulators | None) -> Accumulators | None:
+    """Return the first counters that a TaskExecutor would let a task have; it is the one that tells the task."""
+    if said is None:
+        return None
+    longs = {each.name: each for each in said.longs if 1 <= len(each.name) <= MAX_ACCUMULATOR_NAME_LENGTH}
+    doubles = {
+        each.name: each
+        for each in said.doubles
+        if 1 <= len(each.name) <= MAX_ACCUMULATOR_NAME_LENGTH and abs(each.value) <= MAX_DOUBLE and each.name not in longs
+    }
+    kept_longs = tuple(longs.values())[:MAX_ACCUMULATORS]
+    return Accumulators(kept_longs, tuple(doubles.values())[: MAX_ACCUMULATORS - len(kept_longs)])
 
 
 def _find_fault_of_outputs(outputs: Sequence[OutputLocation]) -> str:

@@ -108,6 +108,39 @@ class IOMetrics:
     write_bytes: int = UNKNOWN_COUNT
 
 
+@dataclass(frozen=True, slots=True)
+class LongCounter:
+    """A sum of whole numbers that a task's code has kept under a name."""
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleCounter:
+    """The same of numbers with fractions."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulators:
+    """What the code of an attempt has counted, in the order in which it began to."""
+
+    longs: tuple[LongCounter, ...] = ()
+    doubles: tuple[DoubleCounter, ...] = ()
+
+
+MAX_ACCUMULATORS: Final = 64
+"""Of an attempt."""
+MAX_ACCUMULATOR_NAME_LENGTH: Final = 128
+MAX_LONG: Final = 2**63 - 1
+MIN_LONG: Final = -(2**63)
+MAX_DOUBLE: Final = 1e300
+"""Of a counter of one attempt: the sum over all subtasks of a job is a number as well."""
+
+
 @dataclass(slots=True)
 class SlotStatus:
     """One slot as its TaskExecutor sees it."""

@@ -7,7 +7,7 @@ an attempt whose process was never started, or is long gone, does not come.
 from dataclasses import dataclass
 
 from eventflink.events.effects import SavepointOrder, TaskDeployment
-from eventflink.model.attempts import AttemptId, FailureCause, IOMetrics, LostInput, OutputLocation
+from eventflink.model.attempts import Accumulators, AttemptId, FailureCause, IOMetrics, LostInput, OutputLocation
 from eventflink.model.stream_progress import StreamProgress
 
 
@@ -140,6 +140,8 @@ class Finished:
     """Whether it opened a session, or loaded Spark's client, which its fork server had not."""
     io: IOMetrics | None = None
     """What it read and wrote; None: it does not know."""
+    accumulators: Accumulators | None = None
+    """What its code has counted; None: nothing."""
 
 
 @dataclass(slots=True)

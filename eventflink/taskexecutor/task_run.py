@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.events.effects import TaskDeployment, TaskInput
+from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.published import OutputInvisible, write_file_list
 from eventflink.jobs.shipping import Share, read_share
@@ -61,7 +62,8 @@ def run_task(
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
     stream = _make_stream(deployment, attempt, settings, archives, tell)
-    context = _make_context(deployment, attempt, spark, opened, stream)
+    accumulators = TaskAccumulators()
+    context = _make_context(deployment, attempt, spark, opened, stream, accumulators)
     if stream is not None:
         stream.prepare(context.spark)
     if deployment.task_type is TaskType.SQL:
@@ -75,14 +77,14 @@ def run_task(
         returned = function(context)
     if stream is not None:
         for operator in stream.chained:
-            returned = _run_chained(operator, stream.hand_over(returned, operator), deployment, context)
+            returned = _run_chained(operator, stream.hand_over(returned, operator), deployment, context, accumulators)
         stream.run(returned, later_orders)
         outputs, io = tuple[OutputLocation, ...](), None
     else:
         outputs = _publish(_outputs_of(returned, deployment), attempt, settings)
         io = io_metrics_of(deployment, {each.input_name for each in opened.inputs}, outputs)
     spark.close()
-    return Finished(outputs, spark.is_used, io)
+    return Finished(outputs, spark.is_used, io, accumulators.report())
 
 
 def _make_stream(
@@ -96,7 +98,12 @@ def _make_stream(
 
 
 def _make_context(
-    deployment: TaskDeployment, attempt: AttemptId, spark: TaskSpark, opened: OpenedInputs, stream: "StreamTask | None"
+    deployment: TaskDeployment,
+    attempt: AttemptId,
+    spark: TaskSpark,
+    opened: OpenedInputs,
+    stream: "StreamTask | None",
+    accumulators: TaskAccumulators,
 ) -> TaskContext:
     share = Share(subtask_index=deployment.subtask_index, parallelism=deployment.parallelism, max_parallelism=deployment.max_parallelism)
 
@@ -117,6 +124,7 @@ def _make_context(
         parameters=_parse_parameters(deployment.parameters_json),
         readers=readers,
         open_spark=spark.open,
+        accumulators=accumulators,
     )
     return context
 
@@ -131,7 +139,9 @@ def _parse_parameters(text: str) -> dict[str, Any]:
     return parameters
 
 
-def _run_chained(operator: ChainedOperator, rows: "DataFrame", deployment: TaskDeployment, head: TaskContext) -> object:
+def _run_chained(
+    operator: ChainedOperator, rows: "DataFrame", deployment: TaskDeployment, head: TaskContext, accumulators: TaskAccumulators
+) -> object:
     """Return what an operator makes of the rows of the one before it, in the same query."""
     context = TaskContext(
         deployment.attempt_id,
@@ -140,6 +150,7 @@ def _run_chained(operator: ChainedOperator, rows: "DataFrame", deployment: TaskD
         parameters=_parse_parameters(operator.parameters_json),
         readers={operator.input_name: lambda: rows},
         open_spark=lambda: head.spark,
+        accumulators=accumulators,
     )
     if operator.task_type is TaskType.SQL:
         return _run_sql(operator.task, context, has_output=True)

@@ -18,6 +18,7 @@ from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.workers import Workers
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState
+from eventflink.views.accumulators import accumulators_view
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.plain import View, iso_time
 
@@ -182,6 +183,7 @@ def attempt_view(execution: Execution, state: ExecutionState) -> View:
         "running_at": iso_time(execution.running_at_ms),
         "ended_at": iso_time(execution.ended_at_ms),
         "io": dataclasses.asdict(execution.io) if execution.io is not None else None,
+        "accumulators": accumulators_view(execution.accumulators),
     }
 
 

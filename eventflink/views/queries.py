@@ -11,6 +11,7 @@ from typing import Final
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
+from eventflink.views.accumulators import accumulators_of
 from eventflink.views.jobs_and_cluster import not_in_memory
 from eventflink.views.plain import View, iso_time
 
@@ -70,7 +71,10 @@ def job_status(fold: Fold, job_id: str) -> View:
 
 
 def job_result(fold: Fold, job_id: str) -> View:
-    """Return how a job ended, also if it is no longer in memory, or that it has not (`is_terminal`); raises `JobNotFound`."""
+    """Return how a job ended, also if it is no longer in memory, or that it has not (`is_terminal`); raises `JobNotFound`.
+
+    What its tasks have counted is in its archive then, and None here.
+    """
     job = fold.master.dispatcher.forgotten.get(job_id) or job_of(fold, job_id)
     is_terminal = job.status in TERMINAL_JOB_STATUSES
     cause = job.cause if is_terminal else None
@@ -84,6 +88,7 @@ def job_result(fold: Fold, job_id: str) -> View:
         "cause": None
         if cause is None
         else {"failure_type": cause.failure_type, "message": cause.message, "stack_trace": cause.stack_trace},
+        "accumulators": accumulators_of(job.execution_graph.subtasks()) if isinstance(job, JobMaster) else None,
     }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from eventflink.events.effects import TaskInput
 from eventflink.jobs.result import read_result
-from eventflink.model.attempts import LostInput
+from eventflink.model.attempts import Accumulators, LongCounter, LostInput
 from eventflink.model.statuses import ShipStrategy
 from eventflink.taskexecutor.process_events import Failed, Finished
 from tests.support.task_host import SQL, Host
@@ -90,10 +90,11 @@ def test_forward_and_broadcast(host: Host) -> None:
     forward = host.shares(TaskInput("rows", ShipStrategy.FORWARD, (), locations), 2)
     assert [sorted(r["id"] for r in s) for s in forward] == [sorted(read_result([p], 999).column("id").to_pylist()) for p in locations]
     broadcast = host.shares(TaskInput("rows", ShipStrategy.BROADCAST, (), locations), 2)
-    outcome = host.run("same", inputs=(TaskInput("rows", ShipStrategy.BROADCAST, (), locations),))
+    outcome = host.run("count", inputs=(TaskInput("rows", ShipStrategy.BROADCAST, (), locations),))
     assert isinstance(outcome, Finished)
+    assert outcome.accumulators == Accumulators((LongCounter("rows", 60),))
     assert outcome.io is not None
-    assert (outcome.io.read_records, outcome.io.write_records) == (60, 60)
+    assert (outcome.io.read_records, outcome.io.write_records) == (60, 1)
     assert min(outcome.io.read_bytes, outcome.io.write_bytes) > 0
     assert [sorted(r["id"] for r in s) for s in broadcast] == [list(range(60))] * 2
     failure_type, message, _ = host.fail("same", inputs=(TaskInput("rows", ShipStrategy.FORWARD, (), locations[:1]),), subtask_index=1)

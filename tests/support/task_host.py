@@ -84,7 +84,9 @@ def two_outputs(context):
 def same(context): return context.inputs["rows"]
 
 def count(context):
-    return context.spark.createDataFrame([(context.inputs["rows"].count(),)], "n bigint")
+    n = context.inputs["rows"].count()
+    context.accumulator("rows").add(n)
+    return context.spark.createDataFrame([(n,)], "n bigint")
 
 def busy(context):
     frame = context.spark.range(0, 1 << 60, 1, 2).selectExpr("sum(hash(id, id))")

@@ -26,6 +26,7 @@ UNTOLD = {
     "RestartScheduled.backoff_ms",
     "RestartScheduled.failed_attempt",
     "RestartScheduled.restart_at_ms",
+    "TaskFinished.accumulators",
     "TaskFinished.io",
     "TaskManagerRegistered.begun_at_ms",
     "TaskManagerRegistered.hardware",

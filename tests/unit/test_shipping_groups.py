@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext, TaskInputs
 from eventflink.jobs.shipping import InputUnusable, Share, key_groups_of
 from eventflink.model.attempts import AttemptId
@@ -100,7 +101,15 @@ def test_an_input_that_is_missing_names_those_that_are_there() -> None:
 
 def test_a_task_that_never_asks_for_spark_never_opens_it() -> None:
     opened: list[int] = []
-    context = TaskContext(ATTEMPT, parallelism=2, max_parallelism=128, parameters={}, readers={}, open_spark=lambda: opened.append(1))
+    context = TaskContext(
+        ATTEMPT,
+        parallelism=2,
+        max_parallelism=128,
+        parameters={},
+        readers={},
+        open_spark=lambda: opened.append(1),
+        accumulators=TaskAccumulators(),
+    )
     assert (context.subtask_index, context.attempt, context.parallelism) == (1, 2, 2)
     assert opened == []
 

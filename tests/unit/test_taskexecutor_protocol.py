@@ -31,7 +31,17 @@ from eventflink.events.inputs import (
     TaskManagerReport,
     TaskStateReport,
 )
-from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, IOMetrics, LostInput, OutputLocation, SlotStatus
+from eventflink.model.attempts import (
+    Accumulators,
+    AttemptId,
+    AttemptStatus,
+    FailureCause,
+    IOMetrics,
+    LongCounter,
+    LostInput,
+    OutputLocation,
+    SlotStatus,
+)
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, TaskFile, TaskType
 from eventflink.model.stream_progress import StreamProgress
 from eventflink.taskexecutor.process_events import (
@@ -85,6 +95,7 @@ A = AttemptId("job", "v", 0, 1)
 B = AttemptId("job", "v", 1, 1)
 OUTPUTS = (OutputLocation("default", "/data/0"),)
 IO = IOMetrics(1, 2, 3, 4)
+COUNTED = Accumulators((LongCounter("rows", 5),))
 CAUSE = FailureCause("ValueError", "no", "trace")
 Happening = tuple[float, Callable[[], list[Action]]]
 WHOLE_PATH = ["SlotOffer", "INITIALIZING", "RUNNING", "FINISHED"]
@@ -378,10 +389,10 @@ def test_offer_and_first_state_are_one_record() -> None:
 @pytest.mark.parametrize(
     ("outcome", "cancelled", "state", "failure_type"),
     [
-        (Finished(OUTPUTS, io=IO), False, ExecutionState.FINISHED, None),
+        (Finished(OUTPUTS, io=IO, accumulators=COUNTED), False, ExecutionState.FINISHED, None),
         (Failed(CAUSE), False, ExecutionState.FAILED, "ValueError"),
         (Killed(9), False, ExecutionState.FAILED, "TaskProcessDied"),
-        (Finished(OUTPUTS, io=IO), True, ExecutionState.CANCELED, None),
+        (Finished(OUTPUTS, io=IO, accumulators=COUNTED), True, ExecutionState.CANCELED, None),
         (Failed(CAUSE), True, ExecutionState.CANCELED, None),
         (Killed(15), True, ExecutionState.CANCELED, None),
     ],
@@ -393,7 +404,8 @@ def test_how_an_attempt_ends(outcome: Outcome, cancelled: bool, state: Execution
     (report,) = reports(harness.end(outcome))
     assert isinstance(report, TaskStateReport)
     assert report.execution_state is state
-    assert (report.outputs, report.io) == ((OUTPUTS, IO) if state is ExecutionState.FINISHED else ((), None))
+    told = (report.outputs, report.io, report.accumulators)
+    assert told == ((OUTPUTS, IO, COUNTED) if state is ExecutionState.FINISHED else ((), None, None))
     assert (report.cause and report.cause.failure_type) == failure_type
 
 

@@ -1,34 +1,51 @@
-"""Accumulators: tasks have none here, so every answer is the one that Flink gives for tasks without any."""
+"""Accumulators: what the code of tasks that have finished has counted, in Flink's words for it.
 
-from typing import Any
+Those of a job and of a vertex are sums over the current attempts. The serialized form is that of Flink's `OptionalFailure`.
+"""
 
-from fastapi import APIRouter
+import base64
+from collections.abc import Iterable
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 from pydantic import Field
 
 from eventflink.rest.flink.attempts import UNASSIGNED
+from eventflink.rest.flink.java_throwables import serialized_accumulator
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape
 from eventflink.rest.flink.subtasks import attempt_of, current_attempt_of, number_of
+from eventflink.views.accumulators import added_up
 from eventflink.views.plain import View
 
 router = APIRouter(prefix=ONE_JOB)
 
-Accumulators = list[dict[str, Any]]
+
+class UserAccumulator(Shape):
+    """An accumulator; the value is a text."""
+
+    name: str
+    type: str
+    value: str
+
+
+Accumulators = list[UserAccumulator]
 
 
 class JobAccumulatorsInfo(Shape):
     """The accumulators of a job."""
 
     job_accumulators: Accumulators = Field(default=[], serialization_alias="job-accumulators")
-    user_task_accumulators: Accumulators = Field(default=[], serialization_alias="user-task-accumulators")
-    serialized: dict[str, Any] = Field(default={}, serialization_alias="serialized-user-task-accumulators")
+    """Always empty, as in Flink."""
+    user_task_accumulators: Accumulators = Field(serialization_alias="user-task-accumulators")
+    serialized: dict[str, str] = Field(default={}, serialization_alias="serialized-user-task-accumulators")
 
 
 class JobVertexAccumulatorsInfo(Shape):
     """The accumulators of a vertex."""
 
     id: str
-    user_accumulators: Accumulators = Field(default=[], serialization_alias="user-accumulators")
+    user_accumulators: Accumulators = Field(serialization_alias="user-accumulators")
 
 
 class SubtaskAccumulatorsInfo(Shape):
@@ -37,7 +54,7 @@ class SubtaskAccumulatorsInfo(Shape):
     subtask: int
     attempt: int
     endpoint: str
-    user_accumulators: Accumulators = Field(default=[], serialization_alias="user-accumulators")
+    user_accumulators: Accumulators = Field(serialization_alias="user-accumulators")
 
 
 class SubtasksAllAccumulatorsInfo(Shape):
@@ -54,21 +71,25 @@ class SubtaskExecutionAttemptAccumulatorsInfo(Shape):
     subtask: int
     attempt: int
     id: str
-    user_accumulators: Accumulators = Field(default=[], serialization_alias="user-accumulators")
+    user_accumulators: Accumulators = Field(serialization_alias="user-accumulators")
 
 
 @router.get("/accumulators")
-async def of_job(reads: JobReadsOfRequest) -> JobAccumulatorsInfo:
+async def of_job(
+    reads: JobReadsOfRequest,
+    include_serialized: Annotated[bool, Query(alias="includeSerializedValue")] = False,  # noqa: FBT002 - a parameter of the query
+) -> JobAccumulatorsInfo:
     """Return the accumulators of a job."""
-    await reads.job()
-    return JobAccumulatorsInfo()
+    job = await reads.job()
+    rows = _of_subtasks(subtask for vertex in job["vertices"] for subtask in vertex["subtasks"])
+    return JobAccumulatorsInfo(user_task_accumulators=_infos(rows), serialized=serialized(rows) if include_serialized else {})
 
 
 @router.get("/vertices/{vertexid}/accumulators")
 async def of_vertex(reads: JobReadsOfRequest, vertexid: str) -> JobVertexAccumulatorsInfo:
     """Return the accumulators of a vertex."""
     _, vertex = await reads.vertex(vertexid)
-    return JobVertexAccumulatorsInfo(id=vertex["vertex_id"])
+    return JobVertexAccumulatorsInfo(id=vertex["vertex_id"], user_accumulators=_infos(_of_subtasks(vertex["subtasks"])))
 
 
 @router.get("/vertices/{vertexid}/subtasks/accumulators")
@@ -83,11 +104,33 @@ async def of_subtasks(reads: JobReadsOfRequest, vertexid: str) -> SubtasksAllAcc
 async def of_attempt(reads: JobReadsOfRequest, vertexid: str, subtaskindex: int, attempt: int) -> SubtaskExecutionAttemptAccumulatorsInfo:
     """Return the accumulators of an attempt."""
     _, subtask = await reads.subtask(vertexid, subtaskindex)
-    attempt_of(subtask, attempt)
+    row = attempt_of(subtask, attempt)
     name = f"{reads.job_id}_{vertexid}_{subtaskindex}_{attempt}"
-    return SubtaskExecutionAttemptAccumulatorsInfo(subtask=subtaskindex, attempt=attempt, id=name)
+    return SubtaskExecutionAttemptAccumulatorsInfo(subtask=subtaskindex, attempt=attempt, id=name, user_accumulators=_infos(_of_row(row)))
+
+
+def serialized(rows: Iterable[View]) -> dict[str, str]:
+    """Return accumulators by name as Flink's Java clients read them, in base 64."""
+    return {row["name"]: base64.b64encode(serialized_accumulator(row["value"])).decode() for row in rows}
 
 
 def _of_subtask(subtask: View) -> SubtaskAccumulatorsInfo:
-    number = number_of(current_attempt_of(subtask))
-    return SubtaskAccumulatorsInfo(subtask=subtask["subtask_index"], attempt=number, endpoint=subtask["task_manager_id"] or UNASSIGNED)
+    row = current_attempt_of(subtask)
+    place = subtask["task_manager_id"] or UNASSIGNED
+    return SubtaskAccumulatorsInfo(
+        subtask=subtask["subtask_index"], attempt=number_of(row), endpoint=place, user_accumulators=_infos(_of_row(row))
+    )
+
+
+def _of_subtasks(subtasks: Iterable[View]) -> list[View]:
+    return added_up(_of_row(current_attempt_of(subtask)) for subtask in subtasks)
+
+
+def _of_row(row: View) -> list[View]:
+    """Return what an attempt has counted; the archives of older versions do not know."""
+    counted: list[View] = row.get("accumulators") or []
+    return counted
+
+
+def _infos(rows: Iterable[View]) -> Accumulators:
+    return [UserAccumulator(name=row["name"], type=row["type"], value=str(row["value"])) for row in rows]

@@ -1,11 +1,14 @@
-"""A failure as Java serializes it: Flink's clients read this form of a cause, and no other.
+"""Failures and accumulators as Java serializes them: Flink's clients read this form of a cause, and of a counter's value, and no other.
 
-It is a `org.apache.flink.util.SerializedThrowable` with the name of the error, its message and its stack trace, and with nothing inside
-that a client would have to know a class of. The format is that of the Java Object Serialization Specification, version 5.
+A cause is a `org.apache.flink.util.SerializedThrowable` with the name of the error, its message and its stack trace, and with nothing
+inside that a client would have to know a class of; a value is an `OptionalFailure` without a failure. The format is that of the Java Object
+Serialization Specification, version 5.
 """
 
 import struct
 from typing import Final
+
+from eventflink.model.attempts import MAX_LONG, MIN_LONG
 
 _MAGIC: Final = b"\xac\xed\x00\x05"
 _NULL: Final = b"\x70"
@@ -28,10 +31,27 @@ def serialized_throwable(error_class: str, message: str, stack_trace: str) -> by
     return _MAGIC + _OBJECT + ours + _string(message) + _END + _string(stack_trace) + _string(error_class)
 
 
+def serialized_accumulator(value: float) -> bytes:
+    """Return what `ObjectInputStream.readObject` reads as an OptionalFailure of a Long, of a whole number, or of a Double."""
+    cause = b"L" + _utf("failureCause") + _string("Ljava/lang/Throwable;")
+    optional = _described("org.apache.flink.util.OptionalFailure", 1, _SERIALIZABLE | _WRITES_ITSELF, [cause], _NULL)
+    number = _described("java.lang.Number", -8742448824652078965, _SERIALIZABLE, [], _NULL)
+    if isinstance(value, int):
+        boxed = _described("java.lang.Long", 4290774380558885855, _SERIALIZABLE, [b"J" + _utf("value")], number)
+        written = struct.pack(">q", min(max(value, MIN_LONG), MAX_LONG))
+    else:
+        boxed = _described("java.lang.Double", -9172774392245257468, _SERIALIZABLE, [b"D" + _utf("value")], number)
+        written = struct.pack(">d", value)
+    return _MAGIC + _OBJECT + optional + _NULL + _OBJECT + boxed + written + _END
+
+
 def _class(name: str, version: int, flags: int, strings: list[str], parent: bytes) -> bytes:
     """Describe a class all of whose fields that are written are strings."""
-    fields = b"".join(b"L" + _utf(field) + _string("Ljava/lang/String;") for field in strings)
-    return _CLASS_DESCRIPTION + _utf(name) + struct.pack(">qBH", version, flags, len(strings)) + fields + _END + parent
+    return _described(name, version, flags, [b"L" + _utf(field) + _string("Ljava/lang/String;") for field in strings], parent)
+
+
+def _described(name: str, version: int, flags: int, fields: list[bytes], parent: bytes) -> bytes:
+    return _CLASS_DESCRIPTION + _utf(name) + struct.pack(">qBH", version, flags, len(fields)) + b"".join(fields) + _END + parent
 
 
 def _string(text: str) -> bytes:

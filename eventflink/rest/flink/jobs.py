@@ -1,11 +1,10 @@
 """One job: what it is, where it stands, how it is configured and how it came out. Its vertices are in `vertices.py`."""
 
-from typing import Any
-
 from fastapi import APIRouter
 from pydantic import Field
 
 from eventflink.model.statuses import ApplicationStatus, JobStatus
+from eventflink.rest.flink.accumulators import serialized
 from eventflink.rest.flink.asynchronous import FailureCause, QueueStatus, QueueStatusId, failure_cause
 from eventflink.rest.flink.job_details import JobDetailsInfo, job_details_of
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
@@ -45,7 +44,8 @@ class JobResult(Shape):
     id: str
     name: str
     application_status: ApplicationStatus = Field(serialization_alias="application-status")
-    accumulator_results: dict[str, Any] = Field(default={}, serialization_alias="accumulator-results")
+    accumulator_results: dict[str, str] = Field(serialization_alias="accumulator-results")
+    """As Java serializes them, in base 64: what Flink's clients read."""
     net_runtime: int = Field(serialization_alias="net-runtime")
     application_id: str = Field(serialization_alias="application-id")
     start_time: int = Field(serialization_alias="start-time")
@@ -103,6 +103,7 @@ async def execution_result(reads: JobReadsOfRequest) -> JobExecutionResultRespon
         id=result["job_id"],
         name=name,
         application_status=_APPLICATION_STATUSES[result["status"]],
+        accumulator_results=serialized(result.get("accumulators") or []),
         net_runtime=result["net_run_time_ms"],
         application_id=result["job_id"],
         start_time=epoch_ms(result["submitted_at"]),

@@ -7,7 +7,7 @@ from pydantic import Field
 from eventflink.model.statuses import JobStatus
 from eventflink.rest.own.checkpoint_shapes import Checkpoint, CheckpointsSummary
 from eventflink.rest.own.moments import OwnShape
-from eventflink.rest.own.one_job_shapes import AttemptOfSubtask, Cause, RootFailure
+from eventflink.rest.own.one_job_shapes import AccumulatorOfTask, AttemptOfSubtask, Cause, RootFailure
 
 
 class Bar(AttemptOfSubtask):
@@ -91,6 +91,8 @@ class ResultPage(OwnShape):
     ended_at: str | None
     net_run_time_ms: int | None
     cause: Cause | None
+    accumulators: list[AccumulatorOfTask] | None = None
+    """What the code of all tasks that have finished has counted together; null: the archive is of a version that did not know."""
     sinks: list[str]
     """The vertices whose outputs no other reads."""
     outputs: list[Output]

@@ -168,6 +168,15 @@ class JobPage(JobRow):
     exceptions_total: int
 
 
+class AccumulatorOfTask(OwnShape):
+    """What a task's code has counted under a name."""
+
+    name: str
+    type: str
+    """As Flink calls it: LongCounter or DoubleCounter."""
+    value: int | float
+
+
 class AttemptOfSubtask(OwnShape):
     """An attempt, and when it came how far; null: it did not, or that is not known."""
 
@@ -181,6 +190,8 @@ class AttemptOfSubtask(OwnShape):
     ended_at: str | None = None
     io: IOMetrics | None = None
     """What it read over its edges, and what it published; -1: that is not known. null: it has not finished, or did not say."""
+    accumulators: list[AccumulatorOfTask] = Field(default_factory=list)
+    """What its code has counted when it finished."""
 
 
 class LastFailure(OwnShape):

@@ -22,7 +22,17 @@ from eventflink.events.inputs import (
     TaskManagerReport,
     TaskStateReport,
 )
-from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, HasAttemptId, IOMetrics, LostInput, OutputLocation, SlotStatus
+from eventflink.model.attempts import (
+    Accumulators,
+    AttemptId,
+    AttemptStatus,
+    FailureCause,
+    HasAttemptId,
+    IOMetrics,
+    LostInput,
+    OutputLocation,
+    SlotStatus,
+)
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState
 from eventflink.model.stream_progress import bounded_progress
 from eventflink.taskexecutor.process_events import (
@@ -80,6 +90,7 @@ class KnownAttempt:
     deadline_ms: int | None = None
     outputs: tuple[OutputLocation, ...] = ()
     io: IOMetrics | None = None
+    accumulators: Accumulators | None = None
     cause: FailureCause | None = None
     lost_inputs: tuple[LostInput, ...] = ()
     delivered: bool = False
@@ -383,7 +394,7 @@ class AttemptTable:
             known.path.append(ExecutionState.CANCELED)
             known.reported_count = len(known.path) - 1  # What it went through meanwhile is of no interest any more.
         elif isinstance(outcome, Finished):
-            known.outputs, known.io = outcome.outputs, outcome.io
+            known.outputs, known.io, known.accumulators = outcome.outputs, outcome.io, outcome.accumulators
             known.path = [ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED]
         else:
             known.cause = _clip_cause(self._find_cause(known, outcome))
@@ -438,7 +449,7 @@ class AttemptTable:
         for state in states:
             report = TaskStateReport(task_manager_id, instance_id, job_id, vertex_id, subtask_index, attempt, state)
             if state is ExecutionState.FINISHED:
-                report.outputs, report.io = known.outputs, known.io
+                report.outputs, report.io, report.accumulators = known.outputs, known.io, known.accumulators
             elif state is ExecutionState.FAILED:
                 report.cause, report.lost_inputs = known.cause, known.lost_inputs
             reports.append(report)

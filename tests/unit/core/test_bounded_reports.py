@@ -31,7 +31,15 @@ from eventflink.master.effects import Deployment, Effect
 from eventflink.master.exception_history import MAX_TYPE_LENGTH
 from eventflink.master.resource_manager import MAX_REASON_LENGTH
 from eventflink.master.task_executor_reports import MAX_CAUSE_LENGTH, MAX_LOCATION_LENGTH, MAX_STACK_TRACE_LENGTH
-from eventflink.model.attempts import FailureCause, IOMetrics, OutputLocation
+from eventflink.model.attempts import (
+    MAX_ACCUMULATORS,
+    Accumulators,
+    DoubleCounter,
+    FailureCause,
+    IOMetrics,
+    LongCounter,
+    OutputLocation,
+)
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.model.stream_progress import MAX_NUMBER
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, state_report, tasks, vertex
@@ -198,6 +206,19 @@ def test_counts_of_an_attempt_are_those_that_it_reports_and_those_that_cannot_be
     assert [event.io for event in cluster.events(TaskFinished)] == told
     subtasks = cluster.job("job").execution_graph.vertices["a"].subtasks
     assert [subtask.executions[-1].io for subtask in subtasks] == told
+    cluster.check()
+
+
+def test_what_an_attempt_counts_is_kept_as_far_as_a_task_executor_would_let_it(cluster: ScriptedCluster) -> None:
+    cluster.register("tm", slots=1)
+    [report] = [state_report(each, ExecutionState.FINISHED) for each in deployments(cluster.submit(graph(vertex("a"))))]
+    longs = tuple(LongCounter(f"n{number}", number) for number in range(MAX_ACCUMULATORS - 1))
+    odd = (DoubleCounter("n1", 1.0), DoubleCounter("nan", float("nan")), DoubleCounter("inf", float("inf")), DoubleCounter("", 1.0))
+    kept, one_too_many = DoubleCounter("kept", 0.5), DoubleCounter("more", 0.5)
+    report.accumulators = Accumulators((LongCounter(LONG, 1), *longs), (*odd, kept, one_too_many))
+    cluster.say(report)
+    [event] = cluster.events(TaskFinished)
+    assert event.accumulators == Accumulators(longs, (kept,))
     cluster.check()
 
 

@@ -8,7 +8,7 @@ from io import BytesIO
 
 import pytest
 
-from eventflink.rest.flink.java_throwables import serialized_throwable
+from eventflink.rest.flink.java_throwables import serialized_accumulator, serialized_throwable
 
 
 class ObjectStream:
@@ -71,3 +71,29 @@ def test_a_cause_is_a_throwable_of_flink_with_its_name_message_and_trace(message
         "fullStringifiedStackTrace": f"CheckpointFailed: {message}",
         "originalErrorClassName": "CheckpointFailed",
     }
+
+
+_OF_LONG = (
+    "aced0005737200256f72672e6170616368652e666c696e6b2e7574696c2e4f7074696f6e616c4661696c75726500000000000000010300014c000c6661696c757265"
+    "43617573657400154c6a6176612f6c616e672f5468726f7761626c653b7870707372000e6a6176612e6c616e672e4c6f6e673b8be490cc8f23df0200014a00057661"
+    "6c7565787200106a6176612e6c616e672e4e756d62657286ac951d0b94e08b0200007870"
+)
+_OF_DOUBLE = (
+    "aced0005737200256f72672e6170616368652e666c696e6b2e7574696c2e4f7074696f6e616c4661696c75726500000000000000010300014c000c6661696c757265"
+    "43617573657400154c6a6176612f6c616e672f5468726f7761626c653b787070737200106a6176612e6c616e672e446f75626c6580b3c24a296bfb04020001440005"
+    "76616c7565787200106a6176612e6c616e672e4e756d62657286ac951d0b94e08b0200007870"
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (5, f"{_OF_LONG}000000000000000578"),
+        (-2, f"{_OF_LONG}fffffffffffffffe78"),
+        (2**70, f"{_OF_LONG}7fffffffffffffff78"),
+        (2.5, f"{_OF_DOUBLE}400400000000000078"),
+    ],
+)
+def test_a_counter_is_byte_for_byte_what_flinks_own_class_writes(value: float, expected: str) -> None:
+    """What is expected was written by `OptionalFailure.of(value)` of Flink 2.3."""
+    assert serialized_accumulator(value).hex() == expected

@@ -1,14 +1,16 @@
 """Vertices, subtasks and attempts have the states and places of the state, in Flink's shapes."""
 
+import base64
 from collections.abc import Iterator
 
 import pytest
 from fastapi.testclient import TestClient
 
-from eventflink.model.attempts import IOMetrics
+from eventflink.model.attempts import Accumulators, DoubleCounter, IOMetrics, LongCounter
 from eventflink.model.statuses import ExecutionState
 from eventflink.rest.flink.attempts import AttemptTimes, aggregate_state, standing_of
 from eventflink.rest.flink.io_metrics import statistics_of
+from eventflink.rest.flink.java_throwables import serialized_accumulator
 from eventflink.rest.flink.job_details import job_details_of
 from eventflink.views.archive import archived_job
 from eventflink.views.jobs_and_cluster import job_view
@@ -184,6 +186,43 @@ def test_counts_are_of_the_attempts_that_have_said_them_and_complete_when_all_ha
     statistics = vertex_of["aggregated"]["metrics"]["read-records"]
     assert {name: statistics[name] for name in ("min", "max", "sum")} == {"min": 5, "max": 10, "sum": 15}
     assert [subtask["attempts"][-1]["io"]["write_bytes"] for subtask in page["subtasks"]] == [70, 30, 10]
+
+
+def test_accumulators_are_those_of_the_attempts_whose_results_count() -> None:
+    counting = ScriptedCluster()
+    counting.register(slots=3)
+    document = graph(vertex("a", 2), vertex("b"), restart_strategy=fixed_delay(1, delay_ms=0))
+    first, *others = deployments(counting.submit(document))
+    for number, deployment in enumerate([first, *others], 1):
+        report = state_report(deployment, ExecutionState.FAILED if deployment is first else ExecutionState.FINISHED)
+        report.accumulators = Accumulators((LongCounter("rows", number),), (DoubleCounter("weight", number / 2),))
+        counting.say(report)
+    [again] = deployments(counting.pass_time(1))
+    report = state_report(again, ExecutionState.FINISHED)
+    report.accumulators = Accumulators((LongCounter("rows", 10),))
+    counting.say(report)
+    with rest_client(counting.fold) as client:
+        job = client.get("/jobs/job/accumulators?includeSerializedValue=true").json()
+        vertex_a = client.get("/jobs/job/vertices/a/accumulators").json()["user-accumulators"]
+        subtasks = client.get("/jobs/job/vertices/a/subtasks/accumulators").json()["subtasks"]
+        attempts = [client.get(f"/jobs/job/vertices/a/subtasks/0/attempts/{number}/accumulators").json() for number in (0, 1)]
+        result = client.get("/jobs/job/execution-result").json()["job-execution-result"]
+        page = client.get("/eventflink/v1/jobs/job/result").json()["body"]
+        plain = client.get("/jobs/job/accumulators").json()
+    assert job["user-task-accumulators"] == [
+        {"name": "rows", "type": "LongCounter", "value": "15"},
+        {"name": "weight", "type": "DoubleCounter", "value": "2.5"},
+    ]
+    assert {name: base64.b64decode(value) for name, value in job["serialized-user-task-accumulators"].items()} == {
+        "rows": serialized_accumulator(15),
+        "weight": serialized_accumulator(2.5),
+    }
+    assert plain == job | {"serialized-user-task-accumulators": {}}
+    assert result["accumulator-results"] == job["serialized-user-task-accumulators"]
+    assert {row["name"]: row["value"] for row in vertex_a} == {"rows": "12", "weight": "1.0"}
+    assert [[row["value"] for row in subtask["user-accumulators"]] for subtask in subtasks] == [["10"], ["2", "1.0"]]
+    assert [[row["value"] for row in attempt["user-accumulators"]] for attempt in attempts] == [[], ["10"]]
+    assert {row["name"]: row["value"] for row in page["accumulators"]} == {"rows": 15, "weight": 2.5}
 
 
 def test_statistics_are_of_all_numbers() -> None:

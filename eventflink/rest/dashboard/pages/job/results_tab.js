@@ -38,6 +38,8 @@ export function Tab({ documents, job, query }) {
             mark: (row) => (shown && row.vertex_id === shown.vertex_id && row.output === shown.output ? "chosen" : ""),
             open: may("operator") ? (row) => change({ vertex: row.vertex_id, output: row.output }, { replace: true }) : undefined,
           })}`}
+    ${found.accumulators?.length > 0 && html`<h2 class="below">Counted by its tasks</h2>
+          <dl class="pairs">${found.accumulators.map((/** @type {any} */ each) => html`<dt key=${each.name}><code>${each.name}</code></dt><dd>${each.value} <span class="muted">${each.type}</span></dd>`)}</dl>`}
     ${!job.stream && html`<p class="muted below">All rows, on the command line:</p>${h(Command, { text: `eventflink result ${job.job_id}` })}`}`;
 }
 
