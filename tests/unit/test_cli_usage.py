@@ -4,7 +4,6 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -15,6 +14,7 @@ from eventflink.cli.examples import EXAMPLES
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import COMMANDS, cli, run
 from eventflink.gateways.kafka_clients import PartitionReader
+from tests.support.command_line import commands_of
 
 GRAPH = {"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
 
@@ -126,13 +126,6 @@ WITHOUT_JSON = {
     "taskmanager thread-dump": "a text is shown as it is",
     "completion": "it prints a script for a shell",
 }
-
-
-def commands_of(group: click.Group, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    for each in group.list_commands(click.Context(group)):
-        command = group.get_command(click.Context(group), each)
-        assert command is not None
-        yield from commands_of(command, f"{name}{each} ") if isinstance(command, click.Group) else [(f"{name}{each}", command)]
 
 
 def test_every_command_prints_json_where_it_has_a_document_to_print() -> None:

@@ -14,6 +14,7 @@ from eventflink.cli.announced_address import Announced, announced
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import cli, run
 from eventflink.cli.rest_reads import cluster_name
+from tests.support.command_line import commands_of
 from tests.support.recorded_cluster import recorded_cluster
 from tests.support.rest_server import served
 
@@ -48,13 +49,34 @@ def offered(*words: str, directory: Path | None = None) -> dict[str, str | None]
     return {item.value: item.help for item in items}
 
 
-@pytest.mark.parametrize("command", ["status", "cancel", "history", "exceptions", "stop", "rescale", "logs", "result"])
+NAMES_NOTHING_THAT_IS_THERE = {("submit", "job_id"), ("run", "job_id"), ("standalone-job", "job_id")}
+"""These ids are given to new jobs."""
+
+
+def test_whatever_names_a_job_a_vertex_or_a_task_manager_offers_those_that_are_there() -> None:
+    offers = {"job_id": "complete_jobs", "vertex_id": "complete_vertices", "vertex": "complete_vertices", "subject": "complete_jobs"}
+    offers |= {"task_manager_id": "complete_task_managers"}
+    named = {
+        (name, parameter.name): parameter._custom_shell_complete
+        for name, command in commands_of(cli)
+        for parameter in command.params
+        if parameter.name in offers
+    }
+    assert len(named) > 20
+    without = {place for place, complete in named.items() if complete is None or complete.__name__ != offers[str(place[1])]}
+    assert without == NAMES_NOTHING_THAT_IS_THERE
+    assert list(offered("events", "--type", "jobsub")) == ["JobSubmitted"]
+
+
+@pytest.mark.parametrize(
+    "command", [("status",), ("cancel",), ("history",), ("stop",), ("rescale",), ("logs",), ("why",), ("events", "--job")], ids="-".join
+)
 def test_ids_of_jobs_are_those_of_the_cluster_with_name_and_status(
-    monkeypatch: pytest.MonkeyPatch, data_directory: Path, command: str
+    monkeypatch: pytest.MonkeyPatch, data_directory: Path, command: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(completion, "_TIMEOUT_S", 120.0)
-    assert offered(command, "orders", directory=data_directory) == {"orders-1": "orders RUNNING"}
-    assert offered(command, "nothing", directory=data_directory) == {}
+    assert offered(*command, "orders", directory=data_directory) == {"orders-1": "orders RUNNING"}
+    assert offered(*command, "nothing", directory=data_directory) == {}
 
 
 def test_commands_options_and_contexts_are_offered() -> None:

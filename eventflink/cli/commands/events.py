@@ -5,12 +5,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 import click
+from click.shell_completion import CompletionItem
 
 from eventflink.audit import FilterInvalid
 from eventflink.audit.entries import Entry, judge_for
-from eventflink.audit.filters import Place, Range, Wanted, event_type
+from eventflink.audit.filters import EVENT_TYPES, Place, Range, Wanted, event_type
 from eventflink.audit.listing import Listing
 from eventflink.audit.plain import json_text, plain_event
+from eventflink.cli.completion import complete_jobs, complete_task_managers
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import range_options, reading_log, remark_on_beginning
 from eventflink.cli.session import Session, pass_session
@@ -28,10 +30,36 @@ def _read_types(_context: click.Context, _parameter: click.Parameter, values: tu
         raise click.BadParameter(str(error)) from error
 
 
+def _complete_types(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in EVENT_TYPES if name.lower().startswith(incomplete.lower())]
+
+
 @click.command()
-@click.option("--type", "types", metavar="EVENT", multiple=True, callback=_read_types, help="Only this type of event; repeatable.")
-@click.option("--job", "job_id", metavar="JOB", default="", help="Only what concerns this job (the beginning of its id is enough).")
-@click.option("--task-manager", "task_manager_id", metavar="ID", default="", help="Only what concerns this TaskManager or instance.")
+@click.option(
+    "--type",
+    "types",
+    metavar="EVENT",
+    multiple=True,
+    callback=_read_types,
+    shell_complete=_complete_types,
+    help="Only this type of event; repeatable.",
+)
+@click.option(
+    "--job",
+    "job_id",
+    metavar="JOB",
+    default="",
+    shell_complete=complete_jobs,
+    help="Only what concerns this job (the beginning of its id is enough).",
+)
+@click.option(
+    "--task-manager",
+    "task_manager_id",
+    metavar="ID",
+    default="",
+    shell_complete=complete_task_managers,
+    help="Only what concerns this TaskManager or instance.",
+)
 @click.option("--rejected", is_flag=True, help="Only rejected decisions: they are in the log without effect.")
 @click.option("--accepted", is_flag=True, help="Only accepted decisions.")
 @range_options

@@ -5,7 +5,7 @@ import pyarrow as pa
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.completion import complete_jobs
+from eventflink.cli.completion import complete_jobs, complete_vertices
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_job
@@ -15,7 +15,9 @@ from eventflink.gateways.results import ExecutionGraphInfo, read_as
 
 @click.command()
 @click.argument("job_id", shell_complete=complete_jobs)
-@click.option("--vertex", help="Which vertex. Default: the one whose output nobody reads, if there is one such.")
+@click.option(
+    "--vertex", shell_complete=complete_vertices, help="Which vertex. Default: the one whose output nobody reads, if there is one such."
+)
 @click.option("--output", default="default", show_default=True, help="Which of its outputs.")
 @click.option("--limit", type=click.IntRange(min=0), default=50, show_default=True, help="Show only so many rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with columns and rows.")

@@ -13,6 +13,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.rest_reads import read_page
 from eventflink.cli.session import Session, pass_session
@@ -23,7 +24,7 @@ _NO_FACTS: Final = frozenset({"type", "id", "state", "cause", "waits", "chain", 
 
 
 @click.command()
-@click.argument("subject", metavar="ID")
+@click.argument("subject", metavar="ID", shell_complete=complete_jobs)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
 def why(session: Session, subject: str, *, as_json: bool) -> int:
