@@ -17,10 +17,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from eventflink.model.metric_settings import read_ports
+from eventflink.rest.access.guard import MAX_HEAD_BYTES
 from eventflink.rest.access.protection import Protection
 from eventflink.rest.connections import ConnectionBounds, bounded_http
 
-MAX_HEAD_BYTES: Final = 64 * 1024
 KEEP_ALIVE_S: Final = 30
 SHUTDOWN_TIMEOUT_S: Final = 5
 _BACKLOG: Final = 128

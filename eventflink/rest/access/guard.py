@@ -30,6 +30,9 @@ RECHECK_S: Final = 15.0
 """How long an answer goes on before it is asked again whose it is."""
 
 MAX_IDENTITIES: Final = 10_000
+MAX_HEAD_BYTES: Final = 64 * 1024
+"""The server refuses what is longer than that and still incomplete; what comes all at once is refused here."""
+
 MAX_BODY_BYTES: Final = 1024 * 1024
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 NOBODY: Final = "this needs a token: the header Authorization: Bearer TOKEN, or a session (POST /eventflink/v1/login)"
@@ -132,6 +135,9 @@ class Guard:
 
         """
         headers = Headers(scope=scope)
+        asked_for = len(scope["raw_path"]) + len(scope["query_string"])
+        if asked_for + sum(len(name) + len(value) for name, value in headers.raw) > MAX_HEAD_BYTES:
+            raise RestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head of the request is longer than {MAX_HEAD_BYTES} bytes")
         self._hosts.check(headers.getlist("host"))
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES or "transfer-encoding" in headers:

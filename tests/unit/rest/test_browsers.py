@@ -119,6 +119,12 @@ def test_another_page_reads_and_embeds_nothing_and_its_links_lead_here(client: T
     assert client.get("/ui/", headers=link).status_code == client.get("/jobs/overview", headers=link).status_code == 200
 
 
+@pytest.mark.parametrize(("query", "header"), [("", "x" * 70_000), ("x" * 40_000, "x" * 40_000)])
+def test_a_head_that_comes_at_once_is_bounded_as_one_that_comes_in_parts(client: TestClient, query: str, header: str) -> None:
+    refused = client.get(f"/config?{query}", headers={"X-Long": header})
+    assert (refused.status_code, refused.json()) == (431, {"errors": ["the head of the request is longer than 65536 bytes"]})
+
+
 def test_a_name_that_is_not_ours_is_refused(client: TestClient) -> None:
     names = [
         "evil.example",
