@@ -130,7 +130,7 @@ class ObservedState:
         `compute` runs in the event loop: it is short, and what it returns shares nothing with the state.
 
         Raises:
-            NotThere: the state is not as new within the time, or too many wait for theirs.
+            NotThere: the state is not as new within the time or before the end, or too many wait for theirs.
 
         """
         fold = self._fold
@@ -143,6 +143,8 @@ class ObservedState:
         try:
             async with asyncio.timeout(timeout_s):
                 while self._fold is None or self._fold.last_offset < min_offset:
+                    if self._is_closed:
+                        raise NotThere("this process ends: ask another one")
                     await self._newer.wait()
         except TimeoutError:
             because = f": {self.failure}" if self.failure else ""
@@ -207,7 +209,7 @@ class ObservedState:
         return self._is_closed
 
     def close(self) -> None:
-        """Let go of everybody who watches."""
+        """Let go of everybody who watches or waits."""
         self._is_closed = True
         self._wake()
 

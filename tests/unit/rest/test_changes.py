@@ -145,6 +145,18 @@ def test_streams_end_with_the_process_and_are_bounded_in_number() -> None:
     run(scenario)
 
 
+def test_who_waits_for_a_newer_state_waits_no_longer_than_the_process_lives() -> None:
+    async def scenario(_cluster: ScriptedCluster, state: ObservedState) -> None:
+        waiting = asyncio.create_task(state.read(lambda fold: fold.last_offset, min_offset=10**6, timeout_s=60))
+        await asyncio.sleep(0)
+        state.close()
+        with pytest.raises(observed_state.NotThere, match="this process ends"):
+            await asyncio.wait_for(waiting, 10)
+        assert (await state.read(lambda fold: fold.last_offset)).value == state.log_offset, "what is there is still answered"
+
+    run(scenario)
+
+
 def test_one_name_has_its_share_of_the_streams_and_gets_it_back() -> None:
     async def scenario(_cluster: ScriptedCluster, state: ObservedState) -> None:
         readers = [Reader(state, "alice") for _ in range(observed_state.MAX_WATCHING_OF_ONE)]
