@@ -13,6 +13,7 @@ from eventflink.rest import dashboard_files
 from eventflink.rest.access.guard import Admission, Guard
 from eventflink.rest.access.roles import allowed_by_role
 from eventflink.rest.answers import Answered, Remember, answered
+from eventflink.rest.description import Description
 from eventflink.rest.errors import Errors, answer_errors
 from eventflink.rest.flink import (
     accumulators,
@@ -113,9 +114,7 @@ def assemble(
         RouteWithoutRole: nobody has said who may use a route.
 
     """
-    application = FastAPI(
-        title="eventflink", version=version("eventflink"), docs_url=None, redoc_url=None, openapi_url=f"{OWN_PREFIX}/openapi.json"
-    )
+    application = FastAPI(title="eventflink", version=version("eventflink"), openapi_url=None)
     application.state.reads = reads
     application.state.authentication = (admission := admission or Admission()).authentication
     answer_errors(application)
@@ -125,6 +124,7 @@ def assemble(
     for router in own_routers:
         allowed = allowed_by_role(router, OWN_PREFIX, OWN_PREFIX)
         application.include_router(router, prefix=OWN_PREFIX, responses=OWN_ERRORS, dependencies=[allowed])
+    application.add_route(f"{OWN_PREFIX}/openapi.json", Description(application).answer, include_in_schema=False)
     application.add_exception_handler(NotModified, not_modified)
     application.add_middleware(Guard, admission=admission)
     return application
