@@ -14,9 +14,12 @@ import psutil
 import pytest
 
 from eventflink.events.log_events import JobCancellationRequested
+from eventflink.log.administration import trim_log
 from eventflink.model.statuses import JobStatus
 from eventflink.rest.access.guard import NOBODY
 from eventflink.rest.access.identity import Role
+from eventflink.snapshots.snapshotter import take
+from eventflink.snapshots.topic import list_snapshots
 from tests.support.rest_tokens import tokens_of_three
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.tls_files import Certificates
@@ -85,13 +88,19 @@ def page_of(url: str, offset: int) -> Any:
     return wait_until(ask, f"the page at {offset}")
 
 
+def known_until(url: str, offset: int) -> Any:
+    """Return the bounds of the log if the past is known up to an offset."""
+    bounds = get(f"{url}/eventflink/v1/log/bounds")[2]["body"]
+    return bounds if (bounds["indexed_to"] or 0) >= offset else None
+
+
 def test_the_past_is_answered_by_a_process_that_is_replaced_when_it_dies_and_dies_with_its_parent(cluster: RunningCluster) -> None:
     url = cluster.start_rest()
     before = cluster.state().last_offset
     job_id = cluster.submit(cluster.graph(NO_SLOT))
     cluster.submit(cluster.graph(NO_SLOT))
     end = cluster.state().last_offset
-    wait_until(lambda: get(f"{url}/eventflink/v1/log/bounds")[2]["body"]["indexed_to"] >= end, "the index")
+    wait_until(lambda: known_until(url, end), "the index")
     event = get(f"{url}/eventflink/v1/log/events?type=JobSubmitted&order=oldest")[2]["body"]["events"][0]
     past, submitted = page_of(url, before), page_of(url, event["offset"])
     assert (past["offset"], past["body"]["jobs"], submitted["body"]["jobs"]) == (before, {}, {"RUNNING": 1})
@@ -109,6 +118,33 @@ def test_the_past_is_answered_by_a_process_that_is_replaced_when_it_dies_and_die
     assert second is not None
     cluster.kill("rest")
     wait_until(lambda: not second.is_running() or second.status() == psutil.STATUS_ZOMBIE, "the end of the history")
+
+
+def test_of_a_trimmed_log_all_is_answered_that_is_left_of_it(cluster: RunningCluster) -> None:
+    reach = cluster.bootstrap, cluster.cluster_id
+    cluster.submit(cluster.graph(NO_SLOT))
+    assert take(*reach, "master-1", 16) is not None
+    [snapshot] = list_snapshots(*reach)
+    assert snapshot.manifest is not None
+    states_from, first_offset = snapshot.manifest.log_offset, snapshot.manifest.log_offset - 1
+    assert cluster.state().last_offset >= states_from
+    trim_log(*reach, first_offset)
+    cluster.submit(cluster.graph(NO_SLOT))
+    url, end = cluster.start_rest(), cluster.state().last_offset
+    assert get(f"{url}/eventflink/v1/cluster", end)[2]["body"]["jobs"] == {"RUNNING": 2}
+    assert page_of(url, states_from)["body"]["jobs"] == {"RUNNING": 1}
+    bounds = wait_until(lambda: known_until(url, end), "the index")
+    assert (bounds["first_offset"], bounds["states_from"]) == (first_offset, states_from)
+    assert get(f"{url}/eventflink/v1/log/{first_offset}")[2]["body"]["offset"] == first_offset
+    for gone, begins in ((f"cluster?at={first_offset}", states_from), ("cluster?at=0", first_offset), ("log/0", first_offset)):
+        assert get(f"{url}/eventflink/v1/{gone}")[::2] == (410, {"errors": [f"history begins at offset {begins}"]})
+    events = get(f"{url}/eventflink/v1/log/events?from=0&order=oldest")[2]["body"]["events"]
+    assert events[0]["offset"] == first_offset
+    # What is trimmed while the process runs it has read, and goes on knowing.
+    trim_log(*reach, states_from + 1)
+    cluster.submit(cluster.graph(NO_SLOT))
+    assert get(f"{url}/eventflink/v1/cluster", cluster.state().last_offset)[2]["body"]["jobs"] == {"RUNNING": 3}
+    assert get(f"{url}/eventflink/v1/log/{first_offset}")[0] == 200
 
 
 def test_a_port_that_is_taken_is_passed_over_or_named(cluster: RunningCluster) -> None:

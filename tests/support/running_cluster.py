@@ -41,6 +41,7 @@ from eventflink.model.configuration import load_configuration
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.snapshots.loading import load_fold
 
 USER_TASKS = Path(__file__).parent / "user_tasks.py"
 TIMEOUT_S = 120.0
@@ -188,7 +189,9 @@ class RunningCluster:
             assert set(codes.values()) <= {0}, (codes, {name: self.output(name) for name, code in codes.items() if code})
             fold = self.state()
             fold.master.validate()
-            assert fold.master.digest() == replay(self.bootstrap, self.cluster_id, new_fold()).master.digest()
+            reach = self.bootstrap, self.cluster_id
+            begin = new_fold() if log_bounds(*reach)[0] == 0 else load_fold(*reach)
+            assert fold.master.digest() == replay(*reach, begin).master.digest()
         finally:
             for process in self.processes.values():
                 process.kill()
