@@ -5,6 +5,7 @@ with its offset. Where the log cannot be read on, or a record cannot be folded, 
 """
 
 import asyncio
+import gc
 import logging
 from contextlib import suppress
 from typing import Final
@@ -72,7 +73,12 @@ class Observer:
         reader = TopicReader(self._bootstrap, topic_name(self._cluster_id, Topic.LOG), fold.last_offset + 1)
         reader.be_prompt(is_waited_for=True)
         loop = asyncio.get_running_loop()
+        replaces = self._state.position is not None or bool(self._state.failure)
         self._state.replace(fold)
+        if replaces:  # The state before is garbage now.
+            gc.unfreeze()
+            gc.collect()
+        gc.freeze()  # A large state would be walked through by every full collection, and every request would wait for that.
         self._reader = reader
         reader.start(lambda messages: loop.call_soon_threadsafe(self._take, reader, messages))
         _logger.info("ObserverFollows cluster=%s offset=%d epoch=%d", self._cluster_id, fold.last_offset, fold.acceptance.epoch)
