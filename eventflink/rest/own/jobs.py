@@ -40,6 +40,14 @@ class ListedJob(JobRow):
     stream: bool
 
 
+class Anchor(OwnShape):
+    """Where a job stands in a list."""
+
+    job_id: str
+    index: int | None
+    """null: it is not one of those that fit."""
+
+
 class JobsPage(OwnShape):
     """A window of the jobs that fit."""
 
@@ -49,6 +57,8 @@ class JobsPage(OwnShape):
     by_status: dict[JobStatus, int]
     """Of the jobs that fit by name and actor."""
     jobs: list[ListedJob]
+    anchor: Anchor | None
+    """The job that was asked about."""
 
 
 @router.get("/jobs")
@@ -60,6 +70,7 @@ async def jobs(
     sort: JobOrder = JobOrder.NEWEST,
     first: First = 0,
     limit: Limit = 100,
+    anchor: Annotated[str, Query(max_length=1024, description="A job: the answer says where in the list it stands.")] = "",
 ) -> Moment[JobsPage]:
     """Return jobs as rows. What is in trouble comes first with `sort=trouble`, otherwise the newest of equals."""
-    return await moments.page(jobs_page, tuple(status or ()), name, actor, sort, first, limit)
+    return await moments.page(jobs_page, tuple(status or ()), name, actor, sort, first, limit, anchor)

@@ -31,11 +31,11 @@ _TROUBLE: Final = {JobStatus.FAILING: 1, JobStatus.RESTARTING: 2, JobStatus.CANC
 _WAITS, _HAS_RESTARTED, _LIVES, _FAILED_LONG_AGO, _ENDED = 3, 5, 6, 7, 8
 
 
-def jobs_page(fold: Fold, statuses: Collection[str], name: str, actor: str, sort: str, first: int, limit: int) -> View:
+def jobs_page(fold: Fold, statuses: Collection[str], name: str, actor: str, sort: str, first: int, limit: int, anchor: str = "") -> View:
     """Return the jobs from the `first`-th on of those that fit, and how many fit.
 
     `statuses`: one of these (none: any); `name`: a part of the name, or how the id begins, in any case; `actor`: who submitted it.
-    `by_status` counts those that fit by name and actor.
+    `by_status` counts those that fit by name and actor; `anchor` names a job whose place among those that fit is told.
     """
     known = list(reversed(fold.master.dispatcher.jobs.values()))
     wanted = name.lower()
@@ -49,6 +49,9 @@ def jobs_page(fold: Fold, statuses: Collection[str], name: str, actor: str, sort
         "matching": len(matching),
         "by_status": dict(Counter(job.status for job in named)),
         "jobs": [_row(fold, waits, job) for job in matching[first : first + limit]],
+        "anchor": {"job_id": anchor, "index": next((n for n, job in enumerate(matching) if job.job_id == anchor), None)}
+        if anchor
+        else None,
     }
 
 

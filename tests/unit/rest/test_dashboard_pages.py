@@ -188,11 +188,10 @@ def test_whoever_has_no_token_logs_in_first(browser: "Tabs", tmp_path: Path) -> 
         dashboard.page.close()
 
 
-def test_thousands_of_jobs_are_a_table_of_few_elements(browser: "Tabs") -> None:
+def test_thousands_of_jobs_are_a_table_of_few_elements_that_do_not_move_when_others_come(browser: "Tabs") -> None:
     cluster = ScriptedCluster(wall_ms=BEGAN_MS, check_digests=False, check_states=False)
     for number in range(MANY):
-        document = {"job_graph": graph(vertex("a"), name=f"job {number}"), "job_id": f"job-{number:05d}", "actor": "ann"}
-        cluster.put(Topic.SUBMISSIONS, json.dumps(document).encode())
+        _submit(cluster, number)
     cluster.settle()
     with served(cluster) as server:
         dashboard = Dashboard(browser, server.url)
@@ -202,4 +201,37 @@ def test_thousands_of_jobs_are_a_table_of_few_elements(browser: "Tabs") -> None:
         box.get_by_role("link", name="job 0", exact=True).wait_for()
         assert dashboard.page.evaluate("document.getElementsByTagName('*').length") < 2_000
         assert box.locator("table").get_attribute("aria-rowcount") == str(MANY + 1)
+        for place, looked_at in ((20_000, "job 7"), (0, "job 14")):  # The reader has scrolled; the reader points at a row.
+            box.evaluate(f"box => box.scrollTo(0, {place})")
+            row = box.get_by_role("link", name=re.compile(looked_at)).first
+            row.hover()
+            before = row.inner_text(), row.bounding_box()
+            total = len(cluster.master.dispatcher.jobs)
+            for number in range(total, total + 3):
+                _submit(cluster, number)
+            server.change(cluster.settle)
+            announced = box.get_by_role("button", name="3 new ↑")
+            announced.wait_for()
+            row = box.get_by_role("link", name=before[0], exact=True)
+            assert (row.inner_text(), row.bounding_box()) == before
+            announced.click()
+            box.get_by_role("link", name=f"job {total + 2}", exact=True).wait_for()
+            assert announced.count() == 0
+        dashboard.show("/log")
+        box = dashboard.page.get_by_role("region", name="Events of the log")
+        cell = box.get_by_role("row").nth(3)
+        cell.hover()
+        before = cell.inner_text(), cell.bounding_box()
+        _submit(cluster, 9_999)
+        server.change(cluster.settle)
+        announced = box.get_by_role("button", name=re.compile(r"\d new ↑"))
+        announced.wait_for()
+        assert (cell.inner_text(), cell.bounding_box()) == before
+        announced.click()
+        cell.filter(has_text="job-09999").wait_for()
         dashboard.page.close()
+
+
+def _submit(cluster: ScriptedCluster, number: int) -> None:
+    document = {"job_graph": graph(vertex("a"), name=f"job {number}"), "job_id": f"job-{number:05d}", "actor": "ann"}
+    cluster.put(Topic.SUBMISSIONS, json.dumps(document).encode())

@@ -248,3 +248,16 @@ def test_every_page_has_a_shape_of_its_own_in_the_description(client: TestClient
             assert "410" in responses, path
     assert len(bodies) >= 12
     assert all(shapes[body.rpartition("/")[2]]["properties"] for body in bodies.values()), bodies
+
+
+def test_a_list_says_where_in_it_a_job_stands_that_is_asked_about() -> None:
+    with rest_client(busy_cluster().fold) as client:
+        listed = client.get(f"{API}/jobs?sort=name&limit=1000").json()["body"]
+        names = [row["job_id"] for row in listed["jobs"]]
+        assert listed["anchor"] is None
+        for place, job_id in enumerate(names):
+            page = client.get(f"{API}/jobs", params={"sort": "name", "limit": 1, "anchor": job_id}).json()["body"]
+            assert page["anchor"] == {"job_id": job_id, "index": place}
+        assert client.get(f"{API}/jobs?anchor=nobody").json()["body"]["anchor"] == {"job_id": "nobody", "index": None}
+
+

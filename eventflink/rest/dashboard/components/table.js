@@ -1,8 +1,10 @@
 // @ts-check
 // A table of any length that draws the rows in sight alone. Its rows have one height, so what is in sight is arithmetic; where they would be higher
 // than a browser can scroll, the scrollbar stands for shares of the rows. Rows are all given, or fetched by windows as they come into sight.
+// Where a page says which row is where, rows do not move under who has scrolled or points at them: new ones are announced, and shown when wanted.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { number } from "../format.js";
 import { h, html } from "../html.js";
 import { Empty } from "./empty.js";
 
@@ -17,29 +19,67 @@ const MOST_HIGH_PX = 8_000_000;
 
 /**
  * @param {{label: string, columns: Column[], rows?: any[], total?: number, fetch?: (first: number, limit: number) => Promise<any[]>,
- *   revision?: unknown, rowKey?: (row: any) => string, open?: (row: any) => void, sort?: string, onSort?: (key: string) => void,
+ *   list?: string, revision?: unknown, rowKey?: (row: any) => string, place?: (key: string) => number | null, newer?: string,
+ *   onHold?: (key: string | null) => void, onNewest?: () => void, open?: (row: any) => void, sort?: string, onSort?: (key: string) => void,
  *   mark?: (row: any) => string, empty?: any, height?: string,
  *   fixed?: boolean}} props
- * `rows` are the first (or all) rows, `total` how many there are; `fetch` gives others; `revision` changes when those are to be forgotten;
+ * `rows` are the first (or all) rows, `total` how many there are; `fetch` gives others. `list` names what the rows are of, and `revision` changes when
+ * they are of a newer state. `place` says where a row is now, so that it stays where it was; or the page itself keeps rows while `onHold` names the
+ * first in sight (null: nobody looks), announces others by `newer`, and shows them `onNewest`.
  * `fixed`: columns have the widths that they say, and those that say none share the rest.
  */
-export function Table({ label, columns, rows = [], total = rows.length, fetch, revision, rowKey, open, sort, onSort, mark, empty, height, fixed = false }) {
+export function Table({
+  label, columns, rows = [], total = rows.length, fetch, list = "", revision, rowKey, place, newer = "", onHold, onNewest, open, sort, onSort, mark, empty, height,
+  fixed = false,
+}) {
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const windows = useRef(/** @type {Map<number, any[] | null>} */ (new Map()));
+  const drawn = useRef({ list, revision, hidden: 0, top: 0, owed: 0, rows: /** @type {Map<number, any>} */ (new Map()) });
+  const pointed = useRef(false);
   const [sight, setSight] = useState({ top: 0, height: 600, row: 28 });
-  const [, setArrived] = useState(0);
+  const [, setDrawings] = useState(0);
+  const redraw = () => setDrawings((count) => count + 1);
+
+  const known = drawn.current;
+  if (known.list !== list || known.revision !== revision) {
+    const kept = known.list === list && place && rowKey && (pointed.current || sight.top > 0);
+    const moved = kept ? movedBy(known.rows, known.top, rowKey, place) : 0;
+    // What was drawn stands in for what is fetched anew.
+    known.rows = known.list === list ? new Map([...known.rows].map(([index, row]) => [index + moved, row])) : new Map();
+    known.owed = kept ? Math.min(0, known.hidden + moved) : 0;
+    known.hidden = kept ? Math.max(0, known.hidden + moved) : 0;
+    [known.list, known.revision] = [list, revision];
+    windows.current = new Map();
+  }
+  const { hidden } = known;
+  const count = Math.max(0, total - hidden);
+  const newest = () => {
+    known.hidden = 0;
+    redraw();
+    onNewest?.();
+  };
+  const atTop = useRef(newest);
+  atTop.current = newest;
 
   useLayoutEffect(() => {
-    windows.current = new Map();
+    if (box.current) box.current.scrollTop = 0;
+  }, [list]);
+  useLayoutEffect(() => {
+    // Rows above have gone: those in sight stay where they are.
+    if (box.current && known.owed) box.current.scrollTop += known.owed * sight.row;
+    known.owed = 0;
   }, [revision]);
   useLayoutEffect(() => {
     const element = box.current;
     if (!element) return undefined;
+    let before = element.scrollTop;
     const look = () => {
+      if (before > 0 && element.scrollTop === 0) atTop.current();
+      before = element.scrollTop;
       const row = Number.parseFloat(getComputedStyle(element).getPropertyValue("--row")) || 28;
-      setSight((before) => {
+      setSight((last) => {
         const now = { top: element.scrollTop, height: element.clientHeight, row };
-        return before.top === now.top && before.height === now.height && before.row === now.row ? before : now;
+        return last.top === now.top && last.height === now.height && last.row === now.row ? last : now;
       });
     };
     const observer = new ResizeObserver(look);
@@ -52,33 +92,40 @@ export function Table({ label, columns, rows = [], total = rows.length, fetch, r
     };
   }, [total === 0]);
 
-  const full = total * sight.row;
+  const full = count * sight.row;
   const high = Math.min(full, MOST_HIGH_PX);
   const inner = Math.max(0, sight.height - sight.row);
   const share = high > inner ? Math.min(1, sight.top / (high - inner)) : 0;
   const top = full > high ? share * (full - inner) : sight.top;
-  const first = Math.max(0, Math.min(total - 1, Math.floor(top / sight.row)) - BEYOND);
-  const last = Math.min(total, Math.ceil((top + inner) / sight.row) + BEYOND);
+  const topmost = Math.max(0, Math.min(count - 1, Math.floor(top / sight.row)));
+  const first = Math.max(0, topmost - BEYOND);
+  const last = Math.min(count, Math.ceil((top + inner) / sight.row) + BEYOND);
   const before = full > high ? Math.max(0, sight.top - (top - first * sight.row)) : first * sight.row;
 
   /** @param {number} index */
-  const rowAt = (index) => rows[index] ?? windows.current.get(Math.floor(index / WINDOW))?.[index % WINDOW];
+  const rowAt = (index) => rows[index] ?? windows.current.get(Math.floor(index / WINDOW))?.[index % WINDOW] ?? known.rows.get(index);
 
+  const hold = () => {
+    const row = rowAt(topmost + hidden);
+    onHold?.(row !== undefined && rowKey && (pointed.current || sight.top > 0) ? rowKey(row) : null);
+  };
+  useEffect(hold);
+  useEffect(() => () => onHold?.(null), []);
   useEffect(() => {
     if (!fetch) return undefined;
-    const known = windows.current;
+    const asked = windows.current;
     // Once the rows rest: whoever drags the scrollbar along asks for none of those in between.
     const resting = window.setTimeout(() => {
-      for (let number = Math.floor(first / WINDOW); number * WINDOW < last; number += 1) {
-        if (known.has(number) || (number + 1) * WINDOW <= rows.length || (rows.length >= total && number * WINDOW < rows.length)) continue;
-        known.set(number, null);
-        if (known.size > MOST_WINDOWS) known.delete(/** @type {number} */ (known.keys().next().value));
-        fetch(number * WINDOW, WINDOW).then(
+      for (let part = Math.floor((first + hidden) / WINDOW); part * WINDOW < last + hidden; part += 1) {
+        if (asked.has(part) || (part + 1) * WINDOW <= rows.length || (rows.length >= total && part * WINDOW < rows.length)) continue;
+        asked.set(part, null);
+        if (asked.size > MOST_WINDOWS) asked.delete(/** @type {number} */ (asked.keys().next().value));
+        fetch(part * WINDOW, WINDOW).then(
           (found) => {
-            known.set(number, found);
-            setArrived((count) => count + 1);
+            asked.set(part, found);
+            redraw();
           },
-          () => known.delete(number),
+          () => asked.delete(part),
         );
       }
     }, REST_MS);
@@ -86,9 +133,33 @@ export function Table({ label, columns, rows = [], total = rows.length, fetch, r
   });
 
   if (total === 0) return empty ?? h(Empty, { title: "There is nothing to show.", small: true });
-  const drawn = [];
-  for (let index = first; index < last; index += 1) drawn.push(index);
-  return html`<div class="table-box" ref=${box} tabindex="0" role="region" aria-label=${label} style=${height ? { maxHeight: height } : undefined}>
+  /** @type {number[]} */
+  const indices = [];
+  for (let index = first + hidden; index < last + hidden; index += 1) indices.push(index);
+  known.top = topmost + hidden;
+  known.rows = new Map(indices.flatMap((index) => (rowAt(index) === undefined ? [] : [[index, rowAt(index)]])));
+  const news = newer || (hidden ? `${number(hidden)} new` : "");
+  return html`<div
+    class="table-box"
+    ref=${box}
+    tabindex="0"
+    role="region"
+    aria-label=${label}
+    style=${height ? { maxHeight: height } : undefined}
+    onPointerEnter=${() => {
+      pointed.current = true;
+      hold();
+    }}
+    onPointerLeave=${() => {
+      pointed.current = false;
+      hold();
+      if (sight.top === 0 && news) newest();
+    }}
+  >
+    <div class="newer" role="status">${news && html`<button class="button small" onClick=${() => {
+      box.current?.scrollTo(0, 0);
+      newest();
+    }}>${news} ↑</button>`}</div>
     <table class=${`table${fixed ? " fixed" : ""}`} aria-rowcount=${total + 1} style=${{ height: `${high + sight.row}px` }}>
       <caption class="visually-hidden">${label}</caption>
       <thead>
@@ -98,7 +169,7 @@ export function Table({ label, columns, rows = [], total = rows.length, fetch, r
       </thead>
       <tbody>
         <tr class="spacer" aria-hidden="true" style=${{ height: `${before}px` }}></tr>
-        ${drawn.map((index) => {
+        ${indices.map((index) => {
           const row = rowAt(index);
           if (row === undefined) {
             return html`<tr key=${index} class="awaited" aria-rowindex=${index + 2}><td colspan=${columns.length}><i></i></td></tr>`;
@@ -120,6 +191,17 @@ export function Table({ label, columns, rows = [], total = rows.length, fetch, r
       </tbody>
     </table>
   </div>`;
+}
+
+/** By how many rows those in sight have moved: as the first does of which it is known. @param {Map<number, any>} rows by index @param {number} top the first in sight
+ * @param {(row: any) => string} rowKey @param {(key: string) => number | null} place */
+function movedBy(rows, top, rowKey, place) {
+  for (const [index, row] of rows) {
+    if (index < top) continue;
+    const now = place(rowKey(row));
+    if (now !== null) return now - index;
+  }
+  return 0;
 }
 
 /** Whether a click on a row means the row, and not a link in it or a selection. @param {MouseEvent} event */

@@ -11,10 +11,12 @@ import { Sentence } from "../components/sentence.js";
 import { Since, Time } from "../components/time.js";
 import { duration, middle, number } from "../format.js";
 import { h, html } from "../html.js";
-import { change, go, href } from "../moment.js";
+import { at, change, go, href } from "../moment.js";
 
 const FIRST = 100;
 const REST_MS = 200;
+/** The job at which somebody looks: it stays where it is when others come. @type {string | null} */
+let held = null;
 
 export const title = () => "Jobs";
 export const concerns = () => ({});
@@ -30,7 +32,8 @@ function asked(query) {
 
 /** @param {Record<string, string>} _ @param {Record<string, string>} query */
 export function questions(_, query) {
-  return { jobs: `/jobs?${asked(query)}&limit=${FIRST}` };
+  const anchor = held !== null && at.peek() === null ? `&anchor=${encodeURIComponent(held)}` : "";
+  return { jobs: `/jobs?${asked(query)}&limit=${FIRST}${anchor}` };
 }
 
 /** @type {import("../components/table.js").Column[]} */
@@ -61,7 +64,7 @@ const columns = [
 
 /** @param {{documents: any, moment: any, query: Record<string, string>}} props */
 export function Page({ documents, moment, query }) {
-  const { jobs, total, matching, by_status: byStatus } = documents.jobs;
+  const { jobs, total, matching, by_status: byStatus, anchor } = documents.jobs;
   const timer = useRef(0);
   const chosen = query.status ? query.status.split(",") : [];
   const states = ORDER.filter((state) => byStatus[state] || chosen.includes(state));
@@ -102,7 +105,15 @@ export function Page({ documents, moment, query }) {
           columns,
           rows: jobs,
           total: matching,
-          revision: `${moment.offset} ${JSON.stringify(query)}`,
+          list: `${asked(query)}`,
+          revision: moment.offset,
+          place: moment.live
+            ? (key) => {
+                const index = jobs.findIndex((/** @type {any} */ job) => job.job_id === key);
+                return index >= 0 ? index : anchor?.job_id === key ? anchor.index : null;
+              }
+            : undefined,
+          onHold: (key) => (held = key),
           fetch: async (first, limit) => (await ask(`/jobs?${asked(query)}&first=${first}&limit=${limit}`, { at: moment.offset })).body.jobs,
           rowKey: (job) => job.job_id,
           open: (job) => go(`/jobs/${encodeURIComponent(job.job_id)}`),

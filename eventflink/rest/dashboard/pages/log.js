@@ -1,7 +1,7 @@
 // @ts-check
 // The log: its events by filters, newest or oldest first; and beside them one decision, with what it was because of and what it led to.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, ask } from "../api.js";
 import { Empty } from "../components/empty.js";
 import { EventType } from "../components/events.js";
@@ -52,6 +52,16 @@ const columns = [
   { key: "epoch", title: "Epoch/seq", width: "90px", align: "end", phone: false, render: (event) => html`<span class="muted mono">${event.epoch}/${event.sequence}</span>` },
 ];
 
+/** @param {any} event */
+const keyOf = (event) => `${event.offset}.${event.index}`;
+
+/** How many events have come before the first that is drawn, in words; empty: none. @param {any} first @param {{events: any[], next: string | null}} found */
+function newerThan(first, { events, next }) {
+  const index = first ? events.findIndex((event) => keyOf(event) === keyOf(first)) : events.length;
+  if (index < 0) return `${next ? "more than " : ""}${number(events.length)} new`;
+  return index ? `${number(index)} new` : "";
+}
+
 /** The address of a decision, with the filters that are set. @param {number} offset */
 function here(offset) {
   return href(`/log/${offset}`, Object.fromEntries(new URL(window.location.href).searchParams));
@@ -61,8 +71,14 @@ function here(offset) {
 export function Page({ documents, params, query }) {
   const [more, setMore] = useState(/** @type {any[]} */ ([]));
   const [next, setNext] = useState(/** @type {string | null} */ (null));
-  const first = documents.events;
-  const key = `${asked(query, at.value)} ${first.events[0]?.offset ?? ""}`;
+  const [, redraw] = useState(0);
+  const held = useRef(false);
+  const kept = useRef({ list: "", first: documents.events });
+  const list = `${asked(query, at.value)}`;
+  // Decisions do not change: while somebody looks at some, those stay, and newer ones are announced.
+  if (!held.current || kept.current.list !== list) kept.current = { list, first: documents.events };
+  const { first } = kept.current;
+  const key = `${list} ${first.events[0]?.offset ?? ""}`;
   useEffect(() => {
     setMore([]);
     setNext(first.next);
@@ -95,7 +111,15 @@ export function Page({ documents, params, query }) {
           fixed: true,
           columns: documents.decision ? columns.filter(({ key: name }) => name !== "details" && name !== "epoch") : columns,
           rows: events,
-          rowKey: (event) => `${event.offset}.${event.index}`,
+          list,
+          revision: first,
+          rowKey: keyOf,
+          newer: newerThan(first.events[0], documents.events),
+          onHold: (first_) => (held.current = first_ !== null),
+          onNewest: () => {
+            held.current = false;
+            redraw((count) => count + 1);
+          },
           open: (event) => go(`/log/${event.offset}`, query),
           mark: (event) => `${String(event.offset) === params.offset ? "chosen" : ""}${event.accepted ? "" : " rejected"}`,
           empty: h(Empty, { title: filtered ? "No event matches." : "Nothing has been decided.", small: true }, filtered ? html`<p>Drop a filter, or look at an earlier or longer stretch.</p>` : ""),
