@@ -1,16 +1,22 @@
 """The dashboard in a real browser: every page settles, is accessible and fits; the bar, the keys and links move all of them."""
 
+import csv
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from eventflink.audit.database import AuditDatabase, tables_of
+from eventflink.audit.filters import EventFilter, Range, Wanted
+from eventflink.cli.commands.events import events
 from eventflink.events.topics import Topic
 from eventflink.rest.access.identity import Role
 from eventflink.rest.access.tokens import mint_token
+from tests.support.asked_log import entries_of
 from tests.support.cluster import ScriptedCluster, graph, vertex
 from tests.support.dashboard_pages import Dashboard
 from tests.support.recorded_cluster import BEGAN_MS, Recording, recorded
@@ -142,6 +148,48 @@ def test_a_decision_leads_to_what_it_was_because_of_and_to_what_it_led_to(dashbo
     dashboard.page.go_back()
     panel.get_by_role("button", name="Show the cluster here").click()
     dashboard.settle_at(failed)
+
+
+def test_what_a_table_shows_is_taken_elsewhere_whole_and_its_command_and_query_give_the_same(
+    dashboard: Dashboard, recording: Recording
+) -> None:
+    page = dashboard.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+
+    def saved(item: str) -> str:
+        page.get_by_role("button", name="Export").click()
+        with page.expect_download() as download:
+            page.get_by_role("menuitem", name=item).click()
+        return download.value.path().read_text()
+
+    def copied(item: str, what: str) -> str:
+        page.get_by_role("button", name="Export").click()
+        page.get_by_role("menuitem", name=item).click()
+        page.get_by_text(f"Copied {what}").wait_for()
+        return str(page.evaluate("navigator.clipboard.readText()"))
+
+    dashboard.show("/log?type=TaskStateChanged&at=200")
+    exported = json.loads(saved("Save all rows as JSON"))
+    assert len(exported) > dashboard.main.get_by_role("row").count(), "also those that are not in sight"
+    places = [(event["offset"], event["index"]) for event in exported]
+    sql = copied("Copy as SQL", "the query")
+    database = AuditDatabase(tables_of(sql))
+    try:
+        database.check(sql)
+        database.load(entries_of(recording.cluster))
+        assert [tuple(row[:2]) for row in database.ask(sql).rows()] == places
+    finally:
+        database.close()
+    program, name, *words = shlex.split(copied("Copy as command", "the command"))
+    assert (program, name) == ("eventflink", events.name)
+    given = events.make_context(name, words).params
+    wanted = EventFilter(Wanted(given["types"], given["job_id"], given["task_manager_id"]))
+    known = Range(given["first"], given["last"])
+    printed = [(entry.offset, n) for entry in entries_of(recording.cluster) for n in wanted.choose(entry) if known.holds(entry)]
+    assert printed == places[::-1], "a terminal shows the newest last"
+    dashboard.show("/jobs?status=FINISHED&at=200")
+    rows = list(csv.DictReader(saved("Save all rows as CSV").splitlines()))
+    assert {row["job_id"] for row in rows} == set(re.findall(r"/ui/jobs/([^?\"]+)\?at", dashboard.main.inner_html()))
 
 
 def test_an_empty_cluster_teaches_and_what_happens_then_shows_by_itself(browser: "Tabs") -> None:

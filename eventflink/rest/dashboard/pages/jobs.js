@@ -4,6 +4,8 @@
 import { useRef } from "preact/hooks";
 import { ask } from "../api.js";
 import { Empty } from "../components/empty.js";
+import { Export, PAGE_ROWS } from "../components/export.js";
+import { jobsCommand } from "../components/rows.js";
 import { ORDER } from "../components/states.js";
 import { StateBar, StateChip } from "../components/state_chip.js";
 import { Table } from "../components/table.js";
@@ -75,7 +77,19 @@ export function Page({ documents, moment, query }) {
   };
   const filtered = query.status || query.name || query.actor;
   return html`
-    <div class="title"><h1>Jobs</h1><span class="muted">${filtered ? `${number(matching)} of ${number(total)}` : number(total)}</span></div>
+    <div class="title"><h1>Jobs</h1><span class="muted">${filtered ? `${number(matching)} of ${number(total)}` : number(total)}</span>
+      ${matching > 0 && h(Export, {
+        name: "jobs",
+        offset: moment.offset,
+        command: jobsCommand(query, { pinned: !moment.live, total: matching }),
+        sql: null,
+        part: async (from, signal) => {
+          const first = from ?? 0;
+          const { body } = await ask(`/jobs?${asked(query)}&first=${first}&limit=${PAGE_ROWS}`, { at: moment.offset, signal });
+          return { rows: body.jobs, next: first + body.jobs.length < body.matching ? first + PAGE_ROWS : null };
+        },
+      })}
+    </div>
     ${total > 0 &&
     html`<div class="filters">
       <input type="search" aria-label="Find by name or id" placeholder="name or id" value=${query.name ?? ""} onInput=${(/** @type {any} */ event) => {

@@ -4,6 +4,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, ask } from "../api.js";
 import { Empty } from "../components/empty.js";
+import { Export, PAGE_ROWS } from "../components/export.js";
+import { eventsCommand, eventsSql } from "../components/rows.js";
 import { EventType } from "../components/events.js";
 import { Sentence } from "../components/sentence.js";
 import { Table } from "../components/table.js";
@@ -23,9 +25,9 @@ export const title = (params) => (params.offset ? `Log ${number(Number(params.of
 export const concerns = () => ({});
 export const live = ["events", "decision"];
 
-/** @param {Record<string, string>} query @param {number | null} until */
-function asked(query, until) {
-  const parameters = new URLSearchParams({ order: query.order ?? "newest", limit: String(LIMIT) });
+/** @param {Record<string, string>} query @param {number | null} until @param {number} [limit] */
+function asked(query, until, limit = LIMIT) {
+  const parameters = new URLSearchParams({ order: query.order ?? "newest", limit: String(limit) });
   for (const name of FILTERS) if (query[name]) parameters.set(name, query[name]);
   if (query.rejected) parameters.set("rejected", query.rejected);
   if (query.from) parameters.set("from", query.from);
@@ -67,8 +69,8 @@ function here(offset) {
   return href(`/log/${offset}`, Object.fromEntries(new URL(window.location.href).searchParams));
 }
 
-/** @param {{documents: any, params: Record<string, string>, query: Record<string, string>}} props */
-export function Page({ documents, params, query }) {
+/** @param {{documents: any, moment: any, params: Record<string, string>, query: Record<string, string>}} props */
+export function Page({ documents, moment, params, query }) {
   const [more, setMore] = useState(/** @type {any[]} */ ([]));
   const [next, setNext] = useState(/** @type {string | null} */ (null));
   const [, redraw] = useState(0);
@@ -96,7 +98,18 @@ export function Page({ documents, params, query }) {
     }
   };
   return html`
-    <div class="title"><h1>Log</h1><span class="muted">${at.value === null ? "" : `up to offset ${number(at.value)}`}</span></div>
+    <div class="title"><h1>Log</h1><span class="muted">${at.value === null ? "" : `up to offset ${number(at.value)}`}</span>
+      ${events.length > 0 && h(Export, {
+        name: "events",
+        offset: moment.offset,
+        command: eventsCommand(query, at.value),
+        sql: eventsSql(query, at.value),
+        part: async (from, signal) => {
+          const { body } = await ask(`/log/events?${asked(query, moment.offset, PAGE_ROWS)}${from === null ? "" : `&after=${from}`}`, { signal });
+          return { rows: body.events, next: body.next };
+        },
+      })}
+    </div>
     <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
       ${FILTERS.map((name) => h(Filter, { key: name, name, value: query[name] ?? "" }))}
       <label class="check"><input type="checkbox" checked=${query.rejected === "true"} onChange=${() => change({ rejected: query.rejected === "true" ? null : "true" })} /> only what did not count</label>
