@@ -38,7 +38,7 @@ from eventflink.rest.flink import (
     task_managers,
     vertices,
 )
-from eventflink.rest.own import attempt_files, changes, commands, dry_runs, identity, log, pages, submissions, topics
+from eventflink.rest.own import attempt_files, changes, commands, dry_runs, identity, log, pages, present_masters, submissions, topics
 from eventflink.rest.own.moments import NotModified, not_modified
 from eventflink.rest.reading import Reads, StateReads
 from eventflink.rest.services import Services
@@ -76,6 +76,7 @@ _OWN_ROUTERS: Final = (
     dry_runs.router,
     identity.router,
     log.router,
+    present_masters.router,
     submissions.router,
     topics.router,
     *pages.ROUTERS,

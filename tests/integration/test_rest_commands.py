@@ -18,6 +18,7 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.savepoint import read_savepoint
 from tests.support.browser import Tabs
+from tests.support.dashboard_pages import Dashboard
 from tests.support.flink_client import FlinkCommandLine
 from tests.support.flink_dashboard import FlinkDashboard
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
@@ -113,6 +114,15 @@ def test_a_savepoint_is_taken_once_through_the_death_of_a_rest_process_and_the_j
         assert outcome(f"{url}/savepoint-disposal/{answer['request-id']}") == {"failure-cause": None}
     assert not list(tmp_path.iterdir())
     assert cluster.stop("rest-2") == 0
+
+
+def test_the_dashboard_shows_which_masters_are_there(cluster: RunningCluster, browser: Tabs) -> None:
+    dashboard = Dashboard(browser, cluster.start_rest())
+    dashboard.show("/masters")
+    there = dashboard.page.get_by_role("region", name="Masters that are there")
+    there.get_by_role("row").filter(has_text="master-1").get_by_text("leads").wait_for()
+    dashboard.page.close()
+    assert cluster.stop("rest") == 0
 
 
 def test_flinks_dashboard_shows_the_files_of_a_task_manager(cluster: RunningCluster, browser: Tabs) -> None:

@@ -67,6 +67,7 @@ ROLES: Final[dict[str, Role]] = {
             "GET /eventflink/v1/log/steps",
             "GET /eventflink/v1/log/{offset}",
             "GET /eventflink/v1/masters",
+            "GET /eventflink/v1/masters/present",
             "GET /eventflink/v1/openapi.json",
             "GET /eventflink/v1/snapshots",
             "GET /eventflink/v1/task_managers",

@@ -36,8 +36,8 @@ PAGES = [
     "/jobs?at=3",
 ]
 MANY = 1_500
-DEAD_LETTERS = re.compile("/dead-letters")
-"""They are in Kafka, which these tests have not."""
+OF_KAFKA = re.compile("/dead-letters|/masters/present")
+"""What is asked of Kafka, which these tests have not."""
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def server(recording: Recording) -> Iterator[Served]:
 
 @pytest.fixture
 def dashboard(browser: "Tabs", server: Served) -> Dashboard:
-    browser.context.route(DEAD_LETTERS, lambda route: route.abort())
-    browser.expect("/dead-letters")
+    browser.context.route(OF_KAFKA, lambda route: route.abort())
+    browser.expect(OF_KAFKA.pattern)
     return Dashboard(browser, server.url)
 
 

@@ -1,14 +1,18 @@
 // @ts-check
-// The masters: who leads, who led when, and for how long nobody did.
+// The masters: who leads, who led when, and for how long nobody did; and who is there now to lead on.
 
+import { useEffect, useState } from "preact/hooks";
+import { ask } from "../api.js";
 import { Empty } from "../components/empty.js";
 import { Table } from "../components/table.js";
 import { Since, Time } from "../components/time.js";
 import { Copy } from "../components/copy.js";
 import { duration, number, plural } from "../format.js";
 import { h, html } from "../html.js";
-import { href, reference } from "../moment.js";
+import { at, href, reference } from "../moment.js";
 import { masterColour } from "../scrub/drawing.js";
+
+const EACH_MS = 3000;
 
 export const title = () => "Masters";
 export const concerns = () => ({});
@@ -49,9 +53,67 @@ export function Page({ documents, moment }) {
             <header><h2>Who led when</h2><span class="muted caption">${plural(masters.length, "row of a master", "rows of masters")}, time from left to right</span></header>
             <div class="card-body">${h(Bands, { masters, leaderships, end: moment.decided_at })}</div>
           </section>
+          ${h(Present, {})}
           ${h(Table, { label: "Leaderships", columns, rows: [...leaderships].reverse(), rowKey: (each) => String(each.epoch) })}
         `}
   `;
+}
+
+/** @param {any} each */
+const standing = (each) =>
+  each.silent ? ["✖", "failed", "silent"] : each.role === "LEADER" ? ["⬡", "running", "leads"] : each.ready ? ["✔", "done", "ready"] : ["◔", "waits", each.role === "STANDBY" ? "catches up" : each.role.toLowerCase()];
+
+/** @type {import("../components/table.js").Column[]} */
+const presentColumns = [
+  { key: "master", title: "Master", width: "180px", render: (each) => html`<i class="swatch" style=${{ background: `var(${masterColour(each.master_id)})` }}></i> ${each.master_id}` },
+  {
+    key: "state",
+    title: "Now",
+    render: (each) => {
+      const [glyph, family, word] = standing(each);
+      return html`<span class=${family}><span class="ink" aria-hidden="true">${glyph}</span> ${word}</span>`;
+    },
+  },
+  { key: "lag", title: "Records behind", align: "end", hint: "Behind the leader, when it spoke last", render: (each) => number(each.lag) },
+  { key: "epoch", title: "Epoch", align: "end", render: (each) => number(each.epoch) },
+  { key: "offset", title: "Has read to", align: "end", phone: false, render: (each) => number(each.log_offset) },
+  { key: "heard", title: "Heard", align: "end", render: (each) => h(Time, { at: each.heard_at }) },
+];
+
+/** Who is there now, as Kafka has it: the log does not hold it. */
+function Present() {
+  const [masters, setMasters] = useState(/** @type {any[] | null} */ (null));
+  const [failure, setFailure] = useState("");
+  useEffect(() => {
+    if (at.value !== null) return undefined;
+    const leaving = new AbortController();
+    let timer = 0;
+    const look = async () => {
+      if (!document.hidden) {
+        try {
+          setMasters((await ask("/masters/present", { signal: leaving.signal })).body.masters);
+          setFailure("");
+        } catch (error) {
+          if (!leaving.signal.aborted) setFailure(/** @type {any} */ (error).message);
+        }
+      }
+      if (!leaving.signal.aborted) timer = window.setTimeout(look, EACH_MS);
+    };
+    look();
+    return () => {
+      leaving.abort();
+      window.clearTimeout(timer);
+    };
+  }, [at.value]);
+  const ready = masters?.filter((each) => each.ready).length ?? 0;
+  return html`<section class="card stacked">
+    <header><h2>Who is there</h2><span class="muted caption">${masters && at.value === null ? `${plural(ready, "standby", "standbys")} ready to lead on` : ""}</span></header>
+    ${at.value !== null
+      ? html`<p class="card-body"><span class="not-recorded">Not recorded: it is told of the present alone.</span></p>`
+      : failure
+        ? html`<p class="card-body muted">${failure}</p>`
+        : masters && h(Table, { label: "Masters that are there", columns: presentColumns, rows: masters, rowKey: (each) => each.master_id, empty: h(Empty, { title: "No master was heard of lately.", small: true, command: "eventflink master" }) })}
+  </section>`;
 }
 
 /** A row for each master, a bar for each time that it led. @param {{masters: any[], leaderships: any[], end: string}} props */
