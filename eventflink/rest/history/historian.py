@@ -18,6 +18,7 @@ from eventflink.rest.history.decisions import EventsWanted
 from eventflink.rest.history.fold_pickle import release_fold
 from eventflink.rest.history.log_book import LogBook
 from eventflink.rest.history.port import HistoryRefused, Refusal
+from eventflink.rest.own.page_cache import PageCache
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.moment import moment_view
 from eventflink.views.plain import View
@@ -32,6 +33,7 @@ class Historian:
         self.book = book
         self._topic_id = topic_id
         self._settings = settings
+        self._newest = PageCache()
 
     def answer(self, question: str, arguments: tuple[Any, ...]) -> Any:
         """Return the answer of the method that has this name.
@@ -45,14 +47,15 @@ class Historian:
         return getattr(self, question)(*arguments)
 
     def page(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
-        """Return what `compute(fold, *arguments)` makes of the state at a place."""
-        return _moment(self.book.state_at(self.book.offset_of(place)), compute, arguments)
+        """Return what `compute(fold, *arguments)` makes of the state at a place; of the newest it is remembered until there is a newer."""
+        fold = self.book.state_at(self.book.offset_of(place))
+        return _moment(self._newest.page if fold is self.book.fold else moment_view, fold, compute, arguments)
 
     def spend(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
         """Return the same of a state that `compute` may change, and whose master decides with the cluster's settings."""
         fold = self.book.copy_of_state_at(self.book.offset_of(place), self._settings)
         try:
-            return _moment(fold, compute, arguments)
+            return _moment(moment_view, fold, compute, arguments)
         finally:
             release_fold(fold)
 
@@ -120,8 +123,8 @@ class Historian:
 QUESTIONS: Final = frozenset({"page", "spend", "bounds", "histogram", "position", "steps", "events", "decision", "diff", "why", "masters"})
 
 
-def _moment(fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
+def _moment(view: Callable[..., View], fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
     try:
-        return moment_view(fold, compute, arguments)
+        return view(fold, compute, arguments)
     except (JobNotFound, TaskManagerNotFound) as error:
         raise HistoryRefused(Refusal.NOT_FOUND, str(error)) from error

@@ -81,4 +81,4 @@ class ClusterPage(OwnShape):
 @router.get("/cluster")
 async def cluster(moments: MomentsOfRequest) -> Moment[ClusterPage]:
     """Return the overview of the cluster: whether everything is fine, what is broken, and whose it is."""
-    return await moments.page(cluster_page)
+    return await moments.page(cluster_page, of_all_jobs=True)

@@ -73,4 +73,6 @@ async def jobs(
     anchor: Annotated[str, Query(max_length=1024, description="A job: the answer says where in the list it stands.")] = "",
 ) -> Moment[JobsPage]:
     """Return jobs as rows. What is in trouble comes first with `sort=trouble`, otherwise the newest of equals."""
-    return await moments.page(jobs_page, tuple(status or ()), name, actor, sort, first, limit, anchor)
+    return await moments.page(
+        jobs_page, tuple(status or ()), name, actor, sort, first, limit, anchor, of_all_jobs=sort is not JobOrder.NEWEST
+    )

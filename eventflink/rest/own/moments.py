@@ -29,6 +29,12 @@ from eventflink.views.queries import TaskManagerNotFound
 MAX_AGE_S: Final = 3600
 """How long a browser keeps a page of the past without asking again."""
 
+FEW_JOBS: Final = 1_000
+"""Of so many jobs a page that looks at all their tasks is computed in the event loop."""
+
+ELSEWHERE_TIMEOUT_S: Final = 1.0
+"""For how long a page of more jobs is waited for that another process computes."""
+
 _LOOK_S: Final = 0.2
 """How often it is looked whether somebody still waits for an answer about the past."""
 
@@ -95,18 +101,39 @@ class Moments:
         self._known = {tag.strip().removeprefix("W/") for tag in if_none_match.split(",")}
         self.place = parse_place("at", at)
 
-    async def page(self, compute: Callable[..., Any], *arguments: Any, from_archive: Callable[[View], Any] | None = None) -> Moment[Any]:
+    async def page(
+        self, compute: Callable[..., Any], *arguments: Any, from_archive: Callable[[View], Any] | None = None, of_all_jobs: bool = False
+    ) -> Moment[Any]:
         """Return what `compute(fold, *arguments)` makes of the state at the request's moment.
 
         `compute` is a function of a module, and the arguments are plain and hashable: they may go to another process, and pages of the
         present are remembered by them. It takes a few milliseconds at most, and may raise JobNotFound and TaskManagerNotFound. Of a job
         that has left the memory the present is what `from_archive` makes of its archive; that may raise JobNotFound as well.
+        `of_all_jobs`: it looks at every task, so that of many jobs the process of the past computes the present too, as of the newest
+        record that it knows.
 
         Raises:
             NotThere: the state is not as new as was asked for, or the past is not there yet.
             RestError: 404 there is no such thing or offset; 410 it is before the history begins; 400, 503 as the message says.
 
         """
+        found = await self._computed_elsewhere(compute, arguments) if of_all_jobs and self.place is None else None
+        if found is None:
+            found = await self._computed(compute, arguments)
+        missing = found["body"]
+        if isinstance(missing, JobNotFound) and from_archive is not None and self.place is None:
+            archive = await read_archive(self._services.archives, missing)
+            try:
+                found["body"] = from_archive(archive)
+            except JobNotFound as error:
+                raise not_found(str(error)) from error
+        elif isinstance(missing, JobNotFound | TaskManagerNotFound):
+            raise not_found(str(missing))
+        self._head(found)
+        return Moment(**found, live=self.place is None)
+
+    async def _computed(self, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
+        """Return a page of the present, which is computed here, or of the past; raises as `page` does."""
 
         def present(fold: Fold) -> View | Exception | None:
             if self.place is not None and _is_past(self.place, fold):
@@ -122,18 +149,21 @@ class Moments:
         if isinstance(found, Exception):
             raise found
         if found is None:
-            found = await self.history("page", self.place, compute, arguments)
-        missing = found["body"]
-        if isinstance(missing, JobNotFound) and from_archive is not None and self.place is None:
-            archive = await read_archive(self._services.archives, missing)
-            try:
-                found["body"] = from_archive(archive)
-            except JobNotFound as error:
-                raise not_found(str(error)) from error
-        elif isinstance(missing, JobNotFound | TaskManagerNotFound):
-            raise not_found(str(missing))
-        self._head(found)
-        return Moment(**found, live=self.place is None)
+            past: View = await self.history("page", self.place, compute, arguments)
+            return past
+        return found
+
+    async def _computed_elsewhere(self, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View | None:
+        """Return a page of many jobs as of the newest record that whoever holds the past knows; None: it is to be computed here."""
+        jobs = (await self._services.state.read(_job_count, min_offset=self._min_offset, timeout_s=READ_TIMEOUT_S)).value
+        if jobs <= FEW_JOBS:
+            return None
+        try:
+            async with asyncio.timeout(ELSEWHERE_TIMEOUT_S):
+                found: View = await self.history("page", None, compute, arguments)
+        except (RestError, TimeoutError):
+            return None  # The present does not depend on the past.
+        return found if found["offset"] >= self._min_offset else None
 
     async def spend(self, compute: Callable[..., Any], *arguments: Any) -> Moment[Any]:
         """Return what `compute(fold, *arguments)` makes of the state at the request's moment, which it may change: it is a copy, elsewhere.
@@ -256,6 +286,10 @@ def _is_past(place: Place, fold: Fold) -> bool:
 
 def _offset(fold: Fold) -> int:
     return fold.last_offset
+
+
+def _job_count(fold: Fold) -> int:
+    return len(fold.master.dispatcher.jobs)
 
 
 def _missing(_: Fold, error: Exception) -> Exception:

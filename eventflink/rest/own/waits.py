@@ -23,4 +23,4 @@ class WaitsPage(OwnShape):
 @router.get("/waits")
 async def waits(moments: MomentsOfRequest, first: First = 0, limit: Limit = 100) -> Moment[WaitsPage]:
     """Return what waits, and why: trouble first, then what has waited for longest."""
-    return await moments.page(waits_page, first, limit)
+    return await moments.page(waits_page, first, limit, of_all_jobs=True)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
@@ -12,6 +13,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.model.attempts import FailureCause
 from eventflink.model.resources import total_of
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
+from eventflink.rest.own import moments
 from eventflink.rest.own.cluster import ClusterPage
 from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage
 from eventflink.rest.own.jobs import JobsPage
@@ -261,3 +263,17 @@ def test_a_list_says_where_in_it_a_job_stands_that_is_asked_about() -> None:
         assert client.get(f"{API}/jobs?anchor=nobody").json()["body"]["anchor"] == {"job_id": "nobody", "index": None}
 
 
+@pytest.mark.parametrize("path", ["/cluster", "/waits", "/jobs?sort=trouble"])
+def test_of_many_jobs_the_process_of_the_past_computes_a_page_of_all_their_tasks_if_it_can(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    log = restarting_cluster().log
+    newest, known = len(log) - 1, len(log) - 3
+    monkeypatch.setattr(moments, "FEW_JOBS", 0)
+    with client_of_log(log, known=known) as client:
+        elsewhere = client.get(API + path).json()
+        assert (elsewhere["offset"], elsewhere["live"]) == (known - 1, True)
+        assert elsewhere["body"] == client.get(API + path, params={"at": known - 1, **dict(parse_qsl(urlsplit(path).query))}).json()["body"]
+        assert client.get(API + path, headers={"X-Eventflink-Min-Offset": str(newest)}).json()["offset"] == newest
+    with client_of_log(log, known=0) as client:
+        assert client.get(API + path).json()["offset"] == newest, "nothing of the past is known yet"

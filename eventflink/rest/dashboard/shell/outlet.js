@@ -8,7 +8,7 @@ import { useEffect, useLayoutEffect } from "preact/hooks";
 import { ApiError, ask } from "../api.js";
 import { Empty } from "../components/empty.js";
 import { h, html } from "../html.js";
-import { advanceHead, at, path, query, shown, versus } from "../moment.js";
+import { advanceHead, at, head as heard, path, query, shown, versus } from "../moment.js";
 import { routeOf } from "../routes.js";
 import { again, concerns, refresh } from "./asked.js";
 import { LogIn } from "./identity.js";
@@ -94,7 +94,11 @@ function start() {
       const { documents, moment } = await answersOf(page, found.params, own, offset, signal_);
       if (signal_.aborted) return;
       const head = { offset: moment?.offset ?? offset ?? 0, decided_at: moment?.decided_at ?? null, epoch: moment?.epoch ?? 0, master_id: moment?.master_id ?? "" };
-      if (offset === null && moment) advanceHead(moment);
+      if (offset === null && moment) {
+        advanceHead(moment);
+        // Whoever answered may have been a moment behind what was heard of.
+        if (moment.offset < (heard.peek()?.offset ?? 0)) missed = true;
+      }
       shown.value = { ...head, live: offset === null };
       view.value = { key: found.route.pattern, page, params: found.params, query: own, documents, moment: { ...head, live: offset === null } };
       failure.value = null;
