@@ -88,6 +88,26 @@ def test_a_drag_of_the_bar_shows_the_cluster_of_that_moment_and_back_leads_to_no
     assert dashboard.pinned() is None
 
 
+def test_two_fingers_on_the_bar_show_less_of_the_log_and_pin_nothing(dashboard: Dashboard) -> None:
+    dashboard.show("/")
+    track = dashboard.page.locator(".scrub-canvas canvas").bounding_box()
+    assert track is not None
+    hand = dashboard.page.context.new_cdp_session(dashboard.page)
+
+    def touch(kind: str, *shares: float) -> None:
+        points = [{"x": track["x"] + share * track["width"], "y": track["y"] + 36, "id": n} for n, share in enumerate(shares)]
+        hand.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 0.4, 0.6)
+    touch("touchMove", 0.3, 0.7)
+    touch("touchMove", 0.2, 0.8)
+    touch("touchEnd")
+    dashboard.page.wait_for_url(re.compile(r"z=\d+-\d+"))
+    [(first, last)] = re.findall(r"z=(\d+)-(\d+)", dashboard.page.url)
+    assert 0 < int(first) < int(last) < dashboard.settle()
+    assert dashboard.pinned() is None
+
+
 def test_keys_step_to_the_events_that_concern_a_page_record_by_record_and_to_marks(dashboard: Dashboard) -> None:
     dashboard.show("/?at=150")
     for key, expected in ((",", 149), (".", 150), ("[", 149), ("]", 150)):

@@ -13,6 +13,7 @@ import { bounds, histogram, missing, overview, watch } from "./data.js";
 import { BANDS, DENSITY, HEIGHT, MARKS, marksOf, paint } from "./drawing.js";
 import { Overview } from "./overview.js";
 import { bindSteps, label, step, toMark } from "./steps.js";
+import { pinch, wheel } from "./zoom.js";
 
 const REST_MS = 80;
 const EACH_MS = 200;
@@ -51,6 +52,10 @@ function pinning() {
       timer = window.setTimeout(ask, Math.max(0, Math.min(REST_MS, EACH_MS - (Date.now() - last))));
     },
     end: ask,
+    drop() {
+      window.clearTimeout(timer);
+      wanted = null;
+    },
   };
 }
 
@@ -61,6 +66,7 @@ function Track() {
   const [drag, setDrag] = useState(/** @type {{kind: "scrub" | "brush", from: number, x: number} | null} */ (null));
   const [hover, setHover] = useState(/** @type {{x: number, y: number} | null} */ (null));
   const pins = useRef(/** @type {ReturnType<typeof pinning> | null} */ (null));
+  const fingers = useMemo(pinch, []);
   const [, repaint] = useState(0);
 
   useLayoutEffect(() => {
@@ -101,6 +107,10 @@ function Track() {
     if (!axis || event.button !== 0) return;
     const { x, y } = placeIn(event);
     /** @type {HTMLElement} */ (event.currentTarget).setPointerCapture(event.pointerId);
+    if (fingers.press(event, x, axis)) {
+      pins.current?.drop();
+      return setDrag(null);
+    }
     const grips = cursor !== null && Math.abs(x - cursor) < GRIP_PX;
     pins.current = pinning();
     setHover(null);
@@ -111,13 +121,14 @@ function Track() {
   /** @param {PointerEvent} event */
   const move = (event) => {
     const { x, y } = placeIn(event);
+    if (fingers.move(event, x)) return;
     if (!drag || !axis) return setHover(event.pointerType === "mouse" ? { x, y } : null);
     setDrag({ ...drag, x });
     if (drag.kind === "scrub") pins.current?.move(offsetAt(axis, x));
   };
   /** @param {PointerEvent} event */
   const release = (event) => {
-    if (!drag || !axis) return;
+    if (fingers.release(event) || !drag || !axis) return;
     const { x } = placeIn(event);
     if (drag.kind === "scrub") pins.current?.end();
     else if (Math.abs(x - drag.from) > BRUSH_PX) {
@@ -151,7 +162,10 @@ function Track() {
       onPointerDown=${press}
       onPointerMove=${move}
       onPointerUp=${release}
-      onPointerCancel=${() => setDrag(null)}
+      onPointerCancel=${(/** @type {PointerEvent} */ event) => {
+        fingers.release(event);
+        setDrag(null);
+      }}
       onPointerLeave=${() => setHover(null)}
       onWheel=${(/** @type {WheelEvent} */ event) => wheel(event, axis, placeIn(/** @type {any} */ (event)).x)}
     >
@@ -181,19 +195,6 @@ function Track() {
 /** @param {number} x @param {number} width */
 function flagAt(x, width) {
   return x > width / 2 ? { right: `${width - x + 10}px` } : { left: `${x + 10}px` };
-}
-
-/** Ctrl and the wheel zoom around the pointer; the buttons do the same. @param {WheelEvent} event @param {import("./axis.js").Axis | null} axis @param {number} x */
-function wheel(event, axis, x) {
-  if (!event.ctrlKey || !axis) return;
-  event.preventDefault();
-  const factor = event.deltaY < 0 ? 0.5 : 2;
-  const middle = offsetAt(axis, x);
-  const share = x / axis.width;
-  const span = Math.max(4, (axis.until - axis.from) * factor);
-  const first = Math.max(bounds.value?.first_offset ?? 0, Math.round(middle - span * share));
-  const last = Math.min(bounds.value?.last_offset ?? axis.until, Math.round(first + span));
-  change({ z: first <= (bounds.value?.first_offset ?? 0) && last >= (bounds.value?.last_offset ?? 0) ? null : `${first}-${last}` }, { replace: true });
 }
 
 /** What is under the pointer; it changes nothing. @param {{axis: import("./axis.js").Axis, seen: import("./data.js").Histogram, hover: {x: number, y: number}, width: number}} props */

@@ -10,6 +10,7 @@ import { stream } from "../shell/live.js";
 import { zone } from "../shell/settings.js";
 import { bounds, histogram } from "./data.js";
 import { anchor, oneRecord, step, steps, toMark } from "./steps.js";
+import { scale } from "./zoom.js";
 
 const SPANS = /** @type {[string, number][]} */ ([["5 min", 300_000], ["1 h", 3_600_000], ["6 h", 21_600_000], ["24 h", 86_400_000]]);
 
@@ -29,18 +30,12 @@ async function showLast(ms) {
 }
 
 /** Show half or twice as much, around the cursor. @param {number} factor */
-function scale(factor) {
+function scaleHere(factor) {
   const known = bounds.peek();
   if (!known) return;
-  const first = known.first_offset ?? 0;
-  const sight = zoom.peek() ?? { from: first, until: known.last_offset };
-  const span = Math.max(8, (sight.until - sight.from) * factor);
+  const sight = zoom.peek() ?? { from: known.first_offset ?? 0, until: known.last_offset };
   const middle = Math.min(sight.until, Math.max(sight.from, at.peek() ?? sight.until));
-  const share = (middle - sight.from) / Math.max(1, sight.until - sight.from);
-  const from = Math.max(first, Math.round(middle - span * share));
-  const until = Math.min(known.last_offset, Math.round(from + span));
-  const all = from <= first && until >= known.last_offset;
-  change({ z: all || from >= until ? null : `${from}-${until}` }, { replace: true });
+  scale(sight, middle, (middle - sight.from) / Math.max(1, sight.until - sight.from), factor);
 }
 
 /** @param {{keys: string, name: string, glyph: string, act: () => void, disabled?: boolean}} props */
@@ -78,8 +73,8 @@ export function Controls() {
           <option value="0" selected=${!sight}>all</option>
           ${SPANS.map(([name, ms]) => html`<option value=${ms}>${name}</option>`)}
         </select>
-        <button class="icon-button" aria-label="Show less" title="Show less" onClick=${() => scale(0.5)}>+</button>
-        <button class="icon-button" aria-label="Show more" title="Show more" disabled=${!sight} onClick=${() => scale(2)}>−</button>
+        <button class="icon-button" aria-label="Show less" title="Show less" onClick=${() => scaleHere(0.5)}>+</button>
+        <button class="icon-button" aria-label="Show more" title="Show more" disabled=${!sight} onClick=${() => scaleHere(2)}>−</button>
       </span>
       <span class="group wide-only">
         ${versus.value === null
