@@ -68,6 +68,23 @@ function formatOf(zone, date) {
   return format;
 }
 
+/** Whether a browser knows a zone of this name. @param {string} name */
+export function isZone(name) {
+  try {
+    return Boolean(new Intl.DateTimeFormat("sv-SE", { timeZone: name }));
+  } catch {
+    return false;
+  }
+}
+
+/** The instant at which clocks of a zone show what clocks of UTC show at `shown`; of two, the first of the two that the guess meets.
+ * @param {number} shown @param {string} zone @returns {number} milliseconds since 1970 */
+export function instantOf(shown, zone) {
+  const ahead = (/** @type {number} */ ms) => Date.parse(`${formatOf(zone, true).format(ms).replace(" ", "T").replace(",", ".")}Z`) - ms;
+  const guess = shown - ahead(shown);
+  return shown - ahead(guess);
+}
+
 /** "03:12:08.412": the time of day with milliseconds. @param {string | number | null | undefined} time @param {string} [zone] */
 export function clock(time, zone = "UTC") {
   const ms = typeof time === "number" ? time : millis(time);

@@ -108,6 +108,29 @@ def test_two_fingers_on_the_bar_show_less_of_the_log_and_pin_nothing(dashboard: 
     assert dashboard.pinned() is None
 
 
+def test_times_are_shown_and_typed_in_the_zone_that_somebody_names(dashboard: Dashboard) -> None:
+    dashboard.show("/?at=150")
+    page = dashboard.page
+    page.get_by_role("button", name="Times are in").click()
+    page.get_by_role("menuitem", name="Another").click()
+    page.get_by_label("Name, such as").fill("Nowhere/Land")
+    dashboard.press("Enter")
+    page.get_by_role("alert").get_by_text("knows no zone").wait_for()
+    page.get_by_label("Name, such as").fill("Asia/Kathmandu")
+    dashboard.press("Enter")
+    page.get_by_role("dialog").wait_for(state="hidden")
+    strip = page.get_by_label("The moment that is shown")
+    strip.get_by_text("Asia/Kathmandu").wait_for()
+    page.locator("#search").fill("07:50")  # 02:05 in UTC
+    dashboard.press("Enter")
+    page.wait_for_url(re.compile(r"at=(?!150)\d+"))
+    pinned = dashboard.pinned()
+    dashboard.show("/?t=2026-11-22T02:05Z")
+    page.wait_for_url("**at=*")
+    assert dashboard.pinned() == pinned
+    strip.get_by_text(re.compile("07:4[0-9]|07:50:00")).wait_for()
+
+
 def test_keys_step_to_the_events_that_concern_a_page_record_by_record_and_to_marks(dashboard: Dashboard) -> None:
     dashboard.show("/?at=150")
     for key, expected in ((",", 149), (".", 150), ("[", 149), ("]", 150)):

@@ -4,10 +4,14 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, ask } from "../api.js";
 import { toast } from "../components/toast.js";
+import { absolute, instantOf } from "../format.js";
 import { h, html } from "../html.js";
 import { at, go, href, pin } from "../moment.js";
 import { identity, logOut } from "./identity.js";
 import { density, theme, zone } from "./settings.js";
+import { Zone } from "./zone.js";
+
+const DAY_MS = 86_400_000;
 
 /** What somebody typed: an offset, a time, or something to look for among the jobs. @param {string} typed */
 async function find(typed) {
@@ -32,18 +36,15 @@ async function find(typed) {
   go(`/taskmanagers/${encodeURIComponent(text)}`);
 }
 
-/** A time as somebody types it, in ISO 8601: "03:12" is the last time that a clock showed that. @param {string} text */
+/** A time as somebody types it, in ISO 8601: "03:12" is the last time that a clock of the zone of choice showed that. @param {string} text */
 function timeOf(text) {
-  const utc = zone.value === "UTC" || text.endsWith("Z");
+  const named = text.endsWith("Z") ? "UTC" : zone.value;
   const bare = text.replace(/Z$/, "").replace(" ", "T");
-  if (bare.includes("-")) return new Date(utc ? `${bare}${bare.includes("T") ? "" : "T00:00"}Z` : bare).toISOString();
-  const now = new Date();
-  const [hours = 0, minutes = 0, seconds = 0] = bare.split(":").map(Number);
-  const then = new Date(now);
-  if (utc) then.setUTCHours(hours, minutes, seconds, 0);
-  else then.setHours(hours, minutes, seconds, 0);
-  if (then > now) then.setUTCDate(then.getUTCDate() - 1);
-  return then.toISOString();
+  if (bare.includes("-")) return new Date(instantOf(Date.parse(`${bare}${bare.includes("T") ? "" : "T00:00"}Z`), named)).toISOString();
+  const now = Date.now();
+  const shown = Date.parse(`${absolute(now, named).slice(0, 10)}T${bare.padStart(5, "0")}Z`);
+  const then = instantOf(shown, named);
+  return new Date(then > now ? instantOf(shown - DAY_MS, named) : then).toISOString();
 }
 
 function Search() {
@@ -87,7 +88,7 @@ export function Head({ onHelp }) {
     <div class="head-end">
       ${who && !small ? html`<span class="who" title=${`You are ${who.name}; your role is ${who.role}.`}>${who.name}<small> ${who.role}</small></span>` : ""}
       ${who?.session ? html`<button class="icon-button" onClick=${logOut}>Log out</button>` : ""}
-      <button class="icon-button" title="The zone of all times" aria-label=${`Times are in ${zone.value === "UTC" ? "UTC" : "your zone"}: switch`} onClick=${() => (zone.value = zone.value === "UTC" ? "local" : "UTC")}>${zone.value === "UTC" ? "UTC" : "Local"}</button>
+      ${h(Zone, {})}
       <button class="icon-button wide-only" title="Density of tables" aria-label=${`Rows are ${density.value}: switch`} onClick=${() => (density.value = density.value === "compact" ? "comfortable" : "compact")}>${density.value === "compact" ? "≡" : "☰"}</button>
       <button class="icon-button" title=${`Theme: ${theme.value}`} aria-label=${`The theme is ${theme.value}: switch to ${THEMES[theme.value]}`} onClick=${() => (theme.value = THEMES[theme.value])}>${THEME_GLYPHS[theme.value]}</button>
       <button class="icon-button wide-only" title="Keys (?)" aria-label="Keys" onClick=${onHelp}>?</button>

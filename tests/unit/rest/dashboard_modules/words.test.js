@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { absolute, ago, bytes, clock, duration, middle, number, plural } from "../../../../eventflink/rest/dashboard/format.js";
+import { absolute, ago, bytes, clock, duration, instantOf, isZone, middle, number, plural } from "../../../../eventflink/rest/dashboard/format.js";
 import { match, routeOf } from "../../../../eventflink/rest/dashboard/routes.js";
 
 test("numbers have separators, and what is unknown is a dash and never NaN", () => {
@@ -23,6 +23,16 @@ test("a time is written in its zone with milliseconds, and relative to the momen
   assert.equal(ago(at, Date.parse(at) + 362_500), "6 min 2 s ago");
   assert.equal(ago(at, Date.parse(at)), "now");
   assert.equal(ago(null, 0), "–");
+});
+
+test("what the clocks of a zone show is an instant, also around the change to summer time", () => {
+  for (const at of ["2026-03-29T00:30Z", "2026-03-29T01:30Z", "2026-07-01T12:00Z", "2026-10-24T23:30Z", "2026-12-31T23:59Z"].map(Date.parse)) {
+    const shown = Date.parse(absolute(at, "Europe/Vienna").replace(" Europe/Vienna", "Z").replace(" ", "T"));
+    assert.equal(instantOf(shown, "Europe/Vienna"), at);
+    assert.equal(instantOf(at, "UTC"), at);
+  }
+  assert.equal(clock("2026-11-22T03:12:08.412Z", "Asia/Kathmandu"), "08:57:08.412");
+  assert.deepEqual(["Europe/Vienna", "UTC", "Nowhere/Land", ""].map(isZone), [true, true, false, false]);
 });
 
 test("an id is cut in its middle, and a short one is not", () => {
