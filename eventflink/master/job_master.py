@@ -53,7 +53,7 @@ from eventflink.master.rescales import Rescales
 from eventflink.master.restarts import Restarts, subtasks_to_restart, subtasks_to_restart_globally
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.suspension import Suspension
-from eventflink.model.attempts import AttemptId, FailureCause
+from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId, FailureCause, IOMetrics
 from eventflink.model.job_graph import CheckpointSettings, RestartStrategy
 from eventflink.model.statuses import (
     ENDING_JOB_STATUSES,
@@ -406,6 +406,10 @@ class JobMaster:
     def apply_checkpoint_acknowledged(self, event: CheckpointAcknowledged, at_ms: int) -> None:
         """Take a stream's answer."""
         self._require_checkpoints(event).acknowledge(event, at_ms)
+        subtask = self.execution_graph.current(event.attempt_id)
+        if subtask is not None and subtask.execution is not None:
+            rows = event.progress.rows_read
+            subtask.execution.io = IOMetrics(read_records=rows) if rows != UNKNOWN_COUNT else None
 
     def apply_checkpoint_completed(self, event: CheckpointCompleted, at_ms: int) -> None:
         """Retain the pending checkpoint."""

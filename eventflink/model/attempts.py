@@ -100,7 +100,7 @@ class OutputLocation:
 
 @dataclass(frozen=True, slots=True)
 class IOMetrics:
-    """What an attempt read over its edges, and what it published; -1: it is not known."""
+    """What an attempt read over its edges, or a stream from its sources, and what it published; -1: it is not known."""
 
     read_records: int = UNKNOWN_COUNT
     read_bytes: int = UNKNOWN_COUNT

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from eventflink.model.attempts import UNKNOWN_COUNT
+
 NO_BATCH: Final = -1
 """The batch of a stream that has not committed any."""
 
@@ -76,6 +78,8 @@ class StreamProgress:
     """How many partitions have records that were there and not read yet, over all sources that tell it."""
     partition_lags: tuple[PartitionLag, ...] = ()
     """Those of them that are furthest behind, at most `MAX_PARTITION_LAGS`, the furthest first."""
+    rows_read: int = UNKNOWN_COUNT
+    """By all batches of this attempt; -1: not all of them were seen."""
 
 
 def furthest_behind(lags: Iterable[PartitionLag]) -> tuple[PartitionLag, ...]:
@@ -107,6 +111,7 @@ def bounded_progress(progress: StreamProgress) -> StreamProgress:
         state_bytes=_bounded(progress.state_bytes),
         late_rows_dropped=_bounded(progress.late_rows_dropped),
         watermark_ms=_bounded(progress.watermark_ms, NO_WATERMARK),
+        rows_read=_bounded(progress.rows_read, UNKNOWN_COUNT),
         partitions_behind=min(max(progress.partitions_behind, 0), _MAX_INT),
         partition_lags=tuple(
             [

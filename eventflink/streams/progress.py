@@ -1,11 +1,13 @@
 """From Spark's report of a batch to `StreamProgress`, and from a checkpoint directory to its last committed batch."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from eventflink.model.attempts import UNKNOWN_COUNT
 from eventflink.model.stream_progress import (
     NO_BATCH,
     NO_WATERMARK,
@@ -25,17 +27,52 @@ _COMMITTED: Final = "commits"
 """The same of those that are done."""
 
 
-def progress_of(reported: Any, source_names: list[str], last_batch_id: int) -> StreamProgress:
+class RowsRead:
+    """How many rows the queries of an attempt have read, one after the other: each batch counts once, as Spark says that it has ended.
+
+    Spark keeps the newest batches only. Where some were not seen, the sum is unknown from then on.
+    """
+
+    def __init__(self, restored_batch_id: int) -> None:
+        """Begin after the last batch of an earlier attempt; -1: there is none."""
+        self.total = 0
+        """-1: it is unknown."""
+        self._batch_id = restored_batch_id
+        self._is_counted = True
+        """Whether the rows of that batch are in the sum."""
+
+    def take(self, newest: Iterable[Any]) -> None:
+        """Take the newest batches, the newest last; those that were taken before may be among them.
+
+        An idle query speaks of its next batch before that begins, without rows.
+        """
+        for each in newest:
+            if each.batchId > self._batch_id:
+                if each.batchId > self._batch_id + 1:
+                    self.forget()
+                self._batch_id, self._is_counted = each.batchId, False
+            if each.batchId == self._batch_id and each.numInputRows and not self._is_counted:
+                self._is_counted = True
+                if self.total != UNKNOWN_COUNT:
+                    self.total += each.numInputRows
+
+    def forget(self) -> None:
+        """Take note that batches may have ended unseen."""
+        self.total = UNKNOWN_COUNT
+
+
+def progress_of(reported: Any, source_names: list[str], last_batch_id: int, rows_read: int = UNKNOWN_COUNT) -> StreamProgress:
     """Return where a query stands.
 
     Args:
         reported: a `StreamingQueryProgress`, or None before the first batch of this run has ended.
         source_names: of the graph, in the order in which the query has them; a source that the query reads twice is named by Spark.
         last_batch_id: the last committed batch of its checkpoint directory.
+        rows_read: by all batches of the attempt; -1: it is unknown.
 
     """
     if reported is None:
-        return StreamProgress(batch_id=last_batch_id)
+        return StreamProgress(batch_id=last_batch_id, rows_read=rows_read)
     phases = {name: ms for name, ms in reported.durationMs.items() if name != _TRIGGER}
     slowest = max(phases, key=lambda name: phases[name], default="")
     states = reported.stateOperators
@@ -59,6 +96,7 @@ def progress_of(reported: Any, source_names: list[str], last_batch_id: int) -> S
         watermark_ms=_watermark_ms(reported.eventTime.get("watermark", "")),
         partitions_behind=len(behind),
         partition_lags=furthest_behind(behind),
+        rows_read=rows_read,
     )
 
 

@@ -12,7 +12,7 @@ from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.statuses import StreamTrigger
 from eventflink.model.stream_progress import NO_BATCH, StreamProgress
 from eventflink.streams.failures import StreamStopped
-from eventflink.streams.progress import last_begun_batch, last_committed_batch, progress_of, remove_cut_notes
+from eventflink.streams.progress import RowsRead, last_begun_batch, last_committed_batch, progress_of, remove_cut_notes
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -26,8 +26,12 @@ _POLL_S: Final = 3
 class RunningQuery:
     """A query that was started."""
 
-    def __init__(self, query: "StreamingQuery", location: Path, stream: StreamDefinition, restored_batch_id: int) -> None:
+    def __init__(
+        self, query: "StreamingQuery", location: Path, stream: StreamDefinition, restored_batch_id: int, rows_read: RowsRead | None
+    ) -> None:
         self._query = query
+        self.rows_read = rows_read or RowsRead(restored_batch_id)
+        """By this query, and by those of its attempt before it."""
         self._location = location
         self._source_names = [source.name for source in stream.sources]
         self._is_bounded = stream.trigger is StreamTrigger.AVAILABLE_NOW
@@ -55,6 +59,7 @@ class RunningQuery:
         """
         while not self._query.awaitTermination(_POLL_S):
             pass
+        self._count_rows()
         if not self._is_bounded and not self.was_stopped:
             raise StreamStopped("its query was stopped by somebody else, or taken over by a newer attempt")
 
@@ -67,6 +72,7 @@ class RunningQuery:
         """Stop the query, which cuts the batch that it computes."""
         self.was_stopped = True
         self._query.stop()
+        self._count_rows()
 
     def operator_progress(self) -> "list[StateOperatorProgress]":
         """Return what Spark says of each stateful operator after the last batch; nothing before the first."""
@@ -75,11 +81,24 @@ class RunningQuery:
 
     def progress(self) -> StreamProgress:
         """Return where the query stands now."""
+        newest = self._query.recentProgress
+        self.rows_read.take(newest)
         # The batch is read first: what is said of it may be newer, never older.
-        return progress_of(self._query.lastProgress, self._source_names, last_committed_batch(self._location))
+        last = newest[-1] if newest else None
+        return progress_of(last, self._source_names, last_committed_batch(self._location), self.rows_read.total)
+
+    def _count_rows(self) -> None:
+        """Count what batches have read since they were counted last; the query has ended, and does not fail for that."""
+        try:
+            self.rows_read.take(self._query.recentProgress)
+        except Exception as error:  # noqa: BLE001 - Spark raises what it likes, and the query may go on
+            logger.warning("RowsNotCounted query=%s error=%s", self._query.id, type(error).__name__)
+            self.rows_read.forget()
 
 
-def start_query(writer: "DataStreamWriter", stream: StreamDefinition, location: Path, name: str) -> RunningQuery:
+def start_query(
+    writer: "DataStreamWriter", stream: StreamDefinition, location: Path, name: str, rows_read: RowsRead | None = None
+) -> RunningQuery:
     """Start the query, and go on where the last attempt with this checkpoint directory was.
 
     Args:
@@ -87,6 +106,7 @@ def start_query(writer: "DataStreamWriter", stream: StreamDefinition, location: 
         stream: what the graph declares.
         location: the checkpoint directory, which only the attempts of this subtask use.
         name: for people, in Spark's pages and logs.
+        rows_read: by the attempt's queries before this one; None: it is the first.
 
     """
     restored_batch_id, begun_batch_id = last_committed_batch(location), last_begun_batch(location)
@@ -104,4 +124,4 @@ def start_query(writer: "DataStreamWriter", stream: StreamDefinition, location: 
     query = writer.trigger(**trigger).start()
     batches = f"restored_batch={restored_batch_id} begun_batch={begun_batch_id}"
     logger.info("StreamStarted query=%s run=%s location=%s %s", query.id, query.runId, location, batches)
-    return RunningQuery(query, location, stream, restored_batch_id)
+    return RunningQuery(query, location, stream, restored_batch_id, rows_read)

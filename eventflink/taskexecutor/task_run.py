@@ -16,7 +16,7 @@ from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.published import OutputInvisible, write_file_list
 from eventflink.jobs.shipping import Share, read_share
-from eventflink.model.attempts import AttemptId, OutputLocation
+from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator
 from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable
@@ -79,7 +79,7 @@ def run_task(
         for operator in stream.chained:
             returned = _run_chained(operator, stream.hand_over(returned, operator), deployment, context, accumulators)
         stream.run(returned, later_orders)
-        outputs, io = tuple[OutputLocation, ...](), None
+        outputs, io = tuple[OutputLocation, ...](), IOMetrics(read_records=stream.rows_read)
     else:
         outputs = _publish(_outputs_of(returned, deployment), attempt, settings)
         io = io_metrics_of(deployment, {each.input_name for each in opened.inputs}, outputs)

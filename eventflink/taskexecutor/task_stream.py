@@ -235,6 +235,11 @@ class StreamTask:
             yield own, edge.topic, "an edge between streams"
 
     @property
+    def rows_read(self) -> int:
+        """How many rows its queries have read; -1: it is not known."""
+        return self._query.rows_read.total if self._query is not None else 0
+
+    @property
     def _running(self) -> RunningQuery:
         assert self._query is not None  # noqa: S101 - orders are obeyed from its start on
         return self._query
@@ -257,7 +262,8 @@ class StreamTask:
             _ship_by_value(self._archives)
         writer = write_to_sinks(self._outputs, stream.sinks, self._next_writer(), resolve_function)
         self._location.parent.mkdir(parents=True, exist_ok=True)
-        return start_query(writer, stream, self._location, str(self._attempt))
+        before = self._query.rows_read if self._query is not None else None
+        return start_query(writer, stream, self._location, str(self._attempt), before)
 
     # -- orders ----------------------------------------------------------------------------------------------------
 

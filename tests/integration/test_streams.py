@@ -227,7 +227,7 @@ def test_checkpoints_go_on_under_the_next_leader_and_a_new_attempt_goes_on_where
     progress = acknowledged()[-1].progress
     [position] = progress.sources
     assert sum(json.loads(position.end_offset)[source].values()) == 500
-    assert (position.name, position.records_behind, progress.input_rows) == ("source", 0, 500)
+    assert (position.name, position.records_behind, progress.input_rows, progress.rows_read) == ("source", 0, 500, 500)
     before = completed()
     cluster.kill("master-1")
     wait_until(lambda: len(completed()) > len(before) + 3, "checkpoints under the next leader")

@@ -7,7 +7,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from eventflink.model.stream_progress import PartitionLag, StreamProgress, StreamSourceProgress
 from eventflink.streams.failures import StreamUnusable
-from eventflink.streams.progress import MAX_OFFSET_LENGTH, last_committed_batch, progress_of
+from eventflink.streams.progress import MAX_OFFSET_LENGTH, RowsRead, last_committed_batch, progress_of
 from eventflink.streams.sinks import check_directory
 
 UUID = "6454d22b-3619-444f-b4f7-6dd9562e0f63"
@@ -64,6 +64,30 @@ def test_it_is_what_spark_says_of_the_batch_and_what_is_behind_over_all_partitio
         partitions_behind=2,
         partition_lags=(lag("orders", 2, 7), lag("orders", 0, 5)),
     )
+
+
+def batch(batch_id: int, rows: int) -> StreamingQueryProgress:
+    return reported(batchId=batch_id, numInputRows=rows, sources=[SOURCE | {"numInputRows": rows}])
+
+
+def test_rows_are_counted_once_for_each_batch_however_often_spark_tells_of_it() -> None:
+    rows = RowsRead(6)
+    rows.take([])
+    assert rows.total == 0
+    newest = [batch(6, 100), batch(7, 0), batch(7, 30), batch(8, 0)]
+    rows.take(newest)
+    rows.take([*newest, batch(8, 5)])
+    rows.take([*newest, batch(8, 5), batch(9, 7), batch(10, 0)])
+    assert rows.total == 42
+
+
+def test_the_sum_of_rows_is_unknown_for_good_when_a_batch_was_not_seen() -> None:
+    rows = RowsRead(-1)
+    rows.take([batch(0, 1), batch(2, 1)])
+    rows.take([batch(3, 1)])
+    assert rows.total == -1
+    assert progress_of(None, [], 3, rows.total).rows_read == -1
+    assert progress_of(batch(3, 1), ["orders"], 3, 44).rows_read == 44
 
 
 def test_before_the_first_batch_of_a_run_only_the_last_committed_one_is_known() -> None:

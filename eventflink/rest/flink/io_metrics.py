@@ -1,7 +1,7 @@
 """Flink's counts of what tasks read and wrote, and statistics over subtasks.
 
-An attempt says them when it has finished. Counts that are not known are zero and said to be incomplete, as Flink's are before a task has
-reported any; a sum over attempts is of those that are known.
+An attempt says them when it has finished, and that of a stream with each checkpoint what it has read. Counts that are not known are zero
+and said to be incomplete, as Flink's are before a task has reported any; a sum over attempts is of those that are known.
 """
 
 from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ from eventflink.events.effects import CheckpointOrder
 from eventflink.master.checkpoints import Checkpoints
 from eventflink.master.effects import CleanUp, Deployment, Effect, unacknowledged
 from eventflink.master.settings import AdaptiveSettings, MasterSettings
-from eventflink.model.attempts import FailureCause
+from eventflink.model.attempts import FailureCause, IOMetrics
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import (
     CheckpointFailureReason,
@@ -107,6 +107,20 @@ def test_a_stream_that_has_finished_is_not_asked_and_keeps_its_last_word(cluster
     latest = checkpoints_of(cluster)
     assert {key: answer.progress.batch_id for key, answer in latest.progress.items()} == {("s", 0): 4, ("s", 1): 9}
     assert latest.history[-1].subtasks == 1
+
+
+def test_the_rows_that_an_attempt_has_read_are_those_of_its_last_word(cluster: ScriptedCluster) -> None:
+    first, _ = run_streams(cluster, 2, restart_strategy=fixed_delay(1, delay_ms=0))
+    cluster.acknowledge(*trigger(cluster), rows_read=70)
+    one, other = trigger(cluster)
+    cluster.acknowledge(one, rows_read=90)
+    cluster.acknowledge(other, rows_read=-1)
+    subtasks = cluster.job("job").execution_graph.vertices["s"].subtasks
+    assert [subtask.executions[-1].io for subtask in subtasks] == [IOMetrics(read_records=90), None]
+    cluster.report(first, ExecutionState.FAILED)
+    restart(cluster, cluster.pass_time(1), 0)
+    assert [execution.io for execution in subtasks[0].executions] == [IOMetrics(read_records=90), None]
+    cluster.check()
 
 
 def test_one_is_pending_at_a_time_however_long_it_takes(cluster: ScriptedCluster) -> None:

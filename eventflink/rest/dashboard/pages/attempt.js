@@ -121,7 +121,7 @@ function Life({ subtask, attempt, vertexId, address, moment, number }) {
 
 /** How much was read or written; -1: it is not known. @param {number} rows @param {number} size */
 function sizeOf(rows, size) {
-  return rows < 0 ? html`<span class="muted">not known: several subtasks share the rows</span>` : `${plural(rows, "row")}, ${bytes(size)}`;
+  return rows < 0 ? html`<span class="muted">not known</span>` : `${plural(rows, "row")}${size < 0 ? "" : `, ${bytes(size)}`}`;
 }
 
 /** @param {{progress: any}} props */
