@@ -16,7 +16,8 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.log.administration import AdministrationError
 from eventflink.log.replay import EndOffset, ReplayStalled
 from eventflink.log.topic_reader import TopicReader
-from eventflink.rest.observed_state import UNFOLDABLE, NotThere, ObservedState
+from eventflink.rest.log_end import LogEnd
+from eventflink.rest.observed_state import UNFOLDABLE, ObservedState
 from eventflink.snapshots.loading import read_state
 
 FIRST_PAUSE_S: Final = 0.5
@@ -50,7 +51,7 @@ class Observer:
 
         """
         await self._rebuild()
-        self._state.ask_log_end = self._ask_log_end
+        self._state.ask_log_end = LogEnd(self._end.fetch).ask
         self._keeper = asyncio.create_task(self._keep(), name="observer")
 
     async def stop(self) -> None:
@@ -61,12 +62,6 @@ class Observer:
                 await self._keeper
         await self._close_reader()
         await asyncio.to_thread(self._end.close)
-
-    async def _ask_log_end(self) -> int:
-        try:
-            return await asyncio.to_thread(self._end.fetch) - 1
-        except KafkaException as error:
-            raise NotThere(f"Kafka does not say where the log ends: {error.args[0].str()}") from error
 
     async def _rebuild(self) -> None:
         fold = await asyncio.to_thread(read_state, self._bootstrap, self._cluster_id)
