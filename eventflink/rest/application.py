@@ -9,37 +9,30 @@ from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, Request, Response
 
-from eventflink.rest import dashboard_files
 from eventflink.rest.access.guard import Admission, Guard
 from eventflink.rest.access.roles import allowed_by_role
 from eventflink.rest.answers import Answered, Remember, answered
+from eventflink.rest.dashboard_files import dashboard_router
 from eventflink.rest.description import Description
 from eventflink.rest.errors import Errors, answer_errors
 from eventflink.rest.flink import (
-    accumulators,
     applications,
-    back_pressure,
-    checkpoints,
     cluster,
     cluster_metrics,
-    exceptions,
     java_only,
     job_commands,
     job_lists,
     job_manager,
     job_metrics,
-    jobs,
-    refused_reads,
+    of_a_job,
     resource_requirements,
     savepoint_disposal,
     savepoint_operations,
-    subtasks,
     task_manager_files,
     task_managers,
-    vertices,
 )
 from eventflink.rest.own import attempt_files, changes, commands, dry_runs, identity, log, pages, present_masters, submissions, topics
-from eventflink.rest.own.moments import NotModified, not_modified
+from eventflink.rest.own.moments import Moments, NotModified, not_modified
 from eventflink.rest.reading import Reads, StateReads
 from eventflink.rest.services import Services
 
@@ -52,16 +45,8 @@ _ROUTERS: Final = (
     job_manager.router,
     job_lists.router,
     job_metrics.jobs_router,
-    jobs.router,
+    *of_a_job.ROUTERS,
     job_manager.of_job_router,
-    job_metrics.router,
-    exceptions.router,
-    checkpoints.router,
-    accumulators.router,
-    vertices.router,
-    back_pressure.router,
-    subtasks.router,
-    refused_reads.router,
     java_only.router,
     job_commands.router,
     resource_requirements.router,
@@ -95,10 +80,16 @@ def build_application(services: Services) -> FastAPI:
 
     application = assemble(_ROUTERS, _OWN_ROUTERS, reads, services.admission)
     application.state.services = services
+    application.state.pages = lambda request, *asked: Moments(request, services, *asked)
     application.add_exception_handler(Answered, answered)
     application.add_middleware(Remember, answers=services.answers)
-    application.include_router(dashboard_files.router, dependencies=[allowed_by_role(dashboard_files.router)])
+    serve_dashboard(application, dashboard_router())
     return application
+
+
+def serve_dashboard(application: FastAPI, router: APIRouter) -> None:
+    """Serve the files of the dashboard."""
+    application.include_router(router, dependencies=[allowed_by_role(router)])
 
 
 def assemble(

@@ -29,8 +29,6 @@ _TYPES: Final = {
 }
 _IMPORT_MAP: Final = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
 
-router = APIRouter(include_in_schema=False)
-
 
 @dataclass(frozen=True, slots=True)
 class DashboardFile:
@@ -55,24 +53,44 @@ def import_map_hash() -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(found[1]).digest()).decode()}"
 
 
-@router.get("/")
-async def to_the_dashboard() -> RedirectResponse:
-    """Lead somebody who opened the address of the process to the dashboard."""
-    return RedirectResponse(f"{BASE}/")
+def dashboard_router(archives_refresh_ms: int | None = None) -> APIRouter:
+    """Return the routes of the files.
+
+    Where the server has archives alone the document says so, and how often its pages, which are of ended jobs, are to ask for others.
+    """
+    router = APIRouter(include_in_schema=False)
+    document = dashboard_files()[DOCUMENT]
+    if archives_refresh_ms is not None:
+        document = _of_archives(document, archives_refresh_ms)
+
+    @router.get("/")
+    async def to_the_dashboard() -> RedirectResponse:
+        """Lead somebody who opened the address of the process to the dashboard."""
+        return RedirectResponse(f"{BASE}/")
+
+    @router.api_route(BASE + "/{path:path}", methods=["GET", "HEAD"])
+    async def dashboard_file(path: str, request: Request) -> Response:
+        """Answer with a file, or with the document where a browser opens a page."""
+        found = document if path in ("", DOCUMENT) else dashboard_files().get(path)
+        if found is None and "text/html" in request.headers.get("accept", ""):
+            found = document
+        if found is None:
+            return error_response(HTTPStatus.NOT_FOUND, f"the dashboard has no file '{path[:200]}'")
+        headers = {"ETag": found.etag, "Cache-Control": "no-cache", "Content-Security-Policy": content_security_policy(import_map_hash())}
+        if found.etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return Response(found.content, media_type=found.media_type, headers=headers)
+
+    return router
 
 
-@router.api_route(BASE + "/{path:path}", methods=["GET", "HEAD"])
-async def dashboard_file(path: str, request: Request) -> Response:
-    """Answer with a file, or with the document where a browser opens a page."""
-    found = dashboard_files().get(path or DOCUMENT)
-    if found is None and "text/html" in request.headers.get("accept", ""):
-        found = dashboard_files()[DOCUMENT]
-    if found is None:
-        return error_response(HTTPStatus.NOT_FOUND, f"the dashboard has no file '{path[:200]}'")
-    headers = {"ETag": found.etag, "Cache-Control": "no-cache", "Content-Security-Policy": content_security_policy(import_map_hash())}
-    if found.etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    return Response(found.content, media_type=found.media_type, headers=headers)
+def _of_archives(document: DashboardFile, refresh_ms: int) -> DashboardFile:
+    marked = b'<html data-source="archives" data-refresh-ms="%d" ' % refresh_ms
+    return _file(document.content.replace(b"<html ", marked, 1), document.media_type)
+
+
+def _file(content: bytes, media_type: str) -> DashboardFile:
+    return DashboardFile(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
 
 
 def _read(folder: Traversable, prefix: str) -> list[tuple[str, DashboardFile]]:
@@ -82,6 +100,5 @@ def _read(folder: Traversable, prefix: str) -> list[tuple[str, DashboardFile]]:
         if entry.is_dir():
             found += _read(entry, f"{name}/")
         elif (suffix := name[name.rfind(".") :]) in _TYPES:
-            content = entry.read_bytes()
-            found.append((name, DashboardFile(content, _TYPES[suffix], f'"{hashlib.sha256(content).hexdigest()[:32]}"')))
+            found.append((name, _file(entry.read_bytes(), _TYPES[suffix])))
     return found

@@ -1,8 +1,10 @@
-"""The pictures of docs/dashboard.md, made of the recorded cluster by a real Chromium: `python -m tests.support.dashboard_pictures`."""
+"""The pictures of docs/dashboard.md and docs/history.md, by a real Chromium: `python -m tests.support.dashboard_pictures`."""
 
+import tempfile
 from pathlib import Path
 from typing import Final
 
+from tests.support.archive_server import put_all, served_archives
 from tests.support.browser import Tabs, chromium, find_chromium
 from tests.support.dashboard_pages import Dashboard
 from tests.support.recorded_cluster import recorded
@@ -14,6 +16,7 @@ LOOK_MS: Final = 1_500
 
 PHONE: Final = (390, 760)
 SCREEN: Final = (1200, 760)
+ARCHIVES: Final = ("archives", "/jobs/flaky-5?cluster=orders&at=5", SCREEN, "light")
 PICTURES: Final = (
     ("cluster", "/", SCREEN, "light"),
     ("past", "/?at=150", SCREEN, "dark"),
@@ -31,10 +34,13 @@ def write_pictures() -> None:
     if executable is None:
         raise SystemExit("Chromium was not found")
     IMAGES.mkdir(exist_ok=True)
-    with chromium(executable) as started, served(recorded().cluster) as server:
-        for name, path, size, colours in PICTURES:
-            with started.tabs(IMAGES, size, colours) as tabs:
-                _write(tabs, server.url, name, path, size)
+    with tempfile.TemporaryDirectory() as folder, chromium(executable) as started, served(recorded().cluster) as server:
+        put_all(Path(folder))
+        with served_archives(Path(folder)) as archives_url:
+            pictures = [(server.url, *picture) for picture in PICTURES]
+            for url, name, path, size, colours in [*pictures, (archives_url, *ARCHIVES)]:
+                with started.tabs(IMAGES, size, colours) as tabs:
+                    _write(tabs, url, name, path, size)
 
 
 def _write(tabs: Tabs, url: str, name: str, path: str, size: tuple[int, int]) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final, TypeVar
 
+from fastapi import FastAPI
+
 from eventflink.rest.access.protection import Protection
 from eventflink.rest.access.server_tls import ServerTls
 from eventflink.rest.application import build_application
@@ -42,24 +44,22 @@ class Served:
 
 
 @contextmanager
-def served(cluster: ScriptedCluster, ports: str = "0", tls: ServerTls | None = None, /, **configuration: str) -> Iterator[Served]:
-    """Serve a cluster on a port of this host; commands reach its leader."""
-    ready: list[Served] = []
+def hosted(
+    make: Callable[[], tuple[FastAPI, Callable[[], None]]], ports: str = "0", tls: ServerTls | None = None
+) -> Iterator[tuple[str, asyncio.AbstractEventLoop]]:
+    """Serve on a port of this host what is made within the loop: an application, and what ends its streams. Give the URL and the loop."""
+    ready: list[tuple[str, asyncio.AbstractEventLoop]] = []
     there = threading.Event()
 
     async def run() -> None:
-        loop = asyncio.get_running_loop()
-        dispatcher = dispatcher_of(cluster)
-
         def announce(url: str) -> ExitStack:
-            ready.append(Served(cluster, dispatcher, loop, url))
+            ready.append((url, asyncio.get_running_loop()))
             there.set()
             return ExitStack()
 
-        services = services_with(dispatcher.state, dispatcher, configuration)
+        application, end_streams = make()
         with listen("rest.bind-address", "127.0.0.1", "rest.bind-port", ports) as listener:
-            protection = Protection(tls=tls)
-            await serve(build_application(services), listener, ending, announce, end_streams=dispatcher.state.close, protection=protection)
+            await serve(application, listener, ending, announce, end_streams=end_streams, protection=Protection(tls=tls))
 
     ending = asyncio.Event()
     thread = threading.Thread(target=asyncio.run, args=(run(),), name="rest-server")
@@ -69,8 +69,21 @@ def served(cluster: ScriptedCluster, ports: str = "0", tls: ServerTls | None = N
         yield ready[0]
     finally:
         if ready:
-            ready[0]._loop.call_soon_threadsafe(ending.set)
+            ready[0][1].call_soon_threadsafe(ending.set)
         thread.join(TIMEOUT_S)
+
+
+@contextmanager
+def served(cluster: ScriptedCluster, ports: str = "0", tls: ServerTls | None = None, /, **configuration: str) -> Iterator[Served]:
+    """Serve a cluster on a port of this host; commands reach its leader."""
+    made: list[ScriptedDispatcher] = []
+
+    def make() -> tuple[FastAPI, Callable[[], None]]:
+        made.append(dispatcher := dispatcher_of(cluster))
+        return build_application(services_with(dispatcher.state, dispatcher, configuration)), dispatcher.state.close
+
+    with hosted(make, ports, tls) as (url, loop):
+        yield Served(cluster, made[0], loop, url)
 
 
 if __name__ == "__main__":

@@ -5,36 +5,31 @@ Flink's paths are those of Flink's own history server, and more. Nothing here co
 
 import asyncio
 import json
+from collections import Counter
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 
-from eventflink.model.statuses import JobStatus
+from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.rest.access.guard import Admission
-from eventflink.rest.application import assemble
+from eventflink.rest.application import assemble, serve_dashboard
+from eventflink.rest.archived import pages
 from eventflink.rest.archived.index import ArchivedJob, Known
-from eventflink.rest.archived.reads import ArchivedReads, ArchiveReader
-from eventflink.rest.flink import (
-    accumulators,
-    applications,
-    back_pressure,
-    checkpoints,
-    exceptions,
-    job_metrics,
-    jobs,
-    refused_reads,
-    subtasks,
-    vertices,
-)
+from eventflink.rest.archived.reads import ArchivedReads, ArchiveReader, ReaderOfRequest
+from eventflink.rest.dashboard_files import dashboard_router
+from eventflink.rest.flink import applications, of_a_job
 from eventflink.rest.flink.applications import MultipleApplicationsDetails, applications_of
 from eventflink.rest.flink.cluster import DashboardConfiguration, Features, configuration_of
 from eventflink.rest.flink.job_lists import MAX_JOBS, JobDetails, JobIdsWithStatusOverview, JobIdWithStatus, MultipleJobsDetails
 from eventflink.rest.own import identity
 from eventflink.rest.own.moments import OwnShape
+from eventflink.rest.own.page_shapes import First
+from eventflink.rest.own.pages import OF_A_JOB
 from eventflink.views.plain import iso_time
 
 MAX_ROWS: Final = 1_000
 DEFAULT_ROWS: Final = 100
+MAX_CLUSTERS: Final = 1_000
 MAX_SKIPPED: Final = 100
 """Of the archives that cannot be read, so many are named."""
 
@@ -57,6 +52,7 @@ class ArchivedJobRow(OwnShape):
     ended_at: str | None
     duration_ms: int
     tasks: int
+    tasks_by_state: dict[ExecutionState, int]
     location: str
 
 
@@ -73,6 +69,10 @@ class ArchivePage(OwnShape):
     jobs: list[ArchivedJobRow]
     total: int
     """How many there are that are asked for, on all pages."""
+    by_status: dict[JobStatus, int]
+    """Of the jobs that are asked for but for their status."""
+    by_cluster: dict[str, int]
+    """Of all jobs, by cluster, of the first 1,000 clusters by name."""
     next: str | None
     """What `after` is to be for the next page; null: this is the last one."""
     skipped: list[SkippedArchive]
@@ -83,24 +83,16 @@ class ArchivePage(OwnShape):
 
 def build_history_application(reader: ArchiveReader, refresh_interval_ms: int, admission: Admission) -> FastAPI:
     """Return the application; a dashboard is told to ask so often, and `admission` says who may ask at all."""
-    routers = (
-        lists,
-        _of_applications(),
-        jobs.router,
-        job_metrics.router,
-        exceptions.router,
-        checkpoints.router,
-        accumulators.router,
-        vertices.router,
-        back_pressure.router,
-        subtasks.router,
-        refused_reads.router,
-    )
     application = assemble(
-        routers, [identity.router, own], lambda request, _response, _min_offset: ArchivedReads(reader, request), admission
+        (lists, _of_applications(), *of_a_job.ROUTERS),
+        (identity.router, own, *OF_A_JOB, pages.router),
+        lambda request, _response, _min_offset: ArchivedReads(reader, request),
+        admission,
     )
+    application.state.pages = pages.archived_pages
     application.state.reader = reader
     application.state.refresh_interval_ms = refresh_interval_ms
+    serve_dashboard(application, dashboard_router(refresh_interval_ms))
     return application
 
 
@@ -112,14 +104,6 @@ def _of_applications() -> APIRouter:
     return router
 
 
-async def _reader_of(request: Request) -> ArchiveReader:
-    reader: ArchiveReader = request.app.state.reader
-    return reader
-
-
-Reader = Annotated[ArchiveReader, Depends(_reader_of)]
-
-
 @lists.get("/config")
 async def dashboard_configuration(request: Request) -> DashboardConfiguration:
     """Return the configuration of a dashboard: it shows history, and offers no command."""
@@ -127,46 +111,47 @@ async def dashboard_configuration(request: Request) -> DashboardConfiguration:
 
 
 @lists.get("/jobs")
-async def job_ids(reader: Reader, cluster: Cluster = None) -> JobIdsWithStatusOverview:
+async def job_ids(reader: ReaderOfRequest, cluster: Cluster = None) -> JobIdsWithStatusOverview:
     """Return the ids of the jobs, and how each ended."""
     return JobIdsWithStatusOverview(jobs=[JobIdWithStatus(id=job.jid, status=job.state) for job in _listed(reader.index.known, cluster)])
 
 
 @lists.get("/jobs/overview")
-async def jobs_overview(reader: Reader, cluster: Cluster = None) -> MultipleJobsDetails:
+async def jobs_overview(reader: ReaderOfRequest, cluster: Cluster = None) -> MultipleJobsDetails:
     """Return a row of each job."""
     return MultipleJobsDetails(jobs=_listed(reader.index.known, cluster))
 
 
 @lists.get("/applications/overview")
-async def applications_overview(reader: Reader, cluster: Cluster = None) -> MultipleApplicationsDetails:
+async def applications_overview(reader: ReaderOfRequest, cluster: Cluster = None) -> MultipleApplicationsDetails:
     """Return a row of each job as an application."""
     return applications_of(_listed(reader.index.known, cluster))
 
 
 @own.get("")
 async def archived_jobs(
-    reader: Reader,
+    reader: ReaderOfRequest,
     cluster: Cluster = None,
-    status: Annotated[JobStatus | None, Query(description="Of those that ended so.")] = None,
+    status: Annotated[list[JobStatus] | None, Query(max_length=len(JobStatus), description="Of those that ended so; repeat it.")] = None,
     name: Annotated[str, Query(max_length=256, description="Of those whose name or id has this in it.")] = "",
     after: Annotated[str, Query(max_length=512, description="The `next` of the page before.")] = "",
+    first: First = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = DEFAULT_ROWS,
 ) -> ArchivePage:
     """Return a page of the jobs that have archives, and what is wrong with those that cannot be read."""
     known = reader.index.known
-    found = [
-        job
-        for job in known.newest_first
-        if cluster in (None, job.cluster_id) and status in (None, job.details.state) and (name in job.details.name or name in job.job_id)
-    ]
+    named = [job for job in known.newest_first if cluster in (None, job.cluster_id) and (name in job.details.name or name in job.job_id)]
+    found = [job for job in named if job.details.state in status] if status else named
     rest = [job for job in found if job.order < after] if after else found
-    page = rest[:limit]
+    page = rest[first : first + limit]
+    clusters = Counter(job.cluster_id for job in known.newest_first)
     skipped = list(known.skipped.values())
     return ArchivePage(
         jobs=[_row(reader, job) for job in page],
         total=len(found),
-        next=page[-1].order if len(rest) > len(page) else None,
+        by_status=Counter(job.details.state for job in named),
+        by_cluster={name: clusters[name] for name in sorted(clusters)[:MAX_CLUSTERS]},
+        next=page[-1].order if page and len(rest) > first + len(page) else None,
         skipped=[SkippedArchive(location=each.location, reason=each.reason) for each in skipped[:MAX_SKIPPED]],
         skipped_total=len(skipped),
         missing=reader.index.missing(),
@@ -174,7 +159,7 @@ async def archived_jobs(
 
 
 @own.get("/{clusterid}/{jobid}")
-async def archive(reader: Reader, clusterid: str, jobid: str) -> Response:
+async def archive(reader: ReaderOfRequest, clusterid: str, jobid: str) -> Response:
     """Return an archive as it is: more than Flink's answers tell of the job."""
     found = await reader.read(jobid, clusterid)
     # In a thread, as it may be long; and as Python writes it, for nothing in it has to be converted.
@@ -201,5 +186,6 @@ def _row(reader: ArchiveReader, job: ArchivedJob) -> ArchivedJobRow:
         ended_at=iso_time(max(0, details.end_time)),
         duration_ms=details.duration,
         tasks=details.tasks["total"],
+        tasks_by_state={state: count for state in ExecutionState if (count := details.tasks.get(state.lower()))},
         location=reader.index.location_of(job),
     )

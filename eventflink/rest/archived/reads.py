@@ -7,14 +7,15 @@ whose job ended last, as the lists show it.
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
-from fastapi import Request
+from fastapi import Depends, Request
 
 from eventflink.blob import BlobError
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing
 from eventflink.leadership.fold import Fold
 from eventflink.rest.archived.index import ArchivedJob, ArchiveIndex
+from eventflink.rest.archived.life import Lives
 from eventflink.rest.errors import RestError, not_found
 from eventflink.views.plain import View
 
@@ -31,6 +32,7 @@ class ArchiveReader:
     def __init__(self, index: ArchiveIndex) -> None:
         """Take what is known of archives."""
         self.index = index
+        self.lives = Lives()
         self._places = asyncio.Semaphore(MAX_READS)
 
     def find(self, job_id: str, cluster_id: str | None) -> ArchivedJob:
@@ -84,3 +86,11 @@ class ArchivedReads:
     async def job(self, _compute: Callable[[Fold], View], from_archive: Callable[[View], View]) -> View:
         """Return what `from_archive` makes of the archive; raises as `ArchiveReader.read` does."""
         return from_archive(await self._reader.read(self._job_id, self._cluster_id))
+
+
+async def _reader_of(request: Request) -> ArchiveReader:
+    reader: ArchiveReader = request.app.state.reader
+    return reader
+
+
+ReaderOfRequest = Annotated[ArchiveReader, Depends(_reader_of)]

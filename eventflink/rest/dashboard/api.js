@@ -2,6 +2,8 @@
 // Asking our own API. A page's answer is {offset, decided_at, epoch, leader_id, master_id, live, body}; what is not of one moment is its body alone.
 // Of an offset an answer never changes, so the last 64 such answers are kept. What goes wrong is an ApiError, whose lines are the server's.
 
+import { cluster } from "./moment.js";
+
 export const API = "/eventflink/v1";
 const KEPT = 64;
 const TIMEOUT_MS = 20_000;
@@ -28,7 +30,7 @@ const kept = new Map();
 /** Ask a question. @param {string} path below /eventflink/v1 @param {{at?: number | string | null, signal?: AbortSignal, minOffset?: number}} [of]
  * @returns {Promise<Answer>} */
 export async function ask(path, { at = null, signal, minOffset } = {}) {
-  const address = API + path + (at === null ? "" : `${path.includes("?") ? "&" : "?"}at=${encodeURIComponent(at)}`);
+  const address = addressOf(path, { at, cluster: path.startsWith("/jobs/") ? cluster.peek() : null });
   const known = kept.get(address);
   if (known) {
     kept.delete(address);
@@ -42,6 +44,12 @@ export async function ask(path, { at = null, signal, minOffset } = {}) {
   const answer = "body" in found ? found : { ...found, body: found };
   if (typeof at === "number" && answer.live !== true) keep(address, answer);
   return answer;
+}
+
+/** @param {string} path @param {Record<string, number | string | null>} parameters null: it is left out */
+function addressOf(path, parameters) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== null);
+  return API + path + given.map(([name, value], index) => `${index || path.includes("?") ? "&" : "?"}${name}=${encodeURIComponent(String(value))}`).join("");
 }
 
 /** Order something. @param {string} path @param {any} [body] @param {{method?: string, signal?: AbortSignal}} [how] @returns {Promise<any>} */

@@ -5,9 +5,10 @@ import { render } from "preact";
 import { h } from "./html.js";
 import { BASE, visit } from "./moment.js";
 import { recognise } from "./shell/identity.js";
-import { follow } from "./shell/live.js";
+import { follow, poll } from "./shell/live.js";
 import "./shell/settings.js";
 import { Shell } from "./shell/shell.js";
+import { archives, REFRESH_MS } from "./source.js";
 
 document.addEventListener("click", (event) => {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
@@ -22,4 +23,5 @@ document.addEventListener("click", (event) => {
 
 render(h(Shell, {}), /** @type {HTMLElement} */ (document.getElementById("app")));
 recognise();
-follow();
+if (archives) poll(REFRESH_MS);
+else follow();

@@ -2,9 +2,10 @@
 // Where one is: the page, and the moment of the log. Both live in the URL and nowhere else, so a link shows what its sender saw.
 //
 // ?at= pins an offset (without it the page is live), ?vs= is the other side of a comparison, ?z= zooms the bar, ?log= names the log;
-// every other parameter is the page's own.
+// every other parameter is the page's own. In archives a moment is one of a job's life, and ?cluster= says whose job it is.
 
 import { batch, computed, signal } from "@preact/signals";
+import { archives } from "./source.js";
 
 export const BASE = "/ui";
 const RESERVED = new Set(["at", "t", "vs", "z", "log"]);
@@ -25,6 +26,8 @@ export const versus = computed(() => offsetOf(url.value.searchParams.get("vs")))
 export const asked_time = computed(() => url.value.searchParams.get("t"));
 /** The four digits of the log that a link was made of; null: it does not say. */
 export const asked_log = computed(() => url.value.searchParams.get("log"));
+/** In archives, the cluster of the job that is shown; null: any, or all of them. */
+export const cluster = computed(() => (archives ? url.value.searchParams.get("cluster") : null));
 /** The stretch of the log that the bar shows; null: all of it. */
 export const zoom = computed(() => {
   const [from, until] = (url.value.searchParams.get("z") ?? "").split("-").map(offsetOf);
@@ -61,11 +64,18 @@ export function advanceHead(next) {
   if (!head.value || next.offset > head.value.offset) head.value = next;
 }
 
+/** What of the address a link to a page keeps: a moment of the log is every page's, one of a life is its job's. @param {string} to */
+function keptOn(to) {
+  if (!archives) return ["at", "vs", "z", "log"];
+  const job = (/** @type {string} */ place) => /^\/jobs\/([^/?]+)/.exec(place)?.[1];
+  return job(to) !== undefined && job(to) === job(path.value) ? ["at", "z", "cluster"] : [];
+}
+
 /** A link to a page of this moment. A parameter that is null or empty is left out.
  * @param {string} to @param {Record<string, string | number | null | undefined>} [parameters] */
 export function href(to, parameters = {}) {
   const next = new URL(BASE + to, window.location.origin);
-  for (const name of ["at", "vs", "z", "log"]) {
+  for (const name of keptOn(to)) {
     const value = url.value.searchParams.get(name);
     if (value !== null) next.searchParams.set(name, value);
   }

@@ -8,6 +8,8 @@
 //   Page({documents, moment, params, query})                                    draws; documents[name] is the body of an answer
 // and may export `live`: names of questions that are not of the log, and are asked without an offset.
 
+import { archives } from "./source.js";
+
 /** @typedef {{title: (params: Record<string, string>) => string,
  *   questions: (params: Record<string, string>, query: Record<string, string>) => Record<string, string>,
  *   concerns: (params: Record<string, string>) => {job?: string, task_manager?: string},
@@ -16,7 +18,7 @@
 /** @typedef {{pattern: string, section: string, load: () => Promise<any>}} Route */
 
 /** @type {Route[]} */
-export const routes = [
+const OF_A_CLUSTER = [
   { pattern: "/", section: "/", load: () => import("./pages/cluster.js") },
   { pattern: "/jobs", section: "/jobs", load: () => import("./pages/jobs.js") },
   { pattern: "/jobs/:job/:vertex/:subtask/:attempt/:tab?", section: "/jobs", load: () => import("./pages/attempt.js") },
@@ -30,6 +32,13 @@ export const routes = [
   { pattern: "/refused", section: "/refused", load: () => import("./pages/refused.js") },
   { pattern: "/diff", section: "", load: () => import("./pages/diff.js") },
 ];
+/** @type {Route[]} */
+const OF_ARCHIVES = [
+  { pattern: "/", section: "/jobs", load: () => import("./pages/archives.js") },
+  { pattern: "/jobs", section: "/jobs", load: () => import("./pages/archives.js") },
+  ...OF_A_CLUSTER.filter(({ pattern }) => pattern.startsWith("/jobs/:job/")),
+];
+export const routes = archives ? OF_ARCHIVES : OF_A_CLUSTER;
 
 /** What a path means for a pattern; null: it is another's. @param {string} pattern @param {string} path */
 export function match(pattern, path) {

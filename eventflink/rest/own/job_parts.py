@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage, ResultRows
-from eventflink.rest.own.moments import Moment, MomentsOfRequest
+from eventflink.rest.own.moments import Moment, PagesOfRequest
 from eventflink.rest.own.one_job import PREFIX, JobId, with_arguments
 from eventflink.rest.own.page_shapes import MAX_LIMIT, First, Limit
 from eventflink.rest.own.result_reads import MAX_ROWS, unreadable
@@ -23,36 +23,38 @@ from eventflink.views.pages.job_parts import (
 )
 
 router = APIRouter(prefix=PREFIX)
+rows_router = APIRouter(prefix=PREFIX)
+"""What is read where outputs lie."""
 
 
 @router.get("/bars")
-async def bars(moments: MomentsOfRequest, job_id: JobId, first: First = 0, limit: Limit = 1_000) -> Moment[BarsPage]:
+async def bars(pages: PagesOfRequest, job_id: JobId, first: First = 0, limit: Limit = 1_000) -> Moment[BarsPage]:
     """Return the attempts of a job as bars over time."""
     wanted = (first, limit)
-    return await moments.page(bars_page, job_id, *wanted, from_archive=with_arguments(archived_bars_page, *wanted))
+    return await pages.page(bars_page, job_id, *wanted, from_archive=with_arguments(archived_bars_page, *wanted))
 
 
 @router.get("/exceptions")
-async def exceptions(moments: MomentsOfRequest, job_id: JobId, limit: Limit = 100) -> Moment[ExceptionsPage]:
+async def exceptions(pages: PagesOfRequest, job_id: JobId, limit: Limit = 100) -> Moment[ExceptionsPage]:
     """Return the newest failures of a job, each with its cause and with what it led to."""
-    return await moments.page(exceptions_page, job_id, limit, from_archive=with_arguments(archived_exceptions_page, limit))
+    return await pages.page(exceptions_page, job_id, limit, from_archive=with_arguments(archived_exceptions_page, limit))
 
 
 @router.get("/checkpoints")
-async def checkpoints(moments: MomentsOfRequest, job_id: JobId) -> Moment[CheckpointsPage]:
+async def checkpoints(pages: PagesOfRequest, job_id: JobId) -> Moment[CheckpointsPage]:
     """Return the checkpoints and savepoints of a job with their history."""
-    return await moments.page(checkpoints_page, job_id, from_archive=archived_checkpoints_page)
+    return await pages.page(checkpoints_page, job_id, from_archive=archived_checkpoints_page)
 
 
 @router.get("/document")
-async def document(moments: MomentsOfRequest, job_id: JobId) -> Moment[DocumentPage]:
+async def document(pages: PagesOfRequest, job_id: JobId) -> Moment[DocumentPage]:
     """Return the job graph as it was submitted, without secrets."""
-    return await moments.page(document_view, job_id, from_archive=archived_document)
+    return await pages.page(document_view, job_id, from_archive=archived_document)
 
 
 @router.get("/result")
 async def result(
-    moments: MomentsOfRequest,
+    pages: PagesOfRequest,
     job_id: JobId,
     vertex_id: Annotated[str, Query(max_length=200, description="Of this vertex alone.")] = "",
     output: Annotated[str, Query(max_length=200, description="Outputs of this name alone.")] = "",
@@ -61,12 +63,12 @@ async def result(
 ) -> Moment[ResultPage]:
     """Return how a job ended, and where its subtasks left their outputs."""
     wanted = (vertex_id, output, first, limit)
-    return await moments.page(result_page, job_id, *wanted, from_archive=with_arguments(archived_result_page, *wanted))
+    return await pages.page(result_page, job_id, *wanted, from_archive=with_arguments(archived_result_page, *wanted))
 
 
-@router.get("/result/rows")
+@rows_router.get("/result/rows")
 async def rows(
-    moments: MomentsOfRequest,
+    pages: PagesOfRequest,
     services: ServicesOfRequest,
     job_id: JobId,
     vertex_id: Annotated[str, Query(max_length=200, description="Whose output it is.")],
@@ -75,7 +77,7 @@ async def rows(
 ) -> Moment[ResultRows]:
     """Return the first rows of an output, if they can be read from this host. They are read now, whatever `at` is."""
     wanted = (vertex_id, output, 0, MAX_LIMIT)
-    moment = await moments.page(result_page, job_id, *wanted, from_archive=with_arguments(archived_result_page, *wanted))
+    moment = await pages.page(result_page, job_id, *wanted, from_archive=with_arguments(archived_result_page, *wanted))
     locations = [each["location"].removeprefix("file://") for each in moment.body["outputs"]]
     named = {"job_id": job_id, "vertex_id": vertex_id, "output": output}
     if not locations:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Annotated, Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, Protocol, TypeVar
 
 from fastapi import Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
@@ -69,6 +69,10 @@ class Moment(OwnShape, Generic[Body]):
     body: Body
 
 
+AtText = Annotated[str | None, Query(max_length=64, description="An offset of the log, or an ISO 8601 time; without it, the present.")]
+KnownTags = Annotated[str, Header(max_length=1024)]
+
+
 class NotModified(Exception):
     """The client holds the answer already."""
 
@@ -80,6 +84,13 @@ class NotModified(Exception):
 def not_modified(_: Request, error: Exception) -> Response:
     """Answer a request whose answer the client holds."""
     return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=error.headers if isinstance(error, NotModified) else None)
+
+
+class JobPages(Protocol):
+    """The pages of a job at the moment of one request, wherever they come from."""
+
+    async def page(self, compute: Callable[..., Any], *arguments: Any, from_archive: Callable[[View], Any]) -> Moment[Any]:
+        """Return what `compute(fold, *arguments)` makes of a state, or `from_archive` of an archive; the first argument is the job's id."""
 
 
 class Moments:
@@ -243,15 +254,21 @@ class Moments:
         self._response.headers.update(headers)
 
 
+async def pages_of(
+    request: Request, response: Response, min_offset: DemandedOffset, at: AtText = None, if_none_match: KnownTags = ""
+) -> JobPages:
+    """Return where a request finds the pages of a job, which is the application's choice."""
+    pages: JobPages = request.app.state.pages(request, response, min_offset, at, if_none_match)
+    return pages
+
+
 async def _moments_of(
     request: Request,
     services: ServicesOfRequest,
     response: Response,
     min_offset: DemandedOffset,
-    at: Annotated[
-        str | None, Query(max_length=64, description="An offset of the log, or an ISO 8601 time; without it, the present.")
-    ] = None,
-    if_none_match: Annotated[str, Header(max_length=1024)] = "",
+    at: AtText = None,
+    if_none_match: KnownTags = "",
 ) -> Moments:
     return Moments(request, services, response, min_offset, at, if_none_match)
 
@@ -297,4 +314,5 @@ def _missing(_: Fold, error: Exception) -> Exception:
 
 
 MomentsOfRequest = Annotated[Moments, Depends(_moments_of)]
+PagesOfRequest = Annotated[JobPages, Depends(pages_of)]
 UntimedOfRequest = Annotated[Moments, Depends(_untimed)]

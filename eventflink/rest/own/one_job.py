@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query
 
 from eventflink.model.statuses import ExecutionState
-from eventflink.rest.own.moments import Moment, MomentsOfRequest
+from eventflink.rest.own.moments import Moment, PagesOfRequest
 from eventflink.rest.own.one_job_shapes import JobPage, SubtasksPage
 from eventflink.rest.own.page_shapes import First, Limit
 from eventflink.views.pages.one_job import archived_job_page, job_page
@@ -22,14 +22,14 @@ VertexId = Annotated[str, Path()]
 
 
 @router.get("")
-async def one_job(moments: MomentsOfRequest, job_id: JobId) -> Moment[JobPage]:
+async def one_job(pages: PagesOfRequest, job_id: JobId) -> Moment[JobPage]:
     """Return a job with its vertices, without their subtasks."""
-    return await moments.page(job_page, job_id, from_archive=archived_job_page)
+    return await pages.page(job_page, job_id, from_archive=archived_job_page)
 
 
 @router.get("/vertices/{vertex_id}/subtasks")
 async def subtasks(
-    moments: MomentsOfRequest,
+    pages: PagesOfRequest,
     job_id: JobId,
     vertex_id: VertexId,
     state: Annotated[list[ExecutionState] | None, Query(max_length=len(ExecutionState), description="Repeat the parameter.")] = None,
@@ -39,7 +39,7 @@ async def subtasks(
 ) -> Moment[SubtasksPage]:
     """Return the subtasks of a vertex with their attempts."""
     wanted = (vertex_id, tuple(state or ()), sort, first, limit)
-    return await moments.page(subtasks_page, job_id, *wanted, from_archive=with_arguments(archived_subtasks_page, *wanted))
+    return await pages.page(subtasks_page, job_id, *wanted, from_archive=with_arguments(archived_subtasks_page, *wanted))
 
 
 def with_arguments(make: Callable[..., View], *arguments: Any) -> Callable[[View], View]:

@@ -1,31 +1,25 @@
 """A history server answers about archived jobs as a REST process does, of several clusters; what it cannot read it names and skips."""
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from eventflink.blob.flink_archives import FlinkArchives
-from eventflink.blob.job_archives import JobArchives, render_archive
+from eventflink.blob.job_archives import render_archive
 from eventflink.blob.open_storage import open_storage
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.model.configuration import ConfigurationError, load_configuration
-from eventflink.rest.access.guard import Admission
 from eventflink.rest.access.identity import Role
 from eventflink.rest.access.protection import configured_protection
 from eventflink.rest.access.tokens import mint_token
-from eventflink.rest.archived.application import build_history_application
 from eventflink.rest.archived.index import ArchiveIndex
-from eventflink.rest.archived.reads import ArchiveReader
 from eventflink.rest.flink.archive_format import flink_archive
 from eventflink.views.archive import archive_view
 from eventflink.views.plain import View
+from tests.support.archive_server import client_of, history, put
 from tests.support.cluster import ScriptedCluster
 from tests.support.ended_jobs import FAILED, STREAMS, ended_cluster
 from tests.support.ftp_storage import ftp_server
@@ -50,33 +44,6 @@ def cluster() -> ScriptedCluster:
 @pytest.fixture(scope="module")
 def failed(cluster: ScriptedCluster) -> View:
     return archive_view(cluster.fold, FAILED)
-
-
-def put(root: Path | str, cluster_id: str, archive: View, *, later_s: int = 0, **changes: Any) -> Path:
-    """Write an archive as a master of that cluster does, `later_s` after others, and with changes to its job."""
-    job = {**archive["job"], **changes}
-    changed = {**archive, "job_id": job["job_id"], "job": job}
-    JobArchives(open_storage(f"{root}/{cluster_id}"), 0).write(changed)
-    path = Path(f"{root}/{cluster_id}/{job['job_id']}.json")
-    if path.exists():
-        os.utime(path, (1_800_000_000 + later_s, 1_800_000_000 + later_s))
-    return path
-
-
-@contextmanager
-def history(*places: Path | str, retained: int = 100) -> Iterator[tuple[TestClient, ArchiveIndex]]:
-    """Give a client of a history server over these directories, which has looked through them once."""
-    index = ArchiveIndex([open_storage(str(place)) for place in places], retained)
-    index.refresh()
-    with client_of(index) as client:
-        yield client, index
-
-
-@contextmanager
-def client_of(index: ArchiveIndex, admission: Admission | None = None) -> Iterator[TestClient]:
-    application = build_history_application(ArchiveReader(index), 10_000, admission or Admission())
-    with TestClient(application, base_url="http://localhost", raise_server_exceptions=False) as client:
-        yield client
 
 
 def ids(client: TestClient, path: str) -> list[str]:

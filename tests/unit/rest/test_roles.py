@@ -14,6 +14,7 @@ from eventflink.rest.access.identity import Role
 from eventflink.rest.access.roles import PUBLIC, ROLES, RouteWithoutRole
 from eventflink.rest.application import OWN_PREFIX, assemble
 from eventflink.rest.archived import application as archived
+from eventflink.rest.archived import pages as archived_pages
 from eventflink.rest.own import topics
 from tests.support.cluster import ScriptedCluster
 from tests.support.rest_client import commanding_client
@@ -98,7 +99,8 @@ def test_what_is_at_a_path_under_another_method_is_shown_to_nobody_without_a_tok
 
 def test_the_table_has_no_route_that_is_not_there(client: TestClient) -> None:
     there = {f"{method} {path.removeprefix('/v1')}" for method, path in routes(client)}
-    of_history_server = {f"GET {OWN_PREFIX}{path}" for path in {getattr(route, "path", "") for route in archived.own.routes}}
+    of_archives = [*archived.own.routes, *archived_pages.router.routes]
+    of_history_server = {f"GET {OWN_PREFIX}{getattr(route, 'path', '')}" for route in of_archives}
     assert sorted((set(ROLES) | PUBLIC) - there - of_history_server) == []
 
 

@@ -12,11 +12,14 @@ import { bytes, duration, plural } from "../format.js";
 import { h, html } from "../html.js";
 import { LogView } from "../logs/log_view.js";
 import { href, reference } from "../moment.js";
+import { archives } from "../source.js";
 import { barsOf, where } from "./job/graph_tab.js";
 
 const LAST_BYTES = 262_144;
 /** @type {[string, string][]} */
-const TABS = [["life", "Life"], ["log", "Log"], ["stdout", "Standard output"], ["stderr", "Standard error"]];
+const FILES = [["log", "Log"], ["stdout", "Standard output"], ["stderr", "Standard error"]];
+/** @type {[string, string][]} */
+const TABS = [["life", "Life"], ...(archives ? [] : FILES)];
 
 /** @param {Record<string, string>} params */
 export function title(params) {
@@ -75,7 +78,7 @@ function Life({ subtask, attempt, vertexId, address, moment, number }) {
   const axis = spanOf(all, now);
   if (!attempt) {
     const known = subtask.attempts.map((/** @type {any} */ each) => each.attempt);
-    return h(Empty, { title: `Attempt ${number} is not remembered.`, small: true }, html`<p>${known.length > 0 ? `Of this subtask the attempts ${known[0]} to ${known.at(-1)} are.` : "This subtask has had no attempt yet."} <a href=${href(`/log`, { job: subtask.job_id })}>The log has it.</a></p>`);
+    return h(Empty, { title: `Attempt ${number} is not remembered.`, small: true }, html`<p>${known.length > 0 ? `Of this subtask the attempts ${known[0]} to ${known.at(-1)} are.` : "This subtask has had no attempt yet."} ${!archives && html`<a href=${href(`/log`, { job: subtask.job_id })}>The log has it.</a>`}</p>`);
   }
   const [scheduled, deployed, running, ended] = [attempt.scheduled_at, attempt.deployed_at, attempt.running_at, attempt.ended_at].map(millis);
   const until = (/** @type {number | null | undefined} */ from, /** @type {number | null | undefined} */ to) => (from == null ? "–" : duration((to ?? now) - from));

@@ -5,6 +5,7 @@ import { useEffect } from "preact/hooks";
 
 import { h, html } from "../html.js";
 import { go, href } from "../moment.js";
+import { archives } from "../source.js";
 import { bind } from "../shell/keys.js";
 import * as bars from "./job/bars_tab.js";
 import * as checkpoints from "./job/checkpoints_tab.js";
@@ -22,7 +23,7 @@ import * as results from "./job/results_tab.js";
 const TABS = {
   graph: { name: "Graph", tab: graph },
   bars: { name: "Bars", tab: bars },
-  events: { name: "Events", tab: events },
+  ...(archives ? {} : { events: { name: "Events", tab: events } }),
   exceptions: { name: "Exceptions", tab: exceptions, counted: (job) => job.exceptions_total },
   checkpoints: { name: "Checkpoints", tab: checkpoints, counted: (job) => job.checkpoints.counts.completed, streams: true },
   flow: { name: "Flow", tab: flow, streams: true },

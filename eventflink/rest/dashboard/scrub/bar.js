@@ -7,6 +7,7 @@ import { absolute, clock, number } from "../format.js";
 import { h, html } from "../html.js";
 import { at, change, head, pin, shown, versus, zoom } from "../moment.js";
 import { zone } from "../shell/settings.js";
+import { archives, UNIT } from "../source.js";
 import { axisOf, offsetAt, placeOf, timeAt } from "./axis.js";
 import { Controls } from "./controls.js";
 import { bounds, histogram, missing, overview, watch } from "./data.js";
@@ -24,7 +25,7 @@ const REACH_PX = 10;
 export function Scrub() {
   useEffect(watch, []);
   useEffect(bindSteps, []);
-  return html`<section class="scrub" aria-label="The log">
+  return html`<section class="scrub" aria-label=${archives ? "The life of the job" : "The log"}>
     ${h(Track, {})} ${h(Controls, {})}
   </section>`;
 }
@@ -152,7 +153,7 @@ function Track() {
 
   const time = drag?.kind === "scrub" && axis ? timeAt(axis, drag.x) : Date.parse((pinned === null ? head.value : shown.value)?.decided_at ?? "");
   const epoch = here === null ? null : seen?.leaderships.filter((each) => each.from_offset <= here).at(-1);
-  const words = here === null ? "the log is not known yet" : `offset ${number(here)}, ${absolute(time, zone.value)}, epoch ${epoch?.epoch ?? "–"}${label.value && !drag ? `, ${label.value}` : ""}`;
+  const words = here === null ? "the log is not known yet" : `${UNIT} ${number(here)}, ${absolute(time, zone.value)}${archives ? "" : `, epoch ${epoch?.epoch ?? "–"}`}${label.value && !drag ? `, ${label.value}` : ""}`;
   return html`<div class="scrub-track">
     ${zoom.value && h(Overview, { histogram: overview.value })}
     <div
@@ -175,17 +176,17 @@ function Track() {
         class=${`scrub-thumb${pinned === null ? " live" : ""}`}
         role="slider"
         tabindex="0"
-        aria-label="Moment of the log"
+        aria-label=${archives ? "Moment of the life" : "Moment of the log"}
         aria-orientation="horizontal"
         aria-valuemin=${bounds.value?.first_offset ?? 0}
         aria-valuemax=${Math.max(bounds.value?.last_offset ?? 0, here ?? 0)}
         aria-valuenow=${here ?? 0}
-        aria-valuetext=${pinned === null && !drag ? `live, ${words}` : words}
+        aria-valuetext=${pinned === null && !drag ? `${archives ? "the end" : "live"}, ${words}` : words}
         style=${{ transform: `translateX(${cursor ?? -40}px)` }}
         onKeyDown=${keyed}
       ></div>
       ${drag?.kind === "scrub" && axis && html`<output class="scrub-flag" style=${flagAt(drag.x, width)}>
-        <b>${number(here)}</b> ${clock(time, zone.value)} <span>e${epoch?.epoch ?? "–"}</span>
+        <b>${number(here)}</b> ${clock(time, zone.value)} ${!archives && html`<span>e${epoch?.epoch ?? "–"}</span>`}
       </output>`}
       ${hover && axis && seen && h(Tip, { axis, seen, hover, width })}
     </div>
@@ -212,7 +213,7 @@ function Tip({ axis, seen, hover, width }) {
       : band
         ? html`<div>epoch ${band.epoch}, ${band.master_id}${band.gap_ms ? html`, after ${number(band.gap_ms)} ms without a leader` : ""}</div>`
         : stretch?.bucket
-          ? html`<div>${number(stretch.bucket.decisions)} decisions${stretch.bucket.failures ? `, ${number(stretch.bucket.failures)} failures` : ""}${stretch.bucket.rejected ? `, ${number(stretch.bucket.rejected)} rejected` : ""}</div>`
+          ? html`<div>${number(stretch.bucket.decisions)} ${archives ? "moments" : "decisions"}${stretch.bucket.failures ? `, ${number(stretch.bucket.failures)} failures` : ""}${stretch.bucket.rejected ? `, ${number(stretch.bucket.rejected)} rejected` : ""}</div>`
           : html`<div>nothing was decided</div>`}
   </div>`;
 }

@@ -7,7 +7,9 @@ import { clock, number } from "../format.js";
 import { h, html } from "../html.js";
 import { at, change, head, href, pin, shown, versus, zoom } from "../moment.js";
 import { stream } from "../shell/live.js";
+import { logPath } from "../shell/asked.js";
 import { zone } from "../shell/settings.js";
+import { archives, END } from "../source.js";
 import { bounds, histogram } from "./data.js";
 import { anchor, oneRecord, step, steps, toMark } from "./steps.js";
 import { scale } from "./zoom.js";
@@ -22,7 +24,7 @@ async function showLast(ms) {
   const until = at.peek() === null ? known.last_offset : Math.min(known.last_offset, moment.offset);
   const from = Math.max(Date.parse(known.first_at), Date.parse(moment.decided_at) - ms);
   try {
-    const { body } = await ask(`/log/position?at=${encodeURIComponent(new Date(from).toISOString())}`);
+    const { body } = await ask(`${logPath.peek()}/position?at=${encodeURIComponent(new Date(from).toISOString())}`);
     change({ z: body.offset < until ? `${body.offset}-${until}` : null });
   } catch (error) {
     toast(String(/** @type {any} */ (error).message ?? error), { kind: "failed" });
@@ -52,9 +54,11 @@ export function Controls() {
   const sight = zoom.value;
   return html`<div class="scrub-controls">
     <div class="scrub-now">
-      ${live
+      ${live && archives
+        ? html`<span class="badge" title="The job as it ended.">END</span>`
+        : live
         ? html`<span class=${`badge live${broken ? " broken" : ""}`} title=${broken ? "The stream of changes is not there: trying again." : "The page follows the log."}><i aria-hidden="true"></i>${broken ? "WAITING" : "LIVE"}</span>`
-        : html`<button class="badge past" title="Return to now (L)" aria-label="Past: return to now" onClick=${() => pin(null)}><span aria-hidden="true">◷</span>PAST</button>`}
+        : html`<button class="badge past" title=${`Return to ${END} (L)`} aria-label=${`Past: return to ${END}`} onClick=${() => pin(null)}><span aria-hidden="true">◷</span>PAST</button>`}
       <b class="scrub-offset">${number(pinned ?? moment?.offset)}</b>
       <span class="scrub-time">${clock(moment?.decided_at, zone.value)}</span>
     </div>
@@ -76,12 +80,12 @@ export function Controls() {
         <button class="icon-button" aria-label="Show less" title="Show less" onClick=${() => scaleHere(0.5)}>+</button>
         <button class="icon-button" aria-label="Show more" title="Show more" disabled=${!sight} onClick=${() => scaleHere(2)}>−</button>
       </span>
-      <span class="group wide-only">
+      ${!archives && html`<span class="group wide-only">
         ${versus.value === null
           ? html`<button class="icon-button" title="Anchor this moment as A of a comparison (a)" aria-label="Compare: anchor this moment" onClick=${anchor}>A|B</button>`
           : html`<a class="icon-button" title="Show what differs" href=${href("/diff")}>A|B</a>`}
         <a class="icon-button" title="List the events of this stretch" aria-label="List the events of this stretch" href=${href("/log", listed(sight))}>☰</a>
-      </span>
+      </span>`}
     </div>
   </div>`;
 }

@@ -2,9 +2,11 @@
 // What the bar knows of the log: its bounds, and counts, leaderships and marks of the stretch that is in sight. Asked of the server, kept until
 // the log has grown by enough to matter.
 
-import { effect, signal } from "@preact/signals";
+import { batch, effect, signal } from "@preact/signals";
 import { ask } from "../api.js";
-import { head, zoom } from "../moment.js";
+import { advanceHead, cluster, head, shown, zoom } from "../moment.js";
+import { logPath } from "../shell/asked.js";
+import { archives } from "../source.js";
 
 /** @typedef {{first_offset: number | null, last_offset: number, first_at: string | null, last_at: string, topic_id: string,
  *   indexed_to: number | null}} Bounds null: of the past nothing is known yet */
@@ -30,7 +32,18 @@ export const missing = signal("");
 /** @param {number | null} from @param {number | null} until @param {number} buckets @param {AbortSignal} [abort] @returns {Promise<Histogram>} */
 export async function histogramOf(from, until, buckets, abort) {
   const range = from === null || until === null ? "" : `from=${from}&until=${until}&`;
-  return (await ask(`/log/histogram?${range}buckets=${buckets}`, { signal: abort })).body;
+  return (await ask(`${logPath.peek()}/histogram?${range}buckets=${buckets}`, { signal: abort })).body;
+}
+
+let known_of = "";
+
+/** Forget what is known of another job's life, with where that ended. @param {string} of */
+function begin(of) {
+  if (!archives || of === known_of) return;
+  known_of = of;
+  batch(() => {
+    for (const each of [bounds, histogram, overview, head, shown]) each.value = null;
+  });
 }
 
 /** Keep it fresh, until what is returned is called. */
@@ -45,12 +58,13 @@ export function watch() {
     const sight = zoom.peek();
     try {
       const [known, seen, all] = await Promise.all([
-        ask("/log/bounds", { signal: aborted }),
+        ask(`${logPath.peek()}/bounds`, { signal: aborted }),
         histogramOf(sight?.from ?? null, sight?.until ?? null, BUCKETS, aborted),
         sight ? histogramOf(null, null, BUCKETS, aborted) : null,
       ]);
       if (aborted.aborted) return;
       bounds.value = known.body;
+      if (archives) advanceHead({ offset: known.body.last_offset, decided_at: known.body.last_at, epoch: 0, master_id: "" });
       histogram.value = seen;
       overview.value = all;
       missing.value = "";
@@ -66,6 +80,7 @@ export function watch() {
   const stops = [
     effect(() => {
       void zoom.value;
+      begin(`${logPath.value} ${cluster.value}`);
       load();
     }),
     effect(() => {

@@ -7,7 +7,8 @@ import { ask } from "../api.js";
 import { toast } from "../components/toast.js";
 import { at, change, go, head, pin, shown, versus } from "../moment.js";
 import { bind } from "../shell/keys.js";
-import { concerns } from "../shell/asked.js";
+import { concerns, logPath } from "../shell/asked.js";
+import { archives } from "../source.js";
 import { bounds, histogram } from "./data.js";
 
 /** @typedef {{previous: number | null, next: number | null, previous_label: string | null, next_label: string | null, label?: string | null,
@@ -22,6 +23,7 @@ export const label = computed(() => steps.value?.label ?? "");
 
 /** @param {Record<string, string | undefined>} of @param {number} offset */
 function question(of, offset) {
+  if (archives) return `${logPath.value}/steps?at=${offset}`;
   const about = of.job ? `&job=${encodeURIComponent(of.job)}` : of.task_manager ? `&task_manager=${encodeURIComponent(of.task_manager)}` : "";
   return `/log/steps?at=${offset}${about}`;
 }
@@ -115,6 +117,11 @@ export function bindSteps() {
       }
     }, REST_MS);
   });
+  const comparing = [
+    { keys: "a", words: "anchor this moment as A of a comparison", act: anchor },
+    { keys: "x", words: "let A and B change places", act: swap },
+    { keys: "c", words: "compare with an hour ago", act: compareWithAnHourAgo },
+  ];
   const unbind = bind(
     { keys: "[", words: "the event before that concerns this page", act: () => step(-1) },
     { keys: "]", words: "the event after that concerns this page", act: () => step(1) },
@@ -122,9 +129,7 @@ export function bindSteps() {
     { keys: "}", words: "the mark after", act: () => toMark(1) },
     { keys: ",", words: "one record back", act: () => oneRecord(-1) },
     { keys: ".", words: "one record on", act: () => oneRecord(1) },
-    { keys: "a", words: "anchor this moment as A of a comparison", act: anchor },
-    { keys: "x", words: "let A and B change places", act: swap },
-    { keys: "c", words: "compare with an hour ago", act: compareWithAnHourAgo },
+    ...(archives ? [] : comparing),
   );
   return () => {
     stop();

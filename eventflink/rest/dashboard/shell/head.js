@@ -7,6 +7,8 @@ import { toast } from "../components/toast.js";
 import { absolute, instantOf } from "../format.js";
 import { h, html } from "../html.js";
 import { at, go, href, pin } from "../moment.js";
+import { archives } from "../source.js";
+import { logPath } from "./asked.js";
 import { identity, logOut } from "./identity.js";
 import { density, theme, zone } from "./settings.js";
 import { Zone } from "./zone.js";
@@ -18,11 +20,12 @@ async function find(typed) {
   const text = typed.trim();
   if (!text) return;
   const offset = text.replace(/,/g, "");
-  if (/^@?\d{1,15}$/.test(offset)) return pin(Number(offset.replace("@", "")));
-  if (/^(\d{1,2}:\d{2}|\d{4}-\d{2}-\d{2})/.test(text)) {
-    const { body } = await ask(`/log/position?at=${encodeURIComponent(timeOf(text))}`);
+  if (/^@?\d{1,15}$/.test(offset) && logPath.peek()) return pin(Number(offset.replace("@", "")));
+  if (/^(\d{1,2}:\d{2}|\d{4}-\d{2}-\d{2})/.test(text) && logPath.peek()) {
+    const { body } = await ask(`${logPath.peek()}/position?at=${encodeURIComponent(timeOf(text))}`);
     return pin(body.offset);
   }
+  if (archives) return findArchive(text);
   const { body } = await ask(`/jobs?limit=2&name=${encodeURIComponent(text)}`, { at: at.value });
   if (body.matching === 1) return go(`/jobs/${encodeURIComponent(body.jobs[0].job_id)}`);
   if (body.matching > 1) return go("/jobs", { name: text });
@@ -34,6 +37,14 @@ async function find(typed) {
   }
   await ask(`/task_managers/${encodeURIComponent(text)}`, { at: at.value });
   go(`/taskmanagers/${encodeURIComponent(text)}`);
+}
+
+/** An archived job by a part of its name or id. @param {string} text */
+async function findArchive(text) {
+  const { body } = await ask(`/archives?limit=1&name=${encodeURIComponent(text)}`);
+  const [job] = body.jobs;
+  if (body.total === 1) go(`/jobs/${encodeURIComponent(job.job_id)}`, { cluster: job.cluster_id });
+  else go("/jobs", { name: text });
 }
 
 /** A time as somebody types it, in ISO 8601: "03:12" is the last time that a clock of the zone of choice showed that. @param {string} text */
@@ -60,7 +71,7 @@ function Search() {
       (error) => toast(error instanceof ApiError && error.status === 404 ? `Nothing is called '${typed}' at this moment.` : String(error.message ?? error), { kind: "failed" }),
     );
   }}>
-    <input ref=${field} id="search" name="search" autocomplete="off" spellcheck="false" aria-label="Search an id, an offset or a time" placeholder="job, TaskManager, offset, time" onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && field.current?.blur()} />
+    <input ref=${field} id="search" name="search" autocomplete="off" spellcheck="false" aria-label=${archives ? "Search a job, a moment or a time" : "Search an id, an offset or a time"} placeholder=${archives ? "job, moment, time" : "job, TaskManager, offset, time"} onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && field.current?.blur()} />
     <kbd aria-hidden="true">/</kbd>
   </form>`;
 }
@@ -80,7 +91,7 @@ export function Head({ onHelp }) {
     return () => narrow.removeEventListener("change", look);
   }, []);
   return html`<header class="head">
-    <a class="brand" href=${href("/")} aria-label="eventflink, to the cluster">
+    <a class="brand" href=${href("/")} aria-label=${archives ? "eventflink, to the jobs" : "eventflink, to the cluster"}>
       <svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true"><rect width="32" height="32" rx="7" class="brand-ground" /><path d="M7 21h5V11h6v14h7" fill="none" stroke="#fff" stroke-width="3" stroke-linejoin="round" stroke-linecap="round" /></svg>
       <b>eventflink</b>
     </a>

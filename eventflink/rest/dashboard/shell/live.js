@@ -26,6 +26,14 @@ function take(message) {
   } else if (message.kind === "state") stream.value = message.state;
 }
 
+/** Take it from time to time that there are other archives: nobody tells of them. A job in one never changes. @param {number} everyMs */
+export function poll(everyMs) {
+  let count = 0;
+  window.setInterval(() => {
+    change.value = { offset: (count += 1), decided_at: "", epoch: 0, master_id: "", jobs: [] };
+  }, everyMs);
+}
+
 /** Hear of changes until the page goes. */
 export function follow() {
   channel.onmessage = ({ data }) => {

@@ -10,6 +10,8 @@ import { absolute, ago, number } from "../format.js";
 import { h, html } from "../html.js";
 import { asked_log, asked_time, at, head, href, pin, present, sharedAddress, shown, versus } from "../moment.js";
 import { bounds } from "../scrub/data.js";
+import { END, UNIT, archives } from "../source.js";
+import { logPath } from "./asked.js";
 import { bind } from "./keys.js";
 import { zone } from "./settings.js";
 
@@ -17,7 +19,7 @@ import { zone } from "./settings.js";
 function copyView() {
   const moment = shown.value;
   const sentence = document.querySelector("main .sentence")?.textContent?.trim() ?? document.title;
-  const where = moment ? `offset ${number(moment.offset)}, ${absolute(moment.decided_at, zone.value)}` : "";
+  const where = moment ? `${UNIT} ${number(moment.offset)}, ${absolute(moment.decided_at, zone.value)}` : "";
   copy(`[${sentence}](${sharedAddress(bounds.value?.topic_id ?? "")}) (${where})`, "this view: a link with its moment and sentence");
 }
 
@@ -31,7 +33,7 @@ export function Moment() {
   useEffect(() => {
     const asked = asked_time.value;
     if (!asked) return;
-    ask(`/log/position?at=${encodeURIComponent(asked)}`).then(
+    ask(`${logPath.peek()}/position?at=${encodeURIComponent(asked)}`).then(
       ({ body }) => pin(body.offset, { replace: true }),
       (error) => toast(error instanceof ApiError ? error.message : String(error), { kind: "failed" }),
     );
@@ -49,12 +51,12 @@ export function Moment() {
       : html`<p>
           <span class="moment-glyph" aria-hidden="true">◷</span> <b>${number(offset)}</b>
           ${here ? html`<span>${h(Time, { at: here.decided_at, form: "full" })}</span><span class="wide-only">${ago(here.decided_at, present.value)}</span>` : html`<span>…</span>`}
-          ${since > 0 && html`<span class="wide-only">${number(since)} decisions since</span>`}
+          ${since > 0 && html`<span class="wide-only">${archives ? `${number(since)} moments before its end` : `${number(since)} decisions since`}</span>`}
           ${versus.value !== null && html`<a href=${href("/diff")}>compared with ${number(versus.value)}</a>`}
         </p>`}
     <span class="moment-actions">
       ${h(Copy, { text: sharedAddress(known ?? ""), label: "a link to this moment" })}
-      <button class="button small" onClick=${() => pin(null)}>Return to now <kbd class="wide-only">L</kbd></button>
+      <button class="button small" onClick=${() => pin(null)}>Return to ${END} <kbd class="wide-only">L</kbd></button>
     </span>
   </aside>`;
 }

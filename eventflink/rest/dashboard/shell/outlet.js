@@ -8,9 +8,10 @@ import { useEffect, useLayoutEffect } from "preact/hooks";
 import { ApiError, ask } from "../api.js";
 import { Empty } from "../components/empty.js";
 import { h, html } from "../html.js";
-import { advanceHead, at, head as heard, path, query, shown, versus } from "../moment.js";
+import { advanceHead, at, head as heard, href, path, query, shown, versus } from "../moment.js";
 import { routeOf } from "../routes.js";
 import { again, concerns, refresh } from "./asked.js";
+import { END, archives } from "../source.js";
 import { LogIn } from "./identity.js";
 import { change } from "./live.js";
 
@@ -215,8 +216,8 @@ function Failed({ failed }) {
     html`${failed.errors.map((line) => html`<p>${line}</p>`)}
       <p class="actions">
         ${failed.passes && html`<button class="button" onClick=${refresh}>Try now</button>`}
-        ${at.value !== null && html`<a class="button" href="?">Return to now</a>`}
-        <a class="button" href="/ui/">Cluster</a>
+        ${at.value !== null && html`<a class="button" href=${archives ? href(path.value, { at: null }) : "?"}>Return to ${END}</a>`}
+        <a class="button" href="/ui/">${archives ? "Jobs" : "Cluster"}</a>
       </p>`,
   );
 }

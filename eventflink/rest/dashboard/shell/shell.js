@@ -7,13 +7,15 @@ import { h, html } from "../html.js";
 import { at, change as changeUrl, go, href, path, pin, versus } from "../moment.js";
 import { routeOf } from "../routes.js";
 import { Scrub } from "../scrub/bar.js";
+import { END, archives } from "../source.js";
+import { logPath } from "./asked.js";
 import { Head } from "./head.js";
 import { Help } from "./help.js";
 import { bind } from "./keys.js";
 import { Moment } from "./moment_strip.js";
 import { Outlet } from "./outlet.js";
 
-const SECTIONS = [
+const ALL = [
   ["/", "Cluster", "g c", "M2 13h4V7h4v6h4"],
   ["/jobs", "Jobs", "g j", "M2 4h12M2 8h12M2 12h8"],
   ["/waits", "Waits", "g w", "M8 4v4l3 2M8 2a6 6 0 1 0 .01 0"],
@@ -23,6 +25,7 @@ const SECTIONS = [
   ["/refused", "Refused", "g r", "M8 2a6 6 0 1 0 .01 0M4 4l8 8"],
   ["/submit", "Submit", "g s", "M8 12V3M4 7l4-4 4 4M3 14h10"],
 ];
+const SECTIONS = archives ? ALL.filter(([to]) => to === "/jobs") : ALL;
 const ON_A_PHONE = new Set(["/", "/jobs", "/waits", "/log"]);
 
 /** @param {{drawing: string}} props */
@@ -47,9 +50,9 @@ function Rail() {
   return html`<nav class=${`rail${more ? " open" : ""}`} aria-label="Pages">
     <ul>
       ${SECTIONS.map(link)}
-      <li class="more"><button class="rail-link" aria-expanded=${more} onClick=${() => setMore(!more)}>
+      ${!archives && html`<li class="more"><button class="rail-link" aria-expanded=${more} onClick=${() => setMore(!more)}>
         ${h(Icon, { drawing: "M3 8h.01M8 8h.01M13 8h.01" })}<span>More</span>
-      </button></li>
+      </button></li>`}
     </ul>
   </nav>`;
 }
@@ -60,9 +63,9 @@ export function Shell() {
     () =>
       bind(
         { keys: "?", words: "these keys", act: () => setHelp(true) },
-        { keys: "/", words: "search an id, an offset or a time", act: () => document.getElementById("search")?.focus() },
+        { keys: "/", words: `search an id, ${archives ? "a moment" : "an offset"} or a time`, act: () => document.getElementById("search")?.focus() },
         { keys: "t", words: "go to a time", act: () => document.getElementById("search")?.focus() },
-        { keys: "L", words: "return to now", act: () => pin(null) },
+        { keys: "L", words: `return to ${END}`, act: () => pin(null) },
         { keys: "Escape", words: "end the comparison", act: () => versus.value !== null && changeUrl({ vs: null }) },
         ...SECTIONS.map(([to, name, keys]) => ({ keys: keys ?? "", words: `${name}`, act: () => go(to ?? "/") })),
       ),
@@ -72,8 +75,8 @@ export function Shell() {
   return html`
     <a class="skip" href="#main">Skip to the page</a>
     ${h(Head, { onHelp: () => setHelp(true) })}
-    ${h(Scrub, {})}
-    <div class=${`frame${past ? " past" : ""}`}>
+    ${logPath.value !== null && h(Scrub, {})}
+    <div class=${`frame${past ? " past" : ""}${logPath.value === null ? " barless" : ""}`}>
       ${h(Rail, {})}
       <div class="stage">
         ${h(Moment, {})}

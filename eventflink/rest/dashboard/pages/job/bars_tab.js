@@ -10,6 +10,7 @@ import { Empty } from "../../components/empty.js";
 import { number, plural } from "../../format.js";
 import { h, html } from "../../html.js";
 import { change, href, reference } from "../../moment.js";
+import { archives } from "../../source.js";
 
 const ROWS = 500;
 /** @type {[string, number | null][]} */
@@ -54,6 +55,7 @@ export function Tab({ documents, query, moment, address }) {
 function useLeaderships(moment) {
   const [found, setFound] = useState(/** @type {import("../../bars/bars.js").Leadership[]} */ ([]));
   useEffect(() => {
+    if (archives) return undefined;
     const controller = new AbortController();
     ask("/masters", { at: moment.live ? null : moment.offset, signal: controller.signal }).then(
       (answer) => setFound(answer.body.leaderships),

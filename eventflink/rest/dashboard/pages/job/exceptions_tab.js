@@ -8,6 +8,7 @@ import { Time } from "../../components/time.js";
 import { plural } from "../../format.js";
 import { h, html } from "../../html.js";
 import { href } from "../../moment.js";
+import { archives } from "../../source.js";
 import { where } from "./graph_tab.js";
 import { Trace } from "./trace.js";
 
@@ -43,7 +44,7 @@ function Failure({ failure, address, open }) {
       ${!failure.sentence.includes(cause.message) && html`<pre class="code-block" tabindex="0">${message}</pre>`}
       ${failure.restart && failure.restart.task_count > 1 && h(Restarted, { restart: failure.restart })}
       ${cause.stack_trace && h(Trace, { text: cause.stack_trace, open })}
-      ${ofTask && html`<p class="failure-links"><a href=${href(`${address}/${failure.vertex_id}/${failure.subtask_index}/${failure.attempt}/log`)}>log of this attempt</a></p>`}
+      ${ofTask && !archives && html`<p class="failure-links"><a href=${href(`${address}/${failure.vertex_id}/${failure.subtask_index}/${failure.attempt}/log`)}>log of this attempt</a></p>`}
       ${failure.concurrent.length > 0 &&
       html`<details>
         <summary>${plural(failure.concurrent_count, "failure")} came with it</summary>

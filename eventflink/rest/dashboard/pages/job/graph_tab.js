@@ -15,6 +15,7 @@ import { Graph } from "../../graph/graph.js";
 import { depthOf } from "../../graph/layout.js";
 import { h, html } from "../../html.js";
 import { change, href, reference } from "../../moment.js";
+import { archives } from "../../source.js";
 
 const FIRST = 100;
 
@@ -163,6 +164,7 @@ export function barsOf(subtask, vertexId) {
 
 /** A link to a TaskManager. @param {string | null} id */
 export function where(id) {
+  if (archives && id) return html`<span title=${id}>${id}</span>`;
   return id ? html`<a href=${href(`/taskmanagers/${encodeURIComponent(id)}`)} title=${id}>${id}</a>` : html`<span class="muted">–</span>`;
 }
 

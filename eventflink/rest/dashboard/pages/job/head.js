@@ -8,7 +8,8 @@ import { StateChip } from "../../components/state_chip.js";
 import { Since, Time } from "../../components/time.js";
 import { duration, plural } from "../../format.js";
 import { h, html } from "../../html.js";
-import { href } from "../../moment.js";
+import { cluster, href } from "../../moment.js";
+import { archives } from "../../source.js";
 
 const ENDED = new Set(["FINISHED", "FAILED", "CANCELED"]);
 
@@ -21,9 +22,10 @@ export function JobHead({ job, moment }) {
       <h1>${job.name}</h1>
       ${h(Id, { id: job.job_id, label: "job id", most: 24 })}
       ${h(StateChip, { state: job.status, of: "job" })}
-      <span class="job-actions">${h(ActionsMenu, { job, moment })}</span>
+      ${!archives && html`<span class="job-actions">${h(ActionsMenu, { job, moment })}</span>`}
     </div>
     <p class="job-facts muted">
+      ${cluster.value && html`<span>of cluster <b>${cluster.value}</b></span>`}
       <span>${ended ? html`${job.status.toLowerCase()} ${h(Time, { at: job.ended_at })} after ${duration(job.duration_ms)}` : html`for ${h(Since, { at: job.status_since })}`}</span>
       <span>submitted ${h(Time, { at: job.submitted_at })}${job.actor ? html` by <b>${job.actor}</b>` : ""}</span>
       <span>${plural(job.restarts, "restart")}</span>

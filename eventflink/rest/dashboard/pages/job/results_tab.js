@@ -11,6 +11,7 @@ import { plural } from "../../format.js";
 import { h, html } from "../../html.js";
 import { at, change } from "../../moment.js";
 import { may } from "../../shell/identity.js";
+import { archives } from "../../source.js";
 
 const SHOWN = 1000;
 
@@ -26,9 +27,10 @@ export function Tab({ documents, job, query }) {
   const found = documents.result;
   const sinks = new Set(found.sinks);
   const outputs = [...found.outputs].sort((one, other) => Number(sinks.has(other.vertex_id)) - Number(sinks.has(one.vertex_id)));
+  const readable = may("operator") && !archives; // Where outputs were, an archive says; what became of them is not its business.
   const shown = outputs.find((each) => each.vertex_id === query.vertex && (!query.output || each.output === query.output)) ?? outputs[0];
   return html`${found.cause && html`<p class="job-sentence failed"><b>${found.cause.failure_type}</b>: ${found.cause.message}</p>`}
-    ${shown && may("operator") && h(FirstRows, { job, shown })}
+    ${shown && readable && h(FirstRows, { job, shown })}
     ${outputs.length === 0
       ? h(Empty, { title: found.is_terminal ? "It left no output." : "There is no output yet.", small: true },
           html`<p>${job.stream ? "What streams write goes to their sinks; see the document." : "The outputs of a vertex stand here when its subtasks have finished."}</p>`)
@@ -36,11 +38,11 @@ export function Tab({ documents, job, query }) {
           ${h(Table, {
             label: "Outputs", columns: columns(sinks), rows: outputs, rowKey: (row) => `${row.vertex_id}[${row.subtask_index}] ${row.output}`, height: "50vh",
             mark: (row) => (shown && row.vertex_id === shown.vertex_id && row.output === shown.output ? "chosen" : ""),
-            open: may("operator") ? (row) => change({ vertex: row.vertex_id, output: row.output }, { replace: true }) : undefined,
+            open: readable ? (row) => change({ vertex: row.vertex_id, output: row.output }, { replace: true }) : undefined,
           })}`}
     ${found.accumulators?.length > 0 && html`<h2 class="below">Counted by its tasks</h2>
           <dl class="pairs">${found.accumulators.map((/** @type {any} */ each) => html`<dt key=${each.name}><code>${each.name}</code></dt><dd>${each.value} <span class="muted">${each.type}</span></dd>`)}</dl>`}
-    ${!job.stream && html`<p class="muted below">All rows, on the command line:</p>${h(Command, { text: `eventflink result ${job.job_id}` })}`}`;
+    ${!job.stream && !archives && html`<p class="muted below">All rows, on the command line:</p>${h(Command, { text: `eventflink result ${job.job_id}` })}`}`;
 }
 
 /** The first rows of an output, read when somebody looks: where they are is in the log, what they are is not. @param {{job: any, shown: any}} props */

@@ -1,0 +1,262 @@
+"""The life of an ended job: when something of it changed, and its archive as it would have been written at one of these moments.
+
+An archive has the end of a job, and of most of what happened when it did: so a moment is computed, and nothing has to be recorded for it.
+What the end does not tell is left out and never made up: a checkpoint is there from its end on, the parallelism is that of the end, and
+what is no longer remembered at the end (old attempts, old checkpoints) was not there before either.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from eventflink.model.statuses import CheckpointStatus, ExecutionState, JobStatus
+from eventflink.views.accumulators import added_up
+from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job
+from eventflink.views.plain import MAX_EXCEPTIONS, View, reaction_of
+
+_STAGES: Final = (
+    ("ended_at", None),
+    ("running_at", ExecutionState.RUNNING),
+    ("deployed_at", ExecutionState.DEPLOYING),
+    ("scheduled_at", ExecutionState.SCHEDULED),
+)
+"""When an attempt came how far, the last first; how it ended, it says itself."""
+
+_ORDER: Final = (
+    JobStatus.INITIALIZING,
+    JobStatus.CREATED,
+    JobStatus.RECONCILING,
+    JobStatus.RESTARTING,
+    JobStatus.SUSPENDED,
+    JobStatus.RUNNING,
+    JobStatus.CANCELLING,
+    JobStatus.FAILING,
+    JobStatus.CANCELED,
+    JobStatus.FAILED,
+    JobStatus.FINISHED,
+)
+"""In which a job enters statuses within one millisecond."""
+
+
+class ChangeKind(StrEnum):
+    """What there is to mark in the life of a job."""
+
+    FAILURE = "failure"
+    CHECKPOINT = "checkpoint"
+    SAVEPOINT = "savepoint"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that happened to a job."""
+
+    at: str
+    """ISO 8601 in UTC with milliseconds, as all times of an archive: they compare as texts."""
+    label: str
+    kind: ChangeKind | None = None
+
+
+def changes_of(archive: View) -> list[Change]:
+    """Return what happened to a job, in order; the first is its submission."""
+    job = archived_job(archive)
+    found = [Change(job["submitted_at"], "submitted"), *_of_attempts(job), *_of_failures(archive), *_of_checkpoints(archive)]
+    for at, status in _statuses(archive):
+        found.append(Change(at, f"the job is {status}", ChangeKind.STOP if at == job["ended_at"] and status == job["status"] else None))
+    first, last = job["submitted_at"], job["ended_at"]
+    return sorted((change for change in found if first <= change.at <= last), key=lambda change: change.at)
+
+
+def archive_at(archive: View, at: str) -> View:
+    """Return the archive as it would have been at a moment: from the end on it is what it is."""
+    job = archived_job(archive)
+    if at >= job["ended_at"]:
+        return archive
+    exceptions = _exceptions_at(archived_exceptions(archive, MAX_EXCEPTIONS), at)
+    entered = [entry for entry in [(job["submitted_at"], JobStatus.INITIALIZING), *_statuses(archive)] if entry[0] <= at]
+    since, status = entered[-1]
+    stands = {"status": status}
+    shown = _job_at(job, exceptions, at, cancels=status in {JobStatus.CANCELLING, JobStatus.FAILING})
+    return {
+        **archive,
+        "job": shown | stands | {"status_since": since, "status_times": {each: time for time, each in entered}},
+        "result": archive["result"] | stands | _NO_RESULT | {"accumulators": _counted(shown)},
+        "exceptions": exceptions | stands,
+        "checkpoints": _checkpoints_at(archived_checkpoints(archive), at) | stands,
+    }
+
+
+_NO_RESULT: Final = {"is_terminal": False, "ended_at": None, "net_run_time_ms": None, "cause": None}
+
+
+def _counted(job: View) -> list[View]:
+    """Return what the tasks that had ended have counted."""
+    rows = (row["attempts"][-1] for vertex in job["vertices"] for row in vertex["subtasks"] if row["attempts"])
+    return added_up(attempt.get("accumulators", []) for attempt in rows)
+
+
+def _of_attempts(job: View) -> Iterator[Change]:
+    for vertex in job["vertices"]:
+        for subtask in vertex["subtasks"]:
+            for attempt in subtask.get("attempts", ()):
+                for stage, state in _STAGES:
+                    if attempt[stage] is not None:
+                        name = f"{vertex['vertex_id']}[{subtask['subtask_index']}]#{attempt['attempt']}"
+                        yield Change(attempt[stage], f"{name} is {state or attempt['state']}")
+
+
+def _of_failures(archive: View) -> Iterator[Change]:
+    for each in archived_exceptions(archive, MAX_EXCEPTIONS)["exceptions"]:
+        led_to = reaction_of(each)
+        yield Change(each["at"], f"{each['task']} failed{f': {led_to}' if led_to else ''}", ChangeKind.FAILURE)
+
+
+def _of_checkpoints(archive: View) -> Iterator[Change]:
+    for each in archived_checkpoints(archive)["history"]:
+        done = each["status"] == CheckpointStatus.COMPLETED
+        what, kind = ("savepoint", ChangeKind.SAVEPOINT) if each["savepoint"] else ("checkpoint", ChangeKind.CHECKPOINT)
+        yield Change(_end_of(each), f"{what} {each['checkpoint_id']} {'is complete' if done else 'failed'}", kind if done else None)
+
+
+def _statuses(archive: View) -> list[tuple[str, JobStatus]]:
+    """Return when a job entered which status, in order.
+
+    An archive has when it entered each of them the last time. Earlier restarts are those of its failures, and each was over when one of
+    the tasks that it was for had its next attempt.
+    """
+    job = archived_job(archive)
+    entered = {(at, JobStatus(status)) for status, at in job.get("status_times", {}).items() if at is not None}
+    scheduled = {
+        f"{vertex['vertex_id']}[{subtask['subtask_index']}]": [a["scheduled_at"] for a in subtask.get("attempts", ()) if a["scheduled_at"]]
+        for vertex in job["vertices"]
+        for subtask in vertex["subtasks"]
+    }
+    if begun := min((times[0] for times in scheduled.values() if times), default=None):
+        entered.add((begun, JobStatus.RUNNING))
+    for each in archived_exceptions(archive, MAX_EXCEPTIONS)["exceptions"]:
+        if restart := each.get("restart"):
+            entered.add((each["at"], JobStatus.RESTARTING))
+            again = [at for task in restart["tasks"] for at in scheduled.get(task, ()) if at > each["at"]]
+            entered |= {(min(again), JobStatus.RUNNING)} if again else set()
+    entered.add((job["ended_at"], JobStatus(job["status"])))
+    return sorted(entered, key=lambda entry: (entry[0], _ORDER.index(entry[1])))
+
+
+def _job_at(job: View, exceptions: View, at: str, *, cancels: bool) -> View:
+    failed = _last_failures(exceptions)
+    vertices = []
+    for vertex in job["vertices"]:
+        rows = [_subtask_at(row, at, cancels=cancels) | _failure(failed, vertex, row) for row in vertex["subtasks"]]
+        vertices.append(vertex | {"subtasks": rows, "states": dict(Counter(row["state"] for row in rows))})
+    states = Counter(row["state"] for vertex in vertices for row in vertex["subtasks"])
+    return job | {
+        "vertices": vertices,
+        "tasks_by_state": dict(states),
+        "tasks_finished": states[ExecutionState.FINISHED],
+        "restarts": exceptions["restarts"],
+        "ended_at": None,
+        "duration_ms": _ms_between(job["submitted_at"], at),
+        "slot_requests": [],
+        "slot_requirements": [],
+        "cause": None,
+        "exceptions": exceptions["exceptions"][: len(job["exceptions"])],
+        "exceptions_total": exceptions["total"],
+    }
+
+
+def _failure(failed: dict[tuple[str, int], Any], vertex: View, subtask: View) -> View:
+    return {"last_failure": failed.get((vertex["vertex_id"], subtask["subtask_index"]))}
+
+
+def _subtask_at(subtask: View, at: str, *, cancels: bool) -> View:
+    known = subtask.get("attempts", [])
+    there = [each for each in known if any(each[stage] is not None and each[stage] <= at for stage, _ in _STAGES)]
+    attempts = [_attempt_at(each, at, cancels=cancels) for each in there]
+    last = attempts[-1] if attempts else {"state": ExecutionState.CREATED, "task_manager_id": None}
+    number = last.get("attempt", known[0]["attempt"] if known else subtask["attempt"])
+    left = last["state"] == ExecutionState.FINISHED and number == subtask["attempt"]
+    return subtask | {
+        "attempt": number,
+        "state": last["state"],
+        "task_manager_id": last["task_manager_id"],
+        "restart_at": None,
+        "attempts": attempts,
+        "outputs": subtask["outputs"] if left else {},
+    }
+
+
+def _attempt_at(attempt: View, at: str, *, cancels: bool) -> View:
+    times = {stage: attempt[stage] if attempt[stage] is not None and attempt[stage] <= at else None for stage, _ in _STAGES}
+    state = next(state or attempt["state"] for stage, state in _STAGES if times[stage] is not None)
+    if cancels and times["ended_at"] is None and times["deployed_at"] is not None:
+        state = ExecutionState.CANCELING  # A job that is to end has told all of its tasks in the same decision.
+    there = {} if times["deployed_at"] or times["ended_at"] else {"task_manager_id": None, "instance_id": None}
+    counted: View = {} if times["ended_at"] else {"io": None, "accumulators": []}
+    return attempt | times | {"state": state} | there | counted
+
+
+def _exceptions_at(view: View, at: str) -> View:
+    shown = []
+    for each in view["exceptions"]:
+        if each["at"] <= at:
+            later = [other for other in each["concurrent"] if other["at"] > at]
+            concurrent = [other for other in each["concurrent"] if other["at"] <= at]
+            shown.append(each | {"concurrent": concurrent, "concurrent_count": each["concurrent_count"] - len(later)})
+    total = view["total"] - (len(view["exceptions"]) - len(shown))
+    restarts = next((each["restart"]["restarts"] for each in shown if "restart" in each), 0)
+    return view | {"exceptions": shown, "total": total, "truncated": total > len(shown), "restarts": restarts}
+
+
+def _last_failures(exceptions: View) -> dict[tuple[str, int], Any]:
+    """Return the cause of the newest failure of each subtask."""
+    found: dict[tuple[str, int], Any] = {}
+    for root in exceptions["exceptions"]:
+        for each in (root, *root["concurrent"]):
+            found.setdefault((each["vertex_id"], each["subtask_index"]), each["cause"])
+    return found
+
+
+def _checkpoints_at(view: View, at: str) -> View:
+    history = [each for each in view["history"] if _end_of(each) <= at]
+    later = Counter(each["status"] for each in view["history"] if _end_of(each) > at)
+    running = int(view["pending"] is not None)
+    counts = view["counts"] | {"in_progress": 0, "triggered": view["counts"]["triggered"] - later.total() - running}
+    for name, status in (("completed", CheckpointStatus.COMPLETED), ("failed", CheckpointStatus.FAILED)):
+        counts[name] -= later[status]
+    complete = [each for each in history if each["status"] == CheckpointStatus.COMPLETED]
+    newest = {
+        "completed": complete,
+        "savepoint": [each for each in complete if each["savepoint"]],
+        "failed": [each for each in history if each["status"] == CheckpointStatus.FAILED],
+    }
+    latest = {name: next(iter(those), None) or _if_there(view["latest"][name], at) for name, those in newest.items()}
+    restored = view["latest"]["restored"]
+    latest["restored"] = restored if restored is not None and restored["at"] <= at else None
+    there = {each["checkpoint_id"] for each in history}
+    subtasks = [_stream_at(row, at) for row in view["subtasks"]]
+    retained = [number for number in view["retained"] if number in there]
+    return view | {"counts": counts, "latest": latest, "pending": None, "retained": retained, "history": history, "subtasks": subtasks}
+
+
+def _if_there(checkpoint: View | None, at: str) -> View | None:
+    return checkpoint if checkpoint is not None and _end_of(checkpoint) <= at else None
+
+
+def _stream_at(row: View, at: str) -> View:
+    shown = dict(row)
+    for name in ("start", "answer"):
+        if row[name] is not None and row[name]["at"] > at:
+            shown[name] = None
+    return shown if shown["answer"] is not None else shown | {"back_pressure": None}
+
+
+def _end_of(checkpoint: View) -> str:
+    ended = datetime.fromisoformat(checkpoint["triggered_at"]) + timedelta(milliseconds=checkpoint["duration_ms"])
+    return ended.isoformat(timespec="milliseconds")
+
+
+def _ms_between(first: str, last: str) -> int:
+    return round((datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds() * 1000)
