@@ -35,7 +35,7 @@ _PASSING: Final = frozenset({408, 429})
 
 def put_blob(
     address: str,
-    data: bytes,
+    data: bytes | memoryview,
     *,
     kind: BlobKind = BlobKind.PERMANENT,
     tls: TlsFiles | None = None,
@@ -129,7 +129,9 @@ class _Answer:
     retry_after_s: float
 
 
-def _request(server: _Server, method: str, path: str, body: bytes | None, attempts: int, expected_digest: str | None = None) -> bytes:
+def _request(
+    server: _Server, method: str, path: str, body: bytes | memoryview | None, attempts: int, expected_digest: str | None = None
+) -> bytes:
     """Repeat one request until it is answered for good."""
     delay_s = _FIRST_DELAY_S
     reason = "no attempt was allowed"
@@ -161,7 +163,7 @@ def _request(server: _Server, method: str, path: str, body: bytes | None, attemp
     raise failure
 
 
-def _exchange(server: _Server, method: str, path: str, body: bytes | None) -> _Answer:
+def _exchange(server: _Server, method: str, path: str, body: bytes | memoryview | None) -> _Answer:
     connection = server.connect()
     try:
         connection.connect()

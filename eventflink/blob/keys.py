@@ -26,7 +26,7 @@ class BlobKind(StrEnum):
     TRANSIENT = "transient"
 
 
-def blob_key(data: bytes) -> str:
+def blob_key(data: bytes | memoryview) -> str:
     """Return the key of these bytes as a permanent blob."""
     return hashlib.sha256(data).hexdigest()
 

@@ -1,16 +1,17 @@
 """A job's code as one archive: a zip whose bytes depend on nothing but the files' names and contents.
 
 Deterministic, because the blob store is content-addressed: the same code uploaded twice is one blob. Only modules and data of
-the user go in; what tools leave behind (caches, version control, virtual environments) stays out.
+the user go in; what tools leave behind (caches, version control, virtual environments) stays out. No file is held in memory as a whole.
 """
 
+import functools
 import io
 import os
 import stat
 import zipfile
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import IO, Final
 
 MAX_ARCHIVE_BYTES: Final = 256 * 1024 * 1024
 MAX_FILES: Final = 20_000
@@ -31,12 +32,17 @@ SKIPPED_DIRECTORIES: Final = frozenset(
     }
 )
 SKIPPED_SUFFIXES: Final = frozenset({".pyc", ".pyo"})
+_CHUNK_BYTES: Final = 256 * 1024
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The first date that a zip can hold."""
 
 
 class ArchiveError(Exception):
     """The code cannot be packed; the message names the path and says why."""
+
+
+Opened = Callable[[], IO[bytes]]
+"""A file that an archive gets, opened when its turn comes."""
 
 
 def build_archive(paths: Iterable[Path], *, max_bytes: int = MAX_ARCHIVE_BYTES) -> bytes:
@@ -61,7 +67,36 @@ def build_archive(paths: Iterable[Path], *, max_bytes: int = MAX_ARCHIVE_BYTES) 
                 raise ArchiveError(f"{path}: more than {MAX_FILES} files; name the files that the job needs")
         if not found:
             raise ArchiveError(f"{path}: holds no file to pack")
-    return _pack(members, max_bytes)
+    stream = io.BytesIO()
+    write_archive(stream, {name: functools.partial(_open, file) for name, file in members.items()}, max_bytes=max_bytes)
+    return stream.getvalue()
+
+
+def write_archive(target: IO[bytes], members: Mapping[str, Opened], *, max_bytes: int = MAX_ARCHIVE_BYTES) -> None:
+    """Write the zip to where one can seek: sorted, with one timestamp and one mode, so that nothing but names and contents counts.
+
+    Raises:
+        ArchiveError: a member cannot be read, or it is all too large.
+
+    """
+    room_bytes = max_bytes
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name in sorted(members):
+            room_bytes -= _add(archive, name, members[name], room_bytes)
+    if target.tell() > max_bytes:
+        raise ArchiveError(f"the code archive is larger than {max_bytes} bytes")
+
+
+def is_safe_name(name: str) -> bool:
+    """Tell whether a name that somebody sent is that of a file below a root, wherever it is unpacked."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and name.isprintable() and "\\" not in name
+
+
+def is_left_behind(name: str) -> bool:
+    """Tell whether a member of this name is what tools leave behind."""
+    path = PurePosixPath(name)
+    return path.suffix in SKIPPED_SUFFIXES or not SKIPPED_DIRECTORIES.isdisjoint(path.parts)
 
 
 def _members(path: Path) -> Iterator[tuple[str, Path]]:
@@ -90,29 +125,37 @@ def _raise(error: OSError) -> None:
     raise ArchiveError(f"{error.filename}: {error.strerror or error}") from error
 
 
-def _pack(members: dict[str, Path], max_bytes: int) -> bytes:
-    """Write the zip: sorted, with one timestamp and one mode, so that nothing but names and contents counts."""
-    stream = io.BytesIO()
-    total = 0
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for name in sorted(members):
-            total += _add(archive, name, members[name], max_bytes - total)
-    if len(stream.getvalue()) > max_bytes:
-        raise ArchiveError(f"the code archive is larger than {max_bytes} bytes")
-    return stream.getvalue()
-
-
-def _add(archive: zipfile.ZipFile, name: str, file: Path, room_bytes: int) -> int:
-    try:
-        with file.open("rb") as source:
-            data = source.read(max(room_bytes, 0) + 1)
-    except OSError as error:
-        raise ArchiveError(f"{file}: {error.strerror or error}") from error
-    if len(data) > room_bytes:
-        raise ArchiveError(f"{file}: with this file the code is larger than the archive's limit; only code and small data belong into it")
+def _add(archive: zipfile.ZipFile, name: str, opened: Opened, room_bytes: int) -> int:
+    """Add a member; return how long it is."""
     information = zipfile.ZipInfo(name, _EPOCH)
     information.compress_type = zipfile.ZIP_DEFLATED
     information.external_attr = (stat.S_IFREG | 0o644) << 16
     information.create_system = 3  # Unix, wherever it is packed.
-    archive.writestr(information, data)
-    return len(data)
+    size = 0
+    with _reading(name, opened) as source, archive.open(information, "w") as packed:
+        while data := _read(name, source):
+            size += len(data)
+            if size > room_bytes:
+                raise ArchiveError(
+                    f"{name}: with this file the code is larger than the archive's limit; only code and small data belong in it"
+                )
+            packed.write(data)
+    return size
+
+
+def _open(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+def _reading(name: str, opened: Opened) -> IO[bytes]:
+    try:
+        return opened()
+    except OSError as error:
+        raise ArchiveError(f"{error.filename or name}: {error.strerror or error}") from error
+
+
+def _read(name: str, source: IO[bytes]) -> bytes:
+    try:
+        return source.read(_CHUNK_BYTES)
+    except OSError as error:
+        raise ArchiveError(f"{name}: {error.strerror or error}") from error

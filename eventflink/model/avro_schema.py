@@ -4,6 +4,7 @@ The rule it keeps: a schema is refused with the place in it before a job runs, n
 """
 
 import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -142,7 +143,10 @@ def _quoted(name: str) -> str:
 # -- schemas in files -------------------------------------------------------------------------------------------------
 
 
-def with_schema_files(document: Any, directory: Path) -> Any:
+Directory = Path | zipfile.Path
+
+
+def with_schema_files(document: Any, directory: Directory) -> Any:
     """Return a JobGraph document in which the contents of .avsc files stand for their paths, which are relative to a directory.
 
     Raises:
@@ -152,7 +156,7 @@ def with_schema_files(document: Any, directory: Path) -> Any:
     return _with_files(document, directory, "")
 
 
-def _with_files(value: Any, directory: Path, place: str) -> Any:
+def _with_files(value: Any, directory: Directory, place: str) -> Any:
     if isinstance(value, list):
         return [_with_files(inner, directory, f"{place}[{number}]") for number, inner in enumerate(value)]
     if not isinstance(value, dict):
@@ -166,12 +170,12 @@ def _with_files(value: Any, directory: Path, place: str) -> Any:
     return made
 
 
-def _read_schema(path: Path, place: str) -> str:
+def _read_schema(path: Directory, place: str) -> str:
     try:
         with path.open("rb") as file:
             text = file.read(_MAX_SCHEMA_BYTES + 1).decode()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason = error.strerror or type(error).__name__ if isinstance(error, OSError) else error
         raise ValueError(f"{place}: {path}: {reason}") from error
     if len(text) > _MAX_SCHEMA_BYTES:
         raise ValueError(f"{place}: {path}: longer than {_MAX_SCHEMA_BYTES} bytes")

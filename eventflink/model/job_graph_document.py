@@ -19,13 +19,12 @@ import json
 import re
 import typing
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from eventflink.model.avro_schema import with_schema_files
+from eventflink.model.avro_schema import Directory, with_schema_files
 from eventflink.model.chaining import chain_streams
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
@@ -485,7 +484,20 @@ def _load_yaml(text: str) -> Any:
     return yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
 
 
-def parse_job_graph(document: str | Mapping[str, Any], source: str, directory: Path | None = None) -> JobGraph:
+def load_document(text: str, source: str) -> object:
+    """Return what a text says, JSON or YAML, whether it describes a job or not; bounded in nesting and in what aliases repeat.
+
+    Raises:
+        InvalidJobGraph: it is neither; names `source`.
+
+    """
+    try:
+        return _load_yaml(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidJobGraph(f"{source}: neither JSON nor YAML: {str(error).splitlines()[0]}") from error
+
+
+def parse_job_graph(document: str | Mapping[str, Any], source: str, directory: Directory | None = None) -> JobGraph:
     """Validate a document, given as text (JSON or YAML) or already as a mapping.
 
     Args:
@@ -498,10 +510,7 @@ def parse_job_graph(document: str | Mapping[str, Any], source: str, directory: P
 
     """
     if isinstance(document, str):
-        try:
-            document = _load_yaml(document)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise InvalidJobGraph(f"{source}: neither JSON nor YAML: {str(error).splitlines()[0]}") from error
+        document = load_document(document, source)  # type: ignore[assignment] # What is no mapping is refused below.
     try:
         return check_job_graph(document if directory is None else with_schema_files(document, directory))
     except (InvalidJobGraph, ValueError) as error:

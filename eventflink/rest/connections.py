@@ -26,6 +26,9 @@ MAX_CONNECTIONS_OF_PEER: Final = 100
 
 REQUEST_TIMEOUT_S: Final = 30.0
 HANDSHAKE_TIMEOUT_S: Final = 10.0
+UPLOAD_PROGRESS_BYTES: Final = 2 * 1024 * 1024
+"""A request of which at least this much has come within its time has as long again: more than any has that uploads no files."""
+
 STALLED_S: Final = 30.0
 MIN_PROGRESS_BYTES: Final = 16 * 1024
 """Who takes less than this of an answer within that time is gone, or wants to hold it up."""
@@ -117,6 +120,8 @@ class TimedHttp(H11Protocol):
         self._early = b""
         self._is_lost = False
         self._sending: asyncio.TimerHandle | None = None
+        self._received_bytes = 0
+        """Since when `_sending` counts."""
         self._taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -152,6 +157,7 @@ class TimedHttp(H11Protocol):
         if not self.flow.write_paused:
             self._stop_taking()
         self._time_request()
+        self._received_bytes += len(data)
         super().data_received(data)
         if self._is_whole():
             self._stop_sending()
@@ -204,7 +210,16 @@ class TimedHttp(H11Protocol):
 
     def _time_request(self) -> None:
         if self._sending is None and not self._is_whole():
-            self._sending = self.loop.call_later(REQUEST_TIMEOUT_S, self.transport.abort)
+            self._received_bytes = 0
+            self._sending = self.loop.call_later(REQUEST_TIMEOUT_S, self._check_sending)
+
+    def _check_sending(self) -> None:
+        """End a request that has not come in time, unless it is a long one that goes on, and that somebody still wants."""
+        self._sending = None
+        if self._received_bytes >= UPLOAD_PROGRESS_BYTES and self.cycle is not None and not self.cycle.response_complete:
+            self._time_request()
+        else:
+            self.transport.abort()
 
     def _untaken(self) -> int:
         return self.transport.get_write_buffer_size() + (self.below.get_write_buffer_size() if self.below is not None else 0)

@@ -18,6 +18,7 @@ from eventflink.leadership.configured_settings import master_settings
 from eventflink.model.configuration import Configuration
 from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
 from eventflink.rest.application import build_application
+from eventflink.rest.flink.jar_store import JarStore
 from eventflink.rest.heartbeats import HeartbeatFollower
 from eventflink.rest.history.frames import LogToRead
 from eventflink.rest.history.history_process import HistoryProcess
@@ -68,7 +69,9 @@ async def _run(configuration: Configuration, bootstrap: str, face: _Face, announ
             _archives(configuration),
             admission=face.protection.admission,
             history=history,
+            jars=_jars(configuration),
         )
+        at_the_end.callback(services.jars.close)
         application = build_application(services)
         ending = ending_on_signals()
         if await _start(Observer(bootstrap, cluster_id, state), at_the_end, ending):
@@ -102,3 +105,8 @@ def _archives(configuration: Configuration) -> JobArchives | None:
     except BlobError as error:
         raise RestFailed(str(error)) from error
     return JobArchives(storage, configuration.job_store_cache_size)
+
+
+def _jars(configuration: Configuration) -> JarStore:
+    directory = configuration.web_upload_directory
+    return JarStore(directory.expanduser().absolute() / configuration.cluster_id if directory is not None else None)

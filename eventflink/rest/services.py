@@ -7,12 +7,14 @@ from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncReso
 from eventflink.model.configuration import Configuration
 from eventflink.rest.access.guard import Admission
 from eventflink.rest.answers import Answers
+from eventflink.rest.flink.jar_store import JarStore
 from eventflink.rest.heartbeats import Heartbeats
 from eventflink.rest.history.port import History, NoHistory
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.operations import Operations
 from eventflink.rest.own.page_cache import PageCache
 from eventflink.rest.own.result_reads import ResultReads
+from eventflink.rest.uploads import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +36,6 @@ class Services:
     answers: Answers = field(default_factory=Answers)
     results: ResultReads = field(default_factory=ResultReads)
     admission: Admission = field(default_factory=Admission)
+    turns: Turns = field(default_factory=Turns)
+    """Of uploads."""
+    jars: JarStore = field(default_factory=lambda: JarStore(None))

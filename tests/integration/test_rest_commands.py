@@ -1,8 +1,8 @@
 """Commands over Flink's REST API to a real cluster with a real stream: done once, and told alike by every REST process."""
 
-import base64
 import json
 import os
+import random
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -12,12 +12,15 @@ from typing import Any
 import psutil
 import pytest
 from confluent_kafka import Producer
+from flink_rest_client import FlinkRestClient
+from urllib3 import encode_multipart_formdata
 
 from eventflink.events.log_events import CheckpointTriggered
 from eventflink.events.topics import Topic, topic_name
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.savepoint import read_savepoint
 from tests.support.browser import Tabs
+from tests.support.bundles import bundle
 from tests.support.dashboard_pages import Dashboard
 from tests.support.flink_client import FlinkCommandLine
 from tests.support.flink_dashboard import FlinkDashboard
@@ -27,6 +30,8 @@ from tests.support.stream_work import SPARK_TIMEOUT_S, Work
 pytestmark = pytest.mark.slow
 
 TRIGGER = "0123456789abcdef0123456789abcdef"
+ENDLESS = "name: endless\nvertices: [{id: only, python: 'endless:run', parameters: {seconds: 600}}]"
+CODE = b"import time\n\n\ndef run(context):\n    time.sleep(context.parameters['seconds'])\n"
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +70,12 @@ def savepoints_of(cluster: RunningCluster, job_id: str) -> int:
 
 
 def submit_with_code(url: str) -> str:
-    """Submit a job that runs until it is cancelled, with its code; return its id."""
-    code = {"name": "endless.py", "content": base64.b64encode(b"import time\n\n\ndef run(context):\n    time.sleep(600)\n").decode()}
-    document = "name: endless\nvertices: [{id: only, python: 'endless:run'}]"
-    status, answer = call("POST", f"{url}/eventflink/v1/jobs", {"document": document, "code": [code]})
-    assert status == 200, answer
-    return str(answer["job_id"])
+    """Submit a job that runs until it is cancelled, with its code, which is longer than any other body may be; return its id."""
+    data = random.Random(1).randbytes(2 * 1024 * 1024)
+    body, kind = encode_multipart_formdata([("document", ENDLESS), ("code", ("endless.py", CODE)), ("code", ("data/noise.bin", data))])
+    request = urllib.request.Request(f"{url}/eventflink/v1/jobs", body, {"Content-Type": kind})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return str(json.load(answer)["job_id"])
 
 
 def test_a_savepoint_is_taken_once_through_the_death_of_a_rest_process_and_the_job_is_drained_with_another(
@@ -188,6 +193,20 @@ def test_code_is_submitted_and_cancelled_and_the_files_of_its_task_manager_are_r
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
     assert call("PATCH", f"{url}/jobs/{job_id}?mode=cancel") == (202, {})
     assert cluster.stop("rest") == 0
+
+
+def test_a_client_of_flink_runs_a_bundle_as_a_jar_which_has_its_code_and_goes_with_the_process(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    url = cluster.start_rest()
+    jars = FlinkRestClient.get("127.0.0.1", int(url.rpartition(":")[2])).jars
+    (tmp_path / "endless.jar").write_bytes(bundle({"job.yaml": ENDLESS, "endless.py": CODE}))
+    uploaded = Path(jars.upload(str(tmp_path / "endless.jar"))["filename"])
+    job_id = jars.run(uploaded.name, arguments={"seconds": 0})
+    assert uploaded.exists()
+    assert cluster.stop("rest") == 0
+    assert not uploaded.parent.exists()
+    cluster.wait_for_status(job_id, JobStatus.FINISHED)
 
 
 def test_flinks_own_command_line_lists_saves_stops_and_cancels_jobs(cluster: RunningCluster, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.model.job_graph import JobEdge, JobGraph
 from eventflink.model.job_graph_document import graph_digest, parse_job_graph
-from eventflink.rest.flink.plans import JobPlanInfo, plan_of
+from eventflink.rest.flink.plans import JobPlanInfo, name_of, plan_of_graph
 
 
 @click.command()
@@ -22,27 +22,10 @@ def info(session: Session, file: Path, *, as_json: bool) -> int:
     """Show the plan of the job that FILE (JSON or YAML; - for standard input) describes, without submitting it."""
     graph = parse_job_graph(read_document(file), "standard input" if str(file) == "-" else str(file), file.parent)
     if as_json:
-        session.print_json(_plan(graph).model_dump(mode="json"))
+        session.print_json(JobPlanInfo(plan=plan_of_graph(graph, "")).model_dump(mode="json"))
     else:
         _print(session, graph)
     return ExitCode.OK
-
-
-def _plan(graph: JobGraph) -> JobPlanInfo:
-    job = {
-        "job_id": "",
-        "has_streams": any(vertex.stream is not None for vertex in graph.vertices),
-        "name": graph.name,
-        "vertices": [{"vertex_id": v.vertex_id, "name": _name(graph, v.vertex_id), "parallelism": v.parallelism} for v in graph.vertices],
-        "edges": [{"source": e.source, "target": e.target, "ship": e.ship, "pipeline": e.pipeline} for e in graph.edges],
-    }
-    return JobPlanInfo(plan=plan_of(job))
-
-
-def _name(graph: JobGraph, vertex_id: str) -> str:
-    """Return a vertex with what was chained to it."""
-    [vertex] = [each for each in graph.vertices if each.vertex_id == vertex_id]
-    return " -> ".join([vertex_id, *(operator.operator_id for operator in vertex.stream.chained)]) if vertex.stream else vertex_id
 
 
 def _print(session: Session, graph: JobGraph) -> None:
@@ -56,7 +39,7 @@ def _print(session: Session, graph: JobGraph) -> None:
         reads += [f"{source.name} ({source.connector.lower()})" for source in vertex.stream.sources] if vertex.stream else []
         task = vertex.task if vertex.task_type == "PYTHON" else f"SQL: {vertex.task.strip().splitlines()[0]}"
         table.add_row(
-            Text(_name(graph, vertex.vertex_id)),
+            Text(name_of(vertex)),
             Text(task),
             str(vertex.parallelism),
             Text(", ".join(reads)),

@@ -53,6 +53,24 @@ class RestKeys(Keys):
         le=100_000,
         description="How many requests a second one identity may send on average, and twice as many at once; only where there are tokens.",
     )
+    rest_max_upload_bytes: int = Field(
+        100 * 1024 * 1024,
+        alias="rest.server.max-content-length",
+        ge=1024 * 1024,
+        le=1024 * 1024 * 1024,
+        description="The longest body of a request that uploads files, in bytes; every other one has at most 1 MiB.",
+    )
+    web_submit_enabled: bool = Field(
+        True,  # noqa: FBT003 - a default, not an argument
+        alias="web.submit.enable",
+        description="Whether `rest` takes job bundles at /jars and runs them, and Flink's dashboard offers that.",
+    )
+    web_upload_directory: Path | None = Field(
+        None,
+        alias="web.upload.dir",
+        description="Where `rest` keeps them, below a folder named by cluster.id; several processes may share it. "
+        "Default: a temporary directory that ends with the process.",
+    )
     rest_tls_enabled: bool = Field(
         False,  # noqa: FBT003 - a default, not an argument
         alias="security.ssl.rest.enabled",

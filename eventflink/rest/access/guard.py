@@ -34,6 +34,9 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 """The server refuses what is longer than that and still incomplete; what comes all at once is refused here."""
 
 MAX_BODY_BYTES: Final = 1024 * 1024
+UPLOADS: Final = frozenset({"/jars/upload", "/v1/jars/upload", "/jobs", "/v1/jobs", "/eventflink/v1/jobs"})
+"""Where files are posted as parts of a form, which go to disk as they come: such a body may be longer, as is configured."""
+
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 NOBODY: Final = "this needs a token: the header Authorization: Bearer TOKEN, or a session (POST /eventflink/v1/login)"
 
@@ -48,6 +51,7 @@ class Admission:
     hosts: Hosts = field(default_factory=Hosts)
     rates: Rates | None = None
     """None: nobody asks too often."""
+    max_upload_bytes: int = MAX_BODY_BYTES
 
 
 def configured_admission(configuration: Configuration, bind_address: str, tokens: Tokens | None) -> Admission:
@@ -55,7 +59,12 @@ def configured_admission(configuration: Configuration, bind_address: str, tokens
     hosts = Hosts({*configuration.rest_names, bind_address})
     per_s = configuration.rest_requests_per_second
     rates = Rates(per_s, 2 * per_s, MAX_IDENTITIES) if tokens is not None else None
-    return Admission(Authentication(tokens), hosts, rates)
+    return Admission(Authentication(tokens), hosts, rates, configuration.rest_max_upload_bytes)
+
+
+def is_form(headers: Headers) -> bool:
+    """Tell whether a body is a form with files in it."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data"
 
 
 class _NoLongerAdmitted(Exception):
@@ -95,6 +104,7 @@ class Guard:
         self._authentication = admission.authentication
         self._hosts = admission.hosts
         self._rates = admission.rates
+        self._max_upload_bytes = admission.max_upload_bytes
         self._unusable = ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -139,9 +149,11 @@ class Guard:
         if asked_for + sum(len(name) + len(value) for name, value in headers.raw) > MAX_HEAD_BYTES:
             raise RestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head of the request is longer than {MAX_HEAD_BYTES} bytes")
         self._hosts.check(headers.getlist("host"))
-        length = headers.get("content-length", "0")
-        if not (length.isascii() and length.isdigit()) or int(length) > MAX_BODY_BYTES or "transfer-encoding" in headers:
-            message = f"the body is longer than {MAX_BODY_BYTES} bytes, or does not say how long it is"
+        length, most = headers.get("content-length", "0"), MAX_BODY_BYTES
+        if scope["method"] == "POST" and scope["path"] in UPLOADS and is_form(headers):
+            most = self._max_upload_bytes
+        if not (length.isascii() and length.isdigit()) or int(length) > most or "transfer-encoding" in headers:
+            message = f"the body is longer than {most} bytes, or does not say how long it is"
             raise RestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
         asked = await self._authentication.of(scope)
         self._unusable = "" if asked.identity is not None else self._unusable

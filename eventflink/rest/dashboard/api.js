@@ -7,6 +7,7 @@ import { cluster } from "./moment.js";
 export const API = "/eventflink/v1";
 const KEPT = 64;
 const TIMEOUT_MS = 20_000;
+const UPLOAD_TIMEOUT_MS = 600_000;
 
 /** @typedef {{offset: number, decided_at: string | null, epoch: number, leader_id: string, master_id: string, live: boolean, body: any}} Answer */
 
@@ -52,8 +53,9 @@ function addressOf(path, parameters) {
   return API + path + given.map(([name, value], index) => `${index || path.includes("?") ? "&" : "?"}${name}=${encodeURIComponent(String(value))}`).join("");
 }
 
-/** Order something. @param {string} path @param {any} [body] @param {{method?: string, signal?: AbortSignal}} [how] @returns {Promise<any>} */
+/** Order something. @param {string} path @param {any} [body] a FormData goes as one, with its files @param {{method?: string, signal?: AbortSignal}} [how] @returns {Promise<any>} */
 export async function order(path, body = {}, { method = "POST", signal } = {}) {
+  if (body instanceof FormData) return exchange(API + path, { method, body }, signal, UPLOAD_TIMEOUT_MS);
   return exchange(API + path, { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }, signal);
 }
 
@@ -62,9 +64,9 @@ export async function text(address, signal) {
   return (await request(address, {}, signal)).text();
 }
 
-/** @param {string} address @param {RequestInit} init @param {AbortSignal} [signal] @returns {Promise<any>} */
-async function exchange(address, init, signal) {
-  const response = await request(address, init, signal);
+/** @param {string} address @param {RequestInit} init @param {AbortSignal} [signal] @param {number} [timeoutMs] @returns {Promise<any>} */
+async function exchange(address, init, signal, timeoutMs) {
+  const response = await request(address, init, signal, timeoutMs);
   try {
     return await response.json();
   } catch (error) {
@@ -73,15 +75,15 @@ async function exchange(address, init, signal) {
   }
 }
 
-/** @param {string} address @param {RequestInit} init @param {AbortSignal} [signal] @returns {Promise<Response>} */
-async function request(address, init, signal) {
-  const limit = AbortSignal.timeout(TIMEOUT_MS);
+/** @param {string} address @param {RequestInit} init @param {AbortSignal} [signal] @param {number} [timeoutMs] @returns {Promise<Response>} */
+async function request(address, init, signal, timeoutMs = TIMEOUT_MS) {
+  const limit = AbortSignal.timeout(timeoutMs);
   let response;
   try {
     response = await fetch(address, { credentials: "same-origin", ...init, signal: signal ? AbortSignal.any([signal, limit]) : limit });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, [limit.aborted ? `no answer within ${TIMEOUT_MS / 1000} s` : "the server cannot be reached"]);
+    throw new ApiError(0, [limit.aborted ? `no answer within ${timeoutMs / 1000} s` : "the server cannot be reached"]);
   }
   if (!response.ok) throw new ApiError(response.status, await errorsOf(response));
   return response;

@@ -11,7 +11,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import JobStatus
 from eventflink.rest.commanding import CommandsOfRequest
 from eventflink.rest.flink.shapes import Empty, Shape
-from eventflink.rest.reading import ReadsOfRequest
+from eventflink.rest.reading import ReadsOfRequest, ServicesOfRequest
 from eventflink.views.plain import View
 from eventflink.views.queries import overview, task_managers
 
@@ -69,9 +69,9 @@ def revision() -> str:
 
 
 @router.get("/config")
-async def dashboard_configuration() -> DashboardConfiguration:
+async def dashboard_configuration(services: ServicesOfRequest) -> DashboardConfiguration:
     """Return the configuration of a dashboard."""
-    return configuration_of(REFRESH_INTERVAL_MS, Features())
+    return configuration_of(REFRESH_INTERVAL_MS, Features(web_submit=services.configuration.web_submit_enabled))
 
 
 def configuration_of(refresh_interval_ms: int, features: Features) -> DashboardConfiguration:

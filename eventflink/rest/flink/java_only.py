@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import Field
 
 from eventflink.rest.errors import Errors, RestError, not_found
@@ -14,40 +14,19 @@ NOT_IMPLEMENTED: Final[dict[int | str, dict[str, Any]]] = {int(HTTPStatus.NOT_IM
 router = APIRouter(responses=NOT_IMPLEMENTED)
 
 
-class JarListInfo(Shape):
-    """The jars that were uploaded, and where to: there are none."""
-
-    address: str
-    files: list[Any] = Field(default=[])
-
-
 class ClusterDataSetListResponseBody(Shape):
     """The data sets that jobs keep on TaskManagers for other jobs: there are none."""
 
     data_sets: list[Any] = Field(default=[], serialization_alias="dataSets")
 
 
-@router.get("/jars")
-async def jars(request: Request) -> JarListInfo:
-    """Return no jars."""
-    return JarListInfo(address=str(request.base_url).rstrip("/"))
-
-
-@router.post("/jars/upload")
-@router.delete("/jars/{jarid}")
-@router.get("/jars/{jarid}/plan")
-@router.post("/jars/{jarid}/plan")
-@router.post("/jars/{jarid}/run")
-@router.post("/jars/{jarid}/run-application")
-async def use_jar() -> None:
-    """Refuse: no task runs Java."""
-    raise RestError(HTTPStatus.NOT_IMPLEMENTED, "a jar cannot run here: tasks are Python and Spark; submit with `eventflink submit`")
-
-
 @router.post("/jobs")
 async def submit_job() -> None:
     """Refuse: what Flink's client sends is a job graph as Java serializes it."""
-    message = "a job graph of Java cannot run here: tasks are Python and Spark; submit with `eventflink submit`"
+    message = (
+        "a job graph of Java cannot run here: tasks are Python and Spark; "
+        "POST /jars/upload takes a bundle of a job, POST /eventflink/v1/jobs its document, and so does `eventflink submit`"
+    )
     raise RestError(HTTPStatus.NOT_IMPLEMENTED, message)
 
 

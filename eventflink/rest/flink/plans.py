@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.rest.flink.job_lists import job_type_of
 from eventflink.rest.flink.shapes import Shape
 from eventflink.views.plain import View
@@ -71,6 +72,25 @@ def plan_of(job: View) -> Plan:
             for vertex in reversed(job["vertices"])
         ],
     )
+
+
+def plan_of_graph(graph: JobGraph, job_id: str) -> Plan:
+    """Return the plan of a job that was not submitted."""
+    return plan_of(
+        {
+            "job_id": job_id,
+            "has_streams": any(vertex.stream is not None for vertex in graph.vertices),
+            "name": graph.name,
+            "vertices": [{"vertex_id": v.vertex_id, "name": name_of(v), "parallelism": v.parallelism} for v in graph.vertices],
+            "edges": [{"source": e.source, "target": e.target, "ship": e.ship, "pipeline": e.pipeline} for e in graph.edges],
+        }
+    )
+
+
+def name_of(vertex: JobVertex) -> str:
+    """Return a vertex with what was chained to it."""
+    chained = vertex.stream.chained if vertex.stream else ()
+    return " -> ".join([vertex.vertex_id, *(operator.operator_id for operator in chained)])
 
 
 def _description(name: str) -> str:

@@ -66,8 +66,17 @@ def graph_of(document: str | Mapping[str, Any]) -> JobGraph:
 
 def submission_of(document: str | Mapping[str, Any], job_id: str | None, actor: str) -> JobSubmission:
     """Return the submission of a document, under this id or a new one; raises as `graph_of` does, also where the id is none."""
+    return submission_of_graph(graph_of(document), job_id, actor)
+
+
+def submission_of_graph(graph: JobGraph, job_id: str | None, actor: str) -> JobSubmission:
+    """Return the submission of a graph, under this id or a new one.
+
+    Raises:
+        RestError: 400, the id is none.
+
+    """
     if job_id is not None and not is_valid_job_id(job_id):
         rule = "letters, digits, '.', '_' and '-', beginning with a letter or digit"
         raise RestError(HTTPStatus.BAD_REQUEST, f"job_id: '{job_id[:128]}' is no id: it holds {rule}")
-    name = job_id or uuid.uuid4().hex
-    return JobSubmission(job_id=name, job_graph=graph_of(document), request_id=uuid.uuid4().hex, actor=actor)
+    return JobSubmission(job_id=job_id or uuid.uuid4().hex, job_graph=graph, request_id=uuid.uuid4().hex, actor=actor)

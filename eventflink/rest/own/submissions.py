@@ -4,35 +4,29 @@ Code goes to the leader's blob server before the submission goes to the log, as 
 """
 
 import asyncio
-import base64
-import binascii
-import dataclasses
-import tempfile
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Final
+from pathlib import PurePosixPath
+from typing import IO, Annotated, Any, Final
 
-from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from eventflink.blob import BlobError
-from eventflink.blob.client import put_blob
-from eventflink.blob.tls import tls_files
-from eventflink.gateways.steps import ask
-from eventflink.jobs.archive import ArchiveError, build_archive
+from eventflink.jobs.archive import ArchiveError, Opened, is_left_behind, is_safe_name, write_archive
 from eventflink.model.job_graph import JobGraph
-from eventflink.rest.commanding import CommandsOfRequest
+from eventflink.rest.access.guard import is_form
 from eventflink.rest.errors import RestError
 from eventflink.rest.own.moments import OwnShape
 from eventflink.rest.own.requests import graph_of, submission_of
-from eventflink.rest.reading import READ_TIMEOUT_S, ServicesOfRequest
-from eventflink.rest.services import Services
+from eventflink.rest.submitting import Submitting, SubmittingOfRequest
+from eventflink.rest.uploads import TurnsOfRequest, files_of, form_of
 
 router = APIRouter()
 
 MAX_CODE_FILES: Final = 100
-STEP_TIMEOUT_S: Final = 60.0
-"""For an upload, and for looking at a savepoint."""
+_CODE: Final = "code"
 
 Document = Annotated[str | dict[str, Any], Field(description="What describes the job: text, JSON or YAML, or an object.")]
 
@@ -41,23 +35,22 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class CodeFile(_Body):
-    """A file that the tasks of a job can import."""
-
-    name: Annotated[str, Field(min_length=1, max_length=255)]
-    """Its path, by which it is imported: `load.py`, `package/__init__.py`."""
-    content: str
-    """In base 64."""
-
-
 class SubmissionBody(_Body):
     """A job, and where it begins."""
 
     document: Document
-    code: Annotated[list[CodeFile], Field(max_length=MAX_CODE_FILES)] = []
     job_id: Annotated[str, Field(max_length=128)] | None = None
     savepoint_path: Annotated[str, Field(max_length=4_096)] | None = None
     allow_non_restored_state: bool = False
+
+
+def _request_schema() -> dict[str, Any]:
+    """Return how OpenAPI shows a submission: one document, or a form with the same fields, whose files are the code."""
+    schema = SubmissionBody.model_json_schema()
+    code = {"type": "array", "items": {"type": "string", "format": "binary"}, "maxItems": MAX_CODE_FILES}
+    fields = schema["properties"] | {"document": {"type": "string"}, _CODE: code}
+    content = {"application/json": {"schema": schema}, "multipart/form-data": {"schema": schema | {"properties": fields}}}
+    return {"requestBody": {"required": True, "content": content}}
 
 
 class ValidationBody(_Body):
@@ -117,68 +110,70 @@ async def validate(body: ValidationBody) -> Validation:
     return Validation(valid=True, problems=[], graph=_summary_of(graph))
 
 
-@router.post("/jobs")
-async def submit(body: SubmissionBody, commands: CommandsOfRequest, services: ServicesOfRequest) -> Submitted:
-    """Submit a job; it is in the log when this is answered."""
-    submission = await asyncio.to_thread(submission_of, body.document, body.job_id, commands.actor)
-    graph = submission.job_graph
-    if body.savepoint_path is not None or graph.restore is not None:
-        graph = await _begun_in_savepoint(graph, body)
-    if body.code:
-        graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, await _upload(body.code, services)))
-    accepted = await commands.decided(commands.dispatcher.run(ask(dataclasses.replace(submission, job_graph=graph))))
+@router.post("/jobs", openapi_extra=_request_schema())
+async def submit(request: Request, submitting: SubmittingOfRequest, turns: TurnsOfRequest) -> Submitted:
+    """Submit a job; it is in the log when this is answered. With code it is a form, whose files tasks import by their names' paths."""
+    if not is_form(request.headers):
+        data = await request.body()
+        return await _submit(_checked(lambda: SubmissionBody.model_validate_json(data)), {}, submitting)
+    with turns.take():
+        async with form_of(request, max_files=MAX_CODE_FILES) as form:
+            files = files_of(form)
+            fields: dict[str, Any] = {name: value for name, value in form.multi_items() if isinstance(value, str)}
+            strangers = {name: None for name, _ in files if name != _CODE}
+            body = _checked(lambda: SubmissionBody.model_validate(fields | strangers))
+            return await _submit(body, _members_of([(file.filename or "", file.file) for _, file in files]), submitting)
+
+
+async def _submit(body: SubmissionBody, code: Mapping[str, Opened], submitting: Submitting) -> Submitted:
+    submission = await asyncio.to_thread(submission_of, body.document, body.job_id, submitting.actor)
+    accepted = await submitting.submit(
+        submission,
+        functools.partial(_write, code) if code else None,
+        body.savepoint_path,
+        allow_non_restored_state=body.allow_non_restored_state,
+    )
     return Submitted(job_id=accepted.subject, request_id=accepted.request_id, offset=accepted.log_offset)
 
 
-async def _begun_in_savepoint(graph: JobGraph, body: SubmissionBody) -> JobGraph:
-    from eventflink.streams.failures import StreamUnusable  # noqa: PLC0415 - streams load Arrow, and few jobs begin in a savepoint
-    from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - see above
-
-    allow = body.allow_non_restored_state
+def _checked(read: Callable[[], SubmissionBody]) -> SubmissionBody:
     try:
-        async with asyncio.timeout(STEP_TIMEOUT_S):
-            return await asyncio.to_thread(begin_in_savepoint, graph, body.savepoint_path, allow_non_restored_state=allow)
-    except StreamUnusable as error:
-        raise RestError(HTTPStatus.BAD_REQUEST, str(error)) from error
-    except TimeoutError:
-        raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"the savepoint cannot be read within {STEP_TIMEOUT_S:g} s") from None
+        return read()
+    except ValidationError as error:
+        raise RequestValidationError([{**problem, "loc": ("body", *problem["loc"])} for problem in error.errors()]) from error
 
 
-async def _upload(code: list[CodeFile], services: Services) -> str:
-    """Put the code into the leader's blob store; return its key."""
-    archive = await asyncio.to_thread(_archive_of, code)
-    leader = await services.state.read(lambda fold: fold.master.leader.blob_address, timeout_s=READ_TIMEOUT_S)
-    if not leader.value:
-        raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, "nobody leads, so nobody takes the code: try again later")
+def _members_of(files: Sequence[tuple[str, IO[bytes]]]) -> dict[str, Opened]:
+    """Return the members of a code archive, but for what tools leave behind.
+
+    Raises:
+        RestError: 400, one has no name of a file there, or that of another one.
+
+    """
+    members: dict[str, Opened] = {}
+    directories: set[str] = set()
+    for number, (name, stream) in enumerate(files):
+        if not is_safe_name(name) or name == "__init__.py":
+            raise RestError(HTTPStatus.BAD_REQUEST, f"{_CODE}.{number}: '{name}' is no path below the job's code")
+        path = PurePosixPath(name)
+        above = {parent.as_posix() for parent in path.parents}
+        if path.as_posix() in members or path.as_posix() in directories or not above.isdisjoint(members):
+            raise RestError(HTTPStatus.BAD_REQUEST, f"{_CODE}.{number}: '{name}': another file is in its place")
+        directories |= above
+        members[path.as_posix()] = functools.partial(_from_begin, stream)
+    return {name: opened for name, opened in members.items() if not is_left_behind(name)}
+
+
+def _from_begin(stream: IO[bytes]) -> IO[bytes]:
+    stream.seek(0)
+    return stream
+
+
+def _write(members: Mapping[str, Opened], target: IO[bytes]) -> None:
     try:
-        async with asyncio.timeout(STEP_TIMEOUT_S):
-            return await asyncio.to_thread(put_blob, leader.value, archive, tls=tls_files(services.configuration))
-    except (BlobError, TimeoutError) as error:
-        message = f"the code cannot be stored: {error or f'not within {STEP_TIMEOUT_S:g} s'}"
-        raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
-
-
-def _archive_of(code: list[CodeFile]) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="eventflink-code-") as directory:
-        for number, file in enumerate(code):
-            path = PurePosixPath(file.name)
-            if path.is_absolute() or ".." in path.parts or not file.name.isprintable() or "\\" in file.name or file.name == "__init__.py":
-                raise RestError(HTTPStatus.BAD_REQUEST, f"code.{number}.name: '{file.name}' is no path below the job's code")
-            try:
-                content = base64.b64decode(file.content, validate=True)
-            except binascii.Error as error:
-                raise RestError(HTTPStatus.BAD_REQUEST, f"code.{number}.content: not in base 64: {error}") from error
-            target = Path(directory, path)
-            try:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("xb") as stream:
-                    stream.write(content)
-            except OSError as error:
-                raise RestError(HTTPStatus.BAD_REQUEST, f"code.{number}.name: '{file.name}': {error.strerror}") from error
-        try:
-            return build_archive([Path(directory)])
-        except ArchiveError as error:
-            raise RestError(HTTPStatus.BAD_REQUEST, f"code: {error}") from error
+        write_archive(target, members)
+    except ArchiveError as error:
+        raise RestError(HTTPStatus.BAD_REQUEST, f"{_CODE}: {error}") from error
 
 
 def _summary_of(graph: JobGraph) -> GraphSummary:

@@ -35,7 +35,7 @@ def test_a_dashboard_learns_what_it_may_offer(client: TestClient) -> None:
     answer = client.get("/config").json()
     assert answer["refresh-interval"] == 3000
     assert answer["flink-version"] == client.get("/overview").json()["flink-version"] == "2.3.0-eventflink"
-    assert (answer["features"]["web-submit"], answer["features"]["web-cancel"]) == (False, True)
+    assert (answer["features"]["web-submit"], answer["features"]["web-cancel"]) == (True, True)
     assert answer["timezone-offset"] % 60_000 == 0
 
 
@@ -176,10 +176,7 @@ def test_lists_of_what_no_job_leaves_are_empty(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status", "says"),
     [
-        ("POST", "/jars/upload", 501, "submit with `eventflink submit`"),
-        ("POST", "/jars/none.jar/run", 501, "submit with `eventflink submit`"),
-        ("DELETE", "/jars/none.jar", 501, "submit with `eventflink submit`"),
-        ("POST", "/jobs", 501, "submit with `eventflink submit`"),
+        ("POST", "/jobs", 501, "POST /jars/upload takes a bundle"),
         ("PATCH", "/jobs/running/clientHeartbeat", 501, "does not end with its client"),
         ("DELETE", "/datasets/none", 404, "there is no data set 'none'"),
         ("GET", "/datasets/delete/none", 404, "there is no operation 'none'"),

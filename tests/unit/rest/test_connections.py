@@ -188,6 +188,24 @@ def test_who_sends_no_whole_request_in_time_is_sent_away(tls: TlsFiles | None, c
 
 
 @pytest.mark.usefixtures("impatient")
+def test_a_long_request_has_more_time_as_long_as_it_goes_on(
+    tls: TlsFiles | None, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "UPLOAD_PROGRESS_BYTES", 0)
+
+    async def check() -> None:
+        async with server(tls, certificates) as serving_it:
+            reader, writer = await serving_it.connect()
+            writer.write(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{")
+            await asyncio.sleep(1)
+            writer.write(b"}")
+            assert await read_answer(reader) == (200, b"{}")
+            writer.close()
+
+    run(check)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_an_answer_has_all_the_time_that_its_route_takes(tls: TlsFiles | None, certificates: Certificates) -> None:
     async def check() -> None:
         async with server(tls, certificates) as serving_it:

@@ -1,6 +1,7 @@
 """The package flink-rest-client, which knows of Flink alone, asks for everything that it can, and gets it or the reason why not."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from flink_rest_client import FlinkRestClient
 from flink_rest_client.common import RestException
 
 from eventflink.model.statuses import ExecutionState, JobStatus
+from tests.support.bundles import SQL_ONLY, bundle
 from tests.support.cluster import ScriptedCluster, deployments, graph, orders, stream, vertex
 from tests.support.rest_server import Served, served
 
@@ -38,7 +40,7 @@ def client(serving: Served) -> Any:
 
 def test_the_cluster_is_read(client: Any) -> None:
     assert (client.overview()["taskmanagers"], client.overview()["slots-total"], client.datasets()) == (1, 4, [])
-    assert client.config()["features"]["web-submit"] is False
+    assert client.config()["features"]["web-submit"] is True
     assert "cluster.id" in client.jobmanager.config()
     assert client.jobmanager.logs() == []
     assert client.jobmanager.metrics()["taskSlotsTotal"] == "4"
@@ -91,12 +93,30 @@ def test_jobs_are_saved_stopped_and_cancelled(client: Any, serving: Served) -> N
     assert serving.cluster.master.shutdown.request is not None
 
 
+def test_a_bundle_is_uploaded_planned_run_and_deleted(client: Any, serving: Served, tmp_path: Path) -> None:
+    document = "name: rows\nvertices: [{id: v, sql: SELECT 1, parameters: {limit: 10}}]\n"
+    (tmp_path / "rows.jar").write_bytes(bundle({"rows.yaml": document, "another.yaml": SQL_ONLY}))
+    uploaded = client.jars.upload(str(tmp_path / "rows.jar"))
+    jar = uploaded["filename"].rpartition("/")[2]
+    [listed] = client.jars.all()["files"]
+    assert (uploaded["status"], listed["id"], listed["name"]) == ("success", jar, "rows.jar")
+    job_id = client.jars.run(jar, arguments={"limit": 5}, entry_class="rows", parallelism=2)
+    [vertex] = serving.cluster.job(job_id).execution_graph.graph.vertices
+    assert (vertex.parallelism, vertex.parameters_json) == (2, '{"limit":5}')
+    assert client.jars.delete(jar)
+    assert client.jars.all()["files"] == []
+    (tmp_path / "one.jar").write_bytes(bundle())
+    assert client.jars.upload_and_run(str(tmp_path / "one.jar")) in client.jobs.job_ids()
+    [one] = client.jars.all()["files"]
+    assert client.jars.get_plan(one["id"])["name"] == "numbers"
+
+
 def test_what_makes_no_sense_here_says_why(client: Any) -> None:
     refused: tuple[tuple[Callable[[], Any], str], ...] = (
-        (lambda: client.jars.upload(__file__), "501.*a jar cannot run here"),
-        (lambda: client.jars.get_plan("a.jar"), "501.*a jar cannot run here"),
-        (lambda: client.jars.run("a.jar", {"a": 1}, "Main", 2), "501.*a jar cannot run here"),
-        (lambda: client.jars.delete("a.jar"), "501.*a jar cannot run here"),
+        (lambda: client.jars.upload(__file__), "400.*is no name of a job bundle"),
+        (lambda: client.jars.get_plan("a.jar"), "404.*there is no jar"),
+        (lambda: client.jars.run("a.jar", {"a": 1}, "Main", 2), "404.*there is no jar"),
+        (lambda: client.jars.delete("a.jar"), "404.*there is no jar"),
         (lambda: client.jobs.rescale(STREAMS, 3), "501.*resource-requirements"),
         (lambda: client.delete_dataset("c" * 32), "404.*there is no data set"),
         (lambda: client.jobmanager.get_log("a.log"), "404.*shows no logs"),

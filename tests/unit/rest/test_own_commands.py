@@ -1,12 +1,14 @@
 """A command by HTTP is the document of Kafka's topic: the same checks, the same refusals, decided once, by nobody else's name."""
 
 import json
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from eventflink.events.log_events import JobSubmitted, JobSuspensionRequested, RequestAccepted, RequestRejected
+from eventflink.rest.uploads import MAX_UPLOADS
 from tests.support.cluster import ScriptedCluster, graph, vertex
 from tests.support.rest_client import commanding_client
 
@@ -98,11 +100,9 @@ def test_a_document_is_submitted_as_text_or_as_an_object(document: Any) -> None:
         ({"document": DOCUMENT, "job_id": "no/id"}, "no/id"),
         ({"document": DOCUMENT, "kode": []}, "kode"),
         ({"document": DOCUMENT, "savepoint_path": "/nowhere/at/all"}, "/nowhere/at/all"),
-        ({"document": DOCUMENT, "code": [{"name": "../a.py", "content": ""}]}, "code.0.name"),
-        ({"document": DOCUMENT, "code": [{"name": "/etc/a.py", "content": ""}]}, "code.0.name"),
-        ({"document": DOCUMENT, "code": [{"name": "a.py", "content": "?"}]}, "code.0.content"),
-        ({"document": DOCUMENT, "code": [{"name": "a.py", "content": ""}, {"name": "a.py", "content": ""}]}, "code.1.name"),
-        ({"document": DOCUMENT, "code": [{"name": "a.py", "content": ""}, {"name": "a.py/b.py", "content": ""}]}, "code.1.name"),
+        ({"document": DOCUMENT, "code": []}, "body.code"),
+        ({}, "body.document"),
+        (b"nonsense", "body: Invalid JSON"),
     ],
 )
 def test_a_submission_that_cannot_be_names_the_place_and_reaches_nobody(body: Any, says: str) -> None:
@@ -112,6 +112,44 @@ def test_a_submission_that_cannot_be_names_the_place_and_reaches_nobody(body: An
     assert status == 400
     assert says in answer["errors"][0]
     assert len(cluster.events(JobSubmitted)) == 1
+
+
+def test_a_form_submits_as_well_and_with_code_that_cannot_be_it_names_the_file() -> None:
+    cluster = cluster_with_a_job()
+
+    def file(name: str, field: str = "code") -> tuple[str, tuple[str | None, bytes]]:
+        return field, (name, b"x = 1")
+
+    with commanding_client(cluster) as client:
+        answer = client.post(JOBS, data={"job_id": "mine"}, files=[("document", (None, DOCUMENT.encode())), file("__pycache__/a.pyc")])
+        assert (answer.status_code, answer.json()["job_id"]) == (200, "mine")
+        for files, says in (
+            ([file("../a.py")], "code.0: '../a.py'"),
+            ([file("/etc/a.py")], "code.0: '/etc/a.py'"),
+            ([file("__init__.py")], "code.0: '__init__.py'"),
+            ([file("a.py"), file("a.py")], "code.1: 'a.py': another file"),
+            ([file("a.py"), file("a.py/b.py")], "code.1: 'a.py/b.py': another file"),
+            ([file("a/b.py"), file("a")], "code.1: 'a': another file"),
+            ([file("a.py", "kode")], "body.kode"),
+            ([file(f"{number}.py") for number in range(101)], "Too many files"),
+            ([(f"field{number}", (None, b"")) for number in range(21)], "Too many fields"),
+            ([("document", (None, b"#" * 1_100_000))], "maximum size"),
+        ):
+            answer = client.post(JOBS, data={"document": DOCUMENT}, files=files)
+            assert (answer.status_code, says in answer.json()["errors"][0]) == (400, True), answer.text
+    assert [event.job_id for event in cluster.events(JobSubmitted)] == ["job", "mine"]
+
+
+def test_so_many_uploads_are_under_way_and_no_more() -> None:
+    with commanding_client(cluster_with_a_job()) as client, ExitStack() as under_way:
+        turns = client.app.state.services.turns  # type: ignore[attr-defined]
+        for _ in range(MAX_UPLOADS):
+            under_way.enter_context(turns.take())
+        form = {"files": [("document", (None, DOCUMENT.encode()))]}
+        refused = client.post(JOBS, **form)  # type: ignore[arg-type]
+        assert (refused.status_code, refused.json()["errors"]) == (503, ["4 uploads are under way: try again later"])
+        under_way.close()
+        assert client.post(JOBS, **form).status_code == 200  # type: ignore[arg-type]
 
 
 def test_a_job_that_is_there_already_is_a_conflict() -> None:

@@ -16,8 +16,6 @@ import { at, go, pin } from "../moment.js";
 import { may } from "../shell/identity.js";
 
 const TYPING_MS = 300;
-/** The body of a submission has at most 1 MiB, and base 64 makes three bytes four. */
-const MAX_CODE_BYTES = 700_000;
 const EXAMPLE = `name: hello
 vertices:
   - {id: numbers, sql: "SELECT explode(sequence(1, 1000)) AS n", parallelism: 2}
@@ -35,7 +33,7 @@ export const concerns = () => ({});
 export const questions = () => ({ cluster: "/cluster" });
 
 /** @typedef {{valid: boolean, problems: string[], graph: {name: string, vertices: any[], edges: any[]} | null}} Checked */
-/** @typedef {{name: string, content: string, size: number}} CodeFile */
+/** @typedef {{name: string, file: File}} CodeFile */
 
 /** @param {{documents: Record<string, any>}} props */
 export function Page({ documents }) {
@@ -52,13 +50,12 @@ export function Page({ documents }) {
     setSending(true);
     setRefused([]);
     try {
-      const body = {
-        document: draft.value,
-        ...(code.length > 0 && { code: code.map(({ name, content }) => ({ name, content })) }),
-        ...(jobId && { job_id: jobId }),
-        ...(savepoint && { savepoint_path: savepoint }),
-      };
-      const { job_id, offset } = await order("/jobs", body);
+      const form = new FormData();
+      form.append("document", draft.value);
+      if (jobId) form.append("job_id", jobId);
+      if (savepoint) form.append("savepoint_path", savepoint);
+      for (const { name, file } of code) form.append("code", file, name);
+      const { job_id, offset } = await order("/jobs", form);
       draft.value = "";
       toast(`${job_id} is accepted at ${number(offset)}.`, { kind: "done", link: `/ui/log/${offset}` });
       go(`/jobs/${encodeURIComponent(job_id)}`);
@@ -162,10 +159,9 @@ function WouldRun({ document }) {
 /** @param {{code: CodeFile[], onChange: (code: CodeFile[]) => void}} props */
 function Code({ code, onChange }) {
   const id = useId();
-  const whole = code.reduce((sum, file) => sum + file.size, 0);
   /** @param {any} event */
-  async function take(event) {
-    const files = await Promise.all([...event.target.files].map(async (/** @type {File} */ file) => ({ name: file.webkitRelativePath || file.name, size: file.size, content: await encoded(file) })));
+  function take(event) {
+    const files = [...event.target.files].map((/** @type {File} */ file) => ({ name: file.webkitRelativePath || file.name, file }));
     const names = new Set(files.map((file) => file.name));
     onChange([...code.filter((file) => !names.has(file.name)), ...files]);
     event.target.value = "";
@@ -174,18 +170,9 @@ function Code({ code, onChange }) {
     <label for=${id} class="button small">Add code…</label>
     <input id=${id} class="visually-hidden" type="file" multiple accept=".py,.zip,.sql,.json,.yaml,.txt" onChange=${take} />
     ${code.length === 0 && html`<span class="muted">the files that its tasks import, if any</span>`}
-    ${code.map((file) => html`<span key=${file.name} class="file"><code>${file.name}</code> <span class="muted">${bytes(file.size)}</span>
-      <button class="icon-button" aria-label=${`Leave ${file.name} out`} onClick=${() => onChange(code.filter((each) => each !== file))}>✕</button></span>`)}
-    ${whole > MAX_CODE_BYTES && html`<p class="refused">The code is ${bytes(whole)}: submit that much with the command line.</p>`}
+    ${code.map((each) => html`<span key=${each.name} class="file"><code>${each.name}</code> <span class="muted">${bytes(each.file.size)}</span>
+      <button class="icon-button" aria-label=${`Leave ${each.name} out`} onClick=${() => onChange(code.filter((other) => other !== each))}>✕</button></span>`)}
   </div>`;
-}
-
-/** @param {File} file @returns {Promise<string>} in base 64 */
-async function encoded(file) {
-  const content = new Uint8Array(await file.arrayBuffer());
-  let text = "";
-  for (let from = 0; from < content.length; from += 32_768) text += String.fromCharCode(...content.subarray(from, from + 32_768));
-  return btoa(text);
 }
 
 /** @param {{label: string, hint: string, value: string, onInput: (value: string) => void}} props */
