@@ -1,15 +1,19 @@
 """Flink's own web dashboard shows a cluster of ours: each of its pages has what it must show, and finds nothing wrong."""
 
+import urllib.request
 from typing import Final
 
 import pytest
 from playwright.sync_api import expect
+from urllib3 import encode_multipart_formdata
 
+from eventflink.events.log_events import JobSubmitted
 from eventflink.master.rescaling import wanted_parallelism
 from eventflink.model.attempts import FailureCause
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState, JobStatus
 from tests.support.browser import TIMEOUT_MS, Tabs
+from tests.support.bundles import bundle
 from tests.support.cluster import START_MS, ScriptedCluster, decline, deployments, fixed_delay, graph, orders, stream, vertex
 from tests.support.flink_dashboard import FlinkDashboard
 from tests.support.rest_server import served
@@ -126,3 +130,17 @@ def test_a_job_is_rescaled_and_cancelled_in_flinks_dashboard(cluster: ScriptedCl
         dashboard.page.get_by_role("button", name="Yes").dispatch_event("click")
         expect(dashboard.page.locator("nz-content")).to_contain_text("CANCELLING", timeout=TIMEOUT_MS)
         assert cluster.job(ELASTIC).status is JobStatus.CANCELLING
+
+
+def test_a_bundle_is_run_in_flinks_dashboard(cluster: ScriptedCluster, browser: Tabs) -> None:
+    with served(cluster) as serving:
+        body, kind = encode_multipart_formdata({"jarfile": ("numbers.jar", bundle())})
+        urllib.request.urlopen(urllib.request.Request(f"{serving.url}/jars/upload", body, {"Content-Type": kind}), timeout=30).close()
+        dashboard = FlinkDashboard(browser, serving.url)
+        dashboard.show("submit", "numbers.jar")
+        dashboard.page.get_by_text("numbers.jar").click()
+        dashboard.page.get_by_placeholder("Parallelism").fill("2")
+        dashboard.page.get_by_role("button", name="Submit", exact=True).click()
+        expect(dashboard.page.locator("nz-content")).to_contain_text("numbers", timeout=TIMEOUT_MS)
+        [submitted] = [event for event in cluster.events(JobSubmitted) if event.job_graph.name == "numbers"]
+        assert submitted.job_graph.vertices[0].parallelism == 2
