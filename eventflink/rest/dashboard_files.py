@@ -6,6 +6,7 @@ Its pages have paths of their own below `/ui/`, which all are answered with the 
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
@@ -53,15 +54,10 @@ def import_map_hash() -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(found[1]).digest()).decode()}"
 
 
-def dashboard_router(archives_refresh_ms: int | None = None) -> APIRouter:
-    """Return the routes of the files.
-
-    Where the server has archives alone the document says so, and how often its pages, which are of ended jobs, are to ask for others.
-    """
+def dashboard_router(said: Mapping[str, str | int]) -> APIRouter:
+    """Return the routes of the files; what is `said` of the server stands in the document, for `source.js`."""
     router = APIRouter(include_in_schema=False)
-    document = dashboard_files()[DOCUMENT]
-    if archives_refresh_ms is not None:
-        document = _of_archives(document, archives_refresh_ms)
+    document = _saying(dashboard_files()[DOCUMENT], said)
 
     @router.get("/")
     async def to_the_dashboard() -> RedirectResponse:
@@ -84,9 +80,9 @@ def dashboard_router(archives_refresh_ms: int | None = None) -> APIRouter:
     return router
 
 
-def _of_archives(document: DashboardFile, refresh_ms: int) -> DashboardFile:
-    marked = b'<html data-source="archives" data-refresh-ms="%d" ' % refresh_ms
-    return _file(document.content.replace(b"<html ", marked, 1), document.media_type)
+def _saying(document: DashboardFile, said: Mapping[str, str | int]) -> DashboardFile:
+    marked = "<html " + "".join(f'data-{name}="{value}" ' for name, value in said.items())
+    return _file(document.content.replace(b"<html ", marked.encode(), 1), document.media_type)
 
 
 def _file(content: bytes, media_type: str) -> DashboardFile:

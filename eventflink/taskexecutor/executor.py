@@ -28,7 +28,7 @@ from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.hardware import host_hardware
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
 from eventflink.taskexecutor.process_events import EndTask, FinishQuery, LaunchTask, ReleaseSpark, ResumeQuery, TakeCheckpoint
-from eventflink.taskexecutor.process_link import ProcessLink, spark_server_settings
+from eventflink.taskexecutor.process_link import ProcessLink
 from eventflink.taskexecutor.protocol import (
     Action,
     DriverAction,
@@ -43,7 +43,7 @@ from eventflink.taskexecutor.protocol import (
     Stopped,
     UploadFile,
 )
-from eventflink.taskexecutor.spark_server import SparkLease, SparkUnavailable, ensure_server
+from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, SparkUnavailable, ensure_server
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -163,7 +163,7 @@ class TaskExecutor:
     def _start_spark(self) -> None:
         """Start the local server before a task needs it; where that fails, the task that does says why."""
         try:
-            remote = ensure_server(self._configuration.data_path / "run", spark_server_settings(self._configuration))
+            remote = ensure_server(self._configuration.data_path / "run", SparkServerSettings.of(self._configuration))
         except (SparkUnavailable, OSError) as error:
             _LOGGER.warning("SparkNotStarted reason=%s", " ".join(str(error).split())[-_REASON_SHOWN:])
         else:

@@ -53,11 +53,6 @@ def _describe(outcome: Outcome) -> str:
             return f"failed: {cause.failure_type}: {cause.message[:200]}"
 
 
-def spark_server_settings(configuration: Configuration) -> SparkServerSettings:
-    """Return how the local server is started."""
-    return SparkServerSettings(configuration.spark_master, configuration.spark_memory, configuration.spark_packages)
-
-
 class ProcessLink:
     """Starts pairs of fork servers one after the other, passes orders on, and brings events to the protocol and to the guardian."""
 
@@ -79,7 +74,7 @@ class ProcessLink:
             log_directory=log_directory,
             runtime_directory=runtime_directory,
             spark_remote=configuration.spark_remote,
-            spark_server=spark_server_settings(configuration),
+            spark_server=SparkServerSettings.of(configuration),
             kill_timeout_ms=configuration.kill_timeout_ms,
             with_spark=False,
             warm_processes=configuration.slots,

@@ -20,10 +20,13 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
 from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
 from eventflink.taskexecutor.spark_jars import has_kafka_connector
+
+if TYPE_CHECKING:
+    from eventflink.model.configuration import Configuration
 
 START_TIMEOUT_S: Final = 120.0
 PACKAGES_TIMEOUT_S: Final = 900.0
@@ -51,6 +54,13 @@ class SparkServerSettings:
     """The heap, such as `1g`."""
     packages: str = ""
     """Maven coordinates of what is on the class path besides, separated by commas."""
+    ui_port: int = 0
+    """Where it shows Spark's own pages; 0: nowhere."""
+
+    @classmethod
+    def of(cls, configuration: "Configuration") -> Self:
+        """Return how the configuration wants it."""
+        return cls(configuration.spark_master, configuration.spark_memory, configuration.spark_packages, configuration.spark_ui_port)
 
     @property
     def start_timeout_s(self) -> float:
@@ -129,7 +139,7 @@ def ensure_server(runtime_directory: Path, settings: SparkServerSettings) -> str
 def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes]:
     """Start the supervisor in a session of its own: neither the death of this task nor a signal to its group is to end it."""
     command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor"]
-    command += [str(runtime_directory), settings.master, settings.memory, settings.packages]
+    command += [str(runtime_directory), settings.master, settings.memory, settings.packages, str(settings.ui_port)]
     with (runtime_directory / LOG_FILE).open("wb") as log:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=runtime_directory)
 

@@ -63,7 +63,7 @@ _SPARK_CONFIGURATION: Final = {
     "spark.connect.grpc.binding.port": "0",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
+    "spark.ui.killEnabled": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # With adaptive execution, stages are submitted by other threads than the one that is interrupted: a query that is interrupted while it
@@ -85,7 +85,11 @@ _SPARK_CONFIGURATION: Final = {
 def main() -> int:
     """Supervise one server until it ends or is needed no more; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    runtime_directory, settings = Path(sys.argv[1]), SparkServerSettings(*sys.argv[2:])
+    runtime_directory, master, memory, packages, ui_port = sys.argv[1:]
+    return _run(Path(runtime_directory), SparkServerSettings(master, memory, packages, int(ui_port)))
+
+
+def _run(runtime_directory: Path, settings: SparkServerSettings) -> int:
     server_lock = FileLock(runtime_directory / SERVER_FILE, _LOCK_TIMEOUT_S)
     try:  # Not at once: a TaskExecutor that checks whether a server lives holds this lock for a moment.
         server_lock.acquire()
@@ -148,6 +152,8 @@ def _start_spark(runtime_directory: Path, settings: SparkServerSettings) -> subp
             "spark.local.dir": str(directory / "local"),
             "spark.driver.extraJavaOptions": " ".join(f'"-D{key}={value}"' for key, value in properties.items()),
             "spark.driver.memory": settings.memory,
+            "spark.ui.enabled": "true" if settings.ui_port else "false",
+            "spark.ui.port": str(settings.ui_port),
         }
         | connector_settings()
     )

@@ -174,7 +174,7 @@ class ClusterProcesses:
         configuration = self.configuration
         if configuration.spark_remote:
             return open_session(configuration.spark_remote, None)
-        settings = SparkServerSettings(configuration.spark_master, configuration.spark_memory, configuration.spark_packages)
+        settings = SparkServerSettings.of(configuration)
         with fast_java():
             address = ensure_server(self._runtime_directory, settings)
         return open_session(address, self._runtime_directory)

@@ -1,5 +1,7 @@
 """Spark with packages from Maven, which `spark.jars.packages` names: fetched when Spark starts, and named when they cannot be."""
 
+import socket
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,12 @@ pytestmark = pytest.mark.slow
 
 KAFKA_CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 FETCH_TIMEOUT_S = 300
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.fixture
@@ -41,10 +49,11 @@ def topics(bootstrap: str) -> Iterator[tuple[str, str]]:
         deleted.result(30)
 
 
-def test_a_task_reads_kafka_and_copies_a_topic_as_a_stream_with_the_connector(
+def test_a_task_reads_kafka_and_copies_a_topic_as_a_stream_with_the_connector_and_spark_shows_its_own_pages(
     cluster: RunningCluster, topics: tuple[str, str], tmp_path: Path
 ) -> None:
-    cluster.overrides["spark.jars.packages"] = KAFKA_CONNECTOR
+    ui_port = free_port()
+    cluster.overrides |= {"spark.jars.packages": KAFKA_CONNECTOR, "spark.local.ui-port": ui_port}
     cluster.start_task_executor()
     source, target = topics
     job_id = cluster.run_task(
@@ -55,6 +64,8 @@ def test_a_task_reads_kafka_and_copies_a_topic_as_a_stream_with_the_connector(
     rows = read_result([output.location for output in subtask.outputs], 1_000).to_pylist()
     expected = [{"topic": topic, "value": f"v{number}"} for topic in topics for number in range(100)]
     assert sorted(rows, key=repr) == sorted(expected, key=repr)
+    with urllib.request.urlopen(f"http://127.0.0.1:{ui_port}/jobs/", timeout=30) as page:
+        assert "<title>eventflink - Spark Jobs</title>" in page.read().decode()
 
 
 def test_a_package_that_is_nowhere_fails_the_job_by_its_name(cluster: RunningCluster) -> None:

@@ -146,7 +146,7 @@ class ThroughputBench:
         cluster = self._cluster
         cluster.start(1)
         configuration = cluster.configuration
-        spark = SparkServerSettings(configuration.spark_master, configuration.spark_memory, configuration.spark_packages)
+        spark = SparkServerSettings.of(configuration)
         self._say("Spark is started")
         ensure_server(cluster.runtime_directory, spark)
         job: list[Trial] = []

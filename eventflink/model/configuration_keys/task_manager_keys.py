@@ -51,6 +51,14 @@ class TaskManagerKeys(Keys):
     )
     spark_master: str = Field("local[*]", alias="spark.local.master", description="The master of the local server.")
     spark_memory: str = Field("1g", alias="spark.local.memory", pattern=r"^[1-9]\d*[mg]$", description="The heap of the local server.")
+    spark_ui_port: int = Field(
+        0,
+        alias="spark.local.ui-port",
+        ge=0,
+        le=65_535,
+        description="Where the local server shows Spark's own pages, or on the next free port. They ask nobody who they are, and listen on "
+        "every interface. 0: it shows none.",
+    )
     spark_starts_early: bool = Field(
         default=True,
         alias="spark.local.start-early",

@@ -92,7 +92,7 @@ def build_history_application(reader: ArchiveReader, refresh_interval_ms: int, a
     application.state.pages = pages.archived_pages
     application.state.reader = reader
     application.state.refresh_interval_ms = refresh_interval_ms
-    serve_dashboard(application, dashboard_router(refresh_interval_ms))
+    serve_dashboard(application, dashboard_router({"source": "archives", "refresh-ms": refresh_interval_ms}))
     return application
 
 

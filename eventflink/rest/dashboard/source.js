@@ -8,6 +8,8 @@ const said = globalThis.document?.documentElement.dataset ?? {};
 export const archives = said.source === "archives";
 /** How often archives are looked for. */
 export const REFRESH_MS = Number(said.refreshMs ?? 10_000);
+/** Where TaskManagers show Spark's own pages; 0: nowhere. */
+export const SPARK_UI_PORT = Number(said.sparkUiPort ?? 0);
 /** What one returns to from another moment. */
 export const END = archives ? "its end" : "now";
 /** What the numbers on the bar count. */

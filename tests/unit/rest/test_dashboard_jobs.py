@@ -34,7 +34,7 @@ NODES: Final = "document.querySelectorAll('*').length"
 
 @pytest.fixture(scope="module")
 def serving() -> Iterator[Served]:
-    with served(recorded().cluster) as serving:
+    with served(recorded().cluster, **{"spark.local.ui-port": "4040"}) as serving:
         yield serving
 
 
@@ -64,6 +64,15 @@ def test_a_page_of_the_past_counts_to_its_moment_and_lets_nothing_be_ordered(das
     dialog.get_by_role("button", name="Return to now").click()
     expect(dashboard.page.locator(".moment")).to_have_count(0)
     assert dashboard.pinned() is None
+
+
+def test_a_task_manager_leads_to_sparks_own_pages_as_they_are_now(dashboard: Dashboard) -> None:
+    dashboard.show("/taskmanagers/tm-4")
+    host = dashboard.main.locator(".crumbs").inner_text().rpartition("▸")[2].strip()
+    link = dashboard.main.get_by_role("link", name="Spark's UI")
+    expect(link).to_have_attribute("href", f"http://{host}:4040/")
+    dashboard.go("/taskmanagers/tm-4?at=150")
+    expect(link).to_have_count(0)
 
 
 def test_arrow_keys_go_along_the_edges_of_a_graph_and_enter_shows_the_subtasks(dashboard: Dashboard) -> None:

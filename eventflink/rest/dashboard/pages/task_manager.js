@@ -17,6 +17,7 @@ import { LogView } from "../logs/log_view.js";
 import { at, change, href } from "../moment.js";
 import { may } from "../shell/identity.js";
 import { SlotCells, SlotLegend } from "../slots/slots.js";
+import { SPARK_UI_PORT } from "../source.js";
 import { EVENT_COLUMNS } from "./job/events_tab.js";
 import { stateInWords } from "./task_managers.js";
 
@@ -62,6 +63,7 @@ export function Page({ documents, params, query }) {
         <span>${free} of ${plural(found.slots.length, "slot")} free</span>
         <span>registered ${h(Time, { at: found.registered_at })}</span>
         ${found.hardware && html`<span title=${`${bytes(found.hardware.available_bytes)} of it were free for new processes when the TaskManager started`}>${plural(found.hardware.cpu_cores, "core")}, ${bytes(found.hardware.physical_bytes)} of memory</span>`}
+        ${SPARK_UI_PORT > 0 && at.value === null && html`<a href=${sparkUiOf(found.host)} target="_blank" rel="noreferrer">Spark's UI ↗</a>`}
         ${found.process_id && html`<span>process ${found.process_id}</span>`}
         ${found.instance_id && html`<span>instance ${h(Id, { id: found.instance_id, label: "instance" })}</span>`}
       </p>
@@ -75,6 +77,11 @@ export function Page({ documents, params, query }) {
     ${tab === "metrics" && h(Metrics, { id, address: found.metrics_address })}
     ${tab === "events" && h(Events, { document: documents.events })}
     ${ordering && h(CommandDialog, { command: blockOf(found), onClose: () => setOrdering(false) })}`;
+}
+
+/** @param {string} host */
+function sparkUiOf(host) {
+  return `http://${host.includes(":") ? `[${host}]` : host}:${SPARK_UI_PORT}/`;
 }
 
 /** @param {{found: any}} props */
