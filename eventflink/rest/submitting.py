@@ -25,7 +25,6 @@ from eventflink.rest.errors import RestError
 from eventflink.rest.reading import READ_TIMEOUT_S, ServicesOfRequest
 from eventflink.rest.services import Services
 from eventflink.streams.failures import StreamUnusable
-from eventflink.streams.savepoint_restore import begin_in_savepoint
 
 STEP_TIMEOUT_S: Final = 60.0
 """For an upload, and for looking at a savepoint."""
@@ -95,10 +94,18 @@ def _put(address: str, write_code: WriteCode, tls: TlsFiles | None) -> str:
 
 
 async def _begun_in_savepoint(graph: JobGraph, path: str | None, *, allow_non_restored_state: bool) -> JobGraph:
+    if path is None and graph.restore is None:
+        return graph
     try:
         async with asyncio.timeout(STEP_TIMEOUT_S):
-            return await asyncio.to_thread(begin_in_savepoint, graph, path, allow_non_restored_state=allow_non_restored_state)
+            return await asyncio.to_thread(_begin_in_savepoint, graph, path, allow_non_restored_state=allow_non_restored_state)
     except StreamUnusable as error:
         raise RestError(HTTPStatus.BAD_REQUEST, str(error)) from error
     except TimeoutError:
         raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"the savepoint cannot be read within {STEP_TIMEOUT_S:g} s") from None
+
+
+def _begin_in_savepoint(graph: JobGraph, path: str | None, *, allow_non_restored_state: bool) -> JobGraph:
+    from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - Arrow, whose import takes its time, and few need
+
+    return begin_in_savepoint(graph, path, allow_non_restored_state=allow_non_restored_state)

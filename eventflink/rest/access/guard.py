@@ -145,7 +145,7 @@ class Guard:
 
         """
         headers = Headers(scope=scope)
-        asked_for = len(scope["raw_path"]) + len(scope["query_string"])
+        asked_for = len(scope.get("raw_path") or scope["path"].encode()) + len(scope.get("query_string", b""))
         if asked_for + sum(len(name) + len(value) for name, value in headers.raw) > MAX_HEAD_BYTES:
             raise RestError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head of the request is longer than {MAX_HEAD_BYTES} bytes")
         self._hosts.check(headers.getlist("host"))

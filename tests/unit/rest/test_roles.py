@@ -15,7 +15,7 @@ from eventflink.rest.access.roles import PUBLIC, ROLES, RouteWithoutRole
 from eventflink.rest.application import OWN_PREFIX, assemble
 from eventflink.rest.archived import application as archived
 from eventflink.rest.archived import pages as archived_pages
-from eventflink.rest.own import topics
+from eventflink.rest.own import present_masters, topics
 from tests.support.cluster import ScriptedCluster
 from tests.support.rest_client import commanding_client
 from tests.support.rest_tokens import NAMES, TokensOfThree, tokens_of_three
@@ -31,7 +31,8 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> TokensOfThree:
 @pytest.fixture(scope="module")
 def client(tokens: TokensOfThree) -> Iterator[TestClient]:
     with pytest.MonkeyPatch.context() as patch, commanding_client(ScriptedCluster(), **tokens.configuration) as client:
-        patch.setattr(topics, "READ_TIMEOUT_S", 0.05)  # There is no Kafka to wait for.
+        for module in (topics, present_masters):
+            patch.setattr(module, "KAFKA_TIMEOUT_S", 0.05)  # There is no Kafka to wait for.
         client.app.state.services.state.close()  # type: ignore[attr-defined] # A stream of changes ends at once.
         yield client
 
