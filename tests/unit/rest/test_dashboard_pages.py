@@ -23,6 +23,8 @@ from tests.support.recorded_cluster import BEGAN_MS, Recording, recorded
 from tests.support.rest_server import Served, served
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Route
+
     from tests.support.browser import Tabs
 
 PAGES = [
@@ -294,6 +296,7 @@ def test_thousands_of_jobs_are_a_table_of_few_elements_that_do_not_move_when_oth
         assert box.locator("table").get_attribute("aria-rowcount") == str(MANY + 1)
         for place, looked_at in ((20_000, "job 7"), (0, "job 14")):  # The reader has scrolled; the reader points at a row.
             box.evaluate(f"box => box.scrollTo(0, {place})")
+            box.get_by_role("link", name="job 0", exact=True).wait_for(state="detached")
             row = box.get_by_role("link", name=re.compile(looked_at)).first
             row.hover()
             before = row.inner_text(), row.bounding_box()
@@ -321,6 +324,38 @@ def test_thousands_of_jobs_are_a_table_of_few_elements_that_do_not_move_when_oth
         announced.click()
         cell.filter(has_text="job-09999").wait_for()
         dashboard.page.close()
+
+
+def test_rows_stay_where_a_reader_scrolls_while_newer_ones_are_under_way(browser: "Tabs") -> None:
+    cluster = ScriptedCluster(wall_ms=BEGAN_MS, check_digests=False, check_states=False)
+    for number in range(400):
+        _submit(cluster, number)
+    cluster.settle()
+    with served(cluster) as server:
+        dashboard = Dashboard(browser, server.url)
+        dashboard.show("/jobs")
+        page = dashboard.page
+        under_way: list[Route] = []
+
+        def hold(route: "Route") -> None:
+            under_way.append(route)
+
+        page.route(lambda url: "/jobs?" in url and "first=" not in url, hold)
+        for number in range(400, 403):
+            _submit(cluster, number)
+        with page.expect_request(lambda request: "/jobs?" in request.url):
+            server.change(cluster.settle)
+        box = page.get_by_role("region", name="Jobs")
+        box.evaluate("box => box.scrollTo(0, 5000)")
+        row = box.get_by_role("link", name="job 220", exact=True)
+        row.wait_for()
+        before = row.bounding_box()
+        for route in under_way:
+            route.continue_()
+        page.unroute_all()
+        box.get_by_role("button", name="3 new ↑").wait_for()
+        assert row.bounding_box() == before
+        page.close()
 
 
 def _submit(cluster: ScriptedCluster, number: int) -> None:

@@ -34,7 +34,7 @@ export function Table({
 }) {
   const box = useRef(/** @type {HTMLDivElement | null} */ (null));
   const windows = useRef(/** @type {Map<number, any[] | null>} */ (new Map()));
-  const drawn = useRef({ list, revision, hidden: 0, top: 0, owed: 0, rows: /** @type {Map<number, any>} */ (new Map()) });
+  const drawn = useRef({ list, revision, hidden: 0, top: 0, owed: 0, first: rows[0], rows: /** @type {Map<number, any>} */ (new Map()) });
   const pointed = useRef(false);
   const [sight, setSight] = useState({ top: 0, height: 600, row: 28 });
   const [, setDrawings] = useState(0);
@@ -43,7 +43,7 @@ export function Table({
   const known = drawn.current;
   if (known.list !== list || known.revision !== revision) {
     const kept = known.list === list && place && rowKey && (pointed.current || sight.top > 0);
-    const moved = kept ? movedBy(known.rows, known.top, rowKey, place) : 0;
+    const moved = kept ? movedBy(known, rowKey, place) : 0;
     // What was drawn stands in for what is fetched anew.
     known.rows = known.list === list ? new Map([...known.rows].map(([index, row]) => [index + moved, row])) : new Map();
     known.owed = kept ? Math.min(0, known.hidden + moved) : 0;
@@ -137,6 +137,7 @@ export function Table({
   const indices = [];
   for (let index = first + hidden; index < last + hidden; index += 1) indices.push(index);
   known.top = topmost + hidden;
+  [known.first] = rows;
   known.rows = new Map(indices.flatMap((index) => (rowAt(index) === undefined ? [] : [[index, rowAt(index)]])));
   const news = newer || (hidden ? `${number(hidden)} new` : "");
   return html`<div
@@ -193,11 +194,12 @@ export function Table({
   </div>`;
 }
 
-/** By how many rows those in sight have moved: as the first does of which it is known. @param {Map<number, any>} rows by index @param {number} top the first in sight
+/** By how many rows those in sight have moved: as the first does of which it is known. Where none is (the page was asked for before somebody scrolled
+ * to them), as the first of all does. @param {{rows: Map<number, any>, top: number, first: any}} drawn rows by index, `top` the first in sight
  * @param {(row: any) => string} rowKey @param {(key: string) => number | null} place */
-function movedBy(rows, top, rowKey, place) {
-  for (const [index, row] of rows) {
-    if (index < top) continue;
+function movedBy({ rows, top, first }, rowKey, place) {
+  const inSight = [...rows].filter(([index]) => index >= top);
+  for (const [index, row] of first === undefined ? inSight : [...inSight, [0, first]]) {
     const now = place(rowKey(row));
     if (now !== null) return now - index;
   }
