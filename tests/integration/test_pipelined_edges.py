@@ -225,7 +225,7 @@ def test_a_bounded_stream_reads_an_edge_when_all_was_written(cluster: RunningClu
 
 
 def test_jobs_one_after_the_other_begin_in_savepoints_and_what_was_on_the_edge_counts_once(cluster: RunningCluster, tmp_path: Path) -> None:
-    """Each is stopped in the middle of its batches, wherever that is, after a savepoint with which it went on."""
+    """Each is stopped in the middle of its batches, wherever that is, the first after a savepoint with which it went on."""
     work = Work(cluster, "count_numbers", {"ship": "hash", "keys": ["key"], "partitions": 3}, parallelism=2)
     ended = threading.Event()
 
@@ -240,9 +240,10 @@ def test_jobs_one_after_the_other_begin_in_savepoints_and_what_was_on_the_edge_c
             work.wait_for_starts(3)
             work.read_more()
             with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
-                work.take(partial(gateway.trigger_savepoint, work.job_id, str(tmp_path)))
-                work.wait_for_starts(6)
-                work.read_more()
+                if not drain:
+                    work.take(partial(gateway.trigger_savepoint, work.job_id, str(tmp_path)))
+                    work.wait_for_starts(6)
+                    work.read_more()
                 taken = work.take(partial(gateway.stop_with_savepoint, work.job_id, str(tmp_path), drain=drain))
             cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
             wait_until(lambda: not work.has_topic(), "the topic is removed")

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from eventflink.model.attempts import AttemptId
+from eventflink.model.attempts import AttemptId, IOMetrics
 from eventflink.model.statuses import TaskFile
 from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
 from eventflink.taskexecutor.fork_server_wire import encode_line
@@ -56,7 +56,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 def test_a_task_tells_its_life_in_order(host: Host) -> None:
     attempt, _ = host.launch("noop")
-    assert host.wait_for(TaskProcessEnded, attempt).outcome == Finished(())
+    assert host.wait_for(TaskProcessEnded, attempt).outcome == Finished((), io=IOMetrics(0, 0, 0, 0))
     mine = [type(e) for e in host.events if getattr(e, "attempt", None) == attempt]
     assert mine == [TaskLaunched, TaskInitialized, TaskProcessEnded]
     assert not is_running(host.wait_for(TaskLaunched, attempt).process_id)

@@ -20,8 +20,8 @@ from tests.support.running_cluster import wait_until
 _FILES: Final = "web/"
 """Where they are in the jar."""
 
-_LEFT_SOON: Final = r"Cannot read properties of null \(reading 'layout'\)"
-"""What the dashboard says where a page with an editor is left before it has its place."""
+_LEFT_SOON: Final = r"Cannot read properties of null \(reading 'layout'\)|Could not resolve relative length"
+"""What the dashboard says where a page with an editor, or with a graph, is left before that has its place."""
 
 
 class FlinkDashboard:
