@@ -1,7 +1,7 @@
 """The dashboard in a tab of a real Chromium: what is waited for is that it has drawn what was asked for, never a time."""
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -52,7 +52,7 @@ class Dashboard:
 
     def pinned(self) -> int | None:
         """Return the offset that the address names; None: the page is live."""
-        named = parse_qs(urlsplit(self.page.url).query).get("at")
+        named = parse_qs(self.page.evaluate("location.search.slice(1)")).get("at")
         return int(named[0]) if named else None
 
     @property
