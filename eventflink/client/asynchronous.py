@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Unpack
 
 from eventflink.blob.tls import TlsFiles
-from eventflink.client.methods import ClusterMethods, Document, EventOptions, JobMethods, SubmitOptions
+from eventflink.client.methods import ClusterMethods, Document, JobMethods
+from eventflink.client.options import EventOptions, SubmitOptions
 from eventflink.gateways.async_gateways import AsyncConnection, AsyncGateway
 from eventflink.gateways.steps import work
 

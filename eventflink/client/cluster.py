@@ -5,7 +5,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Unpack
 
 from eventflink.blob.tls import TlsFiles
-from eventflink.client.methods import ClusterMethods, Document, EventOptions, JobMethods, SubmitOptions
+from eventflink.client.methods import ClusterMethods, Document, JobMethods
+from eventflink.client.options import EventOptions, SubmitOptions
 from eventflink.client.pictures import unanswered
 from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
 from eventflink.gateways.errors import GatewayError

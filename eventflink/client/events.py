@@ -16,7 +16,7 @@ from eventflink.audit.filters import Place, Range, Wanted, event_type
 from eventflink.audit.listing import Listing
 from eventflink.audit.log_source import KafkaLog
 from eventflink.audit.plain import plain_event
-from eventflink.client.methods import EventOptions
+from eventflink.client.options import EventOptions
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ClusterUnreachable, LogUnreadable
 from eventflink.gateways.kafka_clients import PartitionReader

@@ -4,13 +4,14 @@ Names are short here, and arguments what people have at hand; what goes over the
 """
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.blob.tls import TlsFiles
 from eventflink.client.live import Live
+from eventflink.client.options import EventOptions, SubmitOptions
 from eventflink.client.pictures import ClusterView, JobView
 from eventflink.events.inputs import (
     CancelJob,
@@ -43,40 +44,6 @@ SHOWN_JOBS: Final = 20
 _WATCH_S: Final = 1.0
 _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 Document = JobGraph | Mapping[str, Any] | Path | str
-
-
-class SubmitOptions(TypedDict, total=False):
-    """What a job may be submitted with."""
-
-    code: Iterable[Path | str]
-    """Files and directories with its Python code."""
-    job_id: str
-    """Its id; default: a new one."""
-    savepoint: Path | str
-    """In which its streams begin."""
-    allow_non_restored_state: bool
-    """Whether the savepoint may have streams that the job does not have: they are left behind."""
-
-
-class EventOptions(TypedDict, total=False):
-    """Which events are wanted; all of them, if nothing is said."""
-
-    job: str
-    """What concerns this job; the beginning of its id is enough."""
-    type: str | Collection[str]
-    """These types."""
-    task_manager: str
-    """What concerns this TaskManager, or one of its instances."""
-    accepted: bool
-    """Only what counts; False: only what does not."""
-    since: int | str
-    """From this offset of the log on, or from this ISO 8601 time (UTC)."""
-    until: int | str
-    """Up to it."""
-    limit: int
-    """No more than so many."""
-    follow: bool
-    """Then those to come, for ever."""
 
 
 class ClusterMethods(Gateway):
