@@ -18,6 +18,7 @@ from eventflink.leadership.acceptance import check_density, is_grant
 from eventflink.leadership.fold import Fold, LogUnusable, next_hash
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.intake import InboundRecord, PartitionInbox
+from eventflink.leadership.log_clock import LogClock
 from eventflink.leadership.ports import Observer, ParticipantSettings
 from eventflink.leadership.recovery import RecoveryMode
 from eventflink.master.canonical import InvariantBroken
@@ -36,8 +37,6 @@ REFUSAL_SHARE = 8
 LAG_DIVISOR = 4
 """Nothing is decided while the oldest unconfirmed decision is older than this part of the lease."""
 
-SLEW_DIVISOR = 10
-
 _APPLY_FAILURES = (IllegalTransition, InvariantBroken, LookupError, TypeError, ValueError, AttributeError)
 
 
@@ -55,36 +54,6 @@ class ApplyFailed(LeadershipEnded):
     def __init__(self, message: str, record: InboundRecord | None) -> None:
         super().__init__(message)
         self.record = record
-
-
-@dataclass(slots=True)
-class LogClock:
-    """The clock of the log (P20), in milliseconds since 1970: it continues from the last decision, and never goes back.
-
-    It runs at the pace of one monotonic clock, and is drawn towards the wall clock by at most a tenth of the time that passes, so that one
-    wall clock that is a year ahead neither expires everything nor freezes time. How long nobody decided is measured by Kafka's timestamps
-    of the last record and of the new leader's grant. Clocks are read by the caller.
-    """
-
-    now_ms: int
-    monotonic_ms: int
-    unslewed_ms: int = 0
-    """Time that passed and was too short to be drawn by a tenth of it: short steps are drawn together."""
-    began_ms: int = field(init=False)
-    """When this master began to lead, by this clock: a grant is dated by the decision before it, which may be long ago."""
-
-    def __post_init__(self) -> None:
-        self.began_ms = self.now_ms
-
-    def read(self, monotonic_ms: int, wall_ms: int) -> int:
-        """Return the time at these readings."""
-        passed_ms = max(0, monotonic_ms - self.monotonic_ms)
-        if passed_ms:
-            limit_ms, self.unslewed_ms = divmod(passed_ms + self.unslewed_ms, SLEW_DIVISOR)
-            drawn_ms = max(-limit_ms, min(limit_ms, wall_ms - (self.now_ms + passed_ms)))
-            self.now_ms += passed_ms + drawn_ms
-            self.monotonic_ms = monotonic_ms
-        return self.now_ms
 
 
 @dataclass(slots=True)

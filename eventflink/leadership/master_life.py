@@ -18,6 +18,7 @@ from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import Intake, TailFailed, TopicReplaced
 from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
+from eventflink.leadership.log_clock import LogSightings
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import AppendFailed, Observer, ParticipantSettings, Wires
 from eventflink.model.statuses import ApplicationStatus
@@ -105,6 +106,7 @@ class MasterLife:
     _wires: Wires | None = None
     _poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
     """Inputs (topic, offset) that ended a leadership of this process, with how: they are refused (P10)."""
+    _sightings: LogSightings = field(default_factory=LogSightings)
     _known_shutdowns: int | None = None
     """How often the cluster had ended when this process first folded its log: those ends are not its own."""
     _status: ApplicationStatus | None = None
@@ -170,6 +172,7 @@ class MasterLife:
 
     def follow(self, fold: Fold, wires: Wires, intake: Intake, now_ms: int) -> None:
         """Begin a term: from here on the leader has a whole lease to be heard, if there ever was one (L2)."""
+        self._sightings.rebuilt(fold.acceptance, now_ms)
         self.participant = Participant(
             settings=self.settings,
             fold=fold,
@@ -180,6 +183,7 @@ class MasterLife:
             wires=wires,
             mint_leader_id=self.mint_leader_id,
             poisoned=self._poisoned,
+            sightings=self._sightings,
             observer=self.observer,
             known_shutdowns=self._known_shutdowns or 0,
             heard_itself_ms=now_ms,

@@ -21,8 +21,9 @@ from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election, Pe
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import Intake, Stalls
-from eventflink.leadership.leader import Deposed, Leader, LeadershipEnded, LogClock, Released, grant_of
+from eventflink.leadership.leader import Deposed, Leader, LeadershipEnded, Released, grant_of
 from eventflink.leadership.liveness import Liveness
+from eventflink.leadership.log_clock import LogClock, LogSightings
 from eventflink.leadership.ports import Observer, ParticipantSettings, Wires
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.release import Releaser, ResendQueue, recent_replies
@@ -75,6 +76,8 @@ class Participant:
     """Returns an id that no candidacy had before."""
     poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
     """Inputs (topic, offset) that ended a leadership of this process, with how: they are refused."""
+    sightings: LogSightings = field(default_factory=LogSightings)
+    """Of the process: it tells how long nobody has decided when this master begins to lead (P20)."""
     role: Role = Role.STANDBY
     leader: Leader | None = None
     """The leadership, while there is one."""
@@ -100,6 +103,7 @@ class Participant:
     """The candidacy that last resigned: the leader after it needs no recovery mode."""
     _grant: bytes = b""
     _campaigned_ms: int = 0
+    _campaigned_wall_ms: int = 0
     _promoted_ms: int = 0
     _next_presence_ms: int = 0
     _next_heartbeat_ms: int = 0
@@ -236,26 +240,30 @@ class Participant:
         fold = self.fold
         if self.leader is not None:
             try:
-                return self.leader.read_back(offset, timestamp_ms, value)
+                released = self.leader.read_back(offset, timestamp_ms, value)
             except LeadershipEnded as error:
                 self.leader = None
                 self._become(Role.DEPOSED)
                 if isinstance(error, Deposed):
                     self.wires.leave_will(b"")
                 raise
+            if released is not None:
+                self.sightings.followed(fold.acceptance, now_ms)
+            return released
         is_own_grant = self.role is Role.CANDIDATE and value == self._grant
-        decided_at_ms, before_ms, predecessor = fold.last_decided_at_ms, fold.last_timestamp_ms, fold.acceptance.leader_id
+        decided_at_ms, predecessor = fold.last_decided_at_ms, fold.acceptance.leader_id
+        silence_ms = self._silence_ms(timestamp_ms, now_ms) if is_own_grant and decided_at_ms else 0
         decision = fold.fold_record(offset, timestamp_ms, value)
         if decision is None:
             if is_own_grant:  # Somebody else's grant of the epoch came first; this fold is as good as theirs.
                 self._become(Role.STANDBY)
             return None
+        self.sightings.followed(fold.acceptance, now_ms)
         self._trim(decision)
         self.observer.accepted([type(event).__name__ for event in decision.events], is_own=False)
         if not is_own_grant:
             return Followed(decision)
-        passed_ms = max(0, timestamp_ms - before_ms) if decided_at_ms else 0
-        clock = LogClock(max(decided_at_ms, decision.decided_at_ms) + passed_ms, now_ms)
+        clock = LogClock(max(decided_at_ms, decision.decided_at_ms) + silence_ms, now_ms)
         self.leader = Leader(fold, self.decoder, self.intake.inboxes, self.settings, self.poisoned, clock, self.observer)
         if predecessor not in ("", self._resigned):
             high_offsets = {topic: found.high_offset for topic, found in self.intake.topics.items()}
@@ -263,6 +271,11 @@ class Participant:
         self._become(Role.LEADER)
         effects = [*leader_changes(fold.master, self.settings.master_id), *unacknowledged(fold.master)]
         return Promoted(Released(offset, decision.epoch, decision.sequence, decision.leader_id, effects, None))
+
+    def _silence_ms(self, granted_at_ms: int, now_ms: int) -> int:
+        """Return for how long nobody has decided when the own grant is read back, which has this timestamp of Kafka (P20)."""
+        wall_ms = self._campaigned_wall_ms + now_ms - self._campaigned_ms
+        return self.sightings.silence_ms(granted_at_ms - self.fold.last_timestamp_ms, wall_ms - self.fold.last_decided_at_ms, now_ms)
 
     def _trim(self, decision: Decision) -> None:
         """Drop from the inboxes what an accepted decision answers: a standby holds only what it would have to decide (L3)."""
@@ -473,7 +486,7 @@ class Participant:
         leader_id = self.mint_leader_id()
         self.wires.leave_will(self._codec.encode(LeaderDeath(self.fold.acceptance.epoch + 1, leader_id)))
         self._grant = grant_of(self.fold, self.settings.master_id, leader_id, self.settings.blob_address, wall_ms)
-        self._campaigned_ms = now_ms
+        self._campaigned_ms, self._campaigned_wall_ms = now_ms, wall_ms
         return self._grant
 
     def _lead(self, leader: Leader, now_ms: int, wall_ms: int) -> None:

@@ -30,6 +30,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.leader import Leader, Released
+from eventflink.leadership.log_clock import LogSightings
 from eventflink.leadership.participant import Participant, Promoted
 from eventflink.leadership.ports import ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DeadLetterOrder, Deployment, Effect, Reply
@@ -86,6 +87,8 @@ class ScriptedCluster:
     """After each decision; a state of ten thousand tasks takes long to check, and is checked at the end."""
     monotonic_ms: int = 0
     wall_ms: int = START_MS
+    stamp_offset_ms: int = 0
+    """By how much the clock is ahead of the broker that has the log's partition."""
     master_id: str = "master-1"
     """Who leads from the next leadership on."""
     log: list[bytes] = field(default_factory=list)
@@ -114,6 +117,8 @@ class ScriptedCluster:
         for records in self.inbound.values():
             for record in records:
                 intake.enqueue(record)
+        sightings = LogSightings()
+        sightings.rebuilt(fold.acceptance, self.monotonic_ms)
         return Participant(
             settings=ParticipantSettings(
                 master_id=self.master_id,
@@ -130,6 +135,7 @@ class ScriptedCluster:
             wires=SilentWires(),
             mint_leader_id=lambda: f"leader-{self.terms}",
             poisoned=self.poisoned,
+            sightings=sightings,
         )
 
     def lead(self) -> Released:
@@ -165,7 +171,7 @@ class ScriptedCluster:
 
     def append(self, value: bytes) -> int:
         self.log.append(value)
-        self.timestamps[len(self.log) - 1 :] = [self.wall_ms]
+        self.timestamps[len(self.log) - 1 :] = [self.wall_ms + self.stamp_offset_ms]
         return len(self.log) - 1
 
     def read_back(self, offset: int) -> Released | None:

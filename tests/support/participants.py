@@ -18,6 +18,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundRecord, InboundTopic, Intake
 from eventflink.leadership.leader import LeadershipEnded
+from eventflink.leadership.log_clock import LogSightings
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import Observer, ParticipantSettings
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
@@ -127,6 +128,7 @@ class Node:
     wires: ListWires = field(init=False)
     participant: Participant = field(init=False)
     poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
+    sightings: LogSightings = field(default_factory=LogSightings)
     ends: list[Exception] = field(default_factory=list)
     is_frozen: bool = False
     is_blind: bool = False
@@ -158,6 +160,8 @@ class Node:
     def begin(self, fold: Fold | None = None) -> None:
         """Begin a term over the same inboxes and the same tail."""
         self.terms += 1
+        fold = fold or self._replayed()
+        self.sightings.rebuilt(fold.acceptance, self.world.now_ms)
         self.participant = Participant(
             settings=ParticipantSettings(
                 master_id=self.master_id,
@@ -166,7 +170,7 @@ class Node:
                 lease_timeout_ms=LEASE_MS,
                 window_size=self.window_size,
             ),
-            fold=fold or self._replayed(),
+            fold=fold,
             decoder=InboundDecoder(HORIZON_MS),
             intake=self.intake,
             election=self.election,
@@ -174,6 +178,7 @@ class Node:
             wires=self.wires,
             mint_leader_id=self.world.mint_leader_id,
             poisoned=self.poisoned,
+            sightings=self.sightings,
             observer=self.observer,
         )
         self.election.begin(self.world.now_ms)
@@ -235,6 +240,10 @@ class World:
     """The log, the topics, the clock, and the masters."""
 
     now_ms: int = 5_000
+    wall_offset_ms: int = 0
+    """By how much the masters' wall clocks are ahead."""
+    stamp_offset_ms: int = 0
+    """By how much the clock is ahead of the broker that has the log's partition."""
     log: list[bytes] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
     leadership: list[bytes] = field(default_factory=list)
@@ -248,7 +257,7 @@ class World:
 
     @property
     def wall_ms(self) -> int:
-        return START_MS + self.now_ms
+        return START_MS + self.now_ms + self.wall_offset_ms
 
     def mint_leader_id(self) -> str:
         self.minted += 1
@@ -256,7 +265,7 @@ class World:
 
     def append(self, value: bytes) -> None:
         self.log.append(value)
-        self.timestamps.append(self.wall_ms)
+        self.timestamps.append(START_MS + self.now_ms + self.stamp_offset_ms)
 
     def start(
         self,

@@ -32,8 +32,9 @@ from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.election import Advice, LogElection
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import Stalls
-from eventflink.leadership.leader import Leader, LogClock, Released
+from eventflink.leadership.leader import Leader, Released
 from eventflink.leadership.liveness import HeartbeatMonitor, Liveness
+from eventflink.leadership.log_clock import LogClock, LogSightings
 from eventflink.leadership.participant import Change, Participant
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.recovery import RecoveryMode
@@ -491,6 +492,11 @@ def wall_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogClock, "read", read)
 
 
+@breaks("P20", "for how long nobody has decided is what Kafka's timestamps say")
+def broker_clocks_are_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LogSightings, "silence_ms", lambda _self, stamped_ms, _wall_ms, _now_ms: max(0, stamped_ms))
+
+
 # -- streams -------------------------------------------------------------------------------------------------------
 
 
@@ -757,6 +763,7 @@ FOUND_BY = {
     "restarts_do_not_wait": 17,
     "unacknowledged_attempts_are_missing": 50,
     "snapshots_are_not_whole": 14,
+    "broker_clocks_are_believed": 0,
     "stuck_inputs_do_not_matter": 20,
     "profiles_are_not_compared": 0,
     "readiness_is_ignored": 9,

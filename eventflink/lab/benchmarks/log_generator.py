@@ -17,7 +17,8 @@ from eventflink.lab.benchmarks.graphs import noop_graph
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundRecord, PartitionInbox
-from eventflink.leadership.leader import Leader, LogClock, grant_of
+from eventflink.leadership.leader import Leader, grant_of
+from eventflink.leadership.log_clock import LogClock
 from eventflink.leadership.ports import ParticipantSettings
 from eventflink.master.effects import CleanUp, Deployment, Effect
 from eventflink.master.inputs import BindInputs, CleanupsCompleted

@@ -10,6 +10,7 @@ from random import Random
 from typing import Final
 
 from eventflink.events.topics import SPECIFICATIONS, Topic
+from eventflink.lab.simulation.broker_clocks import BrokerClocks
 from eventflink.lab.simulation.scheduler import MILLISECOND, Call, Scheduler
 
 _USUAL_LATENCY_US: Final = 2 * MILLISECOND
@@ -21,9 +22,6 @@ STALL_SHARE: Final = 0.004
 
 DUPLICATE_SHARE: Final = 0.002
 """Of the records that idempotent producers append: how many are appended twice all the same."""
-
-EPOCH_MS: Final = 1_800_000_000_000
-"""The broker's wall clock at the start of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +56,10 @@ class Partition:
 class Broker:
     """All partitions of a cluster."""
 
-    def __init__(self, scheduler: Scheduler, rng: Random) -> None:
+    def __init__(self, scheduler: Scheduler, rng: Random, clocks: BrokerClocks) -> None:
         self.scheduler = scheduler
         self._rng = rng
+        self._clocks = clocks
         self._partitions = {(topic, n): Partition(topic) for topic, s in SPECIFICATIONS.items() for n in range(s.partitions)}
         self.slow_until_us = 0
         self.stall_share = STALL_SHARE
@@ -75,7 +74,7 @@ class Broker:
     def append(self, topic: Topic, number: int, key: bytes | None, value: bytes | None) -> int:
         """Append a record, and let those who read the partition know; return its timestamp."""
         partition = self._partitions[topic, number]
-        record = BrokerRecord(partition.end_offset, EPOCH_MS + self.scheduler.now_us // MILLISECOND, key, value)
+        record = BrokerRecord(partition.end_offset, self._clocks.stamp_ms(topic, number), key, value)
         partition.records.append(record)
         if topic is Topic.LOG:
             self.on_log_record(record)

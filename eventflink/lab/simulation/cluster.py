@@ -8,10 +8,12 @@ from typing import Final
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
-from eventflink.lab.simulation.broker import EPOCH_MS, Broker, Link
+from eventflink.lab.simulation.broker import Broker, Link
+from eventflink.lab.simulation.broker_clocks import EPOCH_MS, BrokerClocks
 from eventflink.lab.simulation.clients import Clients
 from eventflink.lab.simulation.effects_check import EffectsCheck
 from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
+from eventflink.lab.simulation.log_time_check import LogTimeCheck
 from eventflink.lab.simulation.master_host import MasterHost
 from eventflink.lab.simulation.observer import Observer
 from eventflink.lab.simulation.process import Process
@@ -81,9 +83,11 @@ class Cluster:
         self.driver = SimulatedDriver(self.scheduler, settings, self._worker, self.task_executors, self.transcript)
         self.master_settings = replace(self.master_settings, workers=self.driver.settings)
         heartbeats = HeartbeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm)
-        self.observer = Observer(self.master_settings, heartbeats, self.transcript)
+        log_time = LogTimeCheck(self.scheduler, settings.drift_ppm)
+        self.observer = Observer(self.master_settings, heartbeats, log_time, self.transcript)
         self.storage = StreamStorage(settings.seed, self.scheduler, self.observer.ledger, self.transcript)
-        self.broker = Broker(self.scheduler, rng)
+        self.broker_clocks = BrokerClocks(settings.seed, self.scheduler, self.transcript)
+        self.broker = Broker(self.scheduler, rng, self.broker_clocks)
         self.broker.on_log_record = self.observer.on_record
         self.broker.on_heartbeat = heartbeats.on_heartbeat
         self.effects_check = EffectsCheck(self.observer, self.transcript)

@@ -7,7 +7,8 @@ from random import Random
 from typing import Final
 
 from eventflink.events.topics import INBOUND, Topic
-from eventflink.lab.simulation.broker import EPOCH_MS, Link
+from eventflink.lab.simulation.broker import Link
+from eventflink.lab.simulation.broker_clocks import EPOCH_MS
 from eventflink.lab.simulation.cluster import Cluster, Seat
 from eventflink.lab.simulation.scheduler import MILLISECOND, Call
 from eventflink.lab.simulation.task_executor_host import TaskExecutorHost

@@ -213,6 +213,7 @@ class MasterHost:
             self.tail = SimulatedTail(self._broker, self.process, self.link, self._rng, settings.inbox_size, fold, self.schedule)
         self._appender = SimulatedProducer(self._broker, self.process, self.link, self._rng, settings.lease_timeout_ms)
         self._append_failed = False
+        self._observer.log_time.follows(self.name)
         self._life.follow(fold, self, self.tail.intake, self.clock.monotonic_ms())
         self._ticks_at_ms = self.clock.monotonic_ms()
         self._tick(self._life.participant, self._ticks_at_ms)

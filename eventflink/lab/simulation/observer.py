@@ -16,6 +16,7 @@ from eventflink.events.wording import describe, describe_causes
 from eventflink.lab.simulation.broker import BrokerRecord
 from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
 from eventflink.lab.simulation.ledger import Ledger
+from eventflink.lab.simulation.log_time_check import LogTimeCheck
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
 from eventflink.leadership.acceptance import LogNotDense
@@ -51,8 +52,9 @@ def summary_of(fold: Fold) -> tuple[int, ...]:
 class Observer:
     """Reads the log where it is written."""
 
-    def __init__(self, settings: MasterSettings, heartbeats: HeartbeatsCheck, transcript: Transcript) -> None:
+    def __init__(self, settings: MasterSettings, heartbeats: HeartbeatsCheck, log_time: LogTimeCheck, transcript: Transcript) -> None:
         self._heartbeats = heartbeats
+        self.log_time = log_time
         self.fold = Fold(Master(settings), DecisionCodec())
         self.ledger = Ledger()
         self._transcript = transcript
@@ -89,6 +91,7 @@ class Observer:
         if size > MAX_DECISION_BYTES or follow_ups > _MOST_FOLLOW_UPS:
             raise ViolationFound(Invariant.BOUNDED_DECISION, f"log@{offset} has {size} bytes and decides {follow_ups} consequences")
         self.ledger.note_decision(offset, decision)
+        self.log_time.on_decision(offset, decision)
         for event in decision.events:
             if isinstance(event, TaskManagerRegistered):
                 self._heartbeats.on_registered(event)

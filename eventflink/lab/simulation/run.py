@@ -178,6 +178,8 @@ def _let_people_act(cluster: Cluster) -> None:
         if cluster.savepoints.are_there:
             _order_again(cluster, cluster.savepoints.next_order_in_ms, lambda: _take_savepoints(cluster), _STREAM_FAULTS_MS)
         _order_again(cluster, cluster.stream_faults.next_in_ms, cluster.stream_faults.strike, _STREAM_FAULTS_MS)
+    if cluster.broker_clocks.are_wrong:
+        _order_again(cluster, cluster.broker_clocks.next_jump_in_ms, cluster.broker_clocks.jump)
     if cluster.guardians.are_forged:
         _order_again(cluster, cluster.guardians.next_forgery_in_ms, cluster.forge_death)
     if cluster.schedulers.is_mixed:

@@ -30,6 +30,7 @@ class Invariant(StrEnum):
     BOUNDED_DECISION = "a decision has at most its limit of bytes and of inline consequences"
     READ_OFFSET = "a read says which offset it reflects, and is no older than its question"
     TIME_FORWARD = "the log's time never goes back"
+    TIME_KEEPS_PACE = "the log's time advances by what passes and a tenth of it, whatever a broker's clock says"
     NO_DEFECT = "no call of the real code ends in an error that it does not announce"
     COMES_TO_REST = "when the faults have stopped, everything that was accepted ends and nothing waits"
 

@@ -1,4 +1,4 @@
-"""No input stops a master (P10); a new leader resends what its predecessor may not have sent; time never goes back (P20)."""
+"""No input stops a master (P10); a new leader resends what its predecessor may not have sent."""
 
 import json
 from typing import Any
@@ -11,13 +11,13 @@ from eventflink.events.log_events import InputsBound, InputsLost, JobSubmitted, 
 from eventflink.events.topics import Topic
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundRecord, PartitionInbox
-from eventflink.leadership.leader import ApplyFailed, LogClock
+from eventflink.leadership.leader import ApplyFailed
 from eventflink.leadership.release import recent_replies
 from eventflink.master.effects import CleanUp, Deployment
 from eventflink.master.inputs import LoseInputs
 from eventflink.master.settings import Context
 from eventflink.model.statuses import ExecutionState, IllegalTransition, JobStatus
-from tests.support.cluster import CODEC, REPORTS, START_MS, ScriptedCluster, dead_letters, deployments, graph, replies, tasks, vertex
+from tests.support.cluster import CODEC, REPORTS, ScriptedCluster, dead_letters, deployments, graph, replies, tasks, vertex
 
 SUBMISSION = json.dumps({"job_graph": graph(vertex("a")), "request_id": "r", "reply_partition": 2, "job_id": "bad"}).encode()
 
@@ -239,46 +239,3 @@ class TestPromotion:
         cluster.participant.intake.inboxes["commands"].last_offset = -1
         cluster.settle()
         assert cluster.master.requests.cursors["commands"].next_offset == 8
-
-
-class TestLogClock:
-    def test_time_goes_on_at_the_pace_of_the_monotonic_clock(self) -> None:
-        clock = LogClock(START_MS, 100)
-        assert clock.read(100, START_MS) == START_MS
-        assert clock.read(1_100, START_MS + 1_000) == START_MS + 1_000
-
-    def test_a_wall_clock_far_ahead_draws_by_a_tenth_at_most(self) -> None:
-        clock = LogClock(START_MS, 0)
-        assert clock.read(1_000, START_MS + 10**10) == START_MS + 1_100
-
-    def test_a_wall_clock_far_behind_neither_stops_nor_turns_time(self) -> None:
-        clock = LogClock(START_MS, 0)
-        assert clock.read(1_000, 0) == START_MS + 900
-        assert clock.read(500, 0) == START_MS + 900
-        assert clock.read(1_000, 0) == START_MS + 900
-
-    def test_it_meets_the_wall_clock_and_stays_there(self) -> None:
-        clock = LogClock(START_MS, 0)
-        for step in range(1, 100):
-            now = clock.read(step * 100, START_MS + 500 + step * 100)
-        assert now == START_MS + 500 + 9_900
-
-    def test_reading_often_draws_as_much_as_reading_seldom(self) -> None:
-        """A busy leader reads it every millisecond: a tenth of a millisecond is not nothing."""
-        often, seldom = LogClock(START_MS, 0), LogClock(START_MS, 0)
-        for step in range(1, 1_001):
-            now = often.read(step, START_MS + 10**9 + step)
-        assert now == seldom.read(1_000, START_MS + 10**9 + 1_000) == START_MS + 1_100
-
-    def test_the_time_of_decisions_never_goes_back_over_a_change_of_leader(self, cluster: ScriptedCluster) -> None:
-        """Also where the new leader's wall clock is a year behind."""
-        cluster.register()
-        cluster.pass_time(5_000)
-        cluster.submit(graph(vertex("a")))
-        cluster.wall_ms += 2_000
-        cluster.fail_over()
-        cluster.wall_ms -= 31_536_000_000
-        cluster.cancel()
-        times = [d.decided_at_ms for d in cluster.decisions()]
-        assert times == sorted(times)
-        assert times[-1] - times[-3] == 2_000
