@@ -281,7 +281,7 @@ async def _run(
             _participant_settings(configuration, incarnation, f"{configuration.rpc_address}:{port}", ""),
             election.election,
             peers,
-            InboundDecoder(configuration.request_horizon_ms, registry.schema),
+            InboundDecoder(registry.schema),
             lambda: f"{configuration.master_id}-{uuid.uuid4().hex}",
             work or Observer(),
         )

@@ -28,7 +28,7 @@ from eventflink.events.inputs import (
 )
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.intake import InboundRecord
-from eventflink.master.inputs import InputTooOld, MasterInput, PoisonedInput, UnreadableInput
+from eventflink.master.inputs import MasterInput, PoisonedInput, UnreadableInput
 from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_fields import did_you_mean
@@ -72,13 +72,12 @@ class InvalidRequest(Exception):
 class InboundDecoder:
     """Decodes the records of all inbound topics."""
 
-    def __init__(self, request_horizon_ms: int, registry_schema: RegistrySchema = no_registry) -> None:
+    def __init__(self, registry_schema: RegistrySchema = no_registry) -> None:
         self._codecs = {Topic.SUBMISSIONS: PayloadCodec("SubmissionEnvelope"), Topic.COMMANDS: PayloadCodec("CommandEnvelope")}
         self._reports = ReportsCodec("TaskManagerEnvelope")
-        self._horizon_ms = request_horizon_ms
         self._registry_schema = registry_schema
 
-    def decode(self, record: InboundRecord, now_ms: int) -> Inbound:
+    def decode(self, record: InboundRecord) -> Inbound:
         """Return the inputs of a record; a record that cannot be read is an input as well."""
         topic = Topic(record.topic)
         try:
@@ -90,16 +89,13 @@ class InboundDecoder:
             return _refusal(record, "UndecodableRecord", InvalidRequest(str(error)))
         except InvalidRequest as error:
             return _refusal(record, "InvalidRequest", error)
-        age_ms = now_ms - record.timestamp_ms
-        if record.timestamp_ms > 0 and age_ms > self._horizon_ms:
-            return Inbound((InputTooOld(request.request_id, request.reply_partition, request.subject, age_ms),), request.actor)
         return Inbound((request,), request.actor)
 
-    def poisoned(self, record: InboundRecord, error: str, now_ms: int) -> Inbound:
+    def poisoned(self, record: InboundRecord, error: str) -> Inbound:
         """Return the refusal of an input that cannot be decided; its sender is answered if the record still says who that is."""
         request_id, partition, subject = "", NO_REPLY, ""
         try:
-            inputs = self.decode(record, now_ms).inputs
+            inputs = self.decode(record).inputs
         except Exception:  # noqa: BLE001 - it may be the decoder that it ends leaderships in
             inputs = ()
         for value in inputs:
@@ -192,7 +188,7 @@ def read_command(value: bytes, request_id: str) -> Request:
     """
     document = _parsed_json(value)
     document["request_id"] = document.get("request_id") or request_id
-    return _checked(*_command_of(document), InboundRecord(Topic.COMMANDS, 0, 0, None, None))
+    return _checked(*_command_of(document), InboundRecord(Topic.COMMANDS, 0, None, None))
 
 
 # -- checks ---------------------------------------------------------------------------------------------------------

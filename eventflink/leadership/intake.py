@@ -40,7 +40,6 @@ class InboundRecord:
 
     topic: str
     offset: int
-    timestamp_ms: int
     key: bytes | None
     value: bytes | None
 
@@ -180,7 +179,7 @@ class Intake:
             self._hear(now_ms)
             # A resignation, or the own presence, may have made it time to campaign.
             return self.listener is not None and not self.listener.decides
-        self.enqueue(InboundRecord(str(topic), offset, timestamp_ms, key, value))
+        self.enqueue(InboundRecord(str(topic), offset, key, value))
         return self.listener is not None and self.listener.decides  # A standby only holds it.
 
     def listen(self, listener: Listener, now_ms: int) -> None:

@@ -114,8 +114,6 @@ class Leader:
     registered: list[str] = field(default_factory=list)
     """Instances whose registration was just decided: that counts as a heartbeat (P13)."""
     recovery: RecoveryMode = field(init=False)
-    _granted_at_ms: tuple[int, int] | None = None
-    """A moment of this leadership by Kafka's clock, and by the monotonic one."""
     _sequence: int = 0
     _hash: bytes = b""
     _turn: int = 0
@@ -187,7 +185,7 @@ class Leader:
         poison = self._poison_of(record)
         if poison is None and self.recovery.is_to_be_announced(record):
             return self._announce(record, now_ms, monotonic_ms)
-        inbound = self._checked(record, self._decoded(record, poison, self._kafka_now_ms(monotonic_ms)))
+        inbound = self._checked(record, self._decoded(record, poison))
         if not inbound.inputs:
             inbound = Inbound((UnreadableInput("UndecodableRecord", f"{topic}@{record.offset}: the record holds no report", ""),))
         cause = InputCause(topic, 0, record.offset, record.offset)
@@ -202,20 +200,13 @@ class Leader:
                 return Inbound((UnreadableInput("InvalidRequest", message, "", value.request_id, value.reply_partition),), inbound.actor)
         return inbound
 
-    def _kafka_now_ms(self, monotonic_ms: int) -> int:
-        """Return the time by the clock that stamps records, so that a record's age is measured by one clock (P20)."""
-        if self._granted_at_ms is None:
-            self._granted_at_ms = (self.fold.last_timestamp_ms, monotonic_ms)
-        granted_ms, granted_monotonic_ms = self._granted_at_ms
-        return max(self.fold.last_timestamp_ms, granted_ms + monotonic_ms - granted_monotonic_ms)
-
-    def _decoded(self, record: InboundRecord, poison: str | None, now_ms: int) -> Inbound:
+    def _decoded(self, record: InboundRecord, poison: str | None) -> Inbound:
         if poison is None:
             try:
-                return self.decoder.decode(record, now_ms)
+                return self.decoder.decode(record)
             except Exception as error:  # noqa: BLE001 - whatever a decoder stumbles over: the input is refused, and everything else continues
                 poison = repr(error)
-        return self.decoder.poisoned(record, poison, now_ms)
+        return self.decoder.poisoned(record, poison)
 
     def _next_record(self, topic: str) -> InboundRecord | None:
         cursor = self.fold.master.requests.cursors.get(topic)
@@ -315,7 +306,7 @@ class Leader:
             draft.effects.extend(effects)
 
     def _refused(self, draft: _Draft, record: InboundRecord, cause: Exception) -> tuple[bytes, tuple[LogEvent, ...]]:
-        refusal = self.decoder.poisoned(record, repr(cause), draft.at_ms)
+        refusal = self.decoder.poisoned(record, repr(cause))
         try:
             return self._encoded(self.fold.master.decide(refusal.inputs[0], draft.at_ms), draft)
         except ValueError as error:  # Not even that fits any more: the whole record is refused next time.

@@ -7,7 +7,7 @@ bounded: a turn reads back and decides a limited amount, and says whether more w
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +20,7 @@ from eventflink.leadership.acceptance import is_grant
 from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election, Peers, Said
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.input_progress import InputProgress
 from eventflink.leadership.intake import Intake, Stalls
 from eventflink.leadership.leader import Deposed, Leader, LeadershipEnded, Released, grant_of
 from eventflink.leadership.liveness import Liveness
@@ -95,6 +96,7 @@ class Participant:
     _codec: PayloadCodec = field(init=False)
     _resends: ResendQueue = field(default_factory=ResendQueue)
     _stalls: Stalls = field(init=False)
+    _progress: InputProgress = field(init=False)
     _unbound: set[str] = field(default_factory=set)
     """Topics whose cursors still count the offsets of another one of that name (P9)."""
     _stuck_since_ms: int | None = None
@@ -115,6 +117,7 @@ class Participant:
         settings = self.settings
         self.reads = Reads(self)
         self._stalls = Stalls(self.fold, self.intake, settings.lease_timeout_ms)
+        self._progress = InputProgress(self.intake)
         self._releaser = Releaser(self.wires, settings.master_id)
         self._liveness = Liveness(settings, self.wires)
         self._codec = PayloadCodec("LeadershipEnvelope")
@@ -510,7 +513,7 @@ class Participant:
         if leader.timers:
             return  # What was due before is not decided yet.
         log_now_ms = leader.clock.read(now_ms, wall_ms)
-        leader.timers.extend(master.due(log_now_ms, leader.clock.began_ms))
+        leader.timers.extend(self.due(leader, log_now_ms))
         leader.timers.extend(self._liveness.overdue(master, self.fold.acceptance.leader_id, now_ms))
         if (level := self._common_feature_level(now_ms)) > master.upkeep.feature_level:
             leader.timers.append(RaiseFeatureLevel(level))
@@ -518,6 +521,11 @@ class Participant:
             self.wires.clean_up(clean_up)
         for archive in due_archives(master, log_now_ms):
             self.wires.archive(archive)
+
+    def due(self, leader: Leader, log_now_ms: int) -> Iterator[MasterInput]:
+        """Yield what is due at a time of the log, by the state and by what waits to be decided."""
+        master = self.fold.master
+        return master.due(log_now_ms, leader.clock.began_ms, self._progress.look(master.requests.cursors, log_now_ms))
 
     def _common_feature_level(self, now_ms: int) -> int:
         """Return the level that every master heard of in the last leases can read; nothing is said before all had time to be heard."""

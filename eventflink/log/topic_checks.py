@@ -47,7 +47,7 @@ def wanted_configuration(topic: Topic, replication_factor: int) -> dict[str, str
         "max.message.bytes": str(specification.max_message_bytes),
     }
     if topic in (Topic.LOG, Topic.DEPLOYMENTS) or topic in INBOUND:
-        # One clock, the broker's, says how old a request or an effect is and for how long nobody led (P20); another's may be wrong.
+        # Retention goes by these stamps, and so may how long nobody led (P20): a producer could write any time into them.
         configuration["message.timestamp.type"] = "LogAppendTime"
     if topic is Topic.LOG:
         configuration["retention.bytes"] = "-1"

@@ -27,16 +27,6 @@ class UnreadableInput(InternalInput):
 
 
 @dataclass(slots=True)
-class InputTooOld(InternalInput):
-    """A request that is older than what the state remembers of earlier ones (P8)."""
-
-    request_id: str
-    reply_partition: int
-    subject: str
-    age_ms: int
-
-
-@dataclass(slots=True)
 class PoisonedInput(InternalInput):
     """An input that cannot be decided, or that ended a leadership: it is refused, so that it cannot end the next one (P10)."""
 
@@ -187,6 +177,9 @@ class EvictJobs(InternalInput):
 @dataclass(slots=True)
 class ExpireAnswers(InternalInput):
     """Answers or job ids are beyond the horizon: there are too many of them, or they are too old."""
+
+    decided_until_ms: int
+    """All requests that were there at this time are decided: only from here on, back in time, the horizon counts."""
 
 
 @dataclass(slots=True)

@@ -92,9 +92,13 @@ class Master(ClusterState):
             return refused
         return self._deciders[type(value)](value, context)
 
-    def due(self, now_ms: int, leading_since_ms: int) -> Iterator[MasterInput]:
-        """Yield the internal inputs that are due: by the state, the settings, the time, and since when this master leads."""
-        return timers.due(self, Context(self.settings, now_ms), leading_since_ms, lambda value: self.decide(value, now_ms))
+    def due(self, now_ms: int, leading_since_ms: int, decided_until_ms: int | None = None) -> Iterator[MasterInput]:
+        """Yield the internal inputs that are due: by the state, the settings, the time, and since when this master leads.
+
+        Until `decided_until_ms` all requests that were there are decided; None: until now.
+        """
+        until_ms = now_ms if decided_until_ms is None else decided_until_ms
+        return timers.due(self, Context(self.settings, now_ms), leading_since_ms, until_ms, lambda value: self.decide(value, now_ms))
 
     def _decider_of(self, name: str) -> Decider:
         method = f"decide_{name}"

@@ -21,14 +21,14 @@ from eventflink.events.log_events import (
     RequestRepeated,
 )
 from eventflink.master.canonical import InvariantBroken
-from eventflink.master.inputs import AttemptInputs, BindInputs, InputTooOld, LoseInputs, PoisonedInput, UnreadableInput
+from eventflink.master.inputs import AttemptInputs, BindInputs, LoseInputs, PoisonedInput, UnreadableInput
 from eventflink.model.statuses import IllegalTransition
 
 EXPIRY_BATCH: Final = 1_000
 ALL_REPLY_PARTITIONS: Final = -2
 MAX_MESSAGE_LENGTH: Final = 8_192
 
-Answerable = Request | UnreadableInput | InputTooOld | PoisonedInput
+Answerable = Request | UnreadableInput | PoisonedInput
 
 
 def accepted(request: Request) -> RequestAccepted:
@@ -109,11 +109,6 @@ class Requests:
         if value.reply_partition == NO_REPLY and value.request_id:
             value = replace(value, reply_partition=ALL_REPLY_PARTITIONS)
         return [rejected(value, value.code, value.message, dead_letter=True)]
-
-    def decide_input_too_old(self, value: InputTooOld) -> list[LogEvent]:
-        """Refuse it, unless it is known and so repeats an answered request."""
-        message = f"the request is {value.age_ms} ms old: older than what the cluster remembers of earlier requests"
-        return self.decide_repeated(value.request_id, value.reply_partition) or [rejected(value, "RequestTooOld", message)]
 
     def decide_poisoned_input(self, value: PoisonedInput) -> list[LogEvent]:
         """Refuse it; one that repeats a request is answered as that was, which the state knows without deciding it."""

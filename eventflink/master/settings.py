@@ -104,5 +104,5 @@ class Context:
 
     @property
     def request_horizon(self) -> tuple[int, int]:
-        """How many answers are kept, and since when at the longest: a request that is older is refused unread."""
+        """How many answers are kept, and since when at the longest."""
         return self.settings.request_horizon, self.now_ms - self.settings.request_horizon_ms

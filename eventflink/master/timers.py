@@ -24,17 +24,24 @@ _OF_THE_CLUSTER: Final = (
     i.UnblockTaskManagers(),
     i.UploadsOverdue(),
     i.EvictJobs(),
-    i.ExpireAnswers(),
 )
 
 
 def due(
-    state: ClusterState, context: Context, leading_since_ms: int, decide: Callable[[MasterInput], list[LogEvent]]
+    state: ClusterState,
+    context: Context,
+    leading_since_ms: int,
+    decided_until_ms: int,
+    decide: Callable[[MasterInput], list[LogEvent]],
 ) -> Iterator[MasterInput]:
-    """Yield the internal inputs that are due: by the state, the settings, the time, and since when this master leads."""
+    """Yield the internal inputs that are due.
+
+    That goes by the state, the settings, the time, since when this master leads, and until when all requests that were there are decided.
+    """
     is_starting_up = context.now_ms - leading_since_ms < context.settings.start_up_time_ms
     jobs = state.dispatcher
-    values: list[MasterInput] = [*_OF_THE_CLUSTER, *map(i.RestartsDue, jobs.restarting_jobs), *map(i.CheckpointDue, jobs.streaming_jobs)]
+    values: list[MasterInput] = [*_OF_THE_CLUSTER, i.ExpireAnswers(decided_until_ms)]
+    values += [*map(i.RestartsDue, jobs.restarting_jobs), *map(i.CheckpointDue, jobs.streaming_jobs)]
     for value in values:
         if not (is_starting_up and isinstance(value, i.FailUnfulfillableRequests)) and decide(value):
             yield value
@@ -42,7 +49,8 @@ def due(
         yield i.AdaptJob(job_id)
 
 
-def decide_expire_answers(state: ClusterState, _value: i.ExpireAnswers, context: Context) -> list[LogEvent]:
-    """Forget answers and ids of evicted jobs that are beyond the horizon."""
-    horizon = context.request_horizon
+def decide_expire_answers(state: ClusterState, value: i.ExpireAnswers, context: Context) -> list[LogEvent]:
+    """Forget answers and ids of evicted jobs that are beyond the horizon, and that no request asks for any more that was there (P8)."""
+    count, oldest_kept_ms = context.request_horizon
+    horizon = (count, min(oldest_kept_ms, value.decided_until_ms - context.settings.request_horizon_ms))
     return [*state.requests.decide_expiry(*horizon), *state.dispatcher.decide_expiry(*horizon)]

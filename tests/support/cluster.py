@@ -128,7 +128,7 @@ class ScriptedCluster:
                 lease_timeout_ms=self.lease_timeout_ms,
             ),
             fold=fold,
-            decoder=InboundDecoder(HORIZON_MS),
+            decoder=InboundDecoder(),
             intake=intake,
             election=SingleMaster(),
             peers=Peers(1_000),
@@ -230,10 +230,10 @@ class ScriptedCluster:
 
     # -- inputs ----------------------------------------------------------------------------------------------------
 
-    def put(self, topic: Topic, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None) -> int:
+    def put(self, topic: Topic, value: bytes | None, key: bytes | None = None) -> int:
         """Produce a record; return its offset."""
         records = self.inbound[str(topic)]
-        record = InboundRecord(str(topic), len(records), self.wall_ms if timestamp_ms is None else timestamp_ms, key, value)
+        record = InboundRecord(str(topic), len(records), key, value)
         records.append(record)
         self.participant.intake.enqueue(record)
         return record.offset
@@ -241,7 +241,7 @@ class ScriptedCluster:
     def lose(self, topic: Topic, count: int) -> list[Effect]:
         """Have retention remove records before the master has read them; it is told so, as at a promotion."""
         records = self.inbound[str(topic)]
-        records.extend([InboundRecord(str(topic), len(records) + n, self.wall_ms, None, b"lost") for n in range(count)])
+        records.extend([InboundRecord(str(topic), len(records) + n, None, b"lost") for n in range(count)])
         return self.timer(LoseInputs(str(topic), len(records)))
 
     def say(self, *reports: TaskManagerReport) -> list[Effect]:
@@ -305,7 +305,7 @@ class ScriptedCluster:
         self.wall_ms += milliseconds
         fresh: list[Effect] = []
         for _ in range(MAX_STEPS):
-            due = list(self.master.due(self.leader.clock.read(self.monotonic_ms, self.wall_ms), self.leader.clock.began_ms))
+            due = list(self.participant.due(self.leader, self.leader.clock.read(self.monotonic_ms, self.wall_ms)))
             count = len(self.log)
             fresh += self.timer(*due)
             if len(self.log) == count:

@@ -8,7 +8,7 @@ from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import ParticipantSettings
-from tests.support.cluster import HORIZON_MS, START_MS, graph, new_fold, vertex
+from tests.support.cluster import START_MS, graph, new_fold, vertex
 from tests.support.wires import SilentWires, new_intake
 
 NOWHERE = "127.0.0.1:9"
@@ -35,7 +35,7 @@ class Hand:
         self.participant = Participant(
             settings=ParticipantSettings(master_id="m-1", incarnation="i-1", blob_address=NOWHERE),
             fold=new_fold(),
-            decoder=InboundDecoder(HORIZON_MS),
+            decoder=InboundDecoder(),
             intake=new_intake(),
             election=SingleMaster(),
             peers=Peers(1_000),
@@ -52,7 +52,7 @@ class Hand:
     def submit(self, job_id: str, *code_archives: str) -> None:
         """Put a submission into the inbox."""
         document = {"job_id": job_id, "job_graph": graph(vertex("only"), code_archives=list(code_archives))}
-        record = InboundRecord(str(Topic.SUBMISSIONS), self.inputs, START_MS, None, json.dumps(document).encode())
+        record = InboundRecord(str(Topic.SUBMISSIONS), self.inputs, None, json.dumps(document).encode())
         self.inputs += 1
         self.participant.intake.enqueue(record)
 

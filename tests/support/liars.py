@@ -284,7 +284,7 @@ class Liar:
                 i.FailUnfulfillableRequests(),
                 i.UnblockTaskManagers(),
                 i.EvictJobs(),
-                i.ExpireAnswers(),
+                i.ExpireAnswers(self.cluster.wall_ms),
                 i.RaiseFeatureLevel(self.random.choice((0, FEATURE_LEVEL))),
             )
         )

@@ -25,7 +25,7 @@ from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrd
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.model.statuses import Role
-from tests.support.cluster import CODEC, COMMANDS, HORIZON_MS, START_MS, EventType, new_fold
+from tests.support.cluster import CODEC, COMMANDS, START_MS, EventType, new_fold
 
 STEP_MS = 10
 LEASE_MS = 1_000
@@ -171,7 +171,7 @@ class Node:
                 window_size=self.window_size,
             ),
             fold=fold,
-            decoder=InboundDecoder(HORIZON_MS),
+            decoder=InboundDecoder(),
             intake=self.intake,
             election=self.election,
             peers=self.peers,
@@ -334,7 +334,7 @@ class World:
     def put(self, topic: Topic, value: bytes, key: bytes | None = None) -> int:
         records = self.inbound[topic]
         offset = records[-1].offset + 1 if records else 0
-        records.append(InboundRecord(str(topic), offset, self.wall_ms, key, value))
+        records.append(InboundRecord(str(topic), offset, key, value))
         return offset
 
     def command(self, request_id: str, **document: Any) -> int:

@@ -31,6 +31,7 @@ from eventflink.leadership import leader as leader_module
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.election import Advice, LogElection
 from eventflink.leadership.fold import Fold
+from eventflink.leadership.input_progress import InputProgress
 from eventflink.leadership.intake import Stalls
 from eventflink.leadership.leader import Leader, Released
 from eventflink.leadership.liveness import HeartbeatMonitor, Liveness
@@ -320,6 +321,11 @@ def consequences_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 @breaks("P11", "a master reads the records of transactions that are open or were aborted")
 def uncommitted_records_are_read(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("eventflink.log.topic_reader.consumer_settings", partial(consumer_settings, isolation="read_uncommitted"))
+
+
+@breaks("P8", "answers expire by their age alone, although a request waits that was there before")
+def expiry_does_not_wait(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(InputProgress, "look", lambda _self, _cursors, now_ms: now_ms)
 
 
 # -- TaskExecutors -------------------------------------------------------------------------------------------------
@@ -792,6 +798,7 @@ FOUND_BY_TEST = {
     "leader_is_not_compared": "test_another_decision_is_rejected_and_without_effect",
     "epoch_of_a_grant_is_not_new": "test_a_grant_of_another_epoch_is_rejected",
     "older_epochs_are_obeyed": "test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored",
+    "expiry_does_not_wait": "test_a_request_that_waited_for_longer_than_answers_are_kept_finds_the_answer",
     "durability_is_not_checked": "test_every_durability_fault_is_found",
     "replaced_topics_are_not_bound_again": "test_a_rebound_topic_is_decided_from_its_first_record",
     "suspects_are_not_announced": ("test_after_a_crash_what_waited_is_announced_and_that_read_back_before_it_is_decided"),

@@ -366,7 +366,7 @@ def test_who_wants_a_result_waits_for_it_and_is_told_the_status_when_the_time_is
         assert (early["is_terminal"], early["status"], early["net_run_time_ms"]) == (False, "RUNNING", None)
         task = await asker.begin("/jobs/job-1/result?timeout_ms=20000")
         document = {"type": "CancelJob", "job_id": "job-1"}
-        leader.participant.intake.enqueue(InboundRecord(str(Topic.COMMANDS), 0, START_MS, None, json.dumps(document).encode()))
+        leader.participant.intake.enqueue(InboundRecord(str(Topic.COMMANDS), 0, None, json.dumps(document).encode()))
         leader.decide()
         await asyncio.sleep(0.2)
         assert not task.done()  # It was decided, but not accepted (P4).

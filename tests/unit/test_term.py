@@ -25,7 +25,7 @@ from eventflink.log.producers import EffectProducer, LogAppender
 from eventflink.master.effects import RequestWorker
 from eventflink.model.configuration import build_configuration
 from eventflink.model.statuses import ApplicationStatus
-from tests.support.cluster import HORIZON_MS, replay
+from tests.support.cluster import replay
 from tests.support.hand import NOWHERE
 
 SHUT_DOWN = b'{"type": "ShutDownCluster", "application_status": "FAILED", "request_id": "r", "reply_partition": 0}'
@@ -91,7 +91,7 @@ async def _ended_while_deregistering(directory: Path, disturb: Callable[[LoopTer
         ParticipantSettings(master_id="m", incarnation="m-1", blob_address="m:1"),
         SingleMaster(),
         Peers(1_000),
-        InboundDecoder(HORIZON_MS),
+        InboundDecoder(),
         lambda: "leader-1",
     )
     tail = Tail(configuration, NOWHERE, SchemaRegistryClient(""), ())

@@ -104,7 +104,7 @@ class MasterHost:
             _participant_settings(settings, master_id, incarnation),
             LogElection(master_id, incarnation, peers),
             peers,
-            InboundDecoder(master_settings.request_horizon_ms),
+            InboundDecoder(),
             self._mint_leader_id,
             _RoleNotes(incarnation, transcript),
         )

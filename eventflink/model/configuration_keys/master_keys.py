@@ -51,7 +51,10 @@ class MasterKeys(Keys):
         1_000_000, alias="requests.horizon-entries", ge=1000, description="How many answers and job ids are remembered."
     )
     request_horizon_ms: int = Field(
-        604_800_000, alias="requests.horizon-time", ge=60_000, description="For how long; an older submission or command is refused."
+        604_800_000,
+        alias="requests.horizon-time",
+        ge=60_000,
+        description="For how long, from the last time on at which nothing waits that was there then.",
     )
     snapshot_interval_records: int = Field(
         50_000,

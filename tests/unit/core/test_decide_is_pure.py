@@ -65,7 +65,6 @@ def _fitting() -> list[MasterInput]:
         *[c.TriggerCheckpoint(request_id="new", job_id=job) for job in ("streaming", "running", "failing", "done3", "x")],
         *[c.TriggerSavepoint(request_id="new", job_id=job, target_directory="/s") for job in ("streaming", "running", "x")],
         i.UnreadableInput("code", "message", "subject"),
-        i.InputTooOld("r", 0, "job", 5),
         c.ReportSnapshot(
             request_id="new", snapshot_id="new", log_offset=10**6, digest="d", chunk_count=1, byte_count=1, taken_by="master-1"
         ),
@@ -109,7 +108,7 @@ def _fitting() -> list[MasterInput]:
         i.ArchivesWritten((i.WrittenArchive("dirty", "/archives/dirty.json", "digest", 10),)),
         i.ArchiveFailed("dirty", "no"),
         i.EvictJobs(),
-        i.ExpireAnswers(),
+        i.ExpireAnswers(LATER_MS),
         i.RequestWorkers(),
         i.FailWorkerRequests(),
         i.ReleaseTaskManagers(),

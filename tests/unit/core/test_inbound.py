@@ -33,11 +33,11 @@ from eventflink.master.inputs import UnreadableInput
 from eventflink.model.attempts import AttemptStatus, SlotStatus
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
-from tests.support.cluster import HORIZON_MS, REPORTS, graph, vertex
+from tests.support.cluster import REPORTS, graph, vertex
 
 SUBMISSIONS, COMMANDS = PayloadCodec("SubmissionEnvelope"), PayloadCodec("CommandEnvelope")
 GRAPH = parse_job_graph(graph(vertex("a", 2), vertex("b"), edges=[("a", "b", "hash")], code_archives=["a" * 64]), "test")
-DECODER = InboundDecoder(HORIZON_MS)
+DECODER = InboundDecoder()
 
 VALID = {
     Topic.SUBMISSIONS: SUBMISSIONS.encode(JobSubmission(job_id="job", request_id="r", job_graph=GRAPH), sent_at_ms=5),
@@ -52,7 +52,7 @@ VALID = {
 
 
 def _decode(topic: Topic, value: bytes | None, key: bytes | None = None, decoder: InboundDecoder = DECODER) -> Inbound:
-    return decoder.decode(InboundRecord(str(topic), 7, 0, key, value), 1_000)
+    return decoder.decode(InboundRecord(str(topic), 7, key, value))
 
 
 def _refusal(topic: Topic, value: bytes | None, key: bytes | None = None, decoder: InboundDecoder = DECODER) -> UnreadableInput:
@@ -94,7 +94,7 @@ def test_random_bytes_never_raise(topic: Topic, seed: int) -> None:
         noise = dice.randbytes(dice.randrange(80))
         for value in (noise, valid[:10] + noise, bytes(mutated), b"{" + noise, b"\0" + noise):
             inbound = _decode(topic, value)
-            DECODER.poisoned(InboundRecord(str(topic), 7, 0, noise, value), "error", 1_000)
+            DECODER.poisoned(InboundRecord(str(topic), 7, noise, value), "error")
             assert all(v is not None for v in inbound.inputs)
 
 
@@ -364,7 +364,7 @@ class TestConfluentWireFormat:
         schema = COMMANDS.registry.current
         payload = ("eventflink.CancelJob", {"request_id": "r", "reply_partition": 2, "actor": "me", "job_id": "job"})
         value = self._framed(schema, {"payload": payload})
-        decoder = InboundDecoder(HORIZON_MS, {9: schema}.__getitem__)
+        decoder = InboundDecoder({9: schema}.__getitem__)
         inbound = _decode(Topic.COMMANDS, value, decoder=decoder)
         assert inbound == Inbound((CancelJob(request_id="r", reply_partition=2, actor="me", job_id="job"),), "me")
         for length in range(5, len(value)):
@@ -375,7 +375,7 @@ class TestConfluentWireFormat:
         fields = [{"name": "payload", "type": [record]}]
         schema = fastavro.parse_schema({"type": "record", "name": "E", "fields": fields})
         value = self._framed(schema, {"payload": ("eventflink.CancelJob", {"job_id": "job"})})
-        [command] = _decode(Topic.COMMANDS, value, decoder=InboundDecoder(HORIZON_MS, lambda _: schema)).inputs
+        [command] = _decode(Topic.COMMANDS, value, decoder=InboundDecoder(lambda _: schema)).inputs
         assert command == CancelJob(request_id="commands-0-7", job_id="job")
 
     @pytest.mark.parametrize(
@@ -398,12 +398,12 @@ class TestConfluentWireFormat:
         """Whoever can write to the registry must not be able to stop a master."""
         schema = fastavro.parse_schema({"type": "record", "name": "E", "fields": [{"name": "payload", "type": payload_type}]})
         value = self._framed(schema, {"payload": payload})
-        assert _refusal(Topic.COMMANDS, value, decoder=InboundDecoder(HORIZON_MS, lambda _: schema)).code == "UndecodableRecord"
+        assert _refusal(Topic.COMMANDS, value, decoder=InboundDecoder(lambda _: schema)).code == "UndecodableRecord"
 
     def test_a_registrys_schema_without_a_payload_is_refused(self) -> None:
         schema = fastavro.parse_schema("string")
         value = b"\0\0\0\0\x09" + b"\x02a"
-        assert "has no field 'payload'" in _refusal(Topic.COMMANDS, value, decoder=InboundDecoder(HORIZON_MS, lambda _: schema)).message
+        assert "has no field 'payload'" in _refusal(Topic.COMMANDS, value, decoder=InboundDecoder(lambda _: schema)).message
 
 
 class TestInbox:
@@ -411,29 +411,29 @@ class TestInbox:
         inbox = PartitionInbox(4)
         for offset in range(4):
             assert not inbox.is_full
-            inbox.enqueue(InboundRecord("t", offset, 0, None, b"x"))
+            inbox.enqueue(InboundRecord("t", offset, None, b"x"))
         assert inbox.is_full
         assert not inbox.has_room
         inbox.head_from(2)
         assert inbox.is_full, "what is decided is held until it was accepted"
         inbox.accepted(2)
         assert inbox.has_room
-        inbox.enqueue(InboundRecord("t", 9, 0, None, b"x" * 32 * 1024 * 1024))
+        inbox.enqueue(InboundRecord("t", 9, None, b"x" * 32 * 1024 * 1024))
         assert inbox.is_full
 
     def test_redeliveries_are_dropped(self) -> None:
         inbox = PartitionInbox(4)
         for offset in (0, 1, 0, 1, 2):
-            inbox.enqueue(InboundRecord("t", offset, 0, None, b"x"))
+            inbox.enqueue(InboundRecord("t", offset, None, b"x"))
         assert [r.offset for r in inbox.waiting] == [0, 1, 2]
         inbox.accepted(3)
-        inbox.enqueue(InboundRecord("t", 2, 0, None, b"x"))
+        inbox.enqueue(InboundRecord("t", 2, None, b"x"))
         assert not inbox.waiting
 
     def test_what_was_decided_is_held_until_it_was_accepted(self) -> None:
         inbox = PartitionInbox(4)
         for offset in (3, 5):
-            inbox.enqueue(InboundRecord("t", offset, 0, None, b"xy"))
+            inbox.enqueue(InboundRecord("t", offset, None, b"xy"))
         head = inbox.head_from(4)
         assert head is not None
         assert (head.offset, inbox.byte_count, inbox.last_waiting_offset) == (5, 4, 5)
@@ -448,7 +448,7 @@ class TestInbox:
         """P6: what was decided and never accepted is decided again, before what came later."""
         inbox = PartitionInbox(10)
         for offset in range(6):
-            inbox.enqueue(InboundRecord("t", offset, 0, None, b"k"))
+            inbox.enqueue(InboundRecord("t", offset, None, b"k"))
         inbox.head_from(4)
         inbox.accepted(1)
         inbox.rewind()
@@ -460,7 +460,7 @@ class TestInbox:
         """L3: a standby never asks for a head; the decisions of the leader trim what it holds."""
         inbox = PartitionInbox(10)
         for offset in range(6):
-            inbox.enqueue(InboundRecord("t", offset, 0, None, b"k"))
+            inbox.enqueue(InboundRecord("t", offset, None, b"k"))
         inbox.accepted(4)
         assert [r.offset for r in inbox.waiting] == [4, 5]
         assert inbox.byte_count == 2

@@ -37,7 +37,7 @@ from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import AppendFailed, ParticipantSettings
 from eventflink.master.master import Master
 from eventflink.model.statuses import ApplicationStatus, Role
-from tests.support.cluster import CODEC, HORIZON_MS, START_MS, replay
+from tests.support.cluster import CODEC, START_MS, replay
 from tests.support.hand import ListWires
 
 LEADERSHIP = PayloadCodec("LeadershipEnvelope")
@@ -75,7 +75,7 @@ class Driver:
         settings = ParticipantSettings(master_id="m", incarnation="m-1", blob_address="m:1", lease_timeout_ms=LEASE_MS)
         self.minted = 0
         peers = Peers(LEASE_MS)
-        self.life = MasterLife(settings, LogElection("m", "m-1", peers), peers, InboundDecoder(HORIZON_MS), self._mint)
+        self.life = MasterLife(settings, LogElection("m", "m-1", peers), peers, InboundDecoder(), self._mint)
         self.intake = self._new_intake()
 
     def _mint(self) -> str:

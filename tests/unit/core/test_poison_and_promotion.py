@@ -148,10 +148,10 @@ class TestPoison:
         """It is not even known who asked; and it is not decoded a second time in vain."""
         decode = InboundDecoder.decode
 
-        def stumbling(self: InboundDecoder, record: InboundRecord, now_ms: int) -> Any:
+        def stumbling(self: InboundDecoder, record: InboundRecord) -> Any:
             if record.value == b"stumble":
                 raise SystemError("a bug of a library")
-            return decode(self, record, now_ms)
+            return decode(self, record)
 
         monkeypatch.setattr(InboundDecoder, "decode", stumbling)
         cluster.put(Topic.COMMANDS, b"stumble")

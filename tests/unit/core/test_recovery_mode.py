@@ -220,11 +220,11 @@ class TestRefusal:
         crashes: list[int] = []
         decoded = Leader._decoded
 
-        def deadly(self: Leader, record: InboundRecord, reason: str | None, now_ms: int) -> Any:
+        def deadly(self: Leader, record: InboundRecord, reason: str | None) -> Any:
             if (record.topic, record.offset) == poison and reason is None:
                 crashes.append(cluster.terms)
                 raise _ProcessDiesError
-            return decoded(self, record, reason, now_ms)
+            return decoded(self, record, reason)
 
         monkeypatch.setattr(Leader, "_decoded", deadly)
         return crashes

@@ -19,7 +19,7 @@ from eventflink.events.topics import Topic
 from eventflink.master.settings import MasterSettings
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import JobStatus, RestartStrategyType
-from tests.support.cluster import COMMANDS, HORIZON_MS, ScriptedCluster, dead_letters, graph, replies, vertex
+from tests.support.cluster import COMMANDS, ScriptedCluster, dead_letters, graph, replies, vertex
 
 
 def test_a_valid_submission_is_accepted_and_answered_where_it_asked(cluster: ScriptedCluster) -> None:
@@ -124,26 +124,6 @@ def test_ids_that_are_left_out_derive_from_the_place_of_the_record(cluster: Scri
     cluster.settle()
     assert list(cluster.master.dispatcher.jobs) == ["submissions-0-0", "named-by-key"]
     assert list(cluster.master.requests.answers) == ["submissions-0-0", "submissions-0-1"]
-
-
-def test_a_request_older_than_the_horizon_is_refused(cluster: ScriptedCluster) -> None:
-    """P8: beyond the horizon nobody can tell whether it was done before."""
-    old_ms = cluster.wall_ms - HORIZON_MS - 1_000
-    cluster.put(Topic.SUBMISSIONS, json.dumps(graph(vertex("a"))).encode(), timestamp_ms=old_ms)
-    cluster.put(Topic.SUBMISSIONS, json.dumps(graph(vertex("a"))).encode(), timestamp_ms=old_ms + 10_000)
-    cluster.settle()
-    [rejected] = cluster.events(RequestRejected)
-    assert (rejected.code, rejected.request_id) == ("RequestTooOld", "submissions-0-0")
-    assert list(cluster.master.dispatcher.jobs) == ["submissions-0-1"]
-
-
-def test_a_repetition_that_comes_too_late_to_be_read_gets_the_first_answer(cluster: ScriptedCluster) -> None:
-    """A client must not be told that its accepted job was refused."""
-    cluster.submit(graph(vertex("a")), job_id="job", request_id="r")
-    document = {"job_graph": graph(vertex("a")), "job_id": "job", "request_id": "r", "reply_partition": 0}
-    cluster.put(Topic.SUBMISSIONS, json.dumps(document).encode(), timestamp_ms=cluster.wall_ms - HORIZON_MS - 1_000)
-    [reply] = replies(cluster.settle())
-    assert reply.payload == RequestAccepted(request_id="r", reply_partition=0, subject="job")
 
 
 def test_answers_and_job_ids_expire_oldest_first_beyond_the_horizon(cluster: ScriptedCluster) -> None:
