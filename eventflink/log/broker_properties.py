@@ -4,7 +4,9 @@ Plain text from values; nothing is started here. The rule: the broker is reachab
 that was not asked for.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
@@ -16,8 +18,19 @@ TRANSACTION_MAX_TIMEOUT_MS: Final = 60_000
 """The longest that a client's hanging transaction can hold up readers of committed records (P11)."""
 
 
-def render_server_properties(data_directory: Path, port: int, controller_port: int) -> str:
+_LISTS: Final = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+
+
+def render_server_properties(
+    data_directory: Path, port: int, controller_port: int, further: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Return server.properties of a one-node KRaft broker that keeps its data in `data_directory`.
+
+    Args:
+        data_directory: where that is.
+        port: of the listener without authentication.
+        controller_port: of the broker's own.
+        further: what it is told besides; listeners are added to ours, everything else comes before it.
 
     Raises:
         ValueError: Kafka takes a comma in a path for a separator, and this path has one.
@@ -61,6 +74,8 @@ def render_server_properties(data_directory: Path, port: int, controller_port: i
         "num.network.threads": 2,
         "num.io.threads": 4,
     }
+    for key, value in further.items():
+        values[key] = f"{values[key]},{value}" if key in _LISTS else value
     return "".join(f"{key}={_escape(str(value))}\n" for key, value in values.items())
 
 

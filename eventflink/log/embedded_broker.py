@@ -13,7 +13,9 @@ import subprocess
 import time
 import types
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Self
 
 from confluent_kafka import KafkaException
@@ -62,7 +64,12 @@ class EmbeddedBroker:
     """
 
     def __init__(
-        self, data_directory: Path, port: int = 0, cache_directory: Path | None = None, progress: Progress = ignore_progress
+        self,
+        data_directory: Path,
+        port: int = 0,
+        cache_directory: Path | None = None,
+        progress: Progress = ignore_progress,
+        further: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Start nothing yet.
 
@@ -71,12 +78,14 @@ class EmbeddedBroker:
             port: where it listens on the loopback interface; 0 takes a free one.
             cache_directory: where Kafka's jars are kept; by default in the user's cache.
             progress: takes lines for a person during the start.
+            further: what Kafka is told besides, such as listeners with authentication and an authorizer; ours stays, without any.
 
         """
         self._directory = data_directory.expanduser().absolute()
         self._wanted_port = port
         self._cache_directory = cache_directory
         self._progress = progress
+        self._further = further
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
 
@@ -180,7 +189,7 @@ class EmbeddedBroker:
     def _start_on(self, base_command: list[str], lock: int, port: int, controller_port: int) -> None:
         data = self._directory / "kafka"
         properties = self._directory / "server.properties"
-        properties.write_text(render_server_properties(data, port, controller_port), encoding="ascii")
+        properties.write_text(render_server_properties(data, port, controller_port, self._further), encoding="ascii")
         if not (data / "meta.properties").is_file():
             self._format(base_command, properties)
         if self.log_path.exists():

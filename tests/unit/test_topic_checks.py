@@ -59,3 +59,9 @@ def test_paths_are_escaped_as_java_reads_them() -> None:
     assert "log.dirs=/data/\\u00e9\\\\x\n" in text
     with pytest.raises(ValueError, match="comma"):
         render_server_properties(Path("/a,b"), 1, 2)
+
+
+def test_a_broker_listens_where_it_is_told_besides() -> None:
+    text = render_server_properties(Path("/data"), 1, 2, {"listeners": "SSL://127.0.0.1:3", "super.users": "User:a"})
+    assert "listeners=PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:2,SSL://127.0.0.1:3\n" in text
+    assert "super.users=User:a\n" in text
