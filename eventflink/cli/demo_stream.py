@@ -31,6 +31,7 @@ from eventflink.cli.local_cluster import LocalCluster
 from eventflink.cli.session import Session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.model.job_graph_document import check_job_graph
+from eventflink.model.kafka_settings import client_settings
 
 FLIGHTS: Final = 30_000
 _PORTION: Final = 2_000
@@ -69,7 +70,7 @@ def count_flights(session: Session, cluster: LocalCluster, say: Callable[[str], 
 
     """
     names = {name: f"{session.cluster_id}.{name}" for name in ("flights", "counts")}
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin = AdminClient(client_settings(cluster.bootstrap))
     for made in admin.create_topics([NewTopic(name, _PARTITIONS, 1) for name in names.values()]).values():
         made.result(_TIMEOUT_S)
     try:
@@ -90,10 +91,10 @@ class _Run:
         self._appended: Counter[str] = Counter()
         self._counted: Counter[str] = Counter()
         self._deadline_s = time.monotonic() + _TIMEOUT_S
-        settings = {"bootstrap.servers": cluster.bootstrap, "group.id": uuid.uuid4().hex, "isolation.level": "read_committed"}
+        settings = client_settings(cluster.bootstrap, {"group.id": uuid.uuid4().hex, "isolation.level": "read_committed"})
         self._consumer = Consumer(settings)
         self._consumer.assign([TopicPartition(topics["counts"], number, OFFSET_BEGINNING) for number in range(_PARTITIONS)])
-        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
+        self._producer = Producer(client_settings(cluster.bootstrap, {"enable.idempotence": True}))
 
     def run(self) -> StreamProof:
         cluster, session = self._cluster, self._session

@@ -9,14 +9,24 @@ from typing import Final
 from eventflink.audit import FilterInvalid, NothingKnown, QueryInvalid
 from eventflink.blob import BlobError, BlobNotFound, BlobTooLarge, BlobUnavailable, InvalidBlobKey
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.gateways.errors import ArchiveUnusable, CheckpointFailed, GatewayError, RequestRefused, ResultNotNamed, ResultNotThere
+from eventflink.gateways.errors import (
+    AccessDenied,
+    ArchiveUnusable,
+    CheckpointFailed,
+    GatewayError,
+    RequestRefused,
+    ResultNotNamed,
+    ResultNotThere,
+)
 from eventflink.jobs.archive import ArchiveError
 from eventflink.jobs.published import ResultUnreadable
+from eventflink.log.admin_connection import AccessRefused
 from eventflink.log.administration import AdministrationError, NotDurable, TopicMisconfigured
 from eventflink.log.embedded_broker import BrokerUnavailable
 from eventflink.log.java import JavaMissing
 from eventflink.model.configuration import ConfigurationError
 from eventflink.model.job_graph_document import InvalidJobGraph
+from eventflink.model.kafka_settings import SecretMissing
 from eventflink.processes.child_processes import ChildDied
 from eventflink.processes.pid_files import PidFilesUnusable
 from eventflink.streams.savepoint import SavepointUnusable
@@ -40,6 +50,9 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (BlobNotFound, ExitCode.NEGATIVE),
     (ArchiveUnusable, ExitCode.NEGATIVE),
     (CheckpointFailed, ExitCode.NEGATIVE),
+    (AccessDenied, ExitCode.NEGATIVE),
+    (AccessRefused, ExitCode.NEGATIVE),
+    (SecretMissing, ExitCode.USAGE),
     (BlobUnavailable, ExitCode.UNREACHABLE),
     (GatewayError, ExitCode.UNREACHABLE),
     (BlobError, ExitCode.NEGATIVE),

@@ -14,12 +14,13 @@ from eventflink.blob.open_storage import open_storage
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
 from eventflink.events.codec import UndecodableRecord
-from eventflink.events.topics import Topic
-from eventflink.gateways.errors import ArchiveUnusable, ClusterUnreachable
+from eventflink.events.topics import Topic, topic_name
+from eventflink.gateways.errors import AccessDenied, ArchiveUnusable, ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.log.administration import AdministrationError
+from eventflink.log.refusals import explain, is_denied
 from eventflink.log.replay import ReplayStalled
 from eventflink.model.job_graph_document import is_valid_job_id
 from eventflink.snapshots.loading import read_state
@@ -46,6 +47,8 @@ def folding_log(bootstrap: str, cluster_id: str) -> Iterator[None]:
     try:
         yield
     except (KafkaException, ReplayStalled, AdministrationError) as error:
+        if isinstance(error, KafkaException) and is_denied(error.args[0]):  # The log was let in to above: what else is read are snapshots.
+            raise AccessDenied(explain(error.args[0], bootstrap, "Read", topic_name(cluster_id, Topic.SNAPSHOTS))) from error
         raise ClusterUnreachable(f"the log at {bootstrap} cannot be read: {error}") from error
     except (LogUnusable, LogDiverged, LogNotDense, UndecodableRecord) as error:
         raise CommandFailed(ExitCode.INTERNAL, f"the log of '{cluster_id}' cannot be folded: {error}") from error

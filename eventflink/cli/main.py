@@ -22,6 +22,7 @@ from eventflink.cli.examples import epilog_of
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import DIRECTORY_VARIABLE, LOG_FORMAT
 from eventflink.cli.session_options import session_of
+from eventflink.model.kafka_settings import KafkaRole
 
 COMMANDS: Final = {
     "up": "Start a whole cluster on this machine.",
@@ -72,6 +73,15 @@ COMMANDS: Final = {
     "demo": "Run a cluster and a job on real data, and show what happened.",
 }
 """The commands in the order of --help; each is the one click command that `eventflink.cli.commands.<name>` defines."""
+
+_ROLES: Final = {
+    "master": KafkaRole.JOBMANAGER,
+    "application": KafkaRole.JOBMANAGER,
+    "standalone-job": KafkaRole.JOBMANAGER,
+    "taskexecutor": KafkaRole.TASKMANAGER,
+    "rest": KafkaRole.REST,
+}
+"""As whom a command connects to Kafka; the others do as clients."""
 
 _WITHOUT_CONTEXT: Final = frozenset({"context", "completion"})
 """They ask no cluster, and mend what is wrong with the contexts."""
@@ -152,7 +162,9 @@ def cli(context: click.Context, /, *, verbose: bool, **_others: Any) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
     is_set = context.get_parameter_source("bootstrap") is ParameterSource.ENVIRONMENT
     source = "environment EVENTFLINK_BOOTSTRAP" if is_set else "--bootstrap"
-    context.obj = session_of(context.params, source, in_context=context.invoked_subcommand not in _WITHOUT_CONTEXT)
+    command = context.invoked_subcommand or ""
+    role = _ROLES.get(command, KafkaRole.CLIENT)
+    context.obj = session_of(context.params, source, in_context=command not in _WITHOUT_CONTEXT, role=role)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.model.kafka_settings import KafkaRole, settings_of_role, use_settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,10 +77,12 @@ class Session:
     verbose: bool
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where an override comes from, by key; one that is missing here comes from `-D`."""
+    role: KafkaRole = KafkaRole.CLIENT
+    """As whom this process connects to Kafka."""
 
     @cached_property
     def configuration(self) -> "Configuration":
-        """The configuration with `-D`, `--bootstrap` and `--cluster-id` laid over it.
+        """The configuration with `-D`, `--bootstrap` and `--cluster-id` laid over it; Kafka's clients of this process follow it.
 
         Raises:
             ConfigurationError: it is not usable.
@@ -87,7 +90,10 @@ class Session:
         """
         from eventflink.model.configuration import load_configuration
 
-        return load_configuration(self.config, self.overrides)
+        configuration = load_configuration(self.config, self.overrides)
+        if configuration.kafka:
+            use_settings(configuration.bootstrap_servers, settings_of_role(configuration.kafka, self.role))
+        return configuration
 
     @property
     def configuration_directory(self) -> Path | None:
@@ -112,7 +118,8 @@ class Session:
         """The Kafka cluster: the configured one, or else the embedded broker that runs on this data directory.
 
         Raises:
-            CommandFailed: there is neither.
+            CommandFailed: there is neither, or it takes no connection with the configured settings.
+            ConfigurationError: no client can be made with the configured settings.
 
         """
         from eventflink.cli.announced_address import Announced, read
@@ -123,6 +130,15 @@ class Session:
                 ExitCode.UNREACHABLE,
                 "which Kafka cluster? Give --bootstrap HOST:PORT or bootstrap.servers in the configuration, or start one: 'eventflink up'",
             )
+        if self.configuration.kafka:
+            from eventflink.log.refusals import find_fault, find_refusal
+            from eventflink.model.configuration import ConfigurationError
+
+            if fault := find_fault(found):
+                raise ConfigurationError(fault)
+            # Asked first: a command that is refused would wait for its time to run out.
+            if refusal := find_refusal(found):
+                raise CommandFailed(ExitCode.UNREACHABLE, refusal)
         return found
 
     @property

@@ -7,9 +7,12 @@ from typing import Any
 
 from eventflink.cli.contexts import Context, contexts_file, load_contexts
 from eventflink.cli.session import DIRECTORY_VARIABLE, Session, find_configuration
+from eventflink.model.kafka_settings import KafkaRole
 
 
-def session_of(options: Mapping[str, Any], bootstrap_source: str = "--bootstrap", *, in_context: bool = True) -> Session:
+def session_of(
+    options: Mapping[str, Any], bootstrap_source: str = "--bootstrap", *, in_context: bool = True, role: KafkaRole = KafkaRole.CLIENT
+) -> Session:
     """Return the session that the global options make, and the context that they name, or else the one in use.
 
     Raises:
@@ -31,4 +34,4 @@ def session_of(options: Mapping[str, Any], bootstrap_source: str = "--bootstrap"
         for key, value in (("bootstrap.servers", context.bootstrap), ("cluster.id", context.cluster_id)):
             if value and key not in overrides:
                 overrides[key], sources[key] = value, f"context {context_name}"
-    return Session(find_configuration(named, os.environ), overrides, bool(options.get("verbose")), sources)
+    return Session(find_configuration(named, os.environ), overrides, bool(options.get("verbose")), sources, role)

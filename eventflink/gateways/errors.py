@@ -15,6 +15,10 @@ class ClusterUnreachable(GatewayError):
     """Kafka does not answer at the bootstrap address, or stopped answering."""
 
 
+class AccessDenied(GatewayError):
+    """Kafka knows who asks, and does not grant this; the message says what would."""
+
+
 class ClusterNotFound(GatewayError):
     """Kafka answers, but it holds no cluster of this id."""
 

@@ -13,7 +13,9 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from eventflink.events.topics import Topic, topic_name
-from eventflink.gateways.errors import ClusterNotFound, ClusterUnreachable, LogUnreadable
+from eventflink.gateways.errors import AccessDenied, ClusterNotFound, ClusterUnreachable, LogUnreadable
+from eventflink.log.refusals import explain, find_refusal, is_denied
+from eventflink.model.kafka_settings import client_settings
 
 DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
 _BATCH: Final = 1000
@@ -27,13 +29,13 @@ _librdkafka_logger.setLevel(logging.CRITICAL)
 
 
 def _common_settings(bootstrap: str) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": bootstrap,
+    own = {
         "client.id": "eventflink-gateway",
         "socket.nagle.disable": True,
         "reconnect.backoff.max.ms": 1000,
         "allow.auto.create.topics": False,
     }
+    return client_settings(bootstrap, own)
 
 
 def make_producer(bootstrap: str, *, idempotent: bool = True) -> Producer:
@@ -91,6 +93,8 @@ class PartitionReader:
 
     def _count_partitions(self) -> int:
         metadata = self._ask(self._read_metadata)
+        if metadata.error is not None and is_denied(metadata.error):
+            raise AccessDenied(explain(metadata.error, self._bootstrap, "Read", self.topic))
         if metadata.error is not None or not metadata.partitions:
             raise ClusterNotFound(
                 f"Kafka at {self._bootstrap} holds no topic '{self.topic}': is '{self._cluster_id}' the id of the cluster, "
@@ -117,8 +121,11 @@ class PartitionReader:
                 return call(max(0.1, deadline - time.monotonic()))
             except KafkaException as error:
                 cause = error.args[0]
+                if is_denied(cause):
+                    raise AccessDenied(explain(cause, self._bootstrap, "Read", self.topic)) from error
                 if cause.code() not in _NOT_READY or time.monotonic() >= deadline:
-                    raise ClusterUnreachable(f"Kafka at {self._bootstrap} does not answer: {cause.str()}") from error
+                    refusal = find_refusal(self._bootstrap)
+                    raise ClusterUnreachable(refusal or f"Kafka at {self._bootstrap} does not answer: {cause.str()}") from error
             time.sleep(_RETRY_S)
 
     def offsets(self, partition: int) -> tuple[int, int]:
@@ -157,7 +164,9 @@ class PartitionReader:
             return True
         if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - that is its public name
             raise LogUnreadable(f"{self.topic}: the offset to read is not there (any more): {error.str()}")
-        if error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        if is_denied(error):
+            raise AccessDenied(explain(error, self._bootstrap, "Read", self.topic))
+        if error.fatal():
             raise ClusterUnreachable(f"{self.topic} at {self._bootstrap}: {error.str()}")
         return False  # Transient: librdkafka retries by itself, and the caller's deadline bounds it.
 

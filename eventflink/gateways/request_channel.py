@@ -9,6 +9,7 @@ import random
 import time
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -19,6 +20,7 @@ from eventflink.events.log_events import RequestAccepted
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
 from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
+from eventflink.log.refusals import explain, is_denied
 
 REPEAT_AFTER_S: Final = 5.0
 """A request without an answer is sent again after this long, under the same request id; then after twice as long, and so on."""
@@ -27,6 +29,9 @@ MAX_REPEAT_AFTER_S: Final = 60.0
 
 _CLOSE_TIMEOUT_S: Final = 1.0
 _POLL_S: Final = 0.1
+_SERVE_S: Final = 0.5
+NOT_AUTHORIZED: Final = "NotAuthorized"
+"""The code of a request that Kafka did not take for want of a right; no master has seen it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,9 @@ class RequestChannel:
 
         """
         self.cluster_id = cluster_id
+        self._bootstrap = bootstrap
+        self._denials: list[Refused] = []
+        """What Kafka did not let in, by those that sent it."""
         self._requests = {Topic.SUBMISSIONS: PayloadCodec("SubmissionEnvelope"), Topic.COMMANDS: PayloadCodec("CommandEnvelope")}
         self._replies = PayloadCodec("ReplyEnvelope")
         self._reader = PartitionReader(bootstrap, cluster_id, Topic.REPLIES, connect_timeout_s=connect_timeout_s)
@@ -127,17 +135,22 @@ class RequestChannel:
     def send(self, request: EncodedRequest) -> None:
         """Hand the request to the producer, which sends it at once.
 
-        A failed delivery is not reported: the caller waits for the answer and sends the request again.
+        A failed delivery is not reported: the caller waits for the answer and sends the request again. Only a missing right is an answer.
 
         Raises:
             GatewayError: the producer takes nothing any more.
 
         """
         try:
-            self._producer.produce(request.topic, value=request.value, key=request.key)
+            self._producer.produce(request.topic, value=request.value, key=request.key, on_delivery=partial(self._delivered, request))
             self._producer.poll(0)
         except (BufferError, KafkaException) as error:
             raise GatewayError(f"the request cannot be sent: {error}") from error
+
+    def _delivered(self, request: EncodedRequest, error: KafkaError | None, _message: Message) -> None:
+        if error is not None and is_denied(error):
+            message = explain(error, self._bootstrap, "Write", request.topic)
+            self._denials.append(Refused(request.request_id, request.key.decode(), NOT_AUTHORIZED, message, -1))
 
     def tell(self, request: EncodedRequest, timeout_s: float) -> None:
         """Send a request and wait until Kafka has it: from then on it will be decided, by this leader or a later one.
@@ -149,7 +162,7 @@ class RequestChannel:
         outcome: list[str] = []
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
-            outcome.append("" if error is None else error.str())
+            outcome.append("" if error is None else explain(error, self._bootstrap, "Write", request.topic))
 
         deadline = time.monotonic() + timeout_s
         try:
@@ -164,10 +177,14 @@ class RequestChannel:
             raise GatewayError(f"Kafka does not take request {request.request_id}: {outcome[0]}")
 
     def receive(self, timeout_s: float, wanted: Any) -> list[Answer]:
-        """Return the answers that there are to request ids in `wanted` (anything that knows `in`); wait up to `timeout_s` for records."""
+        """Return the answers that there are to request ids in `wanted` (anything that knows `in`); wait for records, up to `timeout_s`.
+
+        It waits for half a second at most, since what was sent is served in between.
+        """
         self._producer.poll(0)
-        answers = []
-        for message in self._reader.read(timeout_s):
+        denials, self._denials = self._denials, []
+        answers: list[Answer] = [denial for denial in denials if denial.request_id in wanted]
+        for message in self._reader.read(0 if answers else min(timeout_s, _SERVE_S)):
             request_id = (message.key() or b"").decode("utf-8", "replace")
             if request_id in wanted:
                 answers.append(self._decode(request_id, message))

@@ -1,7 +1,7 @@
 """One connection to a Kafka cluster's administration: calls with timeouts, and errors that a person understands.
 
 What a cluster of ours needs is said in `administration`; here are only the calls. The rule: every call ends within the timeout, with a
-result or with an AdministrationError that names the brokers.
+result or with an AdministrationError that names the brokers; only to learn why nobody answers takes up to three seconds more.
 """
 
 import time
@@ -12,7 +12,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from eventflink.log.access_rights import ResourceKind, Right
+from eventflink.log.refusals import explain, find_refusal, is_denied
+from eventflink.model.kafka_settings import client_settings
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
@@ -31,7 +45,11 @@ class AdministrationError(Exception):
 
 
 class KafkaUnreachable(AdministrationError):
-    """No broker answered within the timeout."""
+    """No broker answered within the timeout, or it takes no connection of ours; the message says which."""
+
+
+class AccessRefused(AdministrationError):
+    """Kafka knows who asks, and refuses; the message says what would grant it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +80,14 @@ class AdminConnection:
         self._bootstrap_servers = bootstrap_servers
         self.timeout_s = timeout_s
         # Its own log would repeat on stderr, once a second, what the error says.
-        self._client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0, "socket.connection.setup.timeout.ms": 5000})
+        self._client = AdminClient(client_settings(bootstrap_servers, {"log_level": 0, "socket.connection.setup.timeout.ms": 5000}))
 
     def find_topics(self) -> dict[str, FoundTopic]:
         """Return every topic of the cluster, by name."""
         try:
             metadata = self._client.list_topics(timeout=self.timeout_s)
         except KafkaException as error:
-            raise self._explain("list topics", error) from error
+            raise self._explain("list topics", error, "Describe") from error
         return {name: _read_topic(name, topic) for name, topic in metadata.topics.items() if topic.error is None}
 
     def count_brokers(self) -> int:
@@ -77,7 +95,7 @@ class AdminConnection:
         try:
             return len(self._client.list_topics(timeout=self.timeout_s).brokers)
         except KafkaException as error:
-            raise self._explain("list brokers", error) from error
+            raise self._explain("list brokers", error, "Describe") from error
 
     def wait_for_topics(self, names: Iterable[str]) -> dict[str, FoundTopic]:
         """Wait until each named topic has a leader for every partition, which really answers, and return all topics."""
@@ -101,7 +119,7 @@ class AdminConnection:
         futures = self._client.create_topics(list(topics), operation_timeout=self.timeout_s, request_timeout=self.timeout_s)
         for name, future in futures.items():
             try:
-                self._result(f"create topic {name}", future)
+                self._result(f"create topic {name}", future, "Create", name)
             except AdministrationError as error:
                 if not _has_code(error, KafkaError.TOPIC_ALREADY_EXISTS):
                     raise
@@ -114,7 +132,7 @@ class AdminConnection:
         futures = self._client.delete_topics(wanted, operation_timeout=self.timeout_s, request_timeout=self.timeout_s)
         for name, future in futures.items():
             try:
-                self._result(f"delete topic {name}", future)
+                self._result(f"delete topic {name}", future, "Delete", name)
             except AdministrationError as error:
                 if not _has_code(error, KafkaError.UNKNOWN_TOPIC_OR_PART):
                     raise
@@ -129,7 +147,7 @@ class AdminConnection:
             resource = ConfigResource(ConfigResource.Type.TOPIC, name)
             (future,) = self._client.describe_configs([resource], request_timeout=self.timeout_s).values()
             try:
-                entries = self._result(f"describe topic {name}", future)
+                entries = self._result(f"describe topic {name}", future, "DescribeConfigs", name)
             except AdministrationError as error:
                 # The broker that was asked may not have heard yet of a topic that another has just created.
                 if not _has_code(error, KafkaError.UNKNOWN_TOPIC_OR_PART) or time.monotonic() > deadline:
@@ -143,7 +161,7 @@ class AdminConnection:
         futures = self._client.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout_s)
         ids = {}
         for name, future in futures.items():
-            topic_id = self._result(f"describe topic {name}", future).topic_id
+            topic_id = self._result(f"describe topic {name}", future, "Describe", name).topic_id
             text = "" if topic_id is None else str(topic_id)
             ids[name] = "" if text == _NO_TOPIC_ID else text
         return ids
@@ -167,7 +185,7 @@ class AdminConnection:
             futures = self._client.list_offsets(request, isolation_level=level, request_timeout=self.timeout_s)
             for partition, future in futures.items():
                 try:
-                    result = self._result(f"read offsets of {partition.topic}", future)
+                    result = self._result(f"read offsets of {partition.topic}", future, "Describe", partition.topic)
                 except AdministrationError as error:
                     if not _has_code(error, *_LEADER_NOT_READY) or time.monotonic() > deadline:
                         raise
@@ -181,24 +199,51 @@ class AdminConnection:
         request = [TopicPartition(name, partition, first_kept_offset)]
         futures = self._client.delete_records(request, request_timeout=self.timeout_s, operation_timeout=self.timeout_s)
         (future,) = futures.values()
-        low_watermark: int = self._result(f"delete records of {name} before {first_kept_offset}", future).low_watermark
+        low_watermark: int = self._result(f"delete records of {name} before {first_kept_offset}", future, "Delete", name).low_watermark
         return low_watermark
 
-    def _result(self, what: str, future: "Future[Any]") -> Any:
+    def grant(self, rights: Iterable[Right], principal: str) -> None:
+        """Let a principal do this, from any host; what it may do already stays."""
+        bindings = [
+            AclBinding(
+                ResourceType[_constant(right.kind) if right.kind is not ResourceKind.CLUSTER else "BROKER"],
+                right.name,
+                ResourcePatternType.PREFIXED if right.is_prefix else ResourcePatternType.LITERAL,
+                principal,
+                "*",
+                AclOperation[_constant(operation)],
+                AclPermissionType.ALLOW,
+            )
+            for right in rights
+            for operation in right.operations
+        ]
+        for binding, future in self._client.create_acls(bindings, request_timeout=self.timeout_s).items():
+            self._result(f"grant {principal} {binding.operation.name} on {binding.name}", future, "Alter")
+
+    def _result(self, what: str, future: "Future[Any]", operation: str, topic: str = "") -> Any:
         try:
             return future.result(self.timeout_s)
         except KafkaException as error:
-            raise self._explain(what, error) from error
+            raise self._explain(what, error, operation, topic) from error
         except FutureTimeoutError as error:
-            raise KafkaUnreachable(f"{self._bootstrap_servers}: {what}: no answer within {self.timeout_s:.0f} s") from error
+            refusal = find_refusal(self._bootstrap_servers)
+            raise KafkaUnreachable(refusal or f"{self._bootstrap_servers}: {what}: no answer within {self.timeout_s:.0f} s") from error
 
-    def _explain(self, what: str, error: KafkaException) -> AdministrationError:
+    def _explain(self, what: str, error: KafkaException, operation: str, topic: str = "") -> AdministrationError:
         cause = error.args[0]
         if cause.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):  # noqa: SLF001 - public names of librdkafka's codes
             return KafkaUnreachable(
-                f"{self._bootstrap_servers}: {what}: no Kafka broker answered within {self.timeout_s:.0f} s ({cause.str()})"
+                find_refusal(self._bootstrap_servers)
+                or f"{self._bootstrap_servers}: {what}: no Kafka broker answered within {self.timeout_s:.0f} s ({cause.str()})"
             )
+        if is_denied(cause):
+            return AccessRefused(explain(cause, self._bootstrap_servers, operation, topic))
         return AdministrationError(f"{self._bootstrap_servers}: {what}: {cause.str()} ({cause.name()})")
+
+
+def _constant(name: str) -> str:
+    """Return what librdkafka calls what Kafka calls so: `DESCRIBE_CONFIGS` for `DescribeConfigs`."""
+    return "".join(f"_{letter}" if letter.isupper() else letter for letter in name).lstrip("_").upper()
 
 
 def _has_code(error: AdministrationError, *codes: int) -> bool:

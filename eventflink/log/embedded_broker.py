@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 from eventflink.log.broker_properties import LOOPBACK, render_server_properties
 from eventflink.log.jars import KAFKA_BROKER, JarsUnavailable, Progress, ensure_jars, ignore_progress
 from eventflink.log.java import find_java
+from eventflink.model.kafka_settings import client_settings
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import locked
 
@@ -246,7 +247,7 @@ class EmbeddedBroker:
         while not _accepts_connections(self._port):
             self._check_it_may_yet_answer(deadline)
             time.sleep(_POLL_S)
-        client = AdminClient({"bootstrap.servers": f"{LOOPBACK}:{self._port}", "log_level": 0})
+        client = AdminClient(client_settings(f"{LOOPBACK}:{self._port}", {"log_level": 0}))
         while True:
             with contextlib.suppress(KafkaException):
                 if client.list_topics(timeout=1.0).brokers and self.is_running:

@@ -6,6 +6,7 @@ from typing import Final
 from confluent_kafka import KafkaError, Message, Producer
 
 from eventflink.events.topics import Topic, topic_name
+from eventflink.model.kafka_settings import client_settings
 
 _client_logger: Final = logging.getLogger(__name__)
 
@@ -18,8 +19,8 @@ def produce_last_record(bootstrap: str, cluster_id: str, topic: Topic, key: str,
         outcome.append(error)
 
     producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
+        client_settings(bootstrap)
+        | {
             "client.id": f"guardian-{key}",
             # Not idempotent, for that takes the first record up to half a second longer; a death that is told twice is the same death.
             "acks": "all",

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.producers import producer_settings
+from eventflink.log.refusals import explain
 
 DELIVERY_TIMEOUT_S: Final = 60.0
 
@@ -29,7 +30,7 @@ class PatientProducer:
     def __init__(self, bootstrap: str, cluster_id: str, topic: Topic, *, linger_ms: int = 0) -> None:
         """Open the producer; records wait up to `linger_ms` for company."""
         settings = producer_settings(bootstrap, int(DELIVERY_TIMEOUT_S * 1000)) | {"linger.ms": linger_ms}
-        self._topic = topic_name(cluster_id, topic)
+        self._bootstrap, self._topic = bootstrap, topic_name(cluster_id, topic)
         self._producer = Producer(settings, logger=_client_logger)
         self._failure = ""
 
@@ -67,7 +68,7 @@ class PatientProducer:
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
-            self._failure = self._failure or error.str()
+            self._failure = self._failure or explain(error, self._bootstrap, "Write", self._topic)
 
     def close(self) -> None:
         """Drop what is queued, and every connection."""

@@ -11,6 +11,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.ports import AppendFailed
+from eventflink.log.refusals import explain
+from eventflink.model.kafka_settings import client_settings
 from eventflink.processes.trace import stamp
 
 _logger = logging.getLogger(__name__)
@@ -20,8 +22,7 @@ _client_logger.setLevel(logging.CRITICAL)  # Each try of a lost connection is a 
 
 def producer_settings(bootstrap: str, message_timeout_ms: int) -> dict[str, Any]:
     """Return the settings of an idempotent producer that sends at once."""
-    return {
-        "bootstrap.servers": bootstrap,
+    own = {
         "enable.idempotence": True,
         "acks": "all",
         "linger.ms": 0,
@@ -31,6 +32,7 @@ def producer_settings(bootstrap: str, message_timeout_ms: int) -> dict[str, Any]
         "message.max.bytes": 4 * 1024 * 1024,
         "compression.type": "none",
     }
+    return client_settings(bootstrap, own)
 
 
 class LogAppender:
@@ -41,6 +43,7 @@ class LogAppender:
         settings = producer_settings(bootstrap, lease_timeout_ms) | {
             "request.timeout.ms": lease_timeout_ms,
         }
+        self._bootstrap = bootstrap
         self._topic = topic_name(cluster_id, Topic.LOG)
         self._key = cluster_id.encode()
         self._failure: str | None = None
@@ -84,7 +87,7 @@ class LogAppender:
         if error is None:
             stamp("delivered", Topic.LOG, offset=message.offset() or 0)
         elif self._failure is None:
-            self._failure = error.str()
+            self._failure = explain(error, self._bootstrap, "Write", self._topic)
 
     def close(self, timeout_s: float) -> None:
         """Wait for what is queued, at most `timeout_s`, and drop the rest."""
@@ -98,7 +101,7 @@ class EffectProducer:
     """Produces replies, deployments, heartbeats and dead letters: at least once, for each receiver in order."""
 
     def __init__(self, bootstrap: str, cluster_id: str) -> None:
-        self._cluster_id = cluster_id
+        self._bootstrap, self._cluster_id = bootstrap, cluster_id
         self._producer = Producer(producer_settings(bootstrap, 30_000), logger=_client_logger)
         self.failed_count = 0
 
@@ -124,7 +127,8 @@ class EffectProducer:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._note_failure(str(message.topic()), error.str())
+            topic = str(message.topic())
+            self._note_failure(topic, explain(error, self._bootstrap, "Write", topic))
 
     def _note_failure(self, name: str, error: str) -> None:
         """Count it. Nothing is lost: what the state still misses is sent again, and a client repeats its request."""

@@ -19,6 +19,7 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.fold import Fold
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
+from eventflink.model.kafka_settings import client_settings
 
 _logger = logging.getLogger(__name__)
 
@@ -48,8 +49,7 @@ def new_fold(settings: MasterSettings | None = None) -> Fold:
 
 def consumer_settings(bootstrap: str, *, isolation: str = "read_committed") -> dict[str, Any]:
     """Return the settings of a consumer that reads an assigned partition, from where it is told, for itself alone."""
-    return {
-        "bootstrap.servers": bootstrap,
+    own = {
         "group.id": "eventflink-reader",  # never joined, nothing is committed: librdkafka wants a name
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
@@ -62,6 +62,7 @@ def consumer_settings(bootstrap: str, *, isolation: str = "read_committed") -> d
         "fetch.message.max.bytes": 4 * 1024 * 1024,
         "check.crcs": True,
     }
+    return client_settings(bootstrap, own)
 
 
 def log_bounds(bootstrap: str, cluster_id: str, timeout_s: float = 10.0) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from eventflink.log.refusals import explain
 from eventflink.log.replay import consumer_settings
 
 BATCH_RECORDS: Final = 256
@@ -52,6 +53,7 @@ class TopicReader:
         """Where the topic ended by the broker's last answer; None before there was one."""
         self._stable_offset: int | None = None
         """Where what is committed ended, while nothing came behind it."""
+        self._bootstrap = bootstrap
         self._partition = TopicPartition(topic, 0, offset)
         self._settings: dict[str, Any] = consumer_settings(bootstrap) | {
             "queued.max.messages.kbytes": _QUEUED_KBYTES,
@@ -119,6 +121,8 @@ class TopicReader:
     def _run(self, hand_out: Callable[[list[Message]], object]) -> None:
         try:
             self._read_on(hand_out)
+        except KafkaException as error:
+            self.failure = f"{self._partition.topic}: {explain(error.args[0], self._bootstrap, 'Read', self._partition.topic)}"
         except Exception as error:  # noqa: BLE001 - whatever ends the thread, nothing more will come
             self.failure = f"{self._partition.topic}: {error}"
 

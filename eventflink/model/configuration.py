@@ -59,6 +59,12 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
         return value
 
     @model_validator(mode="after")
+    def _check_kafka_is_named(self) -> Self:
+        if self.kafka and not self.bootstrap_servers:
+            raise ValueError(f"kafka.{next(iter(self.kafka))}: whose? bootstrap.servers names no Kafka cluster")
+        return self
+
+    @model_validator(mode="after")
     def _check_worker_slots(self) -> Self:
         if self.resource_driver != "standalone" and self.max_slots < self.slots:
             raise ValueError(
@@ -222,6 +228,19 @@ def _flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 KEYS: dict[str, str] = {field.alias or name: name for name, field in Configuration.model_fields.items()}
 
+_KAFKA_KEYS = "kafka.*"
+"""The one field that stands for keys of many names: those that begin so."""
+
+
+def is_key(key: str) -> bool:
+    """Tell whether there is such a key."""
+    return field_of(key) in KEYS and key != _KAFKA_KEYS
+
+
+def field_of(key: str) -> str:
+    """Return the key by which a key is listed: its own, or the one that stands for all that begin so."""
+    return _KAFKA_KEYS if key.startswith(_KAFKA_KEYS.removesuffix("*")) else key
+
 
 def explain_unknown(key: str) -> str:
     """Return what is said of a key that does not exist: with the nearest one that does."""
@@ -238,13 +257,14 @@ def build_configuration(values: Mapping[str, Any], source: str) -> Configuration
     """
     flat = _flatten(values)
     for key in flat:
-        if key not in KEYS:
+        if not is_key(key):
             raise ConfigurationError(f"{source}: {explain_unknown(key)}")
+    kafka = {key.removeprefix("kafka."): value for key, value in flat.items() if field_of(key) == _KAFKA_KEYS}
     try:
-        return Configuration.model_validate(flat)
+        return Configuration.model_validate({key: value for key, value in flat.items() if field_of(key) == key} | {_KAFKA_KEYS: kafka})
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(p) for p in first["loc"])
+        key = ".".join(str(p) for p in first["loc"] if p != _KAFKA_KEYS)
         raise ConfigurationError(f"{source}: {key + ': ' if key else ''}{first['msg'].removeprefix('Value error, ')}") from error
 
 
@@ -277,7 +297,7 @@ def load_configuration(path: Path | None, overrides: Mapping[str, str]) -> Confi
         source = str(path)
         values = read_values(path)
     for key, text in overrides.items():
-        if key not in KEYS:
+        if not is_key(key):
             raise ConfigurationError(f"-D {key}: {explain_unknown(key)}")
         values[key] = text
         source = f"{source} with -D {key}" if len(overrides) == 1 else source

@@ -61,6 +61,8 @@ def _type_of(annotation: Any) -> str:
     """Return what a person calls the type."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return _type_of(next(a for a in typing.get_args(annotation) if a is not type(None)))
+    if typing.get_origin(annotation) is dict:
+        return "texts"
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return "word"
     return {str: "text", int: "integer", Path: "path"}.get(annotation, getattr(annotation, "__name__", str(annotation)))
@@ -77,7 +79,7 @@ def _parsed_type(field: FieldInfo) -> str:
 def _shown(value: Any) -> str:
     if value is PydanticUndefined:
         return "none: it must be given"
-    if value is None or value == "":
+    if value is None or value in ("", {}):
         return "empty"
     if isinstance(value, StrEnum):
         return f"`{value.lower().replace('_', '-')}`"

@@ -1,6 +1,7 @@
 """What of the configuration nobody is shown: values of keys that are named like secrets, and credentials inside URLs."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 HIDDEN: Final = "******"
@@ -18,6 +19,8 @@ def without_secrets(key: str, value: object) -> object:
     """Return the value of a key as it may be shown; what is empty has nothing to hide."""
     if value is None or value == "":
         return value
+    if isinstance(value, Mapping):
+        return {name: without_secrets(name, inner) for name, inner in value.items()}
     if any(part in key.lower() for part in _SECRET) and not key.endswith(_PLACES):
         return HIDDEN
     return _CREDENTIALS.sub(HIDDEN, value) if isinstance(value, str) else value

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from eventflink.gateways.errors import (
+    AccessDenied,
     ClusterNotFound,
     ClusterShuttingDown,
     ClusterUnreachable,
@@ -28,6 +29,7 @@ from eventflink.gateways.errors import (
     UnknownJob,
     UnknownTaskManager,
 )
+from eventflink.gateways.request_channel import NOT_AUTHORIZED
 from eventflink.rest.observed_state import NotThere
 
 _MAX_SHOWN: Final = 10
@@ -108,6 +110,7 @@ _STATUSES: Final[dict[type[GatewayError], HTTPStatus]] = {
     TooManyUploads: HTTPStatus.SERVICE_UNAVAILABLE,
     RequestTimedOut: HTTPStatus.SERVICE_UNAVAILABLE,
     NoLeader: HTTPStatus.SERVICE_UNAVAILABLE,
+    AccessDenied: HTTPStatus.SERVICE_UNAVAILABLE,
     ClusterUnreachable: HTTPStatus.SERVICE_UNAVAILABLE,
     ClusterNotFound: HTTPStatus.SERVICE_UNAVAILABLE,
 }
@@ -132,6 +135,7 @@ _STATUSES_OF_CODES: Final[dict[str, HTTPStatus]] = {
     **dict.fromkeys(_CONFLICTS, HTTPStatus.CONFLICT),
     "RequestTooLarge": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "InternalError": HTTPStatus.INTERNAL_SERVER_ERROR,
+    NOT_AUTHORIZED: HTTPStatus.SERVICE_UNAVAILABLE,  # It is this process that Kafka refuses, not who asks it.
 }
 
 

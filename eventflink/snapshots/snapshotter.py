@@ -29,6 +29,7 @@ from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.log.administration import AdministrationError, log_topic_id, trim_log
 from eventflink.log.patient_producer import NotDelivered
 from eventflink.log.producers import producer_settings
+from eventflink.log.refusals import explain
 from eventflink.log.replay import ReplayStalled, log_bounds, replay
 from eventflink.processes import set_parent_death_signal
 from eventflink.snapshots.loading import LoadedSnapshot, find_snapshot, load_fold
@@ -165,12 +166,13 @@ def _report(bootstrap: str, cluster_id: str, command: ReportSnapshot | ConfirmSn
     """
     producer = Producer(producer_settings(bootstrap, int(_REPORT_TIMEOUT_S * 1000)), logger=_logger)
     failures: list[str] = []
+    topic = topic_name(cluster_id, Topic.COMMANDS)
     producer.produce(
-        topic_name(cluster_id, Topic.COMMANDS),
+        topic,
         key=command.snapshot_id.encode(),
         value=PayloadCodec("CommandEnvelope").encode(command, sent_at_ms=time.time_ns() // 1_000_000),
         partition=0,
-        on_delivery=lambda error, _: failures.append(error.str()) if error is not None else None,
+        on_delivery=lambda error, _: failures.append(explain(error, bootstrap, "Write", topic)) if error is not None else None,
     )
     if producer.flush(_REPORT_TIMEOUT_S) or failures:
         raise NotDelivered(f"{type(command).__name__} was not delivered: {', '.join(failures) or 'no answer'}")

@@ -24,9 +24,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from eventflink.log.admin_connection import AdminConnection, AdministrationError
 from eventflink.model.job_graph import StreamSink, StreamSource
+from eventflink.model.kafka_settings import client_settings
 from eventflink.model.pipelined_edges import edge_topic
 from eventflink.model.statuses import ShipStrategy, StreamConnector
 from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.kafka_options import spark_options
 from eventflink.streams.kafka_sink import KEY, VALUE
 from eventflink.streams.progress import last_committed_batch
 from eventflink.streams.savepoint_copy import read_batch_note
@@ -171,7 +173,7 @@ def rows_of(records: "DataFrame", edge: Edge) -> "DataFrame":
 def read_edge(spark: "SparkSession", edge: Edge, share: list[int], bootstrap: str) -> "DataFrame":
     """Return the rows of these partitions of an edge, as a streaming DataFrame."""
     options = {
-        "kafka.bootstrap.servers": bootstrap,
+        **spark_options(bootstrap),
         "kafka.isolation.level": "read_committed",
         "startingOffsets": "earliest",
         "failOnDataLoss": "true",
@@ -333,4 +335,4 @@ def _unavailable(bootstrap: str, error: KafkaException) -> StreamUnusable:
 
 def _connection(bootstrap: str, group: str) -> dict[str, Any]:
     # The groups have no members: each is the place of a number.
-    return {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "log_level": 0}
+    return client_settings(bootstrap, {"group.id": group, "enable.auto.commit": False, "log_level": 0})

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from eventflink.log.refusals import explain
+from eventflink.model.kafka_settings import client_settings
 from eventflink.streams.client_watch import ClientWatch
 from eventflink.streams.failures import SinkFenced, SinkUnavailable
 from eventflink.streams.progress import begun_batch_path
@@ -203,7 +205,7 @@ class KafkaSink:
 
     @property
     def _connection(self) -> dict[str, Any]:
-        return {"bootstrap.servers": self._settings.bootstrap, "client.id": self._settings.writer_id}
+        return client_settings(self._settings.bootstrap, {"client.id": self._settings.writer_id}, dict(self._settings.connection))
 
     def _read_mark(self, isolation_level: str) -> Mark | None:
         """Return the mark; one that is read committed is waited for while a transaction that moves it is open."""
@@ -240,7 +242,8 @@ class KafkaSink:
                 )
             return SinkFenced(f"a newer attempt of {settings.writer_id} writes to '{settings.topic}': batch {batch_id} was not written")
         # That the transaction cannot go on says less than why.
-        reason = (self._refusal or error).str()
+        refusal, connection = self._refusal or error, dict(settings.connection)
+        reason = explain(refusal, settings.bootstrap, "Write", self._refused_topic, connection)
         return SinkUnavailable(f"Kafka at {settings.bootstrap} did not take batch {batch_id} for topic '{self._refused_topic}': {reason}")
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from eventflink.model.kafka_settings import client_settings, principal_of, settings_of
 from eventflink.streams.failures import StreamUnusable
 
 _TIMEOUT_S: Final = 15.0
@@ -48,9 +49,11 @@ def partition_count(bootstrap: str, topic: str, what: str) -> int:
         raise StreamUnusable(f"{what}: Kafka at {bootstrap} does not answer: {error.args[0].str()}") from error
     found = metadata.topics.get(topic)
     if found is None or not found.partitions:
-        raise StreamUnusable(f"{what}: Kafka at {bootstrap} has no topic '{topic}'")
+        settings = settings_of(bootstrap)  # Kafka does not tell a topic that is not there from one that somebody may not see.
+        unseen = f" that {principal_of(settings) or 'who connects with these settings'} may Describe" if settings else ""
+        raise StreamUnusable(f"{what}: Kafka at {bootstrap} has no topic '{topic}'{unseen}")
     return len(found.partitions)
 
 
 def _client(bootstrap: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    return AdminClient(client_settings(bootstrap, {"log_level": 0}))

@@ -36,6 +36,8 @@ class KafkaSinkSettings:
     """Its number within the attempt, which may stop one and start another."""
     fixed_partitions: tuple[tuple[str, int], ...] = ()
     """Topics of which this subtask writes one partition only."""
+    connection: tuple[tuple[str, str], ...] = ()
+    """How Kafka's clients connect, with references in place of secrets: it travels into another process."""
 
     @property
     def transactional_id(self) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eventflink.model.attempts import AttemptId
 from eventflink.model.avro_schema import expand, spark_columns
 from eventflink.model.job_graph import StreamSink
+from eventflink.model.kafka_settings import settings_of
 from eventflink.model.statuses import ShipStrategy, StreamConnector, StreamFormat
 from eventflink.model.stream_document import (
     DEFAULT_TRANSACTION_TIMEOUT_MS,
@@ -29,6 +30,7 @@ from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.database_sink import DatabaseSink
 from eventflink.streams.edges import Edge, edges_of, records_of
 from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.kafka_options import spark_options
 from eventflink.streams.kafka_sink import KEY, TOPIC, VALUE, KafkaSink
 from eventflink.streams.kafka_topics import partition_count
 from eventflink.streams.progress import last_begun_batch
@@ -114,7 +116,7 @@ def _write_at_least_once(rows: "DataFrame", sink: StreamSink, document: StreamSi
     kafka = _kafka_of(sink)
     partition_count(bootstrap, kafka.topic, "the sink")
     records = _records_of(rows, sink, kafka, document.registry)
-    return records.writeStream.format("kafka").options(**{"kafka.bootstrap.servers": bootstrap, "topic": kafka.topic})
+    return records.writeStream.format("kafka").options(**spark_options(bootstrap), topic=kafka.topic)
 
 
 def _write_to_topics(outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamSink], writer: SinkWriter) -> "DataStreamWriter":
@@ -173,8 +175,9 @@ def _kafka_settings(sinks: Sequence[StreamSink], writer: SinkWriter) -> KafkaSin
     kafkas = [_kafka_of(sink) for sink in sinks if sink.connector is StreamConnector.KAFKA]
     edges = _edges_of(sinks, writer).values()
     topics = [*(kafka.topic for kafka in kafkas), *(edge.topic for edge in edges)]
+    bootstrap = kafkas[0].bootstrap_servers or writer.bootstrap if kafkas else writer.bootstrap
     return KafkaSinkSettings(
-        kafkas[0].bootstrap_servers or writer.bootstrap if kafkas else writer.bootstrap,
+        bootstrap,
         min(topics),  # Which topic has the mark must not depend on the order in which they are written down.
         writer.writer_id,
         writer.attempt,
@@ -183,6 +186,7 @@ def _kafka_settings(sinks: Sequence[StreamSink], writer: SinkWriter) -> KafkaSin
         writer.first_batch_id,
         writer.query,
         tuple([(edge.topic, writer.attempt_id.subtask_index) for edge in edges if edge.ship is ShipStrategy.FORWARD]),
+        tuple(settings_of(bootstrap).items()),
     )
 
 

@@ -16,6 +16,7 @@ from eventflink.model.stream_document import KafkaSourceDocument, StreamSourceDo
 from eventflink.streams.avro_records import PROBLEM, ROW, decoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.kafka_options import spark_options
 from eventflink.streams.kafka_topics import partition_count
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def _kafka_options(
     if count < share.parallelism:
         raise StreamUnusable(f"source '{source.name}': topic '{kafka.topic}' has {count} partitions for {share.parallelism} subtasks")
     options = {
-        "kafka.bootstrap.servers": bootstrap,
+        **spark_options(bootstrap),
         "kafka.isolation.level": "read_committed",
         "startingOffsets": kafka.starting_offsets,
         "failOnDataLoss": str(kafka.fail_on_data_loss).lower(),

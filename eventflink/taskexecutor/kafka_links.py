@@ -16,6 +16,8 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Kaf
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
 from eventflink.events.topics import Topic, topic_name
+from eventflink.log.refusals import explain
+from eventflink.model.kafka_settings import client_settings
 from eventflink.processes.trace import stamp
 from eventflink.taskexecutor.protocol import Action, Input, TaskExecutorProtocol
 from eventflink.taskexecutor.protocol.records import decode_deployment, encode_heartbeat, encode_reports
@@ -35,8 +37,7 @@ _TROUBLE_INTERVAL_S: Final = 10.0
 
 def client_configuration(bootstrap: str, client_id: str) -> dict[str, Any]:
     """Return what every client of this process is configured with: quick to find a broker that comes back, quiet."""
-    return {
-        "bootstrap.servers": bootstrap,
+    own = {
         "client.id": client_id,
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 1000,
@@ -46,6 +47,7 @@ def client_configuration(bootstrap: str, client_id: str) -> dict[str, Any]:
         "error_cb": _Troubles(),
         "logger": _CLIENT_LOGGER,
     }
+    return client_settings(bootstrap, own)
 
 
 class Inbox:
@@ -109,6 +111,7 @@ class EffectsReader:
 
     def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, inbox: Inbox, protocol: TaskExecutorProtocol) -> None:
         """Prepare the consumer; nothing is read yet."""
+        self._bootstrap = bootstrap
         self._topic = topic_name(cluster_id, Topic.DEPLOYMENTS)
         self._inbox = inbox
         self._protocol = protocol
@@ -116,7 +119,7 @@ class EffectsReader:
         self._consumer = Consumer(
             client_configuration(bootstrap, task_manager_id)
             | {
-                "group.id": f"{cluster_id}.taskexecutor.{task_manager_id}",  # Required by the client; nothing joins or commits.
+                "group.id": "eventflink-taskexecutor",  # Required by the client; nothing joins or commits.
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",
@@ -148,7 +151,7 @@ class EffectsReader:
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):  # noqa: SLF001 - public, named so
                 self._skip_hole(str(error))
             else:
-                _LOGGER.warning("EffectsUnreadable topic=%s error=%s", self._topic, error)
+                _LOGGER.warning("EffectsUnreadable topic=%s error=%s", self._topic, self._explain(error))
         self._consumer.close()
 
     def _position(self) -> None:
@@ -158,13 +161,16 @@ class EffectsReader:
             try:
                 _, end = self._consumer.get_watermark_offsets(partition, timeout=_METADATA_TIMEOUT_S)
             except KafkaException as error:
-                _LOGGER.warning("EffectsNotPositioned topic=%s error=%s", self._topic, error)
+                _LOGGER.warning("EffectsNotPositioned topic=%s error=%s", self._topic, self._explain(error.args[0]))
                 self._closing.wait(_RETRY_S)
                 continue
             partition.offset = end
             self._consumer.assign([partition])
             _LOGGER.info("EffectsPositioned topic=%s offset=%d", self._topic, end)
             return
+
+    def _explain(self, error: KafkaError) -> str:
+        return explain(error, self._bootstrap, "Read", self._topic)
 
     def _skip_hole(self, reason: str) -> None:
         _LOGGER.error("EffectsLost topic=%s reason=%s", self._topic, reason)
@@ -254,6 +260,7 @@ class ReportsWriter:
         protocol: TaskExecutorProtocol,
     ) -> None:
         """Open the producers; a heartbeat that is not delivered within `heartbeat_timeout_ms` is given up."""
+        self._bootstrap = bootstrap
         self._task_manager_id = task_manager_id
         self._inbox = inbox
         self._protocol = protocol
@@ -276,7 +283,7 @@ class ReportsWriter:
             if error is None:
                 self._inbox.put_input(lambda now_ms: self._protocol.on_reports_delivered(reports, sent_at_ms, now_ms, timestamp_ms))
                 return
-            _LOGGER.warning("ReportsNotDelivered reports=%d error=%s", len(reports), error)
+            _LOGGER.warning("ReportsNotDelivered reports=%d error=%s", len(reports), self._explain(error, self._reports_topic))
             is_late = error.code() == KafkaError._MSG_TIMED_OUT  # noqa: SLF001 - public, named so
             self._inbox.put_input(lambda now_ms: self._on_reports_failed(reports, sent_at_ms if is_late else None, now_ms))
 
@@ -290,9 +297,13 @@ class ReportsWriter:
             if error is None:
                 self._inbox.put_input(lambda now_ms: self._on_heartbeat_acknowledged(sent_at_ms, now_ms))
             else:
-                _LOGGER.warning("HeartbeatNotDelivered instance=%s sequence=%d error=%s", heartbeat.instance_id, heartbeat.sequence, error)
+                reason = self._explain(error, self._heartbeats_topic)
+                _LOGGER.warning("HeartbeatNotDelivered instance=%s sequence=%d error=%s", heartbeat.instance_id, heartbeat.sequence, reason)
 
         self._heartbeats.produce(self._heartbeats_topic, self._task_manager_id, encode_heartbeat(heartbeat), on_delivery)
+
+    def _explain(self, error: KafkaError, topic: str) -> str:
+        return explain(error, self._bootstrap, "Write", topic)
 
     def _on_reports_failed(self, reports: Sequence[TaskManagerReport], late_since_ms: int | None, now_ms: int) -> list[Action]:
         """Tell the protocol; where heartbeats that were sent well after the reports got through at once, the producer of reports is stuck.

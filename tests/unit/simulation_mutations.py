@@ -23,7 +23,7 @@ from eventflink.events.checkpoint_events import SavepointRequest
 from eventflink.events.decision import Decision, InputCause
 from eventflink.events.effects import DeploymentEnvelope, FinishStream, ResumeStream, TaskCancellation
 from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
-from eventflink.events.topics import INBOUND
+from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
 from eventflink.lab.simulation.run import simulate
 from eventflink.leadership import fold as fold_module
@@ -40,6 +40,7 @@ from eventflink.leadership.participant import Change, Participant
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.recovery import RecoveryMode
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
+from eventflink.log import access_rights
 from eventflink.log.replay import consumer_settings
 from eventflink.master import active_resource_manager, checkpoint_coordinator, effects, free_slots, slot_manager, task_executor_reports
 from eventflink.master.checkpoints import Checkpoints
@@ -54,6 +55,7 @@ from eventflink.master.settings import Context
 from eventflink.master.shared_slots import SharingGroup
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.state import ClusterState
+from eventflink.model import kafka_settings
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
 from eventflink.snapshots.state_codec import document_of
@@ -748,6 +750,24 @@ def broken_checkpoints_stay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JobMaster, "aborts_checkpoint", property(lambda _job: False))
 
 
+# -- who may enter -------------------------------------------------------------------------------------------------
+
+
+@breaks("L6", "clients are granted Write on the log")
+def clients_write_the_log(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(access_rights._CLIENT, Topic.LOG, ("Read", "Write"))
+
+
+@breaks("L6", "the settings of a Kafka go to whichever is asked")
+def settings_go_to_every_kafka(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(kafka_settings, "settings_of", lambda _: next(iter(kafka_settings._known().values()), {}))
+
+
+@breaks("L6", "a password is taken as the value of its key")
+def secrets_are_written_down(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(kafka_settings, "is_secret", lambda _: False)
+
+
 # -- counting ------------------------------------------------------------------------------------------------------
 
 FOUND_BY = {
@@ -821,6 +841,9 @@ FOUND_BY_TEST = {
     "deaths_are_not_fenced": "test_the_death_of_another_leadership_is_ignored",
     "window_is_not_bounded": "test_no_more_decisions_than_the_window_are_unconfirmed",
     "late_answers_count": "test_a_stale_late_double_or_foreign_answer_is_skipped_by_name",
+    "clients_write_the_log": "test_only_masters_write_what_masters_say",
+    "settings_go_to_every_kafka": "test_the_settings_of_one_kafka_go_to_no_other",
+    "secrets_are_written_down": "test_what_is_wrong_is_told_before_anything_starts_and_without_the_secret",
     "reads_do_not_wait": "test_what_a_leader_decided_is_not_read_before_it_is_accepted",
 }
 """A test that fails while the rule is broken; `tests.support.mutated_tests` runs it so."""

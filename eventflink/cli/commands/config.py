@@ -8,7 +8,7 @@ from rich.text import Text
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
-from eventflink.model.configuration import KEYS, ConfigurationError, explain_unknown
+from eventflink.model.configuration import KEYS, ConfigurationError, explain_unknown, field_of, is_key
 from eventflink.model.configuration_reference import describe_keys, plain_value
 from eventflink.model.secret_values import without_secrets
 
@@ -24,8 +24,9 @@ def config(session: Session, key: str | None, *, as_json: bool) -> int:
 
     Passwords, tokens and other secrets are shown as ******.
     """
-    if key is not None and key not in KEYS:
+    if key is not None and key not in KEYS and not is_key(key):
         raise ConfigurationError(explain_unknown(key))
+    key = key and field_of(key)
     rows = [row for row in _rows(session) if key in (None, row["key"])]
     if as_json:
         session.print_json(rows if key is None else rows[0])
@@ -37,7 +38,8 @@ def config(session: Session, key: str | None, *, as_json: bool) -> int:
 
 
 def _rows(session: Session) -> list[dict[str, Any]]:
-    configuration, sources = session.configuration, session.key_sources
+    configuration = session.configuration
+    sources = {field_of(key): source for key, source in session.key_sources.items()}
     return [
         {
             "key": described.key,
@@ -53,8 +55,10 @@ def _rows(session: Session) -> list[dict[str, Any]]:
 
 
 def _shown(value: Any) -> str:
-    if value is None or value == "":
+    if value is None or value in ("", {}):
         return "empty"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={inner}" for name, inner in value.items())
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

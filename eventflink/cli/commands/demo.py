@@ -39,6 +39,7 @@ from eventflink.gateways.outputs import find_output
 from eventflink.gateways.results import ExecutionGraphInfo, read_as
 from eventflink.jobs.archive import build_archive
 from eventflink.log.administration import AdministrationError, delete_topics
+from eventflink.model.kafka_settings import client_settings
 from eventflink.model.statuses import JobStatus
 from eventflink.taskexecutor.spark_server import find_server, is_server_alive
 from eventflink.views.jobs_and_cluster import job_view
@@ -149,7 +150,7 @@ def _prepare(session: Session, cluster: LocalCluster, job_id: str) -> dict[str, 
 
 def _produce(bootstrap: str, topic: str, document: dict[str, Any]) -> None:
     """Append one record, as any client of Kafka can."""
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    producer = Producer(client_settings(bootstrap, {"enable.idempotence": True}))
     producer.produce(topic, key=document["job_id"], value=json.dumps(document))
     if producer.flush(_PRODUCE_TIMEOUT_S):
         raise ClusterUnreachable(f"the submission was not taken by Kafka at {bootstrap} within {_PRODUCE_TIMEOUT_S:.0f} s")

@@ -19,6 +19,7 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.kafka_clients import PartitionReader, make_producer
 from eventflink.lab.benchmarks.submit import SubmittedJob
 from eventflink.log.producers import producer_settings
+from eventflink.model.kafka_settings import client_settings
 from eventflink.processes.trace import stamp
 
 _DELIVERY_TIMEOUT_MS: Final = 30_000
@@ -57,8 +58,8 @@ def serve(settings: FloorSettings) -> NoReturn:
     signal.signal(signal.SIGTERM, _exit)
     names = {topic: topic_name(settings.cluster_id, topic) for topic in (Topic.SUBMISSIONS, Topic.LOG, Topic.REPLIES)}
     consumer = Consumer(
-        {
-            "bootstrap.servers": settings.bootstrap,
+        client_settings(settings.bootstrap)
+        | {
             "group.id": f"floor-{uuid.uuid4().hex}",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,

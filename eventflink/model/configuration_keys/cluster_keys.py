@@ -1,10 +1,12 @@
 """Keys of the cluster and of this host: names, places, daemons, drills."""
 
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from eventflink.model.configuration_keys.keys import Keys
+from eventflink.model.kafka_settings import checked_settings
 
 
 class ClusterKeys(Keys):
@@ -15,6 +17,12 @@ class ClusterKeys(Keys):
         "",
         alias="bootstrap.servers",
         description="The Kafka cluster. Empty: `up`, `cluster start` and `demo` start a broker of their own.",
+    )
+    kafka: dict[str, str] = Field(
+        {},
+        alias="kafka.*",
+        description="Settings of every Kafka client, by librdkafka's names: `kafka.security.protocol`. Those of masters, of TaskExecutors "
+        "and of `rest` alone are below `kafka.jobmanager.`, `kafka.taskmanager.` and `kafka.rest.`. Secrets are `${file:…}` or `${env:…}`.",
     )
     schema_registry_url: str = Field(
         "", alias="schema.registry.url", description="Confluent-compatible registry; inbound topics then take its wire format too."
@@ -70,3 +78,8 @@ class ClusterKeys(Keys):
     stop_timeout_ms: int = Field(
         30_000, alias="cluster.stop-timeout", ge=100, description="How long a daemon has for its orderly end before it is killed."
     )
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _check_kafka(cls, value: dict[str, Any]) -> dict[str, str]:
+        return checked_settings(value)

@@ -1,0 +1,117 @@
+"""Why Kafka takes no connection or refuses an operation, as one sentence: who is refused what, and the command that would grant it.
+
+librdkafka tells a failed authentication to a callback alone, while the call that waits for it runs into its timeout: so who got no answer
+asks `find_refusal`. The rule: nothing here is needed as long as Kafka answers.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from eventflink.log.access_rights import find_grant
+from eventflink.model.kafka_settings import SecretMissing, client_settings, principal_of, settings_of
+
+_PROBE_TIMEOUT_S: Final = 3.0
+_PLAIN_PROBE_TIMEOUT_S: Final = 0.5
+"""Of a client without settings: all that it can learn is that others are wanted, and that is said at once."""
+_ASK_S: Final = 0.1
+_RESOURCES: Final = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "topic",  # An idempotent producer is refused so that may write to no topic at all.
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "a consumer group for topic",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "a transactional id for topic",
+}
+_AUTHENTICATION: Final = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)  # noqa: SLF001 - its public name
+_UNSOUND: Final = (KafkaError._SSL, KafkaError._TRANSPORT)  # noqa: SLF001 - their public names
+_ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - its public name
+_UNANSWERED: Final = "in state APIVERSION_QUERY"
+"""What librdkafka logs when somebody listens and closes before a word of Kafka's protocol."""
+
+
+def find_fault(bootstrap: str) -> str:
+    """Return why no client can be made with the settings for this Kafka, which is not asked; empty: one can."""
+    try:
+        AdminClient(client_settings(bootstrap, {"log_level": 0}))
+    except SecretMissing as error:
+        return str(error)
+    except KafkaException as error:
+        return f"kafka.*: {error.args[0].str()}"
+    return ""
+
+
+def is_denied(error: KafkaError) -> bool:
+    """Tell whether Kafka knows who asks, and refuses."""
+    return error.code() in _RESOURCES
+
+
+def explain(error: KafkaError, bootstrap: str, operation: str, topic: str, settings: Mapping[str, str] | None = None) -> str:
+    """Return what an error says; of a refusal who may not do what, and what would grant it.
+
+    Args:
+        error: of a client, a record, or its delivery.
+        bootstrap: the Kafka that said it.
+        operation: what was to be done, as Kafka names it: `Read`, `Write`, `Describe`.
+        topic: its full name; empty: the cluster itself.
+        settings: those of the client, where this process does not have them for that Kafka.
+
+    """
+    if not is_denied(error):
+        text: str = error.str()
+        return text
+    principal = principal_of(settings_of(bootstrap) if settings is None else settings)
+    who, grantee = principal or "who connects with these settings", principal or "User:NAME"
+    if grant := find_grant(topic, operation):
+        cluster_id, role = grant
+        command = f"eventflink --bootstrap {bootstrap} --cluster-id {cluster_id} topics --acls --apply --principal {role}={grantee}"
+    else:
+        of_what = f"--topic {topic}" if topic else "--cluster"
+        command = f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal {grantee} --operation {operation} {of_what}"
+    what = f"{_RESOURCES[error.code()]} '{topic}'" if topic else "the Kafka cluster"
+    return f"{who} may not {operation} {what} at {bootstrap}; what grants it is: {command}"
+
+
+def find_refusal(bootstrap: str) -> str:
+    """Return why Kafka takes no connection of ours, in up to three seconds; empty: it takes them, or nobody is there."""
+    errors: list[KafkaError] = []
+    log, heard = logging.Logger("kafka-probe"), _Heard()  # noqa: LOG001 - of this call alone
+    log.addHandler(heard)
+    client = AdminClient(client_settings(bootstrap, {"error_cb": errors.append}), logger=log)
+    deadline = time.monotonic() + (_PROBE_TIMEOUT_S if settings_of(bootstrap) else _PLAIN_PROBE_TIMEOUT_S)
+    said = ""
+    while not said and time.monotonic() < deadline and not any(error.code() == _ALL_DOWN for error in errors):
+        try:
+            client.list_topics(timeout=_ASK_S)
+        except KafkaException:
+            client.poll(0)
+        else:
+            return ""
+        said = next(filter(None, (_explain_connection(error, bootstrap) for error in errors)), "")
+    if not said and any(_UNANSWERED in line for line in heard.lines):
+        protocol = settings_of(bootstrap).get("security.protocol", "plaintext").upper()
+        said = f"Kafka at {bootstrap} ends the connection unheard: its listener speaks another kafka.security.protocol than {protocol}"
+    return said
+
+
+class _Heard(logging.Handler):
+    """Keeps what librdkafka logs: it tells of connections that were closed at once nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line."""
+        self.lines.append(record.getMessage())
+
+
+def _explain_connection(error: KafkaError, bootstrap: str) -> str:
+    if error.code() in _AUTHENTICATION:
+        who = principal_of(settings_of(bootstrap)) or "who connects with these settings"
+        return f"Kafka at {bootstrap} does not accept {who}: {error.str()}"
+    if error.code() in _UNSOUND and "ssl" in error.str().lower():
+        return f"Kafka at {bootstrap} takes no connection by kafka.security.protocol and what belongs to it: {error.str()}"
+    return ""

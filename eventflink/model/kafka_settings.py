@@ -1,0 +1,203 @@
+"""How this process connects to Kafka: the keys `kafka.*`, by the names of librdkafka, and what is made of them for a client.
+
+Every client takes its settings from `client_settings`, and knows its cluster by its bootstrap servers alone: so the settings of one cluster
+never go to another, as to a Kafka that a job names. Child processes find them in the environment. A secret is never a value here, only a
+reference to a file or a variable, which is resolved where a client is made: so nothing that is printed, logged or passed on holds one.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+VARIABLE: Final = "EVENTFLINK_KAFKA"
+"""In the environment: the settings by bootstrap servers, as JSON, with references in place of secrets."""
+
+MAX_SETTINGS: Final = 100
+MAX_VALUE_LENGTH: Final = 4_096
+MAX_SECRET_BYTES: Final = 64 * 1024
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:\.[a-z0-9]+)*")
+_REFERENCE: Final = re.compile(r"\$\{(env|file):([^${}]+)\}")
+_SECRET: Final = ("password", "secret", "passphrase", "key.pem")
+"""What the name of a secret has in it."""
+
+_PROTOCOL: Final = frozenset(
+    {
+        "acks",
+        "allow.auto.create.topics",
+        "auto.commit.enable",
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "delivery.timeout.ms",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.gapless.guarantee",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "isolation.level",
+        "max.in.flight",
+        "max.in.flight.requests.per.connection",
+        "message.max.bytes",
+        "message.send.max.retries",
+        "message.timeout.ms",
+        "metadata.broker.list",
+        "partitioner",
+        "request.required.acks",
+        "request.timeout.ms",
+        "retries",
+        "transaction.timeout.ms",
+        "transactional.id",
+    }
+)
+"""What the rules of docs/protocol.md rest on, with librdkafka's other names of it: nobody else sets it."""
+
+
+class KafkaRole(StrEnum):
+    """Which processes have settings of their own beside those of all, below `kafka.<role>.`."""
+
+    CLIENT = ""
+    """Commands, and programs that connect: the settings of all are theirs."""
+    JOBMANAGER = "jobmanager"
+    TASKMANAGER = "taskmanager"
+    REST = "rest"
+
+
+class SecretMissing(Exception):
+    """What a setting refers to cannot be read; the message names the key and the place, and never the value."""
+
+
+def checked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the keys below `kafka.` as texts.
+
+    Raises:
+        ValueError: a name is none, or is eventflink's own; a secret stands there in the clear; a reference is none; or there is too much.
+
+    """
+    if len(settings) > MAX_SETTINGS:
+        raise ValueError(f"more than {MAX_SETTINGS} keys")
+    texts = {key: "" if value is None else str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
+    for key, value in texts.items():
+        name = _name_of(key)
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"kafka.{key}: not a name of a setting")
+        if name in _PROTOCOL:
+            raise ValueError(f"kafka.{key}: eventflink sets '{name}' itself")
+        if len(value) > MAX_VALUE_LENGTH:
+            raise ValueError(f"kafka.{key}: longer than {MAX_VALUE_LENGTH} characters")
+        found = _REFERENCE.fullmatch(value)
+        if found is None and is_secret(name):
+            raise ValueError(f"kafka.{key}: a secret is named here, not written: ${{file:/path/of/it}} or ${{env:NAME}}")
+        if found is None and "${" in value:
+            raise ValueError(f"kafka.{key}: a reference is the whole value: ${{file:/path/of/it}} or ${{env:NAME}}")
+        if found is not None and found[1] == "file" and not found[2].startswith("/"):
+            raise ValueError(f"kafka.{key}: the path of a file is absolute")
+    return texts
+
+
+def _name_of(key: str) -> str:
+    role, _, name = key.partition(".")
+    return name if role in (KafkaRole.JOBMANAGER, KafkaRole.TASKMANAGER, KafkaRole.REST) else key
+
+
+def is_secret(name: str) -> bool:
+    """Tell whether a setting of this name holds a secret."""
+    return any(part in name for part in _SECRET)
+
+
+def settings_of_role(settings: Mapping[str, str], role: KafkaRole) -> dict[str, str]:
+    """Return the settings of a process, of the keys below `kafka.`: those of all, and over them those of its role."""
+    of_all = {key: value for key, value in settings.items() if _name_of(key) == key}
+    return of_all | ({key[len(role) + 1 :]: value for key, value in settings.items() if key.startswith(f"{role}.")} if role else {})
+
+
+def use_settings(bootstrap: str, settings: Mapping[str, str]) -> None:
+    """Let every client that this process and its children make for this Kafka have these settings."""
+    known = _known() | {bootstrap: dict(settings)}
+    os.environ[VARIABLE] = json.dumps({servers: found for servers, found in known.items() if found}, sort_keys=True)
+
+
+def settings_of(bootstrap: str) -> dict[str, str]:
+    """Return the settings for a Kafka, with references as they are; empty: none were made for it."""
+    return _known().get(bootstrap, {})
+
+
+def _known() -> dict[str, dict[str, str]]:
+    known: dict[str, dict[str, str]] = json.loads(os.environ.get(VARIABLE) or "{}")
+    return known
+
+
+def client_settings(bootstrap: str, own: Mapping[str, Any] | None = None, settings: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return what a client of librdkafka is made with.
+
+    Args:
+        bootstrap: the Kafka cluster.
+        own: what this client wants; what the configuration says comes before it.
+        settings: in place of those that this process has for that Kafka.
+
+    Raises:
+        SecretMissing: what a setting refers to cannot be read.
+
+    """
+    given = settings_of(bootstrap) if settings is None else settings
+    return {"bootstrap.servers": bootstrap, **(own or {}), **{name: resolve(name, value) for name, value in given.items()}}
+
+
+def resolve(name: str, value: str) -> str:
+    """Return a value, read from where it refers to.
+
+    Raises:
+        SecretMissing: there is no such variable or file, or the file has more than the one line without its end.
+
+    """
+    kind, place = reference_of(value)
+    if not kind:
+        return value
+    if kind == "env":
+        try:
+            return os.environ[place]
+        except KeyError:
+            raise SecretMissing(f"kafka.{name}: the environment has no variable '{place}'") from None
+    try:
+        with Path(place).open("rb") as file:
+            text = file.read(MAX_SECRET_BYTES + 1).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise SecretMissing(f"kafka.{name}: {place} cannot be read: {reason}") from error
+    if len(text) > MAX_SECRET_BYTES:
+        raise SecretMissing(f"kafka.{name}: {place} has more than {MAX_SECRET_BYTES} bytes")
+    if "\n" in text and not name.endswith(".pem"):
+        # Kafka's Java clients take a file as it is, and would send the line's end as a part of the password.
+        raise SecretMissing(f"kafka.{name}: {place} ends with a line break; it has to hold the value alone, as printf %s writes it")
+    return text
+
+
+def reference_of(value: str) -> tuple[str, str]:
+    """Return what a value refers to: `env` and a name, or `file` and a path; two empty texts: it is the value itself."""
+    found = _REFERENCE.fullmatch(value)
+    return (found[1], found[2]) if found is not None else ("", "")
+
+
+def principal_of(settings: Mapping[str, str]) -> str:
+    """Return as whom Kafka knows who connects so; empty where only Kafka can tell, as with certificates and tokens."""
+    protocol = settings.get("security.protocol", "plaintext").lower()
+    has_certificate = protocol == "ssl" and any(name.startswith(("ssl.certificate.", "ssl.keystore.")) for name in settings)
+    if has_certificate or (protocol.startswith("sasl_") and mechanism_of(settings) in ("OAUTHBEARER", "GSSAPI")):
+        return ""
+    if not protocol.startswith("sasl_"):
+        return "User:ANONYMOUS"
+    try:
+        return f"User:{resolve('sasl.username', settings.get('sasl.username', ''))}"
+    except SecretMissing:
+        return ""
+
+
+def mechanism_of(settings: Mapping[str, str]) -> str:
+    """Return the mechanism of SASL, by either of its two names."""
+    return settings.get("sasl.mechanism", settings.get("sasl.mechanisms", "GSSAPI"))

@@ -1,0 +1,119 @@
+"""Who may do what to Kafka: each topic has who writes and reads it, nobody may do more than the pages say, a refusal names its grant."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
+from eventflink.events.topics import Topic
+from eventflink.log.access_rights import ResourceKind, Role, find_grant, rights_of
+from eventflink.log.refusals import explain, find_refusal
+from eventflink.model import kafka_settings
+
+OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
+
+
+def may(role: Role, operation: str) -> set[str]:
+    """Return to which topics a role may do this."""
+    return {
+        right.name.removeprefix("c.")
+        for right in rights_of(role, "c")
+        if right.kind is ResourceKind.TOPIC and operation in right.operations and not right.is_prefix
+    }
+
+
+def test_each_topic_has_who_writes_and_who_reads_it() -> None:
+    written, read = ({topic for role in Role for topic in may(role, operation)} for operation in ("Write", "Read"))
+    assert written == set(Topic)
+    assert read == set(Topic) - {Topic.DEAD_LETTERS} | may(Role.AUDITOR, "Read")
+
+
+def test_only_masters_write_what_masters_say() -> None:
+    for topic in (Topic.LOG, Topic.DEPLOYMENTS, Topic.REPLIES, Topic.LEADERSHIP, Topic.SNAPSHOTS, Topic.DEAD_LETTERS):
+        assert [role for role in Role if topic in may(role, "Write")] == [Role.MASTER], topic
+    assert may(Role.AUDITOR, "Write") == set()
+    assert may(Role.TASKEXECUTOR, "Write") == {Topic.TASKMANAGERS, Topic.HEARTBEATS}
+    assert may(Role.OPERATOR, "Write") == may(Role.CLIENT, "Write") == {Topic.SUBMISSIONS, Topic.COMMANDS}
+
+
+def test_records_of_the_log_are_deleted_only_where_that_is_configured() -> None:
+    assert not any(may(role, "Delete") for role in Role)
+    deletes = {right.name for right in rights_of(Role.MASTER, "c", trims_log=True) if "Delete" in right.operations}
+    assert deletes == {"c.log", "c.edge."}
+
+
+def test_the_topics_of_a_cluster_whose_id_begins_alike_are_not_reached() -> None:
+    prefixes = [right for role in Role for right in rights_of(role, "c") if right.is_prefix]
+    assert {right.name for right in prefixes} == {"c.edge.", "c/", "eventflink-"}
+
+
+def test_the_page_says_who_may_do_what() -> None:
+    """The table of docs/operating.md, row by row."""
+    rows = re.findall(r"^\| `([a-z-]+)` \| \d+ \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", OPERATING.read_text(encoding="utf-8"), re.MULTILINE)
+    names = {"client": Role.CLIENT, "auditor": Role.AUDITOR, "TaskExecutor": Role.TASKEXECUTOR, "master": Role.MASTER}
+    said = {
+        topic: ({r for n, r in names.items() if n in writes}, {r for n, r in names.items() if n in reads}) for topic, writes, reads in rows
+    }
+    others = [role for role in Role if role is not Role.OPERATOR]
+    assert said == {str(t): ({r for r in others if t in may(r, "Write")}, {r for r in others if t in may(r, "Read")}) for t in Topic}
+
+
+@pytest.mark.parametrize(
+    ("topic", "operation", "grant"),
+    [
+        ("c.submissions", "Write", ("c", Role.CLIENT)),
+        ("a.b.log", "Write", ("a.b", Role.MASTER)),
+        ("c.log", "Read", ("c", Role.CLIENT)),
+        ("c.dead-letters", "Read", ("c", Role.AUDITOR)),
+        ("c.deployments", "Read", ("c", Role.TASKEXECUTOR)),
+        ("c.edge.job.reader.input", "Write", ("c", Role.TASKEXECUTOR)),
+        ("c.log", "AlterConfigs", None),
+        ("orders", "Read", None),
+    ],
+)
+def test_a_missing_right_has_a_role(topic: str, operation: str, grant: tuple[str, Role] | None) -> None:
+    assert find_grant(topic, operation) == grant
+
+
+def test_a_refusal_is_one_sentence_that_names_who_what_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"k:1": {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "sasl.username": "alice"}}
+    monkeypatch.setenv(kafka_settings.VARIABLE, json.dumps(settings))
+    denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    assert explain(denied, "k:1", "Write", "c.submissions") == (
+        "User:alice may not Write topic 'c.submissions' at k:1; what grants it is: "
+        "eventflink --bootstrap k:1 --cluster-id c topics --acls --apply --principal client=User:alice"
+    )
+    assert explain(denied, "k:1", "Read", "orders").endswith("--allow-principal User:alice --operation Read --topic orders")
+    assert explain(denied, "k:2", "Read", "orders").startswith("User:ANONYMOUS may not Read topic 'orders' at k:2")
+    assert explain(KafkaError(KafkaError._MSG_TIMED_OUT), "k:1", "Write", "c.log") == "Local: Message timed out"
+
+
+def test_nobody_is_blamed_where_nobody_answers() -> None:
+    assert find_refusal("127.0.0.1:9") == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--apply"], "belong to --acls"),
+        (["--acls", "--apply"], "to whom?"),
+        (["--acls", "--principal", "queen=User:me"], "is not of the form ROLE=User:NAME"),
+        (["--acls", "--principal", "client=me"], "is not of the form ROLE=User:NAME"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--bootstrap", "127.0.0.1:9", "topics", *arguments]) == ExitCode.USAGE
+    [line] = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+def test_rights_are_printed_without_asking_kafka(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--cluster-id", "c", "topics", "--acls", "--json"]) == ExitCode.OK
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["role"] for row in rows} == set(Role)
+    assert run(["--cluster-id", "c", "topics", "--acls", "--principal", "client=User:alice"]) == ExitCode.OK
+    assert "User:alice" in capsys.readouterr().out
