@@ -1,0 +1,271 @@
+"""On a Kafka with authentication and authorisation a cluster runs with the least rights, and a refusal says what is missing."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
+from eventflink.events.topics import Topic, topic_name
+from eventflink.log.access_rights import ResourceKind, Right, Role, rights_of
+from eventflink.log.admin_connection import AccessRefused, AdminConnection
+from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
+from eventflink.model import kafka_settings
+from eventflink.model.kafka_settings import client_settings
+from eventflink.model.statuses import JobStatus
+from tests.support import stream_tasks
+from tests.support.running_cluster import RunningCluster, running_cluster
+from tests.support.secured_broker import SecuredBroker, secured_broker
+from tests.support.topics import CommittedReader, create_topic, feed
+
+pytestmark = pytest.mark.slow
+
+NOOP = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.lab.benchmarks.tasks:noop"}]}
+ROLES = {"alice": Role.CLIENT, "auditor": Role.AUDITOR, "worker": Role.TASKEXECUTOR, "master": Role.MASTER, "operator": Role.OPERATOR}
+GRANTS = [part for name, role in ROLES.items() for part in ("--principal", f"{role}=User:{name}")]
+MAY = {
+    #               alice auditor worker master operator nobody
+    "submissions": ("w", "-", "-", "r", "w", "-"),
+    "commands": ("w", "-", "-", "rw", "w", "-"),
+    "taskmanagers": ("-", "-", "w", "r", "-", "-"),
+    "heartbeats": ("-", "r", "w", "rw", "r", "-"),
+    "log": ("r", "r", "-", "rw", "r", "-"),
+    "deployments": ("-", "-", "r", "w", "-", "-"),
+    "replies": ("r", "-", "-", "w", "r", "-"),
+    "leadership": ("r", "r", "-", "rw", "r", "-"),
+    "snapshots": ("-", "r", "-", "rw", "r", "-"),
+    "dead-letters": ("-", "r", "-", "w", "r", "-"),
+}
+PEOPLE = ("alice", "auditor", "worker", "master", "operator", "nobody")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    with secured_broker(tmp_path_factory.mktemp("secured")) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kafka_settings.VARIABLE, "{}")
+
+
+def options(settings: dict[str, str], *more: str) -> list[str]:
+    return [*(f"-D{key}={value}" for key, value in settings.items()), *more]
+
+
+def become(broker: SecuredBroker, name: str) -> str:
+    """Let clients that this process makes from now on connect as somebody; return where."""
+    kafka_settings.use_settings(broker.address_of(name), broker.settings[name])
+    return broker.address_of(name)
+
+
+# -- the whole path ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cluster(broker: SecuredBroker, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """A cluster of a master (SCRAM), a TaskExecutor (a certificate) and clients (a password); the test looks on as super user."""
+    keys = {
+        "spark.remote": spark,
+        **broker.options_of("alice"),
+        **broker.options_of("master", "jobmanager."),
+        **broker.options_of("worker", "taskmanager."),
+        **broker.options_of("auditor", "rest."),
+    }
+    with running_cluster(broker.open, tmp_path_factory.mktemp("cluster"), **{"bootstrap.servers": broker.sasl}, **keys) as running:
+        assert run(["--bootstrap", broker.open, "--cluster-id", running.cluster_id, "topics", "--acls", "--apply", *GRANTS]) == ExitCode.OK
+        running.start_master()
+        running.start("tm", "taskexecutor", **{"taskmanager.id": "tm", "bootstrap.servers": broker.tls})
+        running.wait_for(lambda fold: "tm" in fold.master.resource_manager.task_managers, "tm registered")
+        yield running
+
+
+def test_a_job_runs_where_everybody_has_the_least_rights(cluster: RunningCluster, broker: SecuredBroker, tmp_path: Path) -> None:
+    graph = tmp_path / "noop.json"
+    graph.write_text(json.dumps(NOOP), encoding="utf-8")
+    job_id = str(uuid.uuid4())
+    cluster.document("submit", str(graph), "--job-id", job_id, "--json")
+    assert cluster.job(job_id).status is JobStatus.FINISHED
+    auditor = options({"bootstrap.servers": broker.sasl, "cluster.id": cluster.cluster_id, **broker.options_of("auditor")})
+    assert run([*auditor, "history", job_id]) == ExitCode.OK
+
+
+def test_no_secret_is_in_a_command_line_an_environment_or_a_log(cluster: RunningCluster, broker: SecuredBroker) -> None:
+    for name, process in cluster.processes.items():
+        for place in ("cmdline", "environ"):
+            told = Path(f"/proc/{process.pid}/{place}").read_bytes().decode(errors="replace")
+            assert not [password for password in broker.passwords.values() if password in told]
+        assert not [password for password in broker.passwords.values() if password in cluster.output(name)]
+
+
+def test_a_stream_and_its_edge_run_with_the_rights_of_the_task_executor(cluster: RunningCluster, broker: SecuredBroker) -> None:
+    """Spark reads by Kafka's Java client, the sink writes by librdkafka beside Spark's server: both are known by the certificate."""
+    source, target = create_topic(broker.open), create_topic(broker.open)
+    rights = (Right(ResourceKind.TOPIC, source, ("Read",)), Right(ResourceKind.TOPIC, target, ("Read", "Write")))
+    AdminConnection(broker.open).grant(rights, "User:worker")
+    feed(broker.open, source, ({"key": f"k{number % 7}", "number": number} for number in range(100)))
+    reads = {"source": {"kafka": {"topic": source}, "format": "json", "schema": "key STRING, number BIGINT"}}
+    settings = {"trigger": {"available_now": True}, "settings": {"spark.sql.shuffle.partitions": 1}}
+    job_id = cluster.submit(
+        cluster.graph(
+            {"id": "parse", "python": "stream_tasks:parse", "stream": {"sources": reads, **settings}},
+            {
+                "id": "stream",
+                "python": "stream_tasks:copy_parsed",
+                "stream": {"sources": {}, "sink": {"kafka": {"topic": target}, "format": "json"}, **settings},
+            },
+            edges=[{"from": "parse", "to": "stream", "ship": "forward", "schema": "key STRING, number BIGINT, at TIMESTAMP"}],
+            code_archives=[cluster.user_code(Path(stream_tasks.__file__))],
+        )
+    )
+    cluster.wait_for_status(job_id, JobStatus.FINISHED)
+    rows = CommittedReader(broker.open, target)
+    assert sorted(row["number"] for row in rows.read_until(lambda found: len(found) >= 100)) == list(range(100))
+    rows.close()
+
+
+# -- who may do what ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def topics_only(broker: SecuredBroker) -> Iterator[str]:
+    """The id of a cluster of which there are only topics; what its principals may do is granted, and `master` has made the topics."""
+    cluster_id = f"roles-{uuid.uuid4().hex[:12]}"
+    for name, role in ROLES.items():
+        AdminConnection(broker.open).grant(rights_of(role, cluster_id), f"User:{name}")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(kafka_settings.VARIABLE, "{}")
+        ensure_topics(become(broker, "master"), cluster_id)
+    yield cluster_id
+    delete_topics(broker.open, cluster_id)
+
+
+def written(bootstrap: str, cluster_id: str) -> set[str]:
+    """Return which topics take a record; the others refuse it for want of a right."""
+    outcome: dict[str, KafkaError | None] = {}
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        outcome[message.topic() or ""] = error
+
+    producer = Producer(client_settings(bootstrap, {"log_level": 0, "message.timeout.ms": 20_000}))
+    for topic in Topic:
+        producer.produce(topic_name(cluster_id, topic), b"x", b"k", partition=0, on_delivery=delivered)
+    assert producer.flush(30) == 0
+    assert {error.code() for error in outcome.values() if error is not None} <= {KafkaError.TOPIC_AUTHORIZATION_FAILED}
+    return {str(topic) for topic in Topic if outcome[topic_name(cluster_id, topic)] is None}
+
+
+def read(bootstrap: str, cluster_id: str) -> set[str]:
+    """Return which topics give their records or their end; the others refuse for want of a right."""
+    own = {"group.id": "eventflink-test", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0}
+    consumer = Consumer(client_settings(bootstrap, own))
+    found: dict[str, bool] = {}
+    try:
+        errors = {name: consumer.list_topics(name, timeout=15).topics[name].error for name in (topic_name(cluster_id, t) for t in Topic)}
+        seen = [name for name, error in errors.items() if error is None]
+        assert {error.code() for error in errors.values() if error is not None} <= {KafkaError.TOPIC_AUTHORIZATION_FAILED}
+        consumer.assign([TopicPartition(name, 0, 0) for name in seen])
+        while len(found) < len(seen):
+            message = consumer.poll(15)
+            assert message is not None, found
+            error, name = message.error(), (message.topic() or "").removeprefix(f"{cluster_id}.")
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                found[name] = True
+            elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                found.setdefault(name, False)
+    finally:
+        consumer.close()
+    return {name for name, may in found.items() if may}
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+def test_each_role_writes_and_reads_what_is_its_own_and_nothing_else(name: str, broker: SecuredBroker, topics_only: str) -> None:
+    bootstrap, column = become(broker, name), PEOPLE.index(name)
+    assert written(bootstrap, topics_only) == {topic for topic, may in MAY.items() if "w" in may[column]}
+    assert read(bootstrap, topics_only) == {topic for topic, may in MAY.items() if "r" in may[column]}
+
+
+@pytest.mark.parametrize("name", [name for name in PEOPLE if name != "operator"])
+def test_only_an_operator_grants_rights(name: str, broker: SecuredBroker, topics_only: str) -> None:
+    rights = rights_of(Role.CLIENT, topics_only)
+    with pytest.raises(AccessRefused, match=r"may not Alter"):
+        AdminConnection(become(broker, name), 20).grant(rights, "User:bob")
+    AdminConnection(become(broker, "operator"), 20).grant(rights, "User:bob")
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+def test_nobody_deletes_records_or_a_topic_of_a_cluster(name: str, broker: SecuredBroker, topics_only: str) -> None:
+    connection, log = AdminConnection(become(broker, name), 20), topic_name(topics_only, Topic.LOG)
+    with pytest.raises(AccessRefused, match=rf"may not Delete topic '{log}'"):
+        connection.delete_topics([log])
+    with pytest.raises(AdministrationError):  # Who may not even Describe it, is told that nobody leads it.
+        connection.delete_records(log, 0, 1)
+
+
+@pytest.mark.parametrize("name", [name for name in PEOPLE if name != "master"])
+def test_only_a_master_makes_topics(name: str, broker: SecuredBroker) -> None:
+    with pytest.raises(AccessRefused, match=r"may not Create topic 'new\."):
+        ensure_topics(become(broker, name), "new", timeout_s=20)
+
+
+# -- what is said of a refusal -----------------------------------------------------------------------------------------
+
+
+def said(capsys: pytest.CaptureFixture[str], code: ExitCode, arguments: list[str]) -> str:
+    assert run(arguments) == code
+    [line] = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "says"),
+    [
+        ("alice", {"sasl.username": "mallory"}, "does not accept User:mallory: "),
+        ("alice", {"sasl.password": "${env:WRONG}"}, "does not accept User:alice: "),
+        ("master", {"sasl.password": "${env:WRONG}"}, "does not accept User:master: "),
+        ("auditor", {"sasl.oauthbearer.client.secret": "${env:WRONG}"}, "does not accept who connects with these settings: "),
+        ("expired", {}, "takes no connection by kafka.security.protocol"),
+        ("alice", {"security.protocol": "PLAINTEXT"}, "ends the connection unheard"),
+        ("alice", {"ssl.ca.location": ""}, "takes no connection by kafka.security.protocol"),
+    ],
+)
+def test_who_cannot_connect_is_told_why(
+    name: str,
+    changed: dict[str, str],
+    says: str,
+    broker: SecuredBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("WRONG", "hush")
+    keys = {"bootstrap.servers": broker.address_of(name), **broker.options_of(name)} | {f"kafka.{key}": v for key, v in changed.items()}
+    line = said(capsys, ExitCode.UNREACHABLE, options({key: value for key, value in keys.items() if value}, "topics"))
+    assert f"Kafka at {broker.address_of(name)} {says}" in line
+    assert "hush" not in line
+
+
+@pytest.mark.parametrize(
+    ("may", "operation", "topic"),
+    [((), "Read", Topic.REPLIES), ((Topic.REPLIES, Topic.LEADERSHIP), "Write", Topic.SUBMISSIONS)],
+    ids=["no right at all", "reading alone"],
+)
+def test_who_may_not_submit_is_told_what_grants_it(
+    may: tuple[Topic, ...], operation: str, topic: Topic, broker: SecuredBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster_id = f"refused-{uuid.uuid4().hex[:12]}"
+    ensure_topics(broker.open, cluster_id)
+    groups = [right for right in rights_of(Role.CLIENT, cluster_id) if right.kind is ResourceKind.GROUP]
+    reads = [Right(ResourceKind.TOPIC, topic_name(cluster_id, each), ("Read",)) for each in may]
+    AdminConnection(broker.open).grant([*groups, *reads], "User:nobody")
+    graph = tmp_path / "noop.json"
+    graph.write_text(json.dumps(NOOP), encoding="utf-8")
+    keys = {"bootstrap.servers": broker.sasl, "cluster.id": cluster_id, **broker.options_of("nobody")}
+    line = said(capsys, ExitCode.NEGATIVE, options(keys, "submit", str(graph)))
+    assert f"User:nobody may not {operation} topic '{topic_name(cluster_id, topic)}' at {broker.sasl}" in line
+    assert f"--cluster-id {cluster_id} topics --acls --apply --principal client=User:nobody" in line
+    delete_topics(broker.open, cluster_id)
