@@ -13,9 +13,10 @@ from eventflink.model.statuses import Role, SavepointMode, ShipStrategy, TaskFil
 
 @dataclass(slots=True)
 class RegistrationAccepted:
-    """The instance is registered."""
+    """The instance is registered: the answer to its registration of that number."""
 
     blob_address: str
+    registration_number: int = 0
 
 
 @dataclass(slots=True)

@@ -252,6 +252,7 @@ class TaskManagerRegistration(InstanceMessage):
     slot_profile: ResourceProfile | None = None
     metrics_address: str = ""
     hardware: Hardware | None = None
+    number: int = 0
 
 
 @dataclass(slots=True)

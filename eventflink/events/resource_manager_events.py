@@ -24,6 +24,7 @@ class TaskManagerRegistered(LogEvent):
     slot_profile: ResourceProfile | None = None
     metrics_address: str = ""
     hardware: Hardware | None = None
+    registration_number: int = 0
 
 
 @dataclass(slots=True)

@@ -144,7 +144,9 @@ def _effects_of(state: ClusterState, event: LogEvent) -> Iterator[Effect]:  # no
             if event.reply_partition != NO_REPLY and (answer := state.requests.answer_to(event)) is not None:
                 yield Reply(event.request_id, event.reply_partition, answer)
         case e.TaskManagerRegistered():
-            yield Deployment(event.task_manager_id, event.instance_id, RegistrationAccepted(state.leader.blob_address))
+            yield Deployment(
+                event.task_manager_id, event.instance_id, RegistrationAccepted(state.leader.blob_address, event.registration_number)
+            )
         case e.TaskManagerRegistrationRefused():
             yield _end_of_instance(state, event)
         case e.TaskManagerLost():

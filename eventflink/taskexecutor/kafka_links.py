@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
@@ -185,14 +185,7 @@ class EffectsReader:
         except UndecodableRecord as error:
             _LOGGER.error("EffectUndecodable topic=%s offset=%s reason=%s", self._topic, message.offset(), error)  # noqa: TRY400 - the message says it all
             return
-        timestamp_ms = _append_time_ms(message)
-        self._inbox.put_input(lambda now_ms: self._protocol.on_deployment(envelope, now_ms, timestamp_ms))
-
-
-def _append_time_ms(message: Message) -> int:
-    """Return when Kafka appended a record, by its own clock; 0 where producers stamp the records of the topic."""
-    kind, timestamp_ms = message.timestamp()
-    return timestamp_ms if kind == TIMESTAMP_LOG_APPEND_TIME else 0
+        self._inbox.put_input(lambda now_ms: self._protocol.on_deployment(envelope, now_ms))
 
 
 class _PolledProducer:
@@ -206,20 +199,20 @@ class _PolledProducer:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def produce(self, topic: str, key: str, value: bytes, on_delivery: Callable[[KafkaError | None, int], None]) -> None:
-        """Append a record; the callback comes in any case, with the error or Kafka's time of the record (0: unknown)."""
+    def produce(self, topic: str, key: str, value: bytes, on_delivery: Callable[[KafkaError | None], None]) -> None:
+        """Append a record; the callback comes in any case, with the error if there is one."""
 
-        def delivered(error: KafkaError | None, message: Message) -> None:
+        def delivered(error: KafkaError | None, _message: Message) -> None:
             self._broken = self._broken or (error is not None and error.fatal())
-            on_delivery(error, 0 if error is not None else _append_time_ms(message))
+            on_delivery(error)
 
         try:
             self._producer.produce(topic, value, key, partition=0, on_delivery=delivered)
         except BufferError:
-            on_delivery(KafkaError(KafkaError._QUEUE_FULL), 0)  # noqa: SLF001 - public, named so
+            on_delivery(KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - public, named so
         except KafkaException as error:
             self._broken = self._broken or error.args[0].fatal()
-            on_delivery(error.args[0], 0)
+            on_delivery(error.args[0])
 
     def renew(self) -> None:
         """Replace the producer soon; records that wait come back as not delivered."""
@@ -279,9 +272,9 @@ class ReportsWriter:
             self._send_record(record, value, sent_at_ms)
 
     def _send_record(self, reports: Sequence[TaskManagerReport], value: bytes, sent_at_ms: int) -> None:
-        def on_delivery(error: KafkaError | None, timestamp_ms: int) -> None:
+        def on_delivery(error: KafkaError | None) -> None:
             if error is None:
-                self._inbox.put_input(lambda now_ms: self._protocol.on_reports_delivered(reports, sent_at_ms, now_ms, timestamp_ms))
+                self._inbox.put_input(lambda now_ms: self._protocol.on_reports_delivered(reports, now_ms))
                 return
             _LOGGER.warning("ReportsNotDelivered reports=%d error=%s", len(reports), self._explain(error, self._reports_topic))
             is_late = error.code() == KafkaError._MSG_TIMED_OUT  # noqa: SLF001 - public, named so
@@ -293,7 +286,7 @@ class ReportsWriter:
     def send_heartbeat(self, heartbeat: Heartbeat, sent_at_ms: int) -> None:
         """Append the heartbeat."""
 
-        def on_delivery(error: KafkaError | None, _timestamp_ms: int) -> None:
+        def on_delivery(error: KafkaError | None) -> None:
             if error is None:
                 self._inbox.put_input(lambda now_ms: self._on_heartbeat_acknowledged(sent_at_ms, now_ms))
             else:

@@ -161,7 +161,8 @@ class Cell:
 
     def register(self, count: int = 1) -> "Cell":
         self.wait_for(lambda: len({r.instance_id for r in self.reports if isinstance(r, TaskManagerRegistration)}) >= count)
-        self.effect(RegistrationAccepted(self.blobs.address))
+        newest = [r for r in self.reports if isinstance(r, TaskManagerRegistration)][-1]
+        self.effect(RegistrationAccepted(self.blobs.address, newest.number))
         self.wait_for(lambda: [b for b in self.heartbeats if b.instance_id == self.instance_id])
         return self
 

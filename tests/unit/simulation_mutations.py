@@ -21,7 +21,7 @@ import pytest
 from eventflink.events import log_events as e
 from eventflink.events.checkpoint_events import SavepointRequest
 from eventflink.events.decision import Decision, InputCause
-from eventflink.events.effects import DeploymentEnvelope, FinishStream, ResumeStream, TaskCancellation
+from eventflink.events.effects import DeploymentEnvelope, FinishStream, RegistrationAccepted, ResumeStream, TaskCancellation
 from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
@@ -211,11 +211,17 @@ def effects_leave_early(patch: pytest.MonkeyPatch) -> None:
 def older_epochs_are_obeyed(patch: pytest.MonkeyPatch) -> None:
     on_deployment = TaskExecutorProtocol.on_deployment
 
-    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int = 0) -> list[Action]:
+    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
         self.newest_epoch = min(self.newest_epoch, envelope.epoch)
-        return on_deployment(self, envelope, now_ms, timestamp_ms)
+        return on_deployment(self, envelope, now_ms)
 
     patch.setattr(TaskExecutorProtocol, "on_deployment", obey)
+
+
+@breaks("P4", "a TaskExecutor obeys no older epoch than the newest that was ever named to it, whoever answers its registrations")
+def epochs_are_believed_for_ever(patch: pytest.MonkeyPatch) -> None:
+    believes = TaskExecutorProtocol._believes
+    patch.setattr(TaskExecutorProtocol, "_believes", lambda self, epoch, _answered, now_ms: believes(self, epoch, 0, now_ms))
 
 
 @breaks("P5", "a cluster that is configured as replicated runs on topics that can lose records")
@@ -337,10 +343,10 @@ def expiry_does_not_wait(patch: pytest.MonkeyPatch) -> None:
 def instances_are_not_compared(patch: pytest.MonkeyPatch) -> None:
     on_deployment = TaskExecutorProtocol.on_deployment
 
-    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int = 0) -> list[Action]:
+    def obey(self: TaskExecutorProtocol, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
         if envelope.task_manager_id == self._settings.task_manager_id:
             envelope = replace(envelope, instance_id=self.instance_id)
-        return on_deployment(self, envelope, now_ms, timestamp_ms)
+        return on_deployment(self, envelope, now_ms)
 
     patch.setattr(TaskExecutorProtocol, "on_deployment", obey)
 
@@ -380,6 +386,17 @@ def fence_counts_from_acknowledgements(patch: pytest.MonkeyPatch) -> None:
         return acknowledged(self, now_ms, now_ms)
 
     patch.setattr(TaskExecutorProtocol, "on_heartbeat_acknowledged", late)
+
+
+@breaks("P14", "the answer to a registration counts from when it is read, however long ago that was sent")
+def any_answer_is_new(patch: pytest.MonkeyPatch) -> None:
+    accept = TaskExecutorProtocol._on_registration_accepted
+
+    def accept_at_once(self: TaskExecutorProtocol, answer: RegistrationAccepted, epoch: int, now_ms: int) -> None:
+        self._registrations[answer.registration_number] = now_ms
+        accept(self, answer, epoch, now_ms)
+
+    patch.setattr(TaskExecutorProtocol, "_on_registration_accepted", accept_at_once)
 
 
 @breaks("P15", "a new instance begins before the tasks of the old one have ended")
@@ -775,6 +792,7 @@ FOUND_BY = {
     "epoch_is_used_again": 1328,
     "holes_are_not_noticed": 52,
     "effects_leave_early": 49,
+    "epochs_are_believed_for_ever": 2,
     "cursors_are_not_replayed": 0,
     "refusals_are_not_decided": 3,
     "request_ids_are_forgotten": 46,
@@ -826,6 +844,7 @@ FOUND_BY_TEST = {
     "uncommitted_records_are_read": "test_what_a_transaction_aborted_never_reaches_an_agent",
     "nobody_fences_itself": "test_without_acknowledged_heartbeats_tasks_are_ended_in_time_and_a_new_instance_begins_only_after",
     "fence_counts_from_acknowledgements": "test_the_fence_counts_from_the_time_an_acknowledged_heartbeat_was_sent",
+    "any_answer_is_new": "test_an_answer_is_as_old_as_the_registration_that_it_names_however_often_that_was_repeated",
     "tombstones_are_not_kept": "test_a_cancellation_before_its_deployment_leaves_a_tombstone",
     "attempts_share_a_place": "test_each_attempt_has_places_of_its_own",
     "level_is_raised_alone": "test_it_is_raised_when_every_master_that_was_heard_of_can_read_it_and_not_before_three_leases",

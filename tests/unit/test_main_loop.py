@@ -63,7 +63,7 @@ class Driver:
 
     def registered(self) -> "Driver":
         self.turn(self.loop.protocol.on_positioned)
-        self.turn(self.effect(RegistrationAccepted("blob:1")))
+        self.turn(self.effect(RegistrationAccepted("blob:1", 1)))
         assert self.loop.protocol.phase is Phase.REGISTERED
         return self
 
@@ -209,14 +209,14 @@ def _happening(rng: random.Random, driver: Driver) -> Input:
     reported = TaskManagerRegistration("tm", protocol.instance_id, "host", 77, 2)
     return rng.choice(
         (
-            driver.effect(RegistrationAccepted("blob:1")),
+            driver.effect(RegistrationAccepted("blob:1", 1)),
             driver.effect(deployment(A)),
             driver.effect(InstanceForgotten("silent")),
             partial(protocol.on_heartbeat_acknowledged, now_ms),
             partial(protocol.on_process_event, TaskLaunched(A, 4711)),
             partial(protocol.on_process_event, TaskProcessEnded(A, Killed(9))),
             partial(protocol.on_process_event, ForkServerDied("it was killed")),
-            partial(protocol.on_reports_delivered, [reported], now_ms),
+            partial(protocol.on_reports_delivered, [reported]),
             partial(protocol.on_reports_failed, [reported]),
         )
     )

@@ -106,7 +106,7 @@ def test_what_dead_fork_servers_left_is_released_while_the_client_of_spark_is_st
 def test_what_the_processes_had_told_before_their_fork_server_was_ended_counts_before_its_end(executor: Executor) -> None:
     """However much waits: of an attempt that had opened a Spark session, the end is reported only when that is released (P15)."""
     protocol = executor.loop.protocol
-    for payload in (RegistrationAccepted("blob:1"), deployment()):
+    for payload in (RegistrationAccepted("blob:1", 1), deployment()):
         effect = DeploymentEnvelope(epoch=1, task_manager_id="tm", instance_id="i1", payload=payload)
         executor.loop.turn(0, 0, [partial(protocol.on_deployment, effect)])
     assert [known.attempt for known in protocol.live_attempts()] == [A]

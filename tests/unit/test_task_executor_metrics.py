@@ -59,7 +59,7 @@ class MainLoop:
     def begin(self) -> None:
         self.instances += 1
         self.protocol.start(self.now_ms, f"instance-{self.instances}", 1_800_000_000_000)
-        self.effect(RegistrationAccepted("blob:1"))
+        self.effect(RegistrationAccepted("blob:1", 1))
 
     def effect(self, payload: DeploymentPayload, epoch: int = 7) -> None:
         envelope = DeploymentEnvelope(epoch=epoch, task_manager_id="tm-1", instance_id=self.protocol.instance_id, payload=payload)

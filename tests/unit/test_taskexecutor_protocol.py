@@ -157,9 +157,13 @@ class Harness:
             actions += new
         return actions
 
+    def accept(self, number: int = 0, epoch: int = 1) -> list[Action]:
+        """Answer a registration of this instance, by default the newest."""
+        return self.effect(RegistrationAccepted("blob:1", number or self.machine._registration_count), epoch)
+
     def register(self) -> "Harness":
-        self.machine.on_reports_delivered(reports(self.actions), self.now_ms, self.now_ms)
-        self.effect(RegistrationAccepted("blob:1"), epoch=max(1, self.machine.newest_epoch))
+        self.machine.on_reports_delivered(reports(self.actions), self.now_ms)
+        self.accept(epoch=max(1, self.machine.newest_epoch))
         assert self.machine.phase is Phase.REGISTERED
         return self
 
@@ -204,7 +208,7 @@ def heartbeats(actions: list[Action]) -> list[SendHeartbeat]:
 def test_start_registers_at_once_and_starts_the_fork_server() -> None:
     harness = Harness()
     assert StartForkServer() in harness.actions
-    assert reports(harness.actions) == [TaskManagerRegistration("tm", "i1", "host", 77, 2, WALL_CLOCK_MS)]
+    assert reports(harness.actions) == [TaskManagerRegistration("tm", "i1", "host", 77, 2, WALL_CLOCK_MS, number=1)]
 
 
 def test_registration_is_repeated_with_growing_jittered_bounded_delays() -> None:
@@ -241,8 +245,8 @@ def test_nothing_sends_heartbeats_before_it_is_registered() -> None:
 
 def test_acceptance_for_another_instance_or_task_manager_means_nothing() -> None:
     harness = Harness()
-    harness.effect(RegistrationAccepted("blob:1"), instance_id="i0")
-    harness.effect(RegistrationAccepted("blob:1"), task_manager_id="other")
+    harness.effect(RegistrationAccepted("blob:1", 1), instance_id="i0")
+    harness.effect(RegistrationAccepted("blob:1", 1), task_manager_id="other")
     assert is_in(harness, Phase.REGISTERING)
 
 
@@ -290,12 +294,14 @@ def test_told_to_stop_under_an_older_instance_it_ends_as_well() -> None:
     assert is_in(other, Phase.REGISTERED)
 
 
-def test_any_effect_proves_the_registration_once_a_blob_server_is_known() -> None:
-    """After a change of leader the acceptance itself may be lost; LeaderChanged says as much."""
+def test_only_the_answer_to_a_registration_registers_and_another_leader_is_asked_at_once() -> None:
+    """After a change of leader the answer itself may be lost; no other effect says since when the master counts."""
     harness = Harness()
     assert orders(harness.effect(deployment())) == []
+    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
+    [registration] = reports(harness.wait(10))
     assert is_in(harness, Phase.REGISTERING)
-    assert said(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)) == ["SlotReport"]
+    harness.accept(registration.number, epoch=2)
     assert is_in(harness, Phase.REGISTERED)
     assert orders(harness.effect(deployment(), epoch=2))
 
@@ -308,14 +314,73 @@ def test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored() -> None:
     harness.effect(LeaderChanged("m2", "blob:2"), epoch=7)
     assert harness.effect(deployment(), epoch=6) == []
     assert harness.effect(cancellation(), epoch=6) == []
-    assert harness.effect(InstanceForgotten("zombie"), epoch=6) == []
     assert is_in(harness, Phase.REGISTERED)
 
 
-def test_an_epoch_seen_in_an_effect_for_another_counts_as_seen() -> None:
+def test_that_an_instance_is_forgotten_counts_whatever_epoch_was_named_before() -> None:
+    """It is final. A TaskExecutor to which an epoch was named that nobody was granted would otherwise never begin anew."""
+    harness = registered()
+    harness.effect(LeaderChanged("nobody", "blob:9"), epoch=2**62)
+    harness.effect(InstanceForgotten("it was silent"), epoch=1)
+    assert is_in(harness, Phase.NEW)
+
+
+def test_an_epoch_in_an_effect_for_another_means_nothing() -> None:
     harness = registered()
     harness.effect(deployment(), epoch=9, task_manager_id="other", instance_id="x")
-    assert harness.effect(deployment(), epoch=8) == []
+    harness.effect(deployment(), epoch=9, instance_id="an older one")
+    assert orders(harness.effect(deployment(), epoch=1))
+
+
+def test_an_epoch_that_was_never_granted_is_asked_about_and_the_leader_obeyed_again() -> None:
+    """One record that is forged, or that a fault of memory has changed, must not end the TaskExecutor's obedience for ever."""
+    harness = registered()
+    harness.wait(2_000)
+    asked = harness.effect(LeaderChanged("nobody", "blob:9"), epoch=2**62)
+    [number] = [r.number for r in reports(asked) if isinstance(r, TaskManagerRegistration)]
+    assert orders(harness.effect(deployment(), epoch=1)) == []
+    harness.effect(StopTaskManager("the cluster is shut down"), epoch=1)
+    assert is_in(harness, Phase.REGISTERED)
+    assert said(harness.accept(number, epoch=1)) == ["SlotReport"]
+    assert harness.machine.blob_address == "blob:1"
+    assert orders(harness.effect(deployment(), epoch=1))
+    harness.effect(StopTaskManager("the cluster is shut down"), epoch=1)
+    assert is_in(harness, Phase.STOPPING)
+
+
+def test_what_a_deposed_leader_still_says_is_asked_about_and_changes_nothing() -> None:
+    harness = registered()
+    harness.wait(2_000)
+    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
+    asked = harness.effect(deployment(), epoch=1)
+    [registration] = reports(asked)
+    assert orders(asked) == []
+    harness.accept(1, epoch=1)  # It also answers the first registration once more.
+    assert orders(harness.effect(deployment(), epoch=1)) == []
+    harness.accept(registration.number, epoch=2)
+    assert orders(harness.effect(deployment(), epoch=1)) == []
+    assert orders(harness.effect(deployment(), epoch=2))
+
+
+def test_a_flood_of_contradictions_is_asked_about_ever_more_slowly() -> None:
+    harness = registered()
+    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
+    asked = []
+    for _ in range(6_000):
+        asked += reports(harness.effect(deployment(), epoch=1))
+        harness.wait(10)
+    assert 10 < len(asked) < 40
+
+
+def test_a_new_instance_obeys_whoever_answers_its_registration() -> None:
+    harness = registered()
+    harness.effect(LeaderChanged("nobody", "blob:9"), epoch=2**62)
+    harness.wait(10_000, heartbeats_arrive=False)
+    assert is_in(harness, Phase.NEW)
+    harness.actions = harness.machine.start(harness.now_ms, "i2", WALL_CLOCK_MS) + harness.wait(3_000)
+    harness.accept(epoch=1)
+    assert is_in(harness, Phase.REGISTERED)
+    assert orders(harness.effect(deployment(), epoch=1))
 
 
 def test_first_effect_of_a_newer_epoch_is_answered_with_one_slot_report() -> None:
@@ -357,7 +422,7 @@ def test_slot_report_is_preceded_by_terminal_states_that_kafka_has_not_acknowled
         "FINISHED",
         "SlotReport",
     ]
-    harness.machine.on_reports_delivered(reports(end), harness.now_ms, harness.now_ms)
+    harness.machine.on_reports_delivered(reports(end), harness.now_ms)
     assert said(harness.effect(LeaderChanged("m3", "blob:3"), epoch=3)) == ["SlotReport"]
 
 
@@ -720,44 +785,45 @@ def test_what_answers_a_registration_too_late_is_not_believed() -> None:
     """Cut off since it registered, it would run what the master has long given to another."""
     for age_ms, is_believed in ((3_499, True), (3_500, False)):
         harness = Harness()
-        harness.machine.on_reports_delivered(reports(harness.actions), harness.now_ms, harness.now_ms)
         harness.now_ms += age_ms
-        actions = harness.effect(RegistrationAccepted("blob:1"))
-        assert [type(a) for a in actions if isinstance(a, NewInstanceNeeded)] == ([] if is_believed else [NewInstanceNeeded])
+        harness.accept(1)
+        assert is_in(harness, Phase.REGISTERED if is_believed else Phase.REGISTERING)
 
 
-KAFKA_MS = 1_700_000_000_000
-"""Kafka's clock when the first registration is appended: it is years behind this host's."""
-
-
-def _answered(answer_ms: int, registered_again_ms: tuple[int, ...] = ()) -> Harness:
-    """Return a machine that said that it is there at 0 ms and later on, and then reads, at 6,000 ms, what was written at `answer_ms`."""
+def _asked_again() -> tuple[Harness, list[tuple[int, int]]]:
+    """Return a machine that nobody answers for 6,000 ms, and its registrations: number and when it was sent."""
     harness = Harness()
-    [registration] = reports(harness.actions)
-    for sent_ms in (0, *registered_again_ms):
-        harness.machine.on_reports_delivered([registration], 1000 + sent_ms, 1000 + sent_ms + 20, KAFKA_MS + sent_ms + 5)
-    harness.now_ms = 7000
-    envelope = DeploymentEnvelope(epoch=1, task_manager_id="tm", instance_id="i1", payload=RegistrationAccepted("blob:1"))
-    harness.actions = harness.machine.on_deployment(envelope, harness.now_ms, KAFKA_MS + answer_ms)
-    return harness
+    sent = [(1, harness.now_ms)]
+    for _ in range(600):
+        sent += [(r.number, harness.now_ms) for r in reports(harness.wait(10)) if isinstance(r, TaskManagerRegistration)]
+    assert len(sent) > 3
+    return harness, sent
 
 
-@pytest.mark.parametrize("again_ms", [(), (2000, 5900)])
-def test_an_answer_is_as_old_as_kafka_says_however_often_the_registration_was_repeated(again_ms: tuple[int, ...]) -> None:
-    """Deaf but heard, it registers again and again; what it is told first was written long ago, and it was declared lost since."""
-    assert is_in(_answered(1500, again_ms), Phase.NEW)
+def test_an_answer_is_as_old_as_the_registration_that_it_names_however_often_that_was_repeated() -> None:
+    """Deaf but heard, it registers again and again; what it is told first was written long ago. No clock but its own tells so."""
+    harness, sent = _asked_again()
+    for number, sent_ms in sent:
+        if harness.now_ms - sent_ms >= 3_500:
+            harness.accept(number)
+            assert is_in(harness, Phase.REGISTERING)
+    harness.accept(sent[-1][0])
+    assert is_in(harness, Phase.REGISTERED)
 
 
-@pytest.mark.parametrize(("again_ms", "phase"), [((), Phase.NEW), ((2000,), Phase.NEW), ((2000, 5900), Phase.REGISTERED)])
-def test_an_answer_that_was_just_written_is_believed_only_where_kafka_has_heard_as_lately(again_ms: tuple[int, ...], phase: Phase) -> None:
-    """It may have been resent, or held back by the leader's producer: the leader may have counted the silence before it was written."""
-    assert is_in(_answered(5990, again_ms), phase)
+@pytest.mark.parametrize("number", [0, -1, 10**9])
+def test_an_answer_that_names_no_registration_of_this_instance_is_none(number: int) -> None:
+    harness = Harness()
+    harness.effect(RegistrationAccepted("blob:1", number))
+    assert is_in(harness, Phase.REGISTERING)
 
 
-def test_the_fence_counts_from_when_the_answer_was_written() -> None:
-    harness = _answered(4000, (5900,))
-    written_ms = 1000 + 5900 - (5905 - 4000)  # At the earliest: the word that was sent at 5,900 ms may have been stamped at once.
-    harness.wait(written_ms + 3500 - harness.now_ms - 5, heartbeats_arrive=False)
+def test_the_fence_counts_from_when_the_registration_was_sent_that_is_answered() -> None:
+    """The master's patience began when it read the registration."""
+    harness, sent = _asked_again()
+    number, sent_ms = next((n, ms) for n, ms in sent if harness.now_ms - ms < 3_500)
+    harness.accept(number)
+    harness.wait(sent_ms + 3_500 - harness.now_ms - 10, heartbeats_arrive=False)
     assert is_in(harness, Phase.REGISTERED)
     harness.wait(10, heartbeats_arrive=False)
     assert is_in(harness, Phase.NEW)
@@ -778,16 +844,6 @@ def test_acknowledged_heartbeats_hold_the_fence_off() -> None:
     harness = registered()
     harness.wait(60_000)
     assert is_in(harness, Phase.REGISTERED)
-
-
-def test_a_late_acceptance_counts_from_the_registration_not_from_now() -> None:
-    """The master's patience began when it read the registration."""
-    harness = Harness()
-    harness.machine.on_reports_delivered(reports(harness.actions), 1000, 1000)
-    harness.now_ms = 5000
-    harness.effect(RegistrationAccepted("blob:1"))
-    harness.machine.on_tick(harness.now_ms)
-    assert is_in(harness, Phase.NEW)
 
 
 def test_a_pause_of_the_process_leads_to_the_fence_before_anything_else() -> None:
@@ -870,7 +926,7 @@ def test_an_instance_says_once_that_it_is_ready_and_says_so_in_each_later_report
 def test_who_is_ready_before_it_is_registered_says_so_when_it_is() -> None:
     harness = Harness()
     assert reports(harness.event(ForkServerReady())) == []
-    assert said_ready(harness.effect(RegistrationAccepted("blob:1"))) == [True]
+    assert said_ready(harness.accept()) == [True]
 
 
 def test_a_new_instance_of_a_process_that_is_ready_says_so_again() -> None:
@@ -880,7 +936,7 @@ def test_a_new_instance_of_a_process_that_is_ready_says_so_again() -> None:
     harness.instances += 1
     harness.actions = harness.machine.start(harness.now_ms, "i2", WALL_CLOCK_MS)
     harness.actions += harness.wait(1000)
-    assert said_ready(harness.effect(RegistrationAccepted("blob:1"))) == [True]
+    assert said_ready(harness.accept()) == [True]
 
 
 def test_an_instance_is_not_ready_from_the_death_of_its_fork_server_until_the_next_one_has_loaded() -> None:
@@ -1059,6 +1115,7 @@ class RandomLife:
             "ended": (2, lambda: self.end(dice.choice(outcomes), running)),
             "time": (1, lambda: harness.wait(dice.choice([10, 500, 6000]), heartbeats_arrive=dice.random() < 0.9)),
             "leader": (1, lambda: harness.effect(LeaderChanged("m", "blob:9"), epoch + dice.randrange(2))),
+            "accepted": (2, lambda: harness.accept(epoch=max(1, epoch))),
             "forgotten": (0.2, lambda: harness.effect(InstanceForgotten("x"), epoch)),
         }
         (name,) = dice.choices(list(happenings), [weight for weight, _ in happenings.values()])

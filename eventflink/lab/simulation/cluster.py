@@ -12,6 +12,7 @@ from eventflink.lab.simulation.broker import Broker, Link
 from eventflink.lab.simulation.broker_clocks import EPOCH_MS, BrokerClocks
 from eventflink.lab.simulation.clients import Clients
 from eventflink.lab.simulation.effects_check import EffectsCheck
+from eventflink.lab.simulation.forged_epochs import ForgedEpochs
 from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
 from eventflink.lab.simulation.log_time_check import LogTimeCheck
 from eventflink.lab.simulation.master_host import MasterHost
@@ -96,6 +97,7 @@ class Cluster:
         self.clients = Clients(self.broker, self._clock(), rng, settings, *variations, self.observer, self.transcript)
         self.seats = [Seat(f"master-{n + 1}", Link(), self._clock()) for n in range(settings.masters)]
         self.task_executors += [self._task_executor(n) for n in range(settings.task_executors)]
+        self.forged_epochs = ForgedEpochs(settings.seed, self.broker, self.task_executors, self.transcript)
         self.stream_faults = StreamFaults(settings.seed, self.task_executors, self.transcript)
         for seat in self.seats:
             self._later(rng.random() * 500, partial(self.start, seat))

@@ -180,6 +180,9 @@ def _let_people_act(cluster: Cluster) -> None:
         _order_again(cluster, cluster.stream_faults.next_in_ms, cluster.stream_faults.strike, _STREAM_FAULTS_MS)
     if cluster.broker_clocks.are_wrong:
         _order_again(cluster, cluster.broker_clocks.next_jump_in_ms, cluster.broker_clocks.jump)
+    if cluster.forged_epochs.are_there:
+        forged, fold = cluster.forged_epochs, cluster.observer.fold
+        _order_again(cluster, forged.next_in_ms, lambda: forged.forge(fold.acceptance.epoch))
     if cluster.guardians.are_forged:
         _order_again(cluster, cluster.guardians.next_forgery_in_ms, cluster.forge_death)
     if cluster.schedulers.is_mixed:

@@ -302,7 +302,7 @@ class TaskExecutorHost:
                 return
             if is_registration:
                 self._heard(sent_at_ms)
-            self._put_input(lambda now_ms: self.protocol.on_reports_delivered(reports, sent_at_ms, now_ms, timestamp_ms))
+            self._put_input(lambda now_ms: self.protocol.on_reports_delivered(reports, now_ms))
 
         said = ", ".join(f"{type(r).__name__} {getattr(r, 'execution_state', '')}".strip() for r in reports)
         self._transcript.note(self.name, f"reports {said}")
@@ -340,7 +340,7 @@ class TaskExecutorHost:
 
     def _on_deployment(self, record: BrokerRecord) -> None:
         envelope = decode_deployment(record.value or b"")
-        self._put_input(lambda now_ms: self.protocol.on_deployment(envelope, now_ms, record.timestamp_ms))
+        self._put_input(lambda now_ms: self.protocol.on_deployment(envelope, now_ms))
 
     def _tell(self, event: ProcessEvent) -> None:
         self.process.deliver(lambda: self._put_input(lambda now_ms: self.protocol.on_process_event(event, now_ms)))

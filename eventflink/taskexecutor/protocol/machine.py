@@ -12,6 +12,7 @@ from enum import Enum, auto
 from eventflink.events.effects import (
     CheckpointOrder,
     DeploymentEnvelope,
+    DeploymentPayload,
     FileUploadOrder,
     FinishStream,
     InstanceForgotten,
@@ -73,6 +74,8 @@ class TaskExecutorProtocol:
         self.phase = Phase.NEW
         self.instance_id = ""
         self.newest_epoch = _EPOCH_OF_NO_LEADER
+        self._epoch_named_at = 0
+        """How many registrations this instance had sent when that epoch was named: the answer to a later one knows better."""
         self._reported_epoch = _EPOCH_OF_NO_LEADER
         self._blob_address = ""
         self.metrics_address = ""
@@ -81,13 +84,12 @@ class TaskExecutorProtocol:
         self._failed = False
         self._stop_deadline_ms = 0
         self._begun_at_ms = 0
-        self._registrations: list[int] = []
+        self._registrations: dict[int, int] = {}
+        """When each was sent, by its number; of those that are not too old to be answered."""
         self._registration_count = 0
         self._refusals = 0
         self._next_registration_ms = 0
         self._acknowledged_ms: int | None = None
-        self._stamped_registration: tuple[int, int] | None = None
-        """The newest registration that Kafka has: when it was sent, by this host's clock, and Kafka's timestamp of it."""
         self._next_heartbeat_ms: int | None = None  # Only a registered instance sends them: the master ignores those of others.
         self._heartbeat_sequence = 0
         self._uploads: set[str] = set()
@@ -120,10 +122,9 @@ class TaskExecutorProtocol:
         self._begun_at_ms = max(wall_clock_ms, self._begun_at_ms + 1)  # A clock that was set back does not make it the older one.
         self._table = AttemptTable(self._settings, instance_id, self._outbox, self.counters)
         self.counters.instances += 1
-        self._registrations = []
-        self._registration_count = 0
+        self._registrations = {}
+        self._registration_count = self._epoch_named_at = 0
         self._acknowledged_ms = None
-        self._stamped_registration = None
         self._next_heartbeat_ms = None
         self._uploads.clear()
         self._resends.clear()
@@ -131,20 +132,24 @@ class TaskExecutorProtocol:
         self._next_registration_ms = now_ms if first else now_ms + self._delay_registration(self._refusals) // 2
         return self.on_tick(now_ms)
 
-    def on_deployment(self, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int = 0) -> list[Action]:
-        """Obey one record of `deployments`, unless its epoch is older than the newest seen or it is for another instance.
-
-        `timestamp_ms` is when it was written, by Kafka's clock; 0: unknown.
-        """
-        if envelope.epoch < self.newest_epoch:
+    def on_deployment(self, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
+        """Obey one record of `deployments`, unless it is for another instance or its epoch is over (P4)."""
+        payload = envelope.payload
+        if envelope.task_manager_id != self._settings.task_manager_id:
             return []
-        self.newest_epoch = envelope.epoch
-        mine = envelope.task_manager_id == self._settings.task_manager_id and envelope.instance_id == self.instance_id
-        if isinstance(envelope.payload, StopTaskManager) and envelope.task_manager_id == self._settings.task_manager_id:
+        if isinstance(payload, StopTaskManager):
             # Whichever instance is named: the successor of one that was cut off meanwhile is to end with its process as well.
-            self._begin_stop(now_ms, envelope.payload.reason, failed=False)
-        elif mine and self.phase in (Phase.REGISTERING, Phase.REGISTERED):
-            self._on_current_effect(envelope, now_ms, timestamp_ms)
+            if self._believes(envelope.epoch, 0, now_ms):
+                self._begin_stop(now_ms, payload.reason, failed=False)
+        elif envelope.instance_id == self.instance_id and self.phase in (Phase.REGISTERING, Phase.REGISTERED):
+            if isinstance(payload, InstanceForgotten):
+                # Whichever leader was accepted that said so: an instance that is gone stays gone (P12).
+                self._refusals += self.phase is Phase.REGISTERING
+                self._fence(f"the master has forgotten this instance: {payload.reason}", now_ms)
+            elif isinstance(payload, RegistrationAccepted):
+                self._on_registration_accepted(payload, envelope.epoch, now_ms)
+            elif self._believes(envelope.epoch, 0, now_ms):
+                self._on_current_effect(payload, envelope.epoch, now_ms)
         return self._settle(now_ms)
 
     def on_effects_lost(self, reason: str, now_ms: int) -> list[Action]:
@@ -212,19 +217,9 @@ class TaskExecutorProtocol:
         self.counters.heartbeats_acknowledged += 1
         return self._settle(now_ms)
 
-    def on_reports_delivered(
-        self, reports: Iterable[TaskManagerReport], sent_at_ms: int, now_ms: int, timestamp_ms: int = 0
-    ) -> list[Action]:
-        """Kafka has these reports, with that timestamp of its own clock (0: unknown).
-
-        A registration counts as a heartbeat: the master counts its timeout from the registration that it has read (P13).
-        """
-        current = [r for r in reports if r.instance_id == self.instance_id]
-        if self.phase is Phase.REGISTERING and any(isinstance(r, TaskManagerRegistration) for r in current):
-            self._acknowledged_ms = sent_at_ms if self._acknowledged_ms is None else max(self._acknowledged_ms, sent_at_ms)
-            if timestamp_ms and (self._stamped_registration is None or sent_at_ms >= self._stamped_registration[0]):
-                self._stamped_registration = (sent_at_ms, timestamp_ms)
-        self._table.delivered(current)
+    def on_reports_delivered(self, reports: Iterable[TaskManagerReport], now_ms: int) -> list[Action]:
+        """Kafka has these reports."""
+        self._table.delivered([r for r in reports if r.instance_id == self.instance_id])
         return self._settle(now_ms)
 
     def on_reports_failed(self, reports: Iterable[TaskManagerReport], now_ms: int) -> list[Action]:
@@ -274,25 +269,57 @@ class TaskExecutorProtocol:
         self._begin_stop(now_ms, reason, failed=False)
         return self._settle(now_ms)
 
-    def _on_current_effect(self, envelope: DeploymentEnvelope, now_ms: int, timestamp_ms: int) -> None:
-        payload = envelope.payload
-        # What it sent later may still wait for a decision: it counts from the older of what Kafka has of it and what the answer proves.
-        heard_ms = self._answered_ms(timestamp_ms, now_ms)
-        if self._acknowledged_ms is not None:
-            heard_ms = min(heard_ms, self._acknowledged_ms)
-        if self.phase is Phase.REGISTERING and now_ms - heard_ms >= self._settings.self_fence_timeout_ms:
-            # Cut off since it registered, it reads an old answer: by now the master may have declared it lost (P14).
-            self._fence("what answers the registration comes too late to be believed", now_ms)
+    def _believes(self, epoch: int, answered_number: int, now_ms: int) -> bool:
+        """Tell whether what names this epoch is obeyed, and take note of it; `answered_number`: of the registration that it answers, or 0.
+
+        Who answers a registration that was sent after an epoch was named was accepted after it: if that is an older epoch, the one that was
+        named was never granted. So what contradicts the newest epoch, or is far ahead of it, is asked about.
+        """
+        is_answer = answered_number > self._epoch_named_at
+        if epoch < self.newest_epoch and not is_answer:
+            self._ask_who_leads(now_ms)
+            return False
+        if epoch != self.newest_epoch:
+            is_jump = epoch > self.newest_epoch + 1 and not is_answer
+            self.newest_epoch, self._epoch_named_at = epoch, self._registration_count
+            if is_jump:
+                self._ask_who_leads(now_ms)
+        return True
+
+    def _ask_who_leads(self, now_ms: int) -> None:
+        """Register once more, which changes nothing: the answer tells. An instance that is not registered does so anyway."""
+        if self.phase is Phase.REGISTERED and now_ms >= self._next_registration_ms:
+            self._send_registration(now_ms)
+
+    def _on_registration_accepted(self, answer: RegistrationAccepted, epoch: int, now_ms: int) -> None:
+        """Count from when the registration was sent that is answered: the master has heard of this instance since then (P13, P14).
+
+        The answer to one that was sent too long ago says nothing: by now the master may have declared the instance lost. The next
+        registration is answered, too.
+        """
+        sent_ms = self._registrations.get(answer.registration_number)
+        if sent_ms is None or now_ms - sent_ms >= self._settings.self_fence_timeout_ms:
             return
-        if isinstance(payload, InstanceForgotten):
-            self._refusals += self.phase is Phase.REGISTERING
-            self._fence(f"the master has forgotten this instance: {payload.reason}", now_ms)
+        if not self._believes(epoch, answer.registration_number, now_ms):
             return
-        if isinstance(payload, RegistrationAccepted | LeaderChanged):
+        self._blob_address = answer.blob_address
+        if self.phase is Phase.REGISTERING:
+            self.phase = Phase.REGISTERED
+            self._refusals = 0
+            self._acknowledged_ms = sent_ms  # From now on its heartbeats count.
+            self._next_heartbeat_ms = now_ms
+            self._reported_epoch = epoch
+        self._report_to(epoch)
+
+    def _on_current_effect(self, payload: DeploymentPayload, epoch: int, now_ms: int) -> None:
+        if self.phase is Phase.REGISTERING:
+            # Any effect tells that the master has it, and none but the answer since when; another leader answers what it is told anew.
+            if epoch != self._reported_epoch:
+                self._reported_epoch, self._next_registration_ms = epoch, now_ms
+            return
+        if isinstance(payload, LeaderChanged):
             self._blob_address = payload.blob_address
-        elif not self._blob_address:
-            return  # Nothing can be run before the first leader is known; the master resends what is not acknowledged.
-        newly = self._become_registered(heard_ms, now_ms)
+            self._reported_epoch = _EPOCH_OF_NO_LEADER
         match payload:
             case TaskDeployment() | TaskCancellation() | CheckpointOrder() | ResumeStream() | FinishStream():
                 self._obey(payload, now_ms)
@@ -300,9 +327,13 @@ class TaskExecutorProtocol:
                 self._upload(payload)
             case _:
                 pass
-        if isinstance(payload, LeaderChanged) or (envelope.epoch > self._reported_epoch and not newly):
+        self._report_to(epoch)
+
+    def _report_to(self, epoch: int) -> None:
+        """Report everything to a leader that has not been told, or asks."""
+        if epoch != self._reported_epoch:
             self._table.report_slots(is_ready=self._fork_server_ready)
-        self._reported_epoch = envelope.epoch
+        self._reported_epoch = epoch
 
     def _obey(self, order: TaskDeployment | TaskCancellation | CheckpointOrder | ResumeStream | FinishStream, now_ms: int) -> None:
         match order:
@@ -315,28 +346,6 @@ class TaskExecutorProtocol:
                 self._table.take_checkpoint(order)
             case _:
                 self._table.go_on(order)
-
-    def _answered_ms(self, timestamp_ms: int, now_ms: int) -> int:
-        """Return the earliest time, by this host's clock, at which an effect can have been written; `timestamp_ms` is Kafka's time of it.
-
-        The newest registration bounds how far the two clocks are apart: Kafka stamped it after it was sent. Where Kafka's times are not
-        known, an effect is as old as the newest message that Kafka has, or as the first registration, for it answers one of them.
-        """
-        if timestamp_ms and self._stamped_registration is not None:
-            sent_ms, stamped_ms = self._stamped_registration
-            return min(now_ms, sent_ms + timestamp_ms - stamped_ms)
-        return self._acknowledged_ms if self._acknowledged_ms is not None else next(iter(self._registrations), now_ms)
-
-    def _become_registered(self, heard_ms: int, now_ms: int) -> bool:
-        """Any effect for this instance proves that the master has it. Tell whether that was not known before."""
-        if self.phase is not Phase.REGISTERING:
-            return False
-        self.phase = Phase.REGISTERED
-        self._refusals = 0
-        self._acknowledged_ms = heard_ms  # From now on its heartbeats count.
-        self._registrations = []
-        self._next_heartbeat_ms = now_ms
-        return True
 
     def _upload(self, order: FileUploadOrder | TaskManagerFileUploadOrder) -> None:
         if order.request_id in self._uploads:
@@ -392,10 +401,13 @@ class TaskExecutorProtocol:
             slot_profile=settings.slot_profile,
             metrics_address=self.metrics_address,
             hardware=settings.hardware,
+            number=self._registration_count + 1,
         )
         self._outbox.add_reports([registration])
-        self._registrations = (self._registrations or [now_ms])[:1]
         self._registration_count += 1
+        oldest_ms = now_ms - settings.self_fence_timeout_ms
+        self._registrations = {n: sent_ms for n, sent_ms in self._registrations.items() if sent_ms > oldest_ms}
+        self._registrations[self._registration_count] = now_ms
         self._next_registration_ms = now_ms + self._delay_registration(self._registration_count - 1)
 
     def _delay_registration(self, failures: int) -> int:

@@ -30,8 +30,8 @@ def test_registering_again_is_accepted_again_and_changes_nothing(cluster: Script
     cluster.register("tm", slots=3)
     cluster.submit(graph(vertex("a", 2)))
     before = cluster.master.slot_manager.get_number_free_slots()
-    effects = cluster.say(TaskManagerRegistration("tm", "tm-1", "host-of-tm", 1, 7))
-    assert effects == [Deployment("tm", "tm-1", RegistrationAccepted("blob:1"))]
+    effects = cluster.say(TaskManagerRegistration("tm", "tm-1", "host-of-tm", 1, 7, number=5))
+    assert effects == [Deployment("tm", "tm-1", RegistrationAccepted("blob:1", 5))]
     assert cluster.master.slot_manager.get_number_registered_slots() == 3
     assert cluster.master.slot_manager.get_number_free_slots() == before == 1
 
