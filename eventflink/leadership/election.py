@@ -17,6 +17,8 @@ from eventflink.model.statuses import Role
 PRESENCE_LEASES: Final = 3
 """A master that was not heard of for so many leases is no longer counted."""
 
+MAX_PEERS: Final = 64
+
 
 @dataclass(slots=True)
 class _Peer:
@@ -33,7 +35,9 @@ class Peers:
     _heard: dict[str, _Peer] = field(default_factory=dict)
 
     def hear(self, presence: MasterPresence, now_ms: int) -> None:
-        """Take note of a master's presence."""
+        """Take note of a master's presence; of more than `MAX_PEERS`, of none that was not heard of."""
+        if presence.master_id not in self._heard and len(self._recent(now_ms)) >= MAX_PEERS:
+            return
         self._heard[presence.master_id] = _Peer(presence.feature_level, presence.role is Role.LEADER, now_ms)
 
     def hear_leader(self, master_id: str) -> None:
@@ -95,7 +99,7 @@ class Election(Protocol):
     """
 
     def heard(self, payload: Said, now_ms: int) -> None:  # noqa: ARG002 - inherited where it is not needed
-        """Take a record of `leadership`; a resignation or a death is of the leadership that was accepted last, and of no other (L2a)."""
+        """Take a record of `leadership`; what is said of a leadership is said of the one that was accepted last, and of no other (L2)."""
         return
 
     def granted(self, epoch: int, now_ms: int) -> None:  # noqa: ARG002 - inherited where it is not needed
@@ -143,6 +147,7 @@ class LogElection(Election):
     """Of the process; the participant keeps it."""
     _heard_ms: int = 0
     _epoch: int = 0
+    """That was granted last."""
     _ended_ms: int | None = None
     """When it was said that the leader has resigned, or died; or since when it is known that there never was one."""
     _proven_ms: int = -1
@@ -151,15 +156,15 @@ class LogElection(Election):
     _outstanding: dict[int, int] = field(default_factory=dict)
 
     def heard(self, payload: Said, now_ms: int) -> None:
-        """Take a record of `leadership`: a heartbeat of the newest epoch, its leader's resignation or death, or the own presence."""
+        """Take a record of `leadership`: the leader's heartbeat, its resignation or death, or the own presence."""
         match payload:
-            case LeaderHeartbeat() if payload.epoch >= self._epoch:
-                if self._ended_ms is None or payload.epoch > self._epoch:
-                    self.granted(payload.epoch, now_ms)
+            case LeaderHeartbeat():
+                if self._ended_ms is None:
+                    self._heard_ms = now_ms
                 self.peers.hear_leader(payload.master_id)
-            case Resignation() | LeaderDeath() if payload.epoch >= self._epoch:
-                if self._ended_ms is None or payload.epoch > self._epoch:  # Said twice, it ended when it was said first.
-                    self._epoch, self._ended_ms = payload.epoch, now_ms
+            case Resignation() | LeaderDeath():
+                if self._ended_ms is None:  # Said twice, it ended when it was said first.
+                    self._ended_ms = now_ms
             case MasterPresence() if payload.master_id == self.master_id:
                 sent_ms = self._outstanding.pop(payload.sequence, -1) if payload.incarnation == self.incarnation else -1
                 self._proven_ms = max(self._proven_ms, sent_ms)
@@ -168,8 +173,7 @@ class LogElection(Election):
 
     def granted(self, epoch: int, now_ms: int) -> None:
         """Begin a lease."""
-        self._epoch = max(self._epoch, epoch)
-        self._heard_ms, self._ended_ms = now_ms, None
+        self._epoch, self._heard_ms, self._ended_ms = epoch, now_ms, None
 
     def said(self, sequence: int, now_ms: int) -> None:
         """Remember when the presence was sent."""
@@ -226,7 +230,7 @@ class LogElection(Election):
     def _delay_ms(self, now_ms: int) -> int:
         """Return the delay of this master's rank among the standbys that live; jittered, so that equals differ."""
         step_ms = self.peers.lease_timeout_ms // RANK_DELAY_DIVISOR
-        rank = self.peers.rank(self.master_id, now_ms)
+        rank = min(self.peers.rank(self.master_id, now_ms), RANK_DELAY_DIVISOR)  # However many say that they are there.
         jitter_ms = zlib.crc32(f"{self.incarnation}/{self._epoch}".encode()) % (step_ms // 2 + 1) if rank else 0
         return rank * step_ms + jitter_ms
 

@@ -162,7 +162,7 @@ class Participant:
         except UndecodableRecord as error:
             return str(error)
         match payload:
-            case LeaderHeartbeat():
+            case LeaderHeartbeat() if self._is_of_the_accepted(payload):
                 self._stalls.leader_log_offset = payload.log_offset
             case Resignation():
                 self._resigned = payload.leader_id
@@ -170,19 +170,23 @@ class Participant:
                 self.peers.hear(payload, now_ms)
                 if payload.incarnation == self.settings.incarnation:
                     self.heard_itself_ms = now_ms
-        if not isinstance(payload, Resignation | LeaderDeath) or self._is_over(payload):
+        if isinstance(payload, MasterPresence) or (self._is_of_the_accepted(payload) and self._may_be_true(payload)):
             self.election.heard(payload, now_ms)
         return ""
 
-    def _is_over(self, end: Resignation | LeaderDeath) -> bool:
-        """Tell whether the leadership that was accepted last is said to have ended, and this is not the very master that leads (L2a)."""
+    def _is_of_the_accepted(self, said: LeaderHeartbeat | Resignation | LeaderDeath) -> bool:
+        """Tell whether it is said of the leadership that the log accepted last: whoever writes to `leadership` may name any other (L2)."""
         acceptance = self.fold.acceptance
-        if (end.epoch, end.leader_id) != (acceptance.epoch, acceptance.leader_id):
-            return False
+        return (said.epoch, said.leader_id) == (acceptance.epoch, acceptance.leader_id)
+
+    def _may_be_true(self, said: LeaderHeartbeat | Resignation | LeaderDeath) -> bool:
+        """Tell whether this is not the very master that leads, and is said to have ended (L2a)."""
+        if isinstance(said, LeaderHeartbeat):
+            return True
         if self.leader is not None:
-            _logger.warning("LeaderDeathRefuted epoch=%d leader_id=%s", end.epoch, end.leader_id)
-        elif isinstance(end, LeaderDeath):
-            _logger.info("LeaderDied epoch=%d leader_id=%s", end.epoch, end.leader_id)
+            _logger.warning("LeaderDeathRefuted epoch=%d leader_id=%s", said.epoch, said.leader_id)
+        elif isinstance(said, LeaderDeath):
+            _logger.info("LeaderDied epoch=%d leader_id=%s", said.epoch, said.leader_id)
         return self.leader is None
 
     def later(self, value: MasterInput) -> None:

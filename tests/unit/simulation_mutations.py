@@ -21,7 +21,16 @@ import pytest
 from eventflink.events import log_events as e
 from eventflink.events.checkpoint_events import SavepointRequest
 from eventflink.events.decision import Decision, InputCause
-from eventflink.events.effects import DeploymentEnvelope, FinishStream, RegistrationAccepted, ResumeStream, TaskCancellation
+from eventflink.events.effects import (
+    DeploymentEnvelope,
+    FinishStream,
+    LeaderDeath,
+    LeaderHeartbeat,
+    RegistrationAccepted,
+    Resignation,
+    ResumeStream,
+    TaskCancellation,
+)
 from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
@@ -659,6 +668,11 @@ def stuck_inputs_do_not_matter(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stalls, "stuck_since", lambda _self, _now_ms: None)
 
 
+@breaks("L2", "a heartbeat counts whichever leadership it is of, though the log has accepted none such")
+def heartbeats_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
+    _count_whichever_leadership(patch, LeaderHeartbeat)
+
+
 @breaks("L2", "a standby campaigns after a lease of silence, whether it hears itself or not")
 def own_presence_is_not_awaited(patch: pytest.MonkeyPatch) -> None:
     advise = LogElection.advise
@@ -672,7 +686,12 @@ def own_presence_is_not_awaited(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("L2a", "a standby campaigns whichever leadership is said to have ended")
 def deaths_are_not_fenced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Participant, "_is_over", lambda self, _end: self.leader is None)
+    _count_whichever_leadership(patch, Resignation | LeaderDeath)
+
+
+def _count_whichever_leadership(patch: pytest.MonkeyPatch, kinds: Any) -> None:
+    is_accepted = Participant._is_of_the_accepted
+    patch.setattr(Participant, "_is_of_the_accepted", lambda self, said: isinstance(said, kinds) or is_accepted(self, said))
 
 
 @breaks("L3", "a leader appends however many of its decisions are unconfirmed")
@@ -856,6 +875,7 @@ FOUND_BY_TEST = {
     "stopped_streams_are_told_once": "test_a_job_that_stops_with_it_finishes_when_all_of_it_is_written",
     "wall_clock_is_believed": "test_a_wall_clock_far_ahead_draws_by_a_tenth_at_most",
     "deaf_leaders_go_on": "test_a_decision_not_read_back_within_a_lease_ends_the_leadership",
+    "heartbeats_are_not_fenced": "test_a_heartbeat_of_another_leadership_deposes_nobody_and_keeps_nobody_from_leading",
     "own_presence_is_not_awaited": "test_who_has_not_read_its_own_word_never_campaigns",
     "deaths_are_not_fenced": "test_the_death_of_another_leadership_is_ignored",
     "window_is_not_bounded": "test_no_more_decisions_than_the_window_are_unconfirmed",

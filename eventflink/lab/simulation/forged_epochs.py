@@ -1,4 +1,4 @@
-"""Somebody names epochs that nobody was granted, or a fault of memory changes one: on `deployments`, to an instance that lives.
+"""Somebody names epochs that nobody was granted, or a fault of memory changes one: to an instance that lives, and to the masters.
 
 Drawn from random numbers of its own. What is forged asks for nothing but a report: only its epoch is to do harm.
 """
@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import LeaderChanged
+from eventflink.events.effects import LeaderChanged, LeaderHeartbeat
 from eventflink.events.topics import Topic
 from eventflink.lab.simulation.broker import Broker
 from eventflink.lab.simulation.task_executor_host import TaskExecutorHost
@@ -18,6 +18,7 @@ _SHARE: Final = 0.4
 _LONGEST_PAUSE_MS: Final = 8_000
 _AHEAD: Final = (1, 2, 1_000, 2**62)
 _DEPLOYMENTS: Final = PayloadCodec("DeploymentEnvelope")
+_LEADERSHIP: Final = PayloadCodec("LeadershipEnvelope")
 
 
 class ForgedEpochs:
@@ -36,8 +37,10 @@ class ForgedEpochs:
         return _LONGEST_PAUSE_MS * self._rng.random()
 
     def forge(self, granted_epoch: int) -> None:
-        """Name an epoch to some TaskExecutor."""
+        """Name an epoch to all masters, as if its leader had read far more of the log, and to some TaskExecutor."""
         epoch, host = granted_epoch + self._rng.choice(_AHEAD), self._rng.choice(self._hosts)
+        heartbeat = LeaderHeartbeat(epoch, "nobody", "master-0", "nowhere:1", 2**62)
+        self._broker.append(Topic.LEADERSHIP, 0, b"leader", _LEADERSHIP.encode(heartbeat))
         if host.is_up:
             self._transcript.note("somebody", f"names the epoch {epoch} to {host.name}")
             fields = {"epoch": epoch, "task_manager_id": host.name, "instance_id": host.protocol.instance_id}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eventflink.events.effects import LeaderDeath, Resignation
+from eventflink.events.effects import LeaderDeath, LeaderHeartbeat, Resignation
 from eventflink.events.log_events import RequestRejected
 from eventflink.model.statuses import Role
 from tests.support.cluster import CODEC
@@ -160,3 +160,30 @@ class TestWill:
         world.run(100)
         assert _will(leader) is None
         assert _will(world.nodes["b"]) == LeaderDeath(2, "leader-2")
+
+
+class TestForgedHeartbeats:
+    """L2: whoever may write to `leadership` may name any leadership; only the log tells which there is."""
+
+    @pytest.mark.parametrize(
+        ("epoch", "leader_id"), [(1, "leader-1"), (2, "leader-1"), (2, ""), (3, "leader-3"), (3, "leader-2"), (2**62, "leader-2")]
+    )
+    def test_a_heartbeat_of_another_leadership_deposes_nobody_and_keeps_nobody_from_leading(
+        self, world: World, epoch: int, leader_id: str
+    ) -> None:
+        world.kill(_started(world, "a", "b", "c"))
+        leader = world.leader()
+        world.run(LEASE_MS)
+        forged = LEADERSHIP.encode(LeaderHeartbeat(epoch, leader_id, "nobody", "nowhere:1", 2**62))
+        world.leadership.append(forged)
+        world.run(15 * LEASE_MS)
+        assert _grants(world) == 2
+        assert [node.ends for node in world.nodes.values()] == [[], []]
+        world.kill(leader)
+
+        def is_followed() -> bool:
+            world.leadership.append(forged)
+            return any(node.role is Role.LEADER for node in world.nodes.values())
+
+        assert world.run_until(is_followed) <= 2 * LEASE_MS
+        assert _grants(world) == 3
