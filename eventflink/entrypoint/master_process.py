@@ -199,6 +199,7 @@ def _participant_settings(configuration: Configuration, incarnation: str, blob_a
         resend_interval_ms=configuration.redeploy_interval_ms,
         heartbeat_interval_ms=configuration.heartbeat_interval_ms,
         loss_timeout_ms=configuration.loss_timeout_ms,
+        feature_level_wait_ms=configuration.feature_level_wait_ms,
     )
 
 
@@ -261,7 +262,7 @@ async def _run(
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
     incarnation = uuid.uuid4().hex
-    peers = Peers(configuration.lease_timeout_ms)
+    peers = Peers(configuration.lease_timeout_ms, configuration.feature_level_wait_ms)
     election = create_election(configuration, incarnation, peers)
     archives = _open_archives(configuration, render_flink)
     store, server = await _open_blobs(configuration)

@@ -29,14 +29,16 @@ class _Peer:
 
 @dataclass(slots=True)
 class Peers:
-    """The masters of the last leases."""
+    """The masters of the last leases, and those that may come back."""
 
     lease_timeout_ms: int
+    memory_ms: int = 0
+    """For so long at least a master is remembered that is not heard of any more."""
     _heard: dict[str, _Peer] = field(default_factory=dict)
 
     def hear(self, presence: MasterPresence, now_ms: int) -> None:
         """Take note of a master's presence; of more than `MAX_PEERS`, of none that was not heard of."""
-        if presence.master_id not in self._heard and len(self._recent(now_ms)) >= MAX_PEERS:
+        if presence.master_id not in self._heard and len(self._remembered(now_ms)) >= MAX_PEERS:
             return
         self._heard[presence.master_id] = _Peer(presence.feature_level, presence.role is Role.LEADER, now_ms)
 
@@ -46,8 +48,9 @@ class Peers:
             self._heard[master_id].leads = True
 
     def common_feature_level(self, now_ms: int) -> int | None:
-        """Return the level that every master heard of can read; None: nobody was heard."""
-        return min((peer.feature_level for peer in self._recent(now_ms).values()), default=None)
+        """Return the level that every master can read that is there or may come back; None: nobody was heard, or too many to know."""
+        remembered = self._remembered(now_ms)
+        return min((peer.feature_level for peer in remembered.values()), default=None) if len(remembered) < MAX_PEERS else None
 
     def count(self, now_ms: int) -> int:
         """Return how many masters were heard of."""
@@ -59,8 +62,13 @@ class Peers:
         return len(standbys) if leads else sum(m < master_id for m in standbys)
 
     def _recent(self, now_ms: int) -> dict[str, _Peer]:
-        """Return the masters that were heard of in the last leases, and forget the others."""
+        """Return the masters that were heard of in the last leases."""
         limit_ms = now_ms - PRESENCE_LEASES * self.lease_timeout_ms
+        return {m: peer for m, peer in self._remembered(now_ms).items() if peer.heard_ms >= limit_ms}
+
+    def _remembered(self, now_ms: int) -> dict[str, _Peer]:
+        """Return the masters that may come back, and forget the others."""
+        limit_ms = now_ms - max(PRESENCE_LEASES * self.lease_timeout_ms, self.memory_ms)
         self._heard = {m: peer for m, peer in self._heard.items() if peer.heard_ms >= limit_ms}
         return self._heard
 

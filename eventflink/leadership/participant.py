@@ -532,9 +532,10 @@ class Participant:
         return master.due(log_now_ms, leader.clock.began_ms, self._progress.look(master.requests.cursors, log_now_ms))
 
     def _common_feature_level(self, now_ms: int) -> int:
-        """Return the level that every master heard of in the last leases can read; nothing is said before all had time to be heard."""
-        common = self.peers.common_feature_level(now_ms)
-        if common is None or now_ms - self._promoted_ms < PRESENCE_LEASES * self.settings.lease_timeout_ms:
+        """Return the level that every master that is there or may come back can read; 0 before all had their time to be heard (P19)."""
+        wait_ms, common = self.settings.feature_level_wait_ms, self.peers.common_feature_level(now_ms)
+        least_ms = max(wait_ms, PRESENCE_LEASES * self.settings.lease_timeout_ms)
+        if wait_ms < 0 or common is None or now_ms - self._promoted_ms < least_ms:
             return 0
         return min(self.fold.codec.feature_level, common)
 

@@ -26,6 +26,8 @@ class ParticipantSettings:
     resend_interval_ms: int = 10_000
     heartbeat_interval_ms: int = 1000
     loss_timeout_ms: int = 5000
+    feature_level_wait_ms: int = 0
+    """For so long no master that reads less may have been heard of; -1: the level is never raised (P19)."""
 
 
 class AppendFailed(Exception):

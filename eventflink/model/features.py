@@ -1,6 +1,6 @@
 """Which events a cluster may write: the feature level (P19).
 
-The state holds the level; a decision raises it once every master that was heard of can read the newer events. An older
+The state holds the level; a decision raises it once every master that is there or may come back can read the newer events. An older
 standby therefore meets nothing that it cannot read. The log is written at a level with the release of the Decision's schema
 that has its number.
 """

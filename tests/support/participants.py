@@ -169,6 +169,7 @@ class Node:
                 blob_address=f"{self.master_id}:1",
                 lease_timeout_ms=LEASE_MS,
                 window_size=self.window_size,
+                feature_level_wait_ms=self.world.feature_level_wait_ms,
             ),
             fold=fold,
             decoder=InboundDecoder(),
@@ -244,6 +245,7 @@ class World:
     """By how much the masters' wall clocks are ahead."""
     stamp_offset_ms: int = 0
     """By how much the clock is ahead of the broker that has the log's partition."""
+    feature_level_wait_ms: int = 0
     log: list[bytes] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
     leadership: list[bytes] = field(default_factory=list)
@@ -281,7 +283,7 @@ class World:
     ) -> Node:
         """Start a master; one of the same id that was there is gone."""
         found = {str(t): InboundTopic(f"id-of-{t}", 0, len(self.inbound[t])) for t in INBOUND} | dict(topics or {})
-        peers = Peers(LEASE_MS)
+        peers = Peers(LEASE_MS, self.feature_level_wait_ms)
         election = election or LogElection(master_id, f"{master_id}-process", peers)
         node = Node(
             self,

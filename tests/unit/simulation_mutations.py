@@ -38,7 +38,7 @@ from eventflink.lab.simulation.run import simulate
 from eventflink.leadership import fold as fold_module
 from eventflink.leadership import leader as leader_module
 from eventflink.leadership.acceptance import Acceptance
-from eventflink.leadership.election import Advice, LogElection
+from eventflink.leadership.election import Advice, LogElection, Peers
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.input_progress import InputProgress
 from eventflink.leadership.intake import Stalls
@@ -517,6 +517,11 @@ def level_is_raised_alone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Participant, "_common_feature_level", alone)
 
 
+@breaks("P19", "a master that is not heard of for three leases counts no more, however long its return is to be waited for")
+def absences_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Peers, "_remembered", lambda self, now_ms: {m: p for m, p in self._heard.items() if p.heard_ms >= now_ms - 3_000})
+
+
 @breaks("P20", "the log's time is the leader's wall clock")
 def wall_clock_is_believed(patch: pytest.MonkeyPatch) -> None:
     def read(self: LogClock, _monotonic_ms: int, wall_ms: int) -> int:
@@ -866,6 +871,7 @@ FOUND_BY_TEST = {
     "any_answer_is_new": "test_an_answer_is_as_old_as_the_registration_that_it_names_however_often_that_was_repeated",
     "tombstones_are_not_kept": "test_a_cancellation_before_its_deployment_leaves_a_tombstone",
     "attempts_share_a_place": "test_each_attempt_has_places_of_its_own",
+    "absences_are_not_waited_for": "test_it_is_not_raised_while_an_older_master_may_come_back",
     "level_is_raised_alone": "test_it_is_raised_when_every_master_that_was_heard_of_can_read_it_and_not_before_three_leases",
     "silent_clients_are_not_noticed": "test_a_task_that_is_silent_for_too_long_is_given_up_and_one_that_speaks_is_not",
     "late_attempts_fence_newer_ones": "test_an_attempt_that_finds_the_mark_of_a_newer_one_ends_before_it_fences_anything",

@@ -47,6 +47,12 @@ class MasterKeys(Keys):
         ge=100,
         description="After this long an unacknowledged deployment or cancellation is sent again.",
     )
+    feature_level_wait_ms: int = Field(
+        600_000,
+        alias="master.feature-level-wait",
+        ge=-1,
+        description="For so long all masters that were heard of must have read more before the log says more; -1: it never does.",
+    )
     request_horizon: int = Field(
         1_000_000, alias="requests.horizon-entries", ge=1000, description="How many answers and job ids are remembered."
     )
@@ -54,7 +60,7 @@ class MasterKeys(Keys):
         604_800_000,
         alias="requests.horizon-time",
         ge=60_000,
-        description="For how long, from the last time on at which nothing waits that was there then.",
+        description="For how long they are remembered; for longer while a request waits that was there before.",
     )
     snapshot_interval_records: int = Field(
         50_000,

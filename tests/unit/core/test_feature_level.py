@@ -87,6 +87,33 @@ class TestRaising:
         world.run(LEASE_MS)
         assert len(world.events(FeatureLevelRaised)) == 1
 
+    def test_it_is_not_raised_while_an_older_master_may_come_back(self, world: World) -> None:
+        """It was cut off or stopped for some leases: it would find a log that it cannot read, and nobody could go back."""
+        world.feature_level_wait_ms = 20 * LEASE_MS
+        _earlier_cluster(world)
+        _start(world, "a")
+        older = _start(world, "b", earlier=True)
+        world.leader()
+        for _ in range(2):
+            older.is_frozen = True
+            world.run(19 * LEASE_MS)
+            older.is_frozen = False
+            world.run(2 * LEASE_MS)
+        assert world.events(FeatureLevelRaised) == []
+        assert older.ends == []
+        world.kill(older)
+        world.run(19 * LEASE_MS)
+        assert world.events(FeatureLevelRaised) == []
+        world.run(2 * LEASE_MS)
+        assert world.events(FeatureLevelRaised) == RAISED
+
+    def test_it_is_never_raised_where_an_operator_says_so(self, world: World) -> None:
+        world.feature_level_wait_ms = -1
+        _earlier_cluster(world)
+        _start(world, "a")
+        world.run(30 * LEASE_MS)
+        assert world.events(FeatureLevelRaised) == []
+
     def test_a_leader_never_raises_it_beyond_what_it_can_read_itself(self, world: World) -> None:
         world.start("a", election=SingleMaster(), new_fold=earlier_fold)
         _start(world, "b")
