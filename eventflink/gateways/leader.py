@@ -1,7 +1,9 @@
 """Who leads now, by the heartbeats on `leadership`.
 
 A heartbeat that the topic keeps may be a dead leader's; so only one that comes after the call began counts. No clock is compared with
-another machine's. While there is no leader, looks alternate with growing pauses, so that many waiting clients do not overload Kafka.
+another machine's. A client does not read the log, and cannot tell whether an epoch was ever granted: one that is named counts until a
+leader of an older epoch goes on alone. While there is no leader, looks alternate with growing pauses, so that many waiting clients do not
+overload Kafka.
 """
 
 import time
@@ -23,6 +25,9 @@ MAX_LOOK_S: Final = 8.0
 """How long one look takes at most. Looks grow as pauses do: a cluster's heartbeats may be configured to be rare."""
 
 _POLL_S: Final = 0.2
+
+ALONE_HEARTBEATS: Final = 10
+"""So many heartbeats of one leader, and none of the newest epoch between them, show that the newest was forged, or is over."""
 
 
 def find_leader(bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> LeaderHeartbeat:
@@ -98,6 +103,8 @@ class LeaderWatch:
     _asked_at_offset: int = -1
     _next_offset: int = 0
     _newest_epoch: int = 0
+    _alone: tuple[str, int] = ("", 0)
+    """A leader of an older epoch, and how many heartbeats of it came since one of the newest."""
     _resigned: set[str] = field(default_factory=set)
     _last_master_id: str = ""
 
@@ -117,9 +124,14 @@ class LeaderWatch:
         if isinstance(payload, Resignation):
             self._resigned.add(payload.leader_id)
             return None
-        if not isinstance(payload, LeaderHeartbeat) or payload.epoch < self._newest_epoch:
+        if not isinstance(payload, LeaderHeartbeat):
             return None
-        self._newest_epoch = payload.epoch
+        if payload.epoch < self._newest_epoch:
+            count = self._alone[1] + 1 if self._alone[0] == payload.leader_id else 1
+            self._alone = (payload.leader_id, count)
+            if count < ALONE_HEARTBEATS:
+                return None
+        self._newest_epoch, self._alone = payload.epoch, ("", 0)
         self._last_master_id = payload.master_id
         return payload if offset >= self._asked_at_offset and payload.leader_id not in self._resigned else None
 

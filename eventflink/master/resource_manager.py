@@ -79,11 +79,11 @@ class ResourceManager:
             return [refused(registration, f"the instance {known.instance_id}, which began {later_ms} ms later, is registered")]
         place = (name, instance_id, registration.host, registration.process_id)
         if known is not None and known.instance_id == instance_id:
-            said = (known.begun_at_ms, known.slot_profile, known.metrics_address, known.hardware, registration.number)
-            return [TaskManagerRegistered(*place, known.slot_count, *said)]
+            said = (known.begun_at_ms, known.slot_profile, known.metrics_address, known.hardware)
+            return [TaskManagerRegistered(*place, known.slot_count, *said, registration_number=registration.number)]
         address = registration.metrics_address[:MAX_ADDRESS_LENGTH]
-        said = (registration.begun_at_ms, profile, address, registration.hardware, registration.number)
-        registered = TaskManagerRegistered(*place, registration.slot_count, *said)
+        said = (registration.begun_at_ms, profile, address, registration.hardware)
+        registered = TaskManagerRegistered(*place, registration.slot_count, *said, registration_number=registration.number)
         lost = [TaskManagerLost(name, known.instance_id, f"replaced by its new instance {instance_id}")] if known is not None else []
         return [*lost, registered]
 

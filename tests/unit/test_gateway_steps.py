@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_type
 
 import pytest
@@ -31,7 +31,7 @@ from eventflink.gateways.errors import (
 )
 from eventflink.gateways.gateway import RESULT_WAIT_S
 from eventflink.gateways.job_master_gateway import JobMasterGateway, JobMasterMethods
-from eventflink.gateways.leader import FIRST_LOOK_S, MAX_LOOK_S, LeaderWatch
+from eventflink.gateways.leader import ALONE_HEARTBEATS, FIRST_LOOK_S, MAX_LOOK_S, LeaderWatch
 from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import KnownMaster, MasterSilent, NoMasterAnswered, NothingThere, QuestionInvalid, answer_of
 from eventflink.gateways.request_channel import Accepted
@@ -219,6 +219,25 @@ def test_a_watch_remembers_over_its_looks_what_it_has_seen() -> None:
     # The topic was trimmed beyond the last look, and then made again.
     assert watch.start(low=50, high=60) == 50
     assert watch.start(low=0, high=3) == 3
+
+
+@pytest.mark.parametrize("epoch", [4, 2**62])
+def test_an_epoch_that_was_never_granted_hides_the_leader_for_some_heartbeats_only(epoch: int) -> None:
+    """A record that is forged, or that a fault of memory has changed, was the last one when the client asked."""
+    watch = LeaderWatch()
+    watch.start(low=0, high=10)
+    watch.see(9, LEADERSHIP.encode(replace(HEARTBEAT, epoch=epoch, leader_id="nobody")))
+    seen = [watch.see(offset, LEADERSHIP.encode(HEARTBEAT)) for offset in range(10, 12 + ALONE_HEARTBEATS)]
+    assert [heartbeat is None for heartbeat in seen] == [True] * (ALONE_HEARTBEATS - 1) + [False] * 3
+
+
+def test_a_leader_that_was_deposed_and_goes_on_beside_its_successor_is_none() -> None:
+    watch = LeaderWatch()
+    watch.start(low=0, high=0)
+    newer = LEADERSHIP.encode(replace(HEARTBEAT, epoch=4, leader_id="leader-4"))
+    for offset in range(0, 100, 2):
+        assert watch.see(offset, newer) is not None
+        assert watch.see(offset + 1, LEADERSHIP.encode(HEARTBEAT)) is None
 
 
 # -- reads ------------------------------------------------------------------------------------------------------------

@@ -189,6 +189,11 @@ def orders(actions: list[Action]) -> list[ProcessOrder]:
     return [a for a in actions if isinstance(a, ProcessOrder)]
 
 
+def registrations(actions: list[Action]) -> list[int]:
+    """Return the numbers of the registrations that are sent."""
+    return [r.number for r in reports(actions) if isinstance(r, TaskManagerRegistration)]
+
+
 def said(actions: list[Action]) -> list[str]:
     """The reports in short: what a record says, in order."""
     return [r.execution_state.value if isinstance(r, TaskStateReport) else type(r).__name__ for r in reports(actions)]
@@ -299,9 +304,9 @@ def test_only_the_answer_to_a_registration_registers_and_another_leader_is_asked
     harness = Harness()
     assert orders(harness.effect(deployment())) == []
     harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
-    [registration] = reports(harness.wait(10))
+    [number] = registrations(harness.wait(10))
     assert is_in(harness, Phase.REGISTERING)
-    harness.accept(registration.number, epoch=2)
+    harness.accept(number, epoch=2)
     assert is_in(harness, Phase.REGISTERED)
     assert orders(harness.effect(deployment(), epoch=2))
 
@@ -337,7 +342,7 @@ def test_an_epoch_that_was_never_granted_is_asked_about_and_the_leader_obeyed_ag
     harness = registered()
     harness.wait(2_000)
     asked = harness.effect(LeaderChanged("nobody", "blob:9"), epoch=2**62)
-    [number] = [r.number for r in reports(asked) if isinstance(r, TaskManagerRegistration)]
+    [number] = registrations(asked)
     assert orders(harness.effect(deployment(), epoch=1)) == []
     harness.effect(StopTaskManager("the cluster is shut down"), epoch=1)
     assert is_in(harness, Phase.REGISTERED)
@@ -353,11 +358,11 @@ def test_what_a_deposed_leader_still_says_is_asked_about_and_changes_nothing() -
     harness.wait(2_000)
     harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
     asked = harness.effect(deployment(), epoch=1)
-    [registration] = reports(asked)
+    [number] = registrations(asked)
     assert orders(asked) == []
     harness.accept(1, epoch=1)  # It also answers the first registration once more.
     assert orders(harness.effect(deployment(), epoch=1)) == []
-    harness.accept(registration.number, epoch=2)
+    harness.accept(number, epoch=2)
     assert orders(harness.effect(deployment(), epoch=1)) == []
     assert orders(harness.effect(deployment(), epoch=2))
 
@@ -795,7 +800,7 @@ def _asked_again() -> tuple[Harness, list[tuple[int, int]]]:
     harness = Harness()
     sent = [(1, harness.now_ms)]
     for _ in range(600):
-        sent += [(r.number, harness.now_ms) for r in reports(harness.wait(10)) if isinstance(r, TaskManagerRegistration)]
+        sent += [(number, harness.now_ms) for number in registrations(harness.wait(10))]
     assert len(sent) > 3
     return harness, sent
 
