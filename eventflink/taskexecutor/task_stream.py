@@ -67,6 +67,28 @@ _REASON_LIMIT = 500
 _POLL_S = 0.2
 
 
+def read_to_end(query: RunningQuery, unread: UnreadRecords, timeout_s: float) -> None:
+    """Wait until a query has read what is there, and stop it.
+
+    The time counts from here by this host's monotonic clock: when the savepoint was triggered, the master's clock says (P20).
+
+    Raises:
+        StreamUnusable: it has not read it in time.
+        StreamingQueryException: it failed.
+
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while not query.has_ended and (count := unread.count()):
+        if time.monotonic() >= deadline_s:
+            query.stop()
+            raise StreamUnusable(f"its inputs within the job have {count} more records after {timeout_s:.0f} s")
+        time.sleep(_POLL_S)
+    if query.has_ended:
+        query.await_end()
+    else:
+        query.stop()
+
+
 class StreamTask:
     """One attempt of a subtask of a stream."""
 
@@ -321,16 +343,8 @@ class StreamTask:
         unread = UnreadRecords(self._shares, self._location, self._settings.bootstrap_servers)
         if not unread.count():
             return
-        self._query = query = self._start(dataclasses.replace(self._stream, trigger=StreamTrigger.AVAILABLE_NOW))
-        while not query.has_ended and (count := unread.count()):
-            if time.time() * 1000 >= order.triggered_at_ms + order.timeout_ms:
-                query.stop()
-                raise StreamUnusable(f"its inputs within the job have {count} more records after {order.timeout_ms / 1000:.0f} s")
-            time.sleep(_POLL_S)
-        if query.has_ended:
-            query.await_end()
-        else:
-            query.stop()
+        self._query = self._start(dataclasses.replace(self._stream, trigger=StreamTrigger.AVAILABLE_NOW))
+        read_to_end(self._query, unread, order.timeout_ms / 1000)
 
     def _discard_read(self) -> None:
         """Remove from edges what all their readers have read; what cannot be removed now can be after the next checkpoint."""

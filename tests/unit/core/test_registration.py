@@ -36,6 +36,17 @@ def test_registering_again_is_accepted_again_and_changes_nothing(cluster: Script
     assert cluster.master.slot_manager.get_number_free_slots() == before == 1
 
 
+def test_a_task_manager_whose_clock_was_set_back_comes_back_when_its_last_instance_is_lost(cluster: ScriptedCluster) -> None:
+    """P20: it seems to have begun before that one did, a year ago; it is not refused for longer than that takes."""
+    year_ms = 31_536_000_000
+    cluster.say(TaskManagerRegistration("tm", "tm-1", "h", 1, 2, begun_at_ms=2 * year_ms))
+    refused = cluster.say(TaskManagerRegistration("tm", "tm-2", "h", 2, 2, begun_at_ms=year_ms))
+    assert [type(effect.payload) for effect in refused if isinstance(effect, Deployment)] == [InstanceForgotten]
+    cluster.timer(HeartbeatTimeout("tm", "tm-1", 5_000))
+    cluster.say(TaskManagerRegistration("tm", "tm-3", "h", 2, 2, begun_at_ms=year_ms + 1))
+    assert cluster.master.resource_manager.is_current("tm", "tm-3")
+
+
 def test_the_hardware_of_a_task_manager_is_what_its_instance_said_first(cluster: ScriptedCluster) -> None:
     said = Hardware(2, 16 << 30, 9 << 30)
     for hardware in (said, Hardware(2, 16 << 30, 1 << 30)):
