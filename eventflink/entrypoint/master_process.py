@@ -9,7 +9,7 @@ import gc
 import logging
 import signal
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.factories import create_driver, create_election, listens
 from eventflink.entrypoint.guardian_link import GuardianLink
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
+from eventflink.entrypoint.operators_words import NO_WORDS, OperatorsWords
 from eventflink.entrypoint.query_server import QueryServer
 from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
@@ -43,13 +44,14 @@ from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import Observer, ParticipantSettings
 from eventflink.log.administration import AdministrationError, check_durability, ensure_topics
 from eventflink.log.producers import EffectProducer
-from eventflink.log.replay import ReplayStalled, replay
+from eventflink.log.replay import ReplayStalled
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
 from eventflink.model.statuses import ApplicationStatus
 from eventflink.processes.trace import IS_TRACING
 from eventflink.snapshots.keeper import ClusterView, SnapshotKeeper, starter
-from eventflink.snapshots.loading import load_fold
+from eventflink.snapshots.loading import read_state
+from eventflink.snapshots.truncation import accept_log_end
 
 if TYPE_CHECKING:
     from eventflink.entrypoint.application_main import Application
@@ -87,7 +89,7 @@ class MasterProcess:
         bootstrap: str,
         life: MasterLife,
         registry: SchemaRegistryClient,
-        rebound: Collection[str],
+        words: OperatorsWords,
         archives: ArchivePlaces,
         driver: ResourceDriver | None = None,
     ) -> None:
@@ -96,7 +98,9 @@ class MasterProcess:
         self._bootstrap = bootstrap
         self._life = life
         self._registry = registry
-        self._rebound = rebound
+        self._words = words
+        self._has_compared = False
+        """Whether the log was held against what others know of it: from then on this process knows more than they."""
         self._archives = archives
         self._effects = EffectProducer(bootstrap, configuration.cluster_id)
         self._guardian = GuardianLink(configuration, bootstrap, is_needed=listens(life.election))
@@ -152,17 +156,28 @@ class MasterProcess:
     async def _follow(self, fold: Fold, stop: asyncio.Event) -> Step:
         tail = self._tail
         if tail is None:
-            tail = self._tail = Tail(self._configuration, self._bootstrap, self._registry, self._rebound)
+            tail = self._tail = Tail(self._configuration, self._bootstrap, self._registry, self._words.rebound)
             await tail.start(fold)
         tail.check()
         term = Term(self._configuration, self._bootstrap, self._life, tail, self._effects, self._guardian, self._archives, self.driver)
         return await term.run(fold, stop)
 
     def _rebuild(self) -> Fold:
-        """Take the newest snapshot, and fold the log behind it up to its present end."""
-        cluster_id = self._configuration.cluster_id
-        fold = load_fold(self._bootstrap, cluster_id, master_settings(self._configuration))
-        return replay(self._bootstrap, cluster_id, fold)
+        """Take the newest snapshot, and fold the log behind it up to its present end, which holds all that is known of it (P5a).
+
+        Raises:
+            LogTruncated: it does not.
+
+        """
+        fold = read_state(
+            self._bootstrap,
+            self._configuration.cluster_id,
+            master_settings(self._configuration),
+            known=self._life.known,
+            believes_masters=not self._has_compared and self._words.accepted_log_end is None,
+        )
+        self._has_compared = True
+        return fold
 
     def look(self) -> ClusterView | None:
         """Return what the keeper of snapshots goes by; None between two terms."""
@@ -252,7 +267,7 @@ def _open_archives(configuration: Configuration, render: Render | None) -> Archi
 async def _run(
     configuration: Configuration,
     bootstrap: str,
-    rebound: Collection[str],
+    words: OperatorsWords,
     driver: ResourceDriver | None,
     application: "Application | None",
     render_flink: Render | None,
@@ -286,7 +301,7 @@ async def _run(
             lambda: f"{configuration.master_id}-{uuid.uuid4().hex}",
             work or Observer(),
         )
-        process = MasterProcess(configuration, bootstrap, life, registry, rebound, archives, driver)
+        process = MasterProcess(configuration, bootstrap, life, registry, words, archives, driver)
         query_server = QueryServer(
             bootstrap,
             configuration.cluster_id,
@@ -330,7 +345,7 @@ async def _run(
 def run_master(
     configuration: Configuration,
     bootstrap: str,
-    rebound: Collection[str] = (),
+    words: OperatorsWords = NO_WORDS,
     program: Sequence[str] = (),
     *,
     application: "Application | None" = None,
@@ -339,13 +354,13 @@ def run_master(
     """Run a master until SIGTERM or SIGINT, or until the cluster ends; return the exit code: 0, or that of how the cluster ended.
 
     An `application` is run while this master leads, and ends the cluster.
-    `rebound` names inbound topics that an operator knows to have been created again: their cursors are bound to what is there now.
     `program` is the command line of an `eventflink` with the same configuration, for the resource driver.
     `render_flink` makes archives in Flink's format; None: none are written.
 
     Raises:
         MasterFailed: it cannot run; the message says why.
         AdministrationError: the topics are not as they must be.
+        LogTruncated: the log is missing, or does not end where it was accepted to end.
         ConfigurationError: there is no such resource driver.
 
     """
@@ -358,9 +373,11 @@ def run_master(
     ensure_topics(bootstrap, configuration.cluster_id, configuration.replication_factor)
     for warning in check_durability(bootstrap, configuration.cluster_id, configuration.replication_factor):
         _logger.warning("NotDurable %s", warning)
+    if words.accepted_log_end is not None and not accept_log_end(bootstrap, configuration.cluster_id, words.accepted_log_end):
+        words = replace(words, accepted_log_end=None)
     driver = create_driver(configuration, program)
     try:
-        outcome = asyncio.run(_run(configuration, bootstrap, rebound, driver, application, render_flink))
+        outcome = asyncio.run(_run(configuration, bootstrap, words, driver, application, render_flink))
     finally:
         if driver is not None:
             driver.close()

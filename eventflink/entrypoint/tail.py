@@ -14,7 +14,8 @@ from eventflink.entrypoint.faust_application import FaustApplication
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.events.topics import INBOUND, Topic, topic_name
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.intake import HEARD_BACK_RECORDS, InboundTopic, Intake, TailFailed, TopicReplaced
+from eventflink.leadership.intake import HEARD_BACK_RECORDS, InboundTopic, Intake, TailFailed
+from eventflink.leadership.known_log import place_inbound
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import AdministrationError, topic_ids
 from eventflink.model.configuration import Configuration
@@ -55,6 +56,7 @@ class Tail:
 
         Raises:
             TopicReplaced: an inbound topic was deleted and created again.
+            LogTruncated: an inbound topic ends before its cursor.
             KafkaException, AdministrationError, TimeoutError: Kafka does not answer.
 
         """
@@ -69,16 +71,9 @@ class Tail:
             Topic.LEADERSHIP: max(said.low, said.high - HEARD_BACK_RECORDS),
         }
         for topic in INBOUND:
-            low, cursor = marks[names[topic], 0].low, fold.master.requests.cursors.get(topic)
-            replaced = cursor is not None and cursor.topic_id and ids[topic] not in ("", cursor.topic_id)
-            if replaced and cursor is not None and topic not in self._rebound:
-                raise TopicReplaced(
-                    f"{names[topic]} has the id {ids[topic]}, but its cursor was bound to {cursor.topic_id}: the topic was deleted and "
-                    "created again, and offsets of the old one mean nothing in it. `eventflink master --rebind "
-                    f"{topic}` begins at its first record"
-                )
-            self._topics[topic] = InboundTopic(ids[topic], low, marks[names[topic], 0].high, is_rebound=bool(replaced))
-            offsets[topic] = low if cursor is None or replaced else max(low, cursor.next_offset)
+            found = InboundTopic(ids[topic], marks[names[topic], 0].low, marks[names[topic], 0].high)
+            cursor = fold.master.requests.cursors.get(topic)
+            self._topics[topic], offsets[topic] = place_inbound(topic, cursor, found, may_rebind=topic in self._rebound)
         self._application = FaustApplication(bootstrap, cluster_id, offsets, self._on_record)
         await self._application.start()
         self._watch = asyncio.create_task(self._watch_topics())

@@ -124,6 +124,8 @@ class InboundTopic:
     """Behind the last record that was there."""
     is_rebound: bool = False
     """An operator said that the cursor is to be bound to this topic, from its first record on (P9)."""
+    is_rewound: bool = False
+    """It ends before its cursor, and an operator said that the cursor is to be bound to its end (P9)."""
 
 
 class Listener(Protocol):
@@ -158,6 +160,7 @@ class Intake:
     said: deque[tuple[int, bytes | None]] = field(default_factory=lambda: deque(maxlen=HEARD_BACK_RECORDS))
     """The last records of `leadership` that came between two terms: offset, value."""
     _has_overflowed: bool = False
+    _has_had_term: bool = False
 
     def __post_init__(self) -> None:
         self.inboxes = {str(topic): PartitionInbox(self.capacity) for topic in INBOUND}
@@ -199,6 +202,15 @@ class Intake:
         inbox.enqueue(record)
         if inbox.is_full and topic not in self.is_paused:
             self._pause(topic)
+
+    def take_rewound(self) -> set[str]:
+        """Return the topics whose cursors are to be bound to their ends; in the first term of a tail alone: a later one finds it done.
+
+        A tail has a second term only where its first one led and was deposed. By then its own decision, or that of its successor, who was
+        told the same, has bound them.
+        """
+        is_first, self._has_had_term = not self._has_had_term, True
+        return {topic for topic, found in self.topics.items() if found.is_rewound} if is_first else set()
 
     def rewind(self, topic: Topic, next_offset: int | None) -> None:
         """Let everything of a topic wait again that is not before its cursor, and read on if there is room: a term begins.

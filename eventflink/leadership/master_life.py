@@ -17,6 +17,7 @@ from eventflink.leadership.election import Election, Peers
 from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import Intake, TailFailed, TopicReplaced
+from eventflink.leadership.known_log import KnownLog, LogTruncated
 from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
 from eventflink.leadership.log_clock import LogSightings
 from eventflink.leadership.participant import Participant
@@ -32,6 +33,9 @@ MAX_BACKOFF_MS: Final = 10_000
 MIN_DEAF_MS: Final = 10_000
 DEAF_LEASES: Final = 5
 """A master that has not read its own presence on `leadership` for so many leases opens a new tail (L1)."""
+
+TRUNCATED_LOOKS: Final = 3
+"""So often in a row a topic has to be found truncated: a broker that is no longer, or not yet, in charge may name an earlier end."""
 
 _FATAL = (LogUnusable, LogDiverged, TopicReplaced)
 """Another term would come to the same."""
@@ -100,6 +104,8 @@ class MasterLife:
     """Of the present term; None between two terms."""
     has_more: bool = False
     """Whether the last turn left something for the next one."""
+    known: KnownLog = field(default_factory=KnownLog)
+    """How far this process has read the log, for whoever rebuilds the state: a log that has less is not led from (P5a)."""
     is_stopping: bool = False
     has_resigned: bool = False
     """Whether this master led until it left in order: when Kafka has its resignation, there is nothing that a will could add."""
@@ -116,6 +122,7 @@ class MasterLife:
     _began_ms: int = 0
     """When the present rebuild was due."""
     _backoff_ms: int = FIRST_BACKOFF_MS
+    _truncated_looks: int = 0
     _ticked_ms: int = 0
 
     @property
@@ -148,7 +155,8 @@ class MasterLife:
         _drop_frames(error)
         if self.is_stopping or self._status is not None:
             return Exit(self._status, error)
-        if isinstance(error, _FATAL):
+        self._truncated_looks = self._truncated_looks + 1 if isinstance(error, LogTruncated) else 0
+        if isinstance(error, _FATAL) and not 0 < self._truncated_looks < TRUNCATED_LOOKS:
             return Exit(cause=error, is_failure=True)
         if isinstance(error, Deposed):
             _logger.warning("Deposed reason=%s", error)
@@ -293,6 +301,7 @@ class MasterLife:
         participant, self.participant, self._wires = self.participant, None, None
         if participant is None:
             return
+        self.known.note(participant.fold)
         participant.step_down(str(error) if error is not None else "the term is over")
         participant.intake.listener = None
         self.observer.ended(type(error).__name__ if error is not None else "TermEnded")

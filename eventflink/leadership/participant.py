@@ -99,6 +99,8 @@ class Participant:
     _progress: InputProgress = field(init=False)
     _unbound: set[str] = field(default_factory=set)
     """Topics whose cursors still count the offsets of another one of that name (P9)."""
+    _rewound: set[str] = field(default_factory=set)
+    """Of these the topics that end before their cursors."""
     _stuck_since_ms: int | None = None
     """Since when a standby saw an input wait, at its last tick."""
     _resigned: str = ""
@@ -121,6 +123,7 @@ class Participant:
         self._releaser = Releaser(self.wires, settings.master_id)
         self._liveness = Liveness(settings, self.wires)
         self._codec = PayloadCodec("LeadershipEnvelope")
+        self._rewound = self.intake.take_rewound()
         cursors = self.fold.master.requests.cursors
         for topic in INBOUND:
             is_bound = topic in cursors and not self._is_bound_elsewhere(topic)
@@ -129,7 +132,9 @@ class Participant:
             self.intake.rewind(topic, cursors[topic].next_offset if is_bound else None)
 
     def _is_bound_elsewhere(self, topic: str) -> bool:
-        """Tell whether the cursor counts the offsets of a topic that is gone, and an operator wants it bound to this one (P9)."""
+        """Tell whether the cursor counts offsets that are gone, and an operator wants it bound to what is there (P9)."""
+        if topic in self._rewound:
+            return True
         cursor, found = self.fold.master.requests.cursors[topic], self.intake.topics[topic]
         return found.is_rebound and cursor.topic_id != found.topic_id
 
@@ -287,7 +292,9 @@ class Participant:
     def _trim(self, decision: Decision) -> None:
         """Drop from the inboxes what an accepted decision answers: a standby holds only what it would have to decide (L3)."""
         if self._unbound:
-            self._unbound -= {event.topic for event in decision.events if isinstance(event, InputsBound)}
+            bound = {event.topic for event in decision.events if isinstance(event, InputsBound)}
+            self._unbound -= bound
+            self._rewound -= bound
         for cause in decision.causes:
             if type(cause) is InputCause and cause.topic not in self._unbound:
                 self.intake.inboxes[cause.topic].accepted(cause.last_offset + 1)
@@ -325,7 +332,8 @@ class Participant:
         for topic in INBOUND:
             cursor, found = master.requests.cursors.get(topic), self.intake.topics[topic]
             if cursor is None or self._is_bound_elsewhere(topic):
-                leader.timers.append(BindInputs(topic, found.topic_id, found.low_offset))
+                first_offset = found.high_offset if topic in self._rewound else found.low_offset
+                leader.timers.append(BindInputs(topic, found.topic_id, first_offset))
             elif found.low_offset > cursor.next_offset:
                 leader.timers.append(LoseInputs(topic, found.low_offset))
         if master.shutdown.is_over:

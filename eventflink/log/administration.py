@@ -5,16 +5,20 @@ is never changed, and what exists wrongly is refused by name.
 """
 
 import logging
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from confluent_kafka.admin import NewTopic
 
 from eventflink.events.topics import SPECIFICATIONS, Topic, topic_name
+from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.admin_connection import (
     DEFAULT_TIMEOUT_S,
+    AccessRefused,
     AdminConnection,
     AdministrationError,
+    FoundTopic,
     KafkaUnreachable,
 )
 from eventflink.log.topic_checks import (
@@ -34,6 +38,7 @@ __all__ = [
     "TopicMisconfigured",
     "TopicRow",
     "check_durability",
+    "check_was_never_written",
     "delete_topics",
     "describe_topics",
     "ensure_topics",
@@ -42,6 +47,14 @@ __all__ = [
     "topic_ids",
     "trim_log",
 ]
+
+WRITTEN_BY_LEADERS = (Topic.DEPLOYMENTS, Topic.REPLIES, Topic.DEAD_LETTERS, Topic.SNAPSHOTS)
+"""They have records only of what the log had before."""
+
+_CREATION_S = 5.0
+"""How long the creation of a cluster's topics by another process may take until all of them are visible."""
+
+_POLL_S = 0.1
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -90,7 +103,11 @@ def _names(cluster_id: str) -> dict[Topic, str]:
 def ensure_topics(bootstrap: str, cluster_id: str, replication_factor: int = 1, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[Topic]:
     """Create the topics that are missing, wait until all are visible, check every one, and return those that were created.
 
+    A log that is missing is created only for a cluster of which no other topic ever had a record: a new log beside old inputs would have
+    all of them decided again.
+
     Raises:
+        LogTruncated: the log is missing, and others of its topics have had records.
         TopicMisconfigured: a topic is not as it must be.
         KafkaUnreachable: no broker answered within `timeout_s`.
         AdministrationError: a topic could not be created, or had no leader within `timeout_s`.
@@ -98,7 +115,7 @@ def ensure_topics(bootstrap: str, cluster_id: str, replication_factor: int = 1, 
     """
     connection = AdminConnection(bootstrap, timeout_s)
     names = _names(cluster_id)
-    existing = connection.find_topics()
+    existing = _find_topics_with_log(connection, names)
     missing = [topic for topic, name in names.items() if name not in existing]
     if missing:
         _check_brokers_suffice(connection, bootstrap, replication_factor)
@@ -116,6 +133,60 @@ def ensure_topics(bootstrap: str, cluster_id: str, replication_factor: int = 1, 
         if fault is not None:
             raise TopicMisconfigured(fault)
     return missing
+
+
+def _find_topics_with_log(connection: AdminConnection, names: dict[Topic, str]) -> dict[str, FoundTopic]:
+    """Return every topic there is, the log among them unless it never was there.
+
+    Raises:
+        LogTruncated: the log is missing, and was there.
+        AccessRefused: it cannot be seen.
+
+    """
+    deadline = time.monotonic() + _CREATION_S
+    while True:
+        existing = connection.find_topics()
+        if names[Topic.LOG] in existing:
+            return existing
+        used = _find_used(connection, {topic: name for topic, name in names.items() if name in existing}, existing)
+        if not used:
+            return existing
+        if time.monotonic() > deadline:
+            _check_is_missing(connection, names[Topic.LOG])
+            raise LogTruncated(Topic.LOG, f"the topic {names[Topic.LOG]} is missing, and records were written to {', '.join(used)}")
+        time.sleep(_POLL_S)  # Another process may be creating them all, and have written to some already.
+
+
+def _check_is_missing(connection: AdminConnection, name: str) -> None:
+    """Raise `AccessRefused` if a topic is not listed because its existence may not be known."""
+    try:
+        connection.read_topic_ids([name])
+    except AccessRefused:
+        raise
+    except AdministrationError:
+        return
+
+
+def _find_used(connection: AdminConnection, names: dict[Topic, str], existing: dict[str, FoundTopic]) -> list[Topic]:
+    """Return which topics have ever had a record: retention leaves their end offsets."""
+    partitions = [(topic, (name, number)) for topic, name in names.items() for number in range(existing[name].partitions)]
+    offsets = connection.read_watermarks(partition for _, partition in partitions)
+    return list(dict.fromkeys(topic for topic, partition in partitions if offsets[partition].high))
+
+
+def check_was_never_written(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    """Check, of a log that has no record, that it never had one (P5a): what leaders write elsewhere follows from records of it.
+
+    Raises:
+        LogTruncated: it had some.
+        AdministrationError: no broker answered.
+
+    """
+    connection = AdminConnection(bootstrap, timeout_s)
+    existing = connection.find_topics()
+    names = {topic: name for topic, name in _names(cluster_id).items() if topic in WRITTEN_BY_LEADERS and name in existing}
+    if used := _find_used(connection, names, existing):
+        raise LogTruncated(Topic.LOG, f"it is empty, and leaders have written to {', '.join(used)}")
 
 
 def _check_brokers_suffice(connection: AdminConnection, bootstrap: str, replication_factor: int) -> None:

@@ -17,6 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from eventflink.events.codec import DecisionCodec
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.fold import Fold
+from eventflink.leadership.known_log import KnownLog
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.model.kafka_settings import client_settings
@@ -196,23 +197,34 @@ def not_collecting() -> Iterator[None]:
 
 
 def replay(
-    bootstrap: str, cluster_id: str, fold: Fold, end_offset: int | None = None, on_progress: Callable[[int, int], None] | None = None
+    bootstrap: str,
+    cluster_id: str,
+    fold: Fold,
+    end_offset: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    *,
+    known: KnownLog | None = None,
 ) -> Fold:
     """Fold the log up to its present end (or `end_offset`) and return the fold.
 
     Raises:
+        LogTruncated: the log has less than is `known` of it, or other records; only where it is read to its end.
         LogUnusable, LogDiverged, LogNotDense: the log is not one; the message names the record.
         ReplayStalled, KafkaException: Kafka does not give it.
 
     """
+    known = known or KnownLog()
     _, high = log_bounds(bootstrap, cluster_id)
     end = high if end_offset is None else min(end_offset, high)
     started = time.monotonic()
     with collecting_rarely():
         for offset, timestamp_ms, value in read_log(bootstrap, cluster_id, fold.last_offset + 1, end):
             fold.fold_record(offset, timestamp_ms, value)
+            if offset == known.offset:
+                known.check(fold)
             if on_progress is not None and offset % BATCH == 0:
                 on_progress(offset, end)
+    known.check(fold)
     elapsed = time.monotonic() - started
     _logger.info(
         "Replayed offset=%d accepted=%d rejected=%d events=%d seconds=%.3f",

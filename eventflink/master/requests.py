@@ -117,9 +117,9 @@ class Requests:
         return repeated or [rejected(value, "InternalError", message, dead_letter=True)]
 
     def decide_bind_inputs(self, binding: BindInputs) -> list[LogEvent]:
-        """Bind the cursor of a topic that has none yet, or that is bound to another topic of that name (P9)."""
+        """Bind the cursor of a topic that has none yet, is bound to another one of that name, or has passed records that are gone (P9)."""
         known = self.cursors.get(binding.topic)
-        if known is not None and known.topic_id == binding.topic_id:
+        if known is not None and known.topic_id == binding.topic_id and known.next_offset <= binding.next_offset:
             return []
         return [InputsBound(topic=binding.topic, partition=0, topic_id=binding.topic_id, next_offset=binding.next_offset)]
 
@@ -188,9 +188,9 @@ class Requests:
         self.attempts[event.topic] = Attempt(event.first_offset, event.last_offset, leaders, until)
 
     def apply_inputs_bound(self, event: InputsBound) -> None:
-        """Set a cursor: a new one, or one that an operator binds to another topic."""
+        """Set a cursor: a new one, or one that an operator binds to another topic, or to where this one ends."""
         known = self.cursors.get(event.topic)
-        if known is not None and known.topic_id == event.topic_id:
+        if known is not None and known.topic_id == event.topic_id and known.next_offset <= event.next_offset:
             raise IllegalTransition(f"the cursor of {event.topic} is bound to {event.topic_id} already")
         self.cursors[event.topic] = Cursor(event.topic_id, event.next_offset)
         self.attempts.pop(event.topic, None)  # Its offsets mean other records now.

@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeVar
 from eventflink.events.decision import Decision
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
+from eventflink.leadership.known_log import KnownLog
 
 MAX_WAITING: Final = 1_000
 MAX_WATCHING: Final = 100
@@ -65,6 +66,8 @@ class ObservedState:
         """Hold no state yet."""
         self.failure = ""
         """Why it does not move; empty: it does."""
+        self.known = KnownLog()
+        """How far the log was read: an answer from less would contradict an earlier one (P5a)."""
         self.ask_log_end: Callable[[], Awaitable[int]] | None = None
         """Returns the offset of the last record that the log has now, or raises `NotThere`; None: nobody can be asked."""
         self._fold: Fold | None = None
@@ -88,8 +91,9 @@ class ObservedState:
         return (self._fold.last_offset, self._fold.running_hash) if self._fold is not None else None
 
     def replace(self, fold: Fold) -> None:
-        """Hold another fold."""
+        """Hold another fold, which has all that is `known`."""
         self._fold, self.failure = fold, ""
+        self.known.note(fold)
         self._changes.clear()
         self._wake()
 
@@ -105,6 +109,7 @@ class ObservedState:
                 decision = self._fold.fold_record(offset, timestamp_ms, value)
                 if self._watching:
                     self._changes.append((offset, _jobs_of(decision)))
+            self.known.note(self._fold)
         except UNFOLDABLE as error:
             self._fold, self.failure = None, str(error)
         self._wake()

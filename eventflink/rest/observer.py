@@ -2,6 +2,7 @@
 
 It costs the leader nothing: it has its own consumer, and commits nothing. While Kafka is away, the last state keeps being answered for,
 with its offset. Where the log cannot be read on, or a record cannot be folded, it is read anew from the newest snapshot on, after a pause.
+Where the log has less than was read of it, the last state is kept, and `LogTruncated` says why it does not move (P5a).
 """
 
 import asyncio
@@ -64,7 +65,7 @@ class Observer:
         await asyncio.to_thread(self._end.close)
 
     async def _rebuild(self) -> None:
-        fold = await asyncio.to_thread(read_state, self._bootstrap, self._cluster_id)
+        fold = await asyncio.to_thread(read_state, self._bootstrap, self._cluster_id, known=self._state.known)
         reader = TopicReader(self._bootstrap, topic_name(self._cluster_id, Topic.LOG), fold.last_offset + 1)
         reader.be_prompt(is_waited_for=True)
         loop = asyncio.get_running_loop()

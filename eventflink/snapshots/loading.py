@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from eventflink.events.snapshot_records import SnapshotManifest
+from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold, LogUnusable
-from eventflink.log.administration import log_topic_id
+from eventflink.leadership.intake import HEARD_BACK_RECORDS
+from eventflink.leadership.known_log import KnownLog, check_heard
+from eventflink.log.administration import check_was_never_written, log_topic_id
 from eventflink.log.replay import log_bounds, new_fold, not_collecting, replay
+from eventflink.log.stored_topic import StoredTopic, read_last
 from eventflink.master.settings import MasterSettings
 from eventflink.snapshots.search import Candidate, SnapshotSearch
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, restore_snapshot
-from eventflink.snapshots.topic import SnapshotTopic, list_snapshots
+from eventflink.snapshots.topic import list_snapshots
 
 _logger = logging.getLogger(__name__)
 
@@ -55,14 +59,15 @@ def find_snapshot(
     Each one that cannot be used is passed over with a warning that names it and says why.
 
     Raises:
+        LogTruncated: the newest ones were taken of more than the log has now, or of another one.
         KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
 
     """
-    first_offset, end_offset = log_bounds(bootstrap, cluster_id)
-    with SnapshotTopic(bootstrap, cluster_id) as topic:
+    with StoredTopic(bootstrap, cluster_id, Topic.SNAPSHOTS) as topic:
         low, high = topic.bounds()
         if low == high:
             return None
+        first_offset, end_offset = log_bounds(bootstrap, cluster_id)  # After the snapshots: it reaches to all of them (P5a).
         search = SnapshotSearch(LogRange(log_topic_id(bootstrap, cluster_id), first_offset, end_offset), wanted)
         window, end = _FIRST_WINDOW, high
         while end > low:
@@ -132,6 +137,7 @@ def load_fold(
     """Return the fold that a replay starts from: at the newest usable snapshot, or before the first record of the log.
 
     Raises:
+        LogTruncated: there was more of the log once, as snapshots or what leaders wrote elsewhere show.
         LogTrimmed: the log begins later, and no snapshot reaches to where it begins.
         KafkaException, ReplayStalled, AdministrationError: Kafka does not answer.
 
@@ -139,7 +145,9 @@ def load_fold(
     loaded = find_snapshot(bootstrap, cluster_id, settings, wanted=wanted, verify=verify)
     if loaded is not None:
         return loaded.fold
-    first_offset, _ = log_bounds(bootstrap, cluster_id)
+    first_offset, end_offset = log_bounds(bootstrap, cluster_id)
+    if not end_offset:
+        check_was_never_written(bootstrap, cluster_id)
     if first_offset > 0:
         raise LogTrimmed(
             f"the log of {cluster_id} begins at offset {first_offset}: it was trimmed behind a snapshot, but no usable snapshot reaches "
@@ -148,6 +156,26 @@ def load_fold(
     return new_fold(settings)
 
 
-def read_state(bootstrap: str, cluster_id: str) -> Fold:
-    """Return the accepted state at the present end of the log, for a reader who only asks; raises as `load_fold` and `replay` do."""
-    return replay(bootstrap, cluster_id, load_fold(bootstrap, cluster_id))
+def read_state(
+    bootstrap: str,
+    cluster_id: str,
+    settings: MasterSettings | None = None,
+    *,
+    known: KnownLog | None = None,
+    believes_masters: bool = True,
+) -> Fold:
+    """Return the accepted state at the present end of the log, which has all that is known to have been in it (P5a).
+
+    `known` is what this process has read before; whether masters are believed that say on `leadership` what they have read, is the caller's
+    to say.
+
+    Raises:
+        LogTruncated: the log has less, or other records.
+        LogTrimmed, LogUnusable, LogDiverged, LogNotDense: it cannot be folded.
+        KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
+
+    """
+    said = read_last(bootstrap, cluster_id, Topic.LEADERSHIP, HEARD_BACK_RECORDS) if believes_masters else []
+    fold = replay(bootstrap, cluster_id, load_fold(bootstrap, cluster_id, settings), known=known)
+    check_heard(fold, said)
+    return fold

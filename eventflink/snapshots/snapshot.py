@@ -13,8 +13,9 @@ from typing import Final
 
 from eventflink.events.columns import ColumnsUnreadable
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
-from eventflink.events.topics import MAX_SNAPSHOT_CHUNK_BYTES
+from eventflink.events.topics import MAX_SNAPSHOT_CHUNK_BYTES, Topic
 from eventflink.leadership.fold import Fold
+from eventflink.leadership.known_log import LogTruncated, missing
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.master import Master
 from eventflink.model.features import FEATURE_LEVEL
@@ -89,18 +90,36 @@ def _cut(snapshot_id: str, data: bytes) -> Iterator[SnapshotChunk]:
 
 
 def check_manifest(manifest: SnapshotManifest, log: LogRange) -> None:
-    """Check, before any chunk is looked at, that the snapshot can be read and is of this log.
+    """Check, before any chunk is looked at, that the snapshot can be read, and that the log begins before it.
+
+    `log` was asked for after the snapshot was found, so that the log reached to the snapshot then (P5a).
 
     Raises:
-        SnapshotUnusable: it cannot, or is not.
+        LogTruncated: the log does not reach to it any more, or is another one.
+        SnapshotUnusable: it cannot be read, or the log begins behind it.
 
     """
-    reason = _find_fault(manifest) or _find_foreign(manifest, log)
+    check_reached(manifest, log)
+    reason = _find_fault(manifest)
+    if not reason and manifest.log_offset + 1 < log.first_offset:
+        reason = f"the log begins behind it, at {log.first_offset}"
     if reason:
         raise SnapshotUnusable(manifest, reason)
 
 
+def check_reached(manifest: SnapshotManifest, log: LogRange) -> None:
+    """Check that the log is the one of which the snapshot was taken, and still has the record at which it stands; raises `LogTruncated`."""
+    what = f"of which the snapshot {manifest.snapshot_id} was taken"
+    if log.topic_id and manifest.log_topic_id and manifest.log_topic_id != log.topic_id:
+        reason = f"it is the topic {log.topic_id}, created after the topic {manifest.log_topic_id}, {what} at offset {manifest.log_offset}"
+        raise LogTruncated(Topic.LOG, reason)
+    if manifest.log_offset >= log.end_offset:
+        raise LogTruncated(Topic.LOG, f"{missing(log.end_offset, manifest.log_offset)}, {what}")
+
+
 def _find_fault(manifest: SnapshotManifest) -> str:
+    if manifest.log_offset < 0:
+        return "it stands before the first record"
     if manifest.format_version != FORMAT_VERSION:
         return f"its format is {manifest.format_version}; this version reads {FORMAT_VERSION}"
     if manifest.feature_level > FEATURE_LEVEL:
@@ -109,16 +128,6 @@ def _find_fault(manifest: SnapshotManifest) -> str:
         return f"its size, {manifest.byte_count} bytes ({manifest.document_byte_count} unpacked), is out of bounds"
     if manifest.chunk_count != -(-manifest.byte_count // MAX_SNAPSHOT_CHUNK_BYTES):
         return f"{manifest.chunk_count} chunks do not hold {manifest.byte_count} bytes"
-    return ""
-
-
-def _find_foreign(manifest: SnapshotManifest, log: LogRange) -> str:
-    if log.topic_id and manifest.log_topic_id and manifest.log_topic_id != log.topic_id:
-        return f"it is of the log topic {manifest.log_topic_id}; the log is {log.topic_id} now"
-    if not 0 <= manifest.log_offset < log.end_offset:
-        return f"the log ends before it, at {log.end_offset}"
-    if manifest.log_offset + 1 < log.first_offset:
-        return f"the log begins behind it, at {log.first_offset}"
     return ""
 
 

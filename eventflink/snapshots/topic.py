@@ -5,24 +5,17 @@ tombstone. The rule: a manifest is written only when Kafka has all the chunks, a
 """
 
 import logging
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Self
-
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
-from eventflink.events.topics import Topic, topic_name
+from eventflink.events.topics import Topic
 from eventflink.log.patient_producer import PatientProducer
-from eventflink.log.replay import DEFAULT_STALL_TIMEOUT_S, ReplayStalled, consumer_settings, watermark_offsets
+from eventflink.log.stored_topic import StoredTopic
 from eventflink.snapshots.search import ENVELOPE, MANIFEST, record_key, split_key
 
 _logger = logging.getLogger(__name__)
-
-_BATCH: Final = 64
-_CONNECT_TIMEOUT_S: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -76,60 +69,6 @@ def remove_snapshots(bootstrap: str, cluster_id: str, snapshots: Iterable[Stored
             _logger.info("SnapshotRemoved snapshot=%s records=%d", snapshot.snapshot_id, len(snapshot.keys))
 
 
-class SnapshotTopic:
-    """A reader of `snapshots`: any stretch of it, as often as is asked."""
-
-    def __init__(self, bootstrap: str, cluster_id: str) -> None:
-        self._name = topic_name(cluster_id, Topic.SNAPSHOTS)
-        self._consumer = Consumer(consumer_settings(bootstrap) | {"enable.partition.eof": True})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._consumer.close()
-
-    def bounds(self) -> tuple[int, int]:
-        """Return the first offset and the one after the last; (0, 0) where there is no such topic."""
-        try:
-            low, high = watermark_offsets(self._consumer, TopicPartition(self._name, 0), _CONNECT_TIMEOUT_S)
-        except KafkaException as error:
-            if error.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART):  # noqa: SLF001 - public names of librdkafka's codes
-                return 0, 0
-            raise
-        return low, high
-
-    def read(self, first: int, end: int) -> Iterator[tuple[str, bytes | None]]:
-        """Yield (key, value) of the records that are left from `first` up to, without, `end`, in order.
-
-        Raises:
-            KafkaException, ReplayStalled: Kafka does not give them.
-
-        """
-        self._consumer.assign([TopicPartition(self._name, 0, first)])
-        deadline = time.monotonic() + DEFAULT_STALL_TIMEOUT_S
-        while True:
-            # consume() alone would wait for its whole timeout as long as the batch is not full.
-            first_message = self._consumer.poll(0.2)
-            messages = [] if first_message is None else [first_message, *self._consumer.consume(_BATCH, 0)]
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    if (message.offset() or 0) >= end:
-                        return
-                    yield (message.key() or b"").decode("utf-8", "replace"), message.value()
-                    if message.offset() == end - 1:
-                        return
-                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name for it
-                    return  # The last records of a compacted topic may be gone.
-                elif not error.retriable():
-                    raise KafkaException(error)
-            if messages:
-                deadline = time.monotonic() + DEFAULT_STALL_TIMEOUT_S
-            elif time.monotonic() > deadline:
-                raise ReplayStalled(f"{self._name} gave no record for {DEFAULT_STALL_TIMEOUT_S:.0f} s before offset {end}")
-
-
 def list_snapshots(bootstrap: str, cluster_id: str) -> list[StoredSnapshot]:
     """Return what `snapshots` holds, in the order in which it was begun; unfinished and unreadable ones as well.
 
@@ -139,7 +78,7 @@ def list_snapshots(bootstrap: str, cluster_id: str) -> list[StoredSnapshot]:
     """
     codec = PayloadCodec(ENVELOPE)
     live: dict[str, tuple[str, bytes | None]] = {}
-    with SnapshotTopic(bootstrap, cluster_id) as topic:
+    with StoredTopic(bootstrap, cluster_id, Topic.SNAPSHOTS) as topic:
         low, high = topic.bounds()
         for key, value in topic.read(low, high) if high > low else ():
             snapshot_id, name = split_key(key)

@@ -7,6 +7,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from eventflink.events.topics import SPECIFICATIONS, Topic, topic_name
+from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.admin_connection import AdminConnection, Watermarks
 from eventflink.log.administration import (
     AdministrationError,
@@ -14,12 +15,15 @@ from eventflink.log.administration import (
     NotDurable,
     TopicMisconfigured,
     check_durability,
+    check_was_never_written,
     delete_topics,
     describe_topics,
     ensure_topics,
     topic_ids,
 )
 from eventflink.log.topic_checks import wanted_configuration
+from eventflink.snapshots.loading import read_state
+from tests.support.running_cluster import wait_until
 
 
 def create(bootstrap: str, name: str, partitions: int, configuration: dict[str, str]) -> None:
@@ -75,6 +79,29 @@ def test_a_topic_deleted_by_somebody_is_created_again_with_another_id(bootstrap:
     if before[Topic.SUBMISSIONS]:
         assert after[Topic.SUBMISSIONS] != before[Topic.SUBMISSIONS]
     assert after[Topic.LOG] == before[Topic.LOG]
+
+
+def test_a_log_that_is_missing_beside_topics_that_had_records_is_not_created_again(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id, 1)
+    connection, log = AdminConnection(bootstrap), topic_name(cluster_id, Topic.LOG)
+    connection.delete_topics([log])
+    wait_until(lambda: log not in connection.find_topics(), "the topic is gone")
+    assert ensure_topics(bootstrap, cluster_id, 1) == [Topic.LOG]  # Nothing was ever written: nothing is lost.
+    produce(bootstrap, topic_name(cluster_id, Topic.SUBMISSIONS), 1)
+    connection.delete_topics([log])
+    wait_until(lambda: log not in connection.find_topics(), "the topic is gone")
+    with pytest.raises(LogTruncated, match=rf"the topic {log} is missing, and records were written to submissions"):
+        ensure_topics(bootstrap, cluster_id, 1)
+    assert log not in connection.find_topics()
+
+
+def test_an_empty_log_beside_what_leaders_wrote_is_no_new_cluster(bootstrap: str, cluster_id: str) -> None:
+    ensure_topics(bootstrap, cluster_id, 1)
+    produce(bootstrap, topic_name(cluster_id, Topic.SUBMISSIONS), 1)
+    check_was_never_written(bootstrap, cluster_id)
+    produce(bootstrap, topic_name(cluster_id, Topic.REPLIES), 1)
+    with pytest.raises(LogTruncated, match="it is empty, and leaders have written to replies"):
+        read_state(bootstrap, cluster_id)
 
 
 @pytest.mark.parametrize(

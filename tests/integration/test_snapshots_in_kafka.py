@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.log_events import RequestRejected, SnapshotConfirmed, SnapshotTaken
 from eventflink.events.topics import Topic, topic_name
+from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics, log_topic_id, trim_log
 from eventflink.log.replay import consumer_settings, log_bounds, new_fold, replay
@@ -28,6 +29,7 @@ from eventflink.snapshots.search import ENVELOPE, MANIFEST, record_key
 from eventflink.snapshots.snapshot import encode_fold, take_snapshot
 from eventflink.snapshots.snapshotter import DONE, FAILED, REFUTED, NotConfirmed, SnapshotRefuted, confirm, main, take, trim
 from eventflink.snapshots.topic import list_snapshots, remove_snapshots, write_snapshot
+from eventflink.snapshots.truncation import accept_log_end
 from tests.support.cluster import CODEC, EventType, graph, vertex
 from tests.support.scenarios import eventful_cluster
 
@@ -167,14 +169,32 @@ def test_a_snapshot_among_very_many_records_is_found(cell: Cell) -> None:
     assert loaded.manifest.snapshot_id == snapshot_id
 
 
-def test_a_snapshot_of_a_log_that_was_deleted_is_not_used_for_the_new_one(cell: Cell, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_snapshot_of_a_log_that_was_deleted_shows_that_this_one_is_not_it(cell: Cell) -> None:
     manifest, chunks = take_snapshot(read_state(*cell.reach), "foreign", "master-1", "0123456789012345678901")
     write_snapshot(*cell.reach, manifest, chunks)
     if not log_topic_id(*cell.reach):
         pytest.skip("this broker gives topics no ids")
-    with caplog.at_level(logging.WARNING):
-        assert find_snapshot(*cell.reach) is None
-    assert "of the log topic 0123456789012345678901" in caplog.text
+    with pytest.raises(LogTruncated, match="created after the topic 0123456789012345678901, of which the snapshot foreign was taken"):
+        load_fold(*cell.reach)
+    assert accept_log_end(*cell.reach, cell.appended)
+    cell.check()
+
+
+def test_a_snapshot_of_records_that_are_gone_stops_every_reader_until_an_operator_accepts_the_end(cell: Cell) -> None:
+    cell.take()
+    fold = read_state(*cell.reach)
+    fold.last_offset = cell.appended + 2
+    manifest, chunks = take_snapshot(fold, "later", "master-1", log_topic_id(*cell.reach))
+    write_snapshot(*cell.reach, manifest, chunks)
+    reason = rf"it ends at {cell.appended}, and the records {cell.appended} to {cell.appended + 2} are missing, of which the snapshot later"
+    with pytest.raises(LogTruncated, match=reason):
+        read_state(*cell.reach)
+    assert not accept_log_end(*cell.reach, cell.appended + 3)
+    with pytest.raises(LogTruncated):
+        read_state(*cell.reach)
+    assert accept_log_end(*cell.reach, cell.appended)
+    cell.check()
+    cell.take()
 
 
 def test_a_cluster_from_before_there_were_snapshots_is_read_from_its_first_record(bootstrap: str, cell: Cell) -> None:

@@ -149,6 +149,8 @@ class Node:
             cursor, found = fold.master.requests.cursors.get(topic), self.topics[topic]
             starts_empty = cursor is None or found.is_rebound
             self.positions[topic] = found.low_offset if starts_empty or cursor is None else max(found.low_offset, cursor.next_offset)
+            if found.is_rewound:
+                self.positions[topic] = found.high_offset
         self.begin(fold)
 
     def _replayed(self) -> Fold:

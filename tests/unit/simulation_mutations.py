@@ -32,16 +32,19 @@ from eventflink.events.effects import (
     TaskCancellation,
 )
 from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
+from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
 from eventflink.lab.simulation.run import simulate
 from eventflink.leadership import fold as fold_module
+from eventflink.leadership import known_log
 from eventflink.leadership import leader as leader_module
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.election import Advice, LogElection, Peers
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.input_progress import InputProgress
-from eventflink.leadership.intake import Stalls
+from eventflink.leadership.intake import InboundTopic, Stalls
+from eventflink.leadership.known_log import KnownLog, LogTruncated
 from eventflink.leadership.leader import Leader, Released
 from eventflink.leadership.liveness import HeartbeatMonitor, Liveness
 from eventflink.leadership.log_clock import LogClock, LogSightings
@@ -59,7 +62,7 @@ from eventflink.master.free_slots import Levels, _Pool
 from eventflink.master.inputs import BindInputs, HeartbeatTimeout
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
-from eventflink.master.requests import Requests
+from eventflink.master.requests import Cursor, Requests
 from eventflink.master.settings import Context
 from eventflink.master.shared_slots import SharingGroup
 from eventflink.master.slot_manager import SlotManager
@@ -67,6 +70,8 @@ from eventflink.master.state import ClusterState
 from eventflink.model import kafka_settings
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
+from eventflink.snapshots import snapshot as snapshot_module
+from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable
 from eventflink.snapshots.state_codec import document_of
 from eventflink.streams import savepoint_copy
 from eventflink.streams.client_watch import ClientWatch
@@ -237,6 +242,42 @@ def epochs_are_believed_for_ever(patch: pytest.MonkeyPatch) -> None:
 def durability_is_not_checked(patch: pytest.MonkeyPatch) -> None:
     for module in ("topic_checks", "administration"):
         patch.setattr(f"eventflink.log.{module}.find_durability_faults", lambda *_: [])
+
+
+@breaks("P5a", "a master goes on from a log that has less than it has read before")
+def what_was_read_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KnownLog, "check", lambda _self, _fold: None)
+
+
+@breaks("P5a", "a master that starts goes on from a log that has less than the last leader said to have read")
+def what_was_heard_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    for module in ("eventflink.snapshots.loading", "eventflink.lab.simulation.master_host"):
+        patch.setattr(f"{module}.check_heard", lambda _fold, _said: None)
+
+
+@breaks("P5a", "snapshots of what the log does not have are passed over, and nothing comes of it")
+def snapshots_beyond_the_end_are_no_evidence(patch: pytest.MonkeyPatch) -> None:
+    check_manifest = snapshot_module.check_manifest
+
+    def pass_over(manifest: SnapshotManifest, log: LogRange) -> None:
+        try:
+            check_manifest(manifest, log)
+        except LogTruncated as error:
+            raise SnapshotUnusable(manifest, error.reason) from error
+
+    patch.setattr("eventflink.snapshots.search.check_manifest", pass_over)
+
+
+@breaks("P5a", "a master waits at its cursor for an inbound topic that ends before it")
+def cursors_may_be_beyond_the_end(patch: pytest.MonkeyPatch) -> None:
+    place = known_log.place_inbound
+
+    def wait(topic: str, cursor: Cursor | None, found: InboundTopic, *, may_rebind: bool) -> tuple[InboundTopic, int]:
+        high_offset = max(found.high_offset, cursor.next_offset if cursor is not None else 0)
+        return place(topic, cursor, replace(found, high_offset=high_offset), may_rebind=may_rebind)
+
+    for module in ("eventflink.entrypoint.tail", "eventflink.lab.simulation.consumer"):
+        patch.setattr(f"{module}.place_inbound", wait)
 
 
 # -- inputs --------------------------------------------------------------------------------------------------------
@@ -815,6 +856,9 @@ FOUND_BY = {
     "sequence_is_not_compared": 2,
     "epoch_is_used_again": 1328,
     "holes_are_not_noticed": 52,
+    "what_was_read_is_forgotten": 13,
+    "what_was_heard_is_forgotten": 13,
+    "cursors_may_be_beyond_the_end": 5,
     "effects_leave_early": 49,
     "epochs_are_believed_for_ever": 2,
     "cursors_are_not_replayed": 0,
@@ -862,6 +906,7 @@ FOUND_BY_TEST = {
     "older_epochs_are_obeyed": "test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored",
     "expiry_does_not_wait": "test_a_request_that_waited_for_longer_than_answers_are_kept_finds_the_answer",
     "durability_is_not_checked": "test_every_durability_fault_is_found",
+    "snapshots_beyond_the_end_are_no_evidence": "test_a_search_goes_no_further_back_than_a_snapshot_of_what_is_gone",
     "replaced_topics_are_not_bound_again": "test_a_rebound_topic_is_decided_from_its_first_record",
     "suspects_are_not_announced": ("test_after_a_crash_what_waited_is_announced_and_that_read_back_before_it_is_decided"),
     "poison_is_decided": "test_it_is_refused_with_a_reply_and_a_dead_letter_and_the_rest_is_decided",

@@ -7,6 +7,7 @@ from eventflink.cli.flink_archiving import flink_render
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import ending_in_order
 from eventflink.entrypoint.master_process import MasterFailed, run_master
+from eventflink.entrypoint.operators_words import OperatorsWords
 from eventflink.events.topics import INBOUND
 
 
@@ -15,10 +16,16 @@ from eventflink.events.topics import INBOUND
     "--rebind",
     type=click.Choice([str(topic) for topic in INBOUND]),
     multiple=True,
-    help="An inbound topic that was deleted and created again: bind its cursor to what is there now. What nobody decided before is lost.",
+    help="An inbound topic that was created again, or truncated: bind its cursor to what is there now. What nobody decided before is lost.",
+)
+@click.option(
+    "--accept-log-end",
+    type=click.IntRange(min=1),
+    metavar="OFFSET",
+    help="Go on from a truncated log that ends at this offset. What it had beyond is lost, and snapshots of that are removed.",
 )
 @pass_session
-def master(session: Session, rebind: tuple[str, ...]) -> int:
+def master(session: Session, rebind: tuple[str, ...], accept_log_end: int | None) -> int:
     """Start a master.
 
     It creates missing topics, leads, or waits while another master does, and runs until it is stopped (Ctrl-C, SIGTERM).
@@ -28,6 +35,7 @@ def master(session: Session, rebind: tuple[str, ...]) -> int:
     try:
         with ending_in_order():
             program = session.child_arguments(session.bootstrap, {})
-            return run_master(configuration, session.bootstrap, rebind, program, render_flink=flink_render(configuration))
+            words = OperatorsWords(rebind, accept_log_end)
+            return run_master(configuration, session.bootstrap, words, program, render_flink=flink_render(configuration))
     except MasterFailed as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

@@ -1,4 +1,4 @@
-"""The simulated broker: partitions that keep what was appended, and the links that machines have to it.
+"""The simulated broker: partitions that keep what was appended until they are truncated, and the links that machines have to it.
 
 A link can be cut for single topics, for each direction by itself: partitions have different leaders, and connections break one by one.
 Producers and consumers are in modules of their own; here is what they share.
@@ -36,7 +36,7 @@ class BrokerRecord:
 
 @dataclass(slots=True)
 class Partition:
-    """One partition: dense, and kept for ever unless it is trimmed."""
+    """One partition: dense, and kept for ever unless it is trimmed or truncated."""
 
     topic: Topic
     records: list[BrokerRecord] = field(default_factory=list)
@@ -47,6 +47,12 @@ class Partition:
     def end_offset(self) -> int:
         """The offset that the next record gets."""
         return len(self.records)
+
+    def truncate(self, end_offset: int) -> None:
+        """Lose the records from this offset on, as a broker does whose disk lost what was not flushed; readers notice."""
+        del self.records[end_offset:]
+        for listener in list(self.listeners):
+            listener()
 
     def read(self, first_offset: int, count: int) -> list[BrokerRecord]:
         """Return at most so many records from this offset on; none that was trimmed."""

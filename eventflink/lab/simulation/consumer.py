@@ -1,7 +1,7 @@
 """A consumer of one partition, by assignment: in order, in batches, late at times; it can be set back, and it can lose records.
 
 Setting it back is what a lost session does, and the reader has to know a redelivery; a hole is what must not be, and the reader of the
-log has to notice it.
+log has to notice it. Where a partition ends before its position, it fails, as one without a reset policy does.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from eventflink.lab.simulation.broker import Broker, BrokerRecord, Link
 from eventflink.lab.simulation.process import Process
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import HEARD_BACK_RECORDS, InboundTopic, Intake
+from eventflink.leadership.known_log import place_inbound
 
 _LARGEST_BATCH: Final = 64
 
@@ -44,13 +45,15 @@ class SimulatedConsumer:
         self.position = position
         self.is_paused = False
         self.loses_next = False
+        self.failure = ""
+        """Why nothing more comes; empty while something may."""
         self._partition.listeners.append(self.poke)
         link.on_heal.append(self.poke)
         self.poke()
 
     def poke(self) -> None:
         """Fetch soon, if there is something and it may be read."""
-        if self._is_scheduled or self._is_closed or self.is_paused or self.position >= self._partition.end_offset:
+        if self._is_scheduled or self._is_closed or self.is_paused or self.position == self._partition.end_offset:
             return
         self._is_scheduled = True
         self._broker.scheduler.after(self._broker.latency_us(), self._arrive)
@@ -82,6 +85,10 @@ class SimulatedConsumer:
     def _fetch(self) -> None:
         if self._is_closed or self.is_paused:
             return
+        if self.position > self._partition.end_offset:
+            self.failure = f"{self._topic}: the offset {self.position} is out of range"
+            self.close()
+            return
         count = 1 + int(self._rng.random() * _LARGEST_BATCH)
         for record in self._partition.read(self.position, count):
             self.position = record.offset + 1
@@ -100,21 +107,33 @@ class SimulatedTail:
     def __init__(
         self, broker: Broker, process: Process, link: Link, rng: Random, inbox_size: int, fold: Fold, on_progress: Callable[[], None]
     ) -> None:
-        """Begin to read: the log behind the fold, the inputs at its cursors, heartbeats at their end, `leadership` a little before."""
+        """Begin to read: the log behind the fold, the inputs at its cursors, heartbeats at their end, `leadership` a little before.
+
+        Raises:
+            LogTruncated: an inbound topic ends before its cursor.
+
+        """
         self._clock = process.clock
         self._on_progress = on_progress
-        topics = {str(topic): InboundTopic(f"id-of-{topic}", broker.partition(topic).low_offset) for topic in INBOUND}
+        cursors, topics = fold.master.requests.cursors, {}
+        positions: dict[Topic, int] = {Topic.LOG: fold.last_offset + 1}
+        for topic in INBOUND:
+            partition = broker.partition(topic)
+            found = InboundTopic(f"id-of-{topic}", partition.low_offset, partition.end_offset)
+            topics[str(topic)], positions[topic] = place_inbound(topic, cursors.get(topic), found, may_rebind=False)
         self.consumers: dict[Topic, SimulatedConsumer] = {}
         self.intake = Intake(topics, inbox_size, lambda topic: self.consumers[topic].pause(), lambda topic: self.consumers[topic].resume())
-        cursors = fold.master.requests.cursors
-        positions = {Topic.LOG: fold.last_offset + 1}
         said = broker.partition(Topic.LEADERSHIP)
         positions[Topic.LEADERSHIP] = max(said.low_offset, said.end_offset - HEARD_BACK_RECORDS)
         positions[Topic.HEARTBEATS] = broker.partition(Topic.HEARTBEATS).end_offset
-        positions |= {topic: cursors[topic].next_offset if topic in cursors else broker.partition(topic).low_offset for topic in INBOUND}
         for topic, position in positions.items():
             on_record = partial(self._on_record, topic)
             self.consumers[topic] = SimulatedConsumer(broker, process, link, rng, topic, position, on_record)
+
+    @property
+    def failure(self) -> str:
+        """Why nothing more is to be expected; empty while it is."""
+        return next((consumer.failure for consumer in self.consumers.values() if consumer.failure), "")
 
     def close(self) -> None:
         """Read nothing more."""

@@ -25,6 +25,8 @@ from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import LogElection, Peers
 from eventflink.leadership.fold import Fold, LogBehind, LogDiverged, LogUnusable
 from eventflink.leadership.inbound import InboundDecoder
+from eventflink.leadership.intake import HEARD_BACK_RECORDS, TailFailed
+from eventflink.leadership.known_log import LogTruncated, check_heard
 from eventflink.leadership.leader import ApplyFailed
 from eventflink.leadership.master_life import Deregister, Exit, Follow, MasterLife, Rebuild, Step, TurnFailed
 from eventflink.leadership.participant import Participant
@@ -113,6 +115,9 @@ class MasterHost:
         self._will_turn = False
         self._ticks_at_ms: int | None = None
         self._has_exited = False
+        self._has_compared = False
+        self.has_refused = False
+        """Whether it ended because a topic was truncated."""
         self._busy_ms = 0
         self.may_have_holes = False
         self.on_drill_step: Callable[[DrillOrder], None] = lambda _order: None
@@ -187,6 +192,7 @@ class MasterHost:
                 self._carry_out(self._life.leave(self.clock.monotonic_ms()))
             case Exit():
                 self._has_exited = True
+                self.has_refused = isinstance(step.cause, LogTruncated)
                 self.process.after(_EXIT_MS, self._end)
                 if step.status is not None and not self._life.is_stopping:
                     self._transcript.note(self.name, "ends with its cluster")
@@ -201,7 +207,15 @@ class MasterHost:
         if not self.link.can_receive(Topic.LOG):
             self._carry_out(self._life.failed(LogUnreachable("the log does not answer"), self.clock.monotonic_ms()))
             return
-        fold = replay(self._broker, load_fold(self._broker, self._master_settings))
+        leadership = self._broker.partition(Topic.LEADERSHIP)
+        said = [] if self._has_compared else leadership.read(leadership.end_offset - HEARD_BACK_RECORDS, HEARD_BACK_RECORDS)
+        try:
+            fold = replay(self._broker, load_fold(self._broker, self._master_settings), known=self._life.known)
+            check_heard(fold, [record.value for record in said])
+        except LogTruncated as error:
+            self._fail(error)
+            return
+        self._has_compared = True
         self._observer.compare(self.name, fold, is_whole=True, is_thorough=bool(self._settings.snapshot_interval_ms))
         self._carry_out(self._life.rebuilt(fold))
 
@@ -210,13 +224,22 @@ class MasterHost:
             return
         settings = self._settings
         if self.tail is None:
-            self.tail = SimulatedTail(self._broker, self.process, self.link, self._rng, settings.inbox_size, fold, self.schedule)
+            try:
+                self.tail = SimulatedTail(self._broker, self.process, self.link, self._rng, settings.inbox_size, fold, self.schedule)
+            except LogTruncated as error:
+                self._fail(error)
+                return
         self._appender = SimulatedProducer(self._broker, self.process, self.link, self._rng, settings.lease_timeout_ms)
         self._append_failed = False
         self._observer.log_time.follows(self.name)
         self._life.follow(fold, self, self.tail.intake, self.clock.monotonic_ms())
         self._ticks_at_ms = self.clock.monotonic_ms()
         self._tick(self._life.participant, self._ticks_at_ms)
+
+    def _fail(self, error: Exception) -> None:
+        """Let the life know that a term could not begin."""
+        self._transcript.note(self.name, f"cannot begin: {error}")
+        self._carry_out(self._life.failed(error, self.clock.monotonic_ms()))
 
     def _mint_leader_id(self) -> str:
         self._candidacies += 1
@@ -330,7 +353,9 @@ class MasterHost:
             self._append_failed = True
 
     def poll(self) -> None:
-        """Look at what became of the appends; raises `AppendFailed`."""
+        """Look at what became of the appends, and whether anything can be read; raises `AppendFailed`, `TailFailed`."""
+        if self.tail is not None and self.tail.failure:
+            raise TailFailed(self.tail.failure)
         if self._append_failed:
             if self._appender is not None:
                 self._appender.purge()

@@ -62,6 +62,10 @@ class Observer:
         self._digests: dict[int, str] = {}
         self._compared: dict[str, int] = {}
         self.grants = 0
+        self.last_grant = -1
+        """The offset of the last grant that was accepted."""
+        self.has_lost = False
+        """Whether a topic was truncated: what is written from then on is no part of this history, and counts for nobody."""
 
     def on_record(self, record: BrokerRecord) -> None:
         """Take a record of the log.
@@ -71,6 +75,9 @@ class Observer:
 
         """
         value = record.value or b""
+        if self.has_lost:
+            self._note(record.offset, self.fold.codec.decode(value), "after the loss")
+            return
         try:
             decision = self.fold.fold_record(record.offset, record.timestamp_ms, value)
         except (LogUnusable, LogDiverged, LogNotDense) as error:
@@ -86,7 +93,8 @@ class Observer:
         self._moments.append(_Moment(self.fold.running_hash, acceptance.epoch, acceptance.sequence, acceptance.leader_id, summary))
 
     def _check(self, offset: int, decision: Decision, size: int) -> None:
-        self.grants += isinstance(decision.events[0], LeadershipGranted)
+        if isinstance(decision.events[0], LeadershipGranted):
+            self.grants, self.last_grant = self.grants + 1, offset
         follow_ups = sum(isinstance(event, FollowUpDecided) for event in decision.events)
         if size > MAX_DECISION_BYTES or follow_ups > _MOST_FOLLOW_UPS:
             raise ViolationFound(Invariant.BOUNDED_DECISION, f"log@{offset} has {size} bytes and decides {follow_ups} consequences")
@@ -124,11 +132,13 @@ class Observer:
         offset = fold.last_offset
         if offset < 0:
             return
+        if offset >= len(self._moments):
+            raise ViolationFound(Invariant.NOT_ON_LESS, f"{who} stands at log@{offset}, beyond what there was before the loss")
         moment, acceptance = self._moments[offset], fold.acceptance
         theirs = (fold.running_hash, acceptance.epoch, acceptance.sequence, acceptance.leader_id)
         if theirs != (moment.running_hash, moment.epoch, moment.sequence, moment.leader_id):
             raise ViolationFound(
-                Invariant.PREFIX_AGREEMENT,
+                Invariant.NOT_ON_LESS if self.has_lost else Invariant.PREFIX_AGREEMENT,
                 f"{who} stands at log@{offset} with epoch={acceptance.epoch} sequence={acceptance.sequence}, having accepted other records",
             )
         if not is_whole or offset != self.fold.last_offset:

@@ -12,6 +12,7 @@ from eventflink.lab.simulation.cluster import Cluster
 from eventflink.lab.simulation.faults import Faults
 from eventflink.lab.simulation.scheduler import MILLISECOND, Call
 from eventflink.lab.simulation.settings import SimulationSettings
+from eventflink.lab.simulation.truncation import truncate
 from eventflink.lab.simulation.variations import Resources
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
@@ -204,3 +205,4 @@ def _rest(cluster: Cluster, faults: Faults) -> None:
     if unrest:
         raise ViolationFound(Invariant.COMES_TO_REST, f"{cluster.settings.rest_ms} ms after the last fault {unrest}")
     cluster.check_end(faults.lasting)
+    truncate(cluster, faults.lasting)

@@ -18,6 +18,7 @@ from eventflink.lab.simulation.transcript import Transcript
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
+from eventflink.leadership.known_log import KnownLog, LogTruncated
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.snapshots.search import ENVELOPE, MANIFEST, SnapshotSearch, record_key
@@ -37,6 +38,7 @@ def load_fold(
     """Return the fold of the newest usable snapshot, or of nothing; records of the log come on top.
 
     Raises:
+        LogTruncated: a snapshot was taken of more than the log has.
         ViolationFound: there is none, and the log does not begin at its beginning any more.
 
     """
@@ -57,19 +59,25 @@ def load_fold(
     return Fold(Master(settings), _DECISIONS)
 
 
-def replay(broker: Broker, fold: Fold, end_offset: int | None = None) -> Fold:
+def replay(broker: Broker, fold: Fold, end_offset: int | None = None, known: KnownLog | None = None) -> Fold:
     """Fold the log on up to its end, or up to `end_offset`, and return the fold.
 
     Raises:
+        LogTruncated: it has less than is known of it, or other records.
         ViolationFound: it cannot be folded.
 
     """
-    log = broker.partition(Topic.LOG)
+    log, known = broker.partition(Topic.LOG), known or KnownLog()
     end_offset = log.end_offset if end_offset is None else end_offset
     first_offset = fold.last_offset + 1
     try:
         for record in log.read(first_offset, end_offset - first_offset):
             fold.fold_record(record.offset, record.timestamp_ms, record.value or b"")
+            if record.offset == known.offset:
+                known.check(fold)
+        known.check(fold)
+    except LogTruncated:
+        raise
     except (LogUnusable, LogDiverged, LogNotDense) as error:
         raise ViolationFound(Invariant.LOG_READABLE, f"the log cannot be folded from {first_offset} on: {error}") from error
     return fold

@@ -7,6 +7,7 @@ class Invariant(StrEnum):
     """What must hold after every event of a run."""
 
     PREFIX_AGREEMENT = "all who read the log up to an offset have accepted the same records and have the same state"
+    NOT_ON_LESS = "nobody decides, nor answers, on less of the log or of an inbound topic than was known"
     LOG_READABLE = "every record of the log can be folded by every master"
     VALID_STATE = "the state does not contradict itself"
     INPUTS_ONCE = "each input is decided exactly once, in its order"

@@ -54,7 +54,7 @@ _CAUSE = FailureCause("E", "message")
 _STATE, _STATUS, _REASON = ExecutionState, JobStatus, SlotRequestDeferralReason
 
 MISFITS: list[LogEvent] = [
-    e.InputsBound("submissions", 0, "id-of-submissions", 0),
+    e.InputsBound("submissions", 0, "id-of-submissions", 1_000_000),
     e.InputsLost("submissions", 0, 0, 1),
     e.InputsLost("submissions", 0, 10_000, 10_001),
     e.InputsLost("no such topic", 0, 0, 1),

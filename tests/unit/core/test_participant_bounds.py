@@ -282,6 +282,41 @@ class TestTopics:
         assert world.answered("b")[-5:] == [f"new{n}" for n in range(5)]
         assert node.master.requests.cursors["commands"].next_offset == 5
 
+    def _truncated(self, world: World) -> None:
+        """Have a leader decide 20 commands, and the topic lose all but 12 of them."""
+        first = world.start("a", election=SingleMaster())
+        for number in range(20):
+            world.command(f"old{number}")
+        world.run(100)
+        world.kill(first)
+        del world.inbound[Topic.COMMANDS][12:]
+
+    def test_a_truncated_topic_that_an_operator_rebinds_is_decided_from_its_end(self, world: World) -> None:
+        self._truncated(world)
+        rewound = InboundTopic("id-of-commands", 0, 12, is_rewound=True)
+        node = world.start("b", election=SingleMaster(), topics={Topic.COMMANDS: rewound})
+        for number in range(5):
+            world.command(f"new{number}")
+        world.run(100)
+        assert world.events(InputsBound)[-1] == InputsBound("commands", 0, "id-of-commands", 12)
+        assert world.answered("b")[-5:] == [f"new{n}" for n in range(5)]
+        assert node.master.requests.cursors["commands"].next_offset == 17
+
+    def test_a_truncated_topic_is_rebound_once_however_many_terms_follow_on_one_tail(self, world: World) -> None:
+        """By the time of the second term the cursor may stand where it stood before."""
+        self._truncated(world)
+        rewound = InboundTopic("id-of-commands", 0, 12, is_rewound=True)
+        node = world.start("b", election=SingleMaster(), topics={Topic.COMMANDS: rewound})
+        for number in range(8):
+            world.command(f"new{number}")
+        world.run(100)
+        assert node.master.requests.cursors["commands"].next_offset == 20
+        node.participant.step_down("the test says so")
+        node.begin()
+        world.run(2_000)
+        assert [e.next_offset for e in world.events(InputsBound) if e.topic == "commands"] == [0, 12]
+        assert world.answered("b")[-8:] == [f"new{n}" for n in range(8)]
+
     def test_a_rebound_topic_loses_nothing_over_terms_that_did_not_lead(self, world: World) -> None:
         """The records of the new topic have offsets that the old cursor has passed."""
         self._recreated(world)

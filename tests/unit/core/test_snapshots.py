@@ -20,6 +20,7 @@ from eventflink.events.record_columns import Columns, NotStorable
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import RECENT_REPLIES, Fold, LogDiverged
+from eventflink.leadership.known_log import LogTruncated
 from eventflink.master.canonical import DERIVED
 from eventflink.master.exception_history import ExceptionHistory
 from eventflink.master.inputs import RestartsDue
@@ -219,6 +220,10 @@ def _from_beyond_the_end(manifest: SnapshotManifest, chunks: dict[int, SnapshotC
     return dataclasses.replace(manifest, log_offset=LOG.end_offset), chunks
 
 
+def _from_before_the_beginning(manifest: SnapshotManifest, chunks: dict[int, SnapshotChunk]) -> Taken:
+    return dataclasses.replace(manifest, log_offset=-2), chunks
+
+
 def _of_absurd_size(manifest: SnapshotManifest, chunks: dict[int, SnapshotChunk]) -> Taken:
     return dataclasses.replace(manifest, byte_count=1 << 50, chunk_count=1 << 31), chunks
 
@@ -239,8 +244,7 @@ DAMAGES: list[tuple[Callable[[SnapshotManifest, dict[int, SnapshotChunk]], Taken
     (_with_another_place, "stands elsewhere"),
     (_of_a_newer_format, "its format is"),
     (_of_a_newer_feature_level, "its feature level is"),
-    (_of_another_topic, "of the log topic another"),
-    (_from_beyond_the_end, "the log ends before it"),
+    (_from_before_the_beginning, "before the first record"),
     (_of_absurd_size, "out of bounds"),
     (_with_too_few_pieces, "chunks do not hold"),
 ]
@@ -254,6 +258,18 @@ def test_a_damaged_snapshot_is_refused_by_name(damage: Callable[[SnapshotManifes
     with pytest.raises(SnapshotUnusable, match=reason) as caught:
         _load(damage(*taken))
     assert "snapshot one" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("differently", "reason"),
+    [
+        (_of_another_topic, "it is the topic topic-id, created after the topic another, of which the snapshot one was taken"),
+        (_from_beyond_the_end, r"it ends at 1000000, and the records? .* missing, of which the snapshot one was taken"),
+    ],
+)
+def test_a_snapshot_of_more_than_the_log_has_shows_that_the_log_was_truncated(differently: Callable[..., Taken], reason: str) -> None:
+    with pytest.raises(LogTruncated, match=reason):
+        _load(differently(*_take(replay(_log("busy")))))
 
 
 def test_a_snapshot_behind_which_the_log_was_trimmed_is_refused_only_when_it_does_not_reach() -> None:
@@ -539,7 +555,6 @@ def test_records_that_are_none_are_named_and_passed_over() -> None:
     assert "is a SnapshotManifest of old" in skipped[0]
 
 
-def test_a_snapshot_that_is_not_of_this_log_is_named_and_passed_over() -> None:
-    found, skipped = _find([*_records("old", 30), *_records("new", 60)], log=LogRange("topic-id", 0, 59))
-    assert found == "old"
-    assert "snapshot new at offset 59: the log ends before it, at 59" in skipped[0]
+def test_a_search_goes_no_further_back_than_a_snapshot_of_what_is_gone() -> None:
+    with pytest.raises(LogTruncated, match="it ends at 59, and the record 59 is missing, of which the snapshot new was taken"):
+        _find([*_records("old", 30), *_records("new", 60)], log=LogRange("topic-id", 0, 59))

@@ -1,0 +1,52 @@
+"""A topic that shrinks: when a run has come to rest, its broker loses the end of the log or of an inbound topic (P5a).
+
+A third of the runs end so. Nobody may decide on what is left: every master has to end and name the loss, also one that is started after it
+and knows of it only from what the others left behind. Drawn from random numbers of their own.
+"""
+
+from random import Random
+from typing import Final
+
+from eventflink.events.topics import INBOUND, Topic
+from eventflink.lab.simulation.cluster import Cluster
+from eventflink.lab.simulation.scheduler import MILLISECOND
+from eventflink.lab.simulation.violations import Invariant, ViolationFound
+
+_SHARE: Final = 0.35
+_LOG_SHARE: Final = 0.6
+_MOST_LOST: Final = 12
+_RESTART_MS: Final = 800
+_NOTICED_WITHIN_MS: Final = 6_000
+
+
+def truncate(cluster: Cluster, lasting: str) -> None:
+    """Lose records in some runs, and check that nobody goes on; `lasting` names a master whose connection is broken, and may not notice.
+
+    Raises:
+        ViolationFound: somebody decides on less than was known, or goes on waiting.
+
+    """
+    rng = Random(f"{cluster.settings.seed} truncation")  # noqa: S311 - a run has to be repeatable, not secret
+    if rng.random() >= _SHARE:
+        return
+    topic = Topic.LOG if rng.random() < _LOG_SHARE else rng.choice(INBOUND)
+    partition, observer = cluster.broker.partition(topic), cluster.observer
+    # A loss that takes the last grant along is known to those alone who have read it, or have a snapshot behind it.
+    first_kept = observer.last_grant + 1 if topic is Topic.LOG else 0
+    most = min(_MOST_LOST, partition.end_offset - max(first_kept, partition.low_offset + 1))
+    if most < 1:
+        return
+    lost = 1 + int(rng.random() * most)
+    end_offset = partition.end_offset - lost
+    cluster.transcript.note("broker", f"loses the last {lost} records of {topic}, which ends at {end_offset} now")
+    observer.has_lost = True
+    partition.truncate(end_offset)
+    seats = [seat for seat in cluster.seats if seat.master_id != lasting]
+    if rng.random() < 0.5:  # noqa: PLR2004 - one of two
+        cluster.kill(rng.choice(seats), _RESTART_MS * rng.random())
+    end_us = cluster.scheduler.now_us + _NOTICED_WITHIN_MS * MILLISECOND
+    while cluster.scheduler.step(end_us):
+        pass
+    for seat in seats:
+        if seat.host is None or not seat.host.has_refused:
+            raise ViolationFound(Invariant.NOT_ON_LESS, f"{seat.master_id} has not ended, and {lost} records of {topic} are missing")
