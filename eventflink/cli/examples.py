@@ -58,6 +58,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "replay": ("eventflink replay",),
     "drill": ("eventflink drill failover",),
     "topics": ("eventflink topics",),
+    "log": ("eventflink log verify", "eventflink log repair --into orders-2"),
     "config": ("eventflink config", "eventflink -c conf config --json"),
     "context": (
         "eventflink context set prod --bootstrap kafka:9092 --cluster-id orders",

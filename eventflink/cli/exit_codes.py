@@ -30,6 +30,7 @@ from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.kafka_settings import SecretMissing
 from eventflink.processes.child_processes import ChildDied
 from eventflink.processes.pid_files import PidFilesUnusable
+from eventflink.snapshots.log_copy import CopyFailed
 from eventflink.streams.savepoint import SavepointUnusable
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 
@@ -66,6 +67,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (SparkUnavailable, ExitCode.ENVIRONMENT),
     (AdministrationError, ExitCode.UNREACHABLE),
     (PidFilesUnusable, ExitCode.ENVIRONMENT),
+    (CopyFailed, ExitCode.NEGATIVE),
 )
 
 _OF_THE_MACHINE: Final = frozenset(

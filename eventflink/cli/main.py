@@ -64,6 +64,7 @@ COMMANDS: Final = {
     "replay": "Replay the log into the state, as a starting master does.",
     "drill": "Rehearse the loss of the leader, or cause it.",
     "topics": "Show the cluster's topics.",
+    "log": "Check the cluster's log for losses, or repair it.",
     "config": "Show every key of the configuration.",
     "context": "Name clusters, and choose one.",
     "completion": "Let a shell complete command lines.",

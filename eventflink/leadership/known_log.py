@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.topics import Topic
+from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.fold import HASH_START, Fold, LogUnusable
 from eventflink.leadership.intake import InboundTopic, TopicReplaced
 from eventflink.master.requests import Cursor
@@ -59,26 +60,33 @@ class KnownLog:
             raise LogTruncated(Topic.LOG, f"up to the record {self.offset} it has other records than this process has read")
 
 
-def check_heard(fold: Fold, said: Iterable[bytes | None]) -> None:
-    """Hold a fold of the whole log against what masters said on `leadership` before its end was asked for.
+def heard_offset(acceptance: Acceptance, said: Iterable[bytes | None]) -> int:
+    """Return the last record that the leader which was accepted last has read, by what masters said on `leadership`; -1: not known.
 
-    Only heartbeats of the leadership that the log granted last count: what any other one has read says nothing of this log's end.
-
-    Raises:
-        LogTruncated: the leader had read more.
-
+    Only heartbeats of that leadership count: what any other one has read says nothing of this log's end.
     """
-    codec, granted = PayloadCodec("LeadershipEnvelope"), (fold.acceptance.epoch, fold.acceptance.leader_id)
+    codec, granted, offset = PayloadCodec("LeadershipEnvelope"), (acceptance.epoch, acceptance.leader_id), -1
     for value in said:
         try:
             payload, _ = codec.decode(value or b"")
         except UndecodableRecord:
             continue
-        if not isinstance(payload, LeaderHeartbeat) or (payload.epoch, payload.leader_id) != granted:
-            continue
-        if payload.log_offset > fold.last_offset:
-            who = f"the leader {payload.leader_id} of epoch {payload.epoch}"
-            raise LogTruncated(Topic.LOG, f"{missing(fold.last_offset + 1, payload.log_offset)}, which {who} said to have read")
+        if isinstance(payload, LeaderHeartbeat) and (payload.epoch, payload.leader_id) == granted:
+            offset = max(offset, payload.log_offset)
+    return offset
+
+
+def check_heard(fold: Fold, said: Iterable[bytes | None]) -> None:
+    """Hold a fold of the whole log against what masters said on `leadership` before its end was asked for.
+
+    Raises:
+        LogTruncated: the leader had read more.
+
+    """
+    acceptance, offset = fold.acceptance, heard_offset(fold.acceptance, said)
+    if offset > fold.last_offset:
+        who = f"the leader {acceptance.leader_id} of epoch {acceptance.epoch}"
+        raise LogTruncated(Topic.LOG, f"{missing(fold.last_offset + 1, offset)}, which {who} said to have read")
 
 
 def place_inbound(topic: str, cursor: Cursor | None, found: InboundTopic, *, may_rebind: bool) -> tuple[InboundTopic, int]:

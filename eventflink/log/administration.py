@@ -51,7 +51,7 @@ __all__ = [
 WRITTEN_BY_LEADERS = (Topic.DEPLOYMENTS, Topic.REPLIES, Topic.DEAD_LETTERS, Topic.SNAPSHOTS)
 """They have records only of what the log had before."""
 
-_CREATION_S = 5.0
+_CREATION_S = 2.0
 """How long the creation of a cluster's topics by another process may take until all of them are visible."""
 
 _POLL_S = 0.1

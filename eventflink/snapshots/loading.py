@@ -53,8 +53,9 @@ def find_snapshot(
     *,
     wanted: Callable[[SnapshotManifest], bool] = lambda _: True,
     verify: bool = False,
+    log: LogRange | None = None,
 ) -> LoadedSnapshot | None:
-    """Return the newest snapshot of the log that is whole and `wanted`, loaded; None if there is none.
+    """Return the newest snapshot of the log (`log`, or what Kafka has) that is whole and `wanted`, loaded; None if there is none.
 
     Each one that cannot be used is passed over with a warning that names it and says why.
 
@@ -67,8 +68,9 @@ def find_snapshot(
         low, high = topic.bounds()
         if low == high:
             return None
-        first_offset, end_offset = log_bounds(bootstrap, cluster_id)  # After the snapshots: it reaches to all of them (P5a).
-        search = SnapshotSearch(LogRange(log_topic_id(bootstrap, cluster_id), first_offset, end_offset), wanted)
+        if log is None:  # Asked for after the snapshots: it reaches to all of them (P5a).
+            log = LogRange(log_topic_id(bootstrap, cluster_id), *log_bounds(bootstrap, cluster_id))
+        search = SnapshotSearch(log, wanted)
         window, end = _FIRST_WINDOW, high
         while end > low:
             start = max(low, end - window)

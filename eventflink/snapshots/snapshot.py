@@ -52,6 +52,10 @@ class LogRange:
     """The offset after its last record."""
 
 
+ANY_LOG: Final = LogRange("", 0, 1 << 62)
+"""For who wants a snapshot whatever has become of the log."""
+
+
 def encode_fold(fold: Fold) -> bytes:
     """Return the document of a fold as UTF-8; equal folds have equal documents, byte for byte."""
     return json.dumps(document_of(fold), separators=(",", ":"), ensure_ascii=False).encode()
@@ -115,6 +119,15 @@ def check_reached(manifest: SnapshotManifest, log: LogRange) -> None:
         raise LogTruncated(Topic.LOG, reason)
     if manifest.log_offset >= log.end_offset:
         raise LogTruncated(Topic.LOG, f"{missing(log.end_offset, manifest.log_offset)}, {what}")
+
+
+def is_reached(manifest: SnapshotManifest, log: LogRange) -> bool:
+    """Tell whether the log still has the record at which a snapshot of it stands."""
+    try:
+        check_reached(manifest, log)
+    except LogTruncated:
+        return False
+    return True
 
 
 def _find_fault(manifest: SnapshotManifest) -> str:

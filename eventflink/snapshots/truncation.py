@@ -9,8 +9,8 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.administration import log_topic_id
 from eventflink.log.replay import log_bounds
-from eventflink.snapshots.snapshot import LogRange, check_reached
-from eventflink.snapshots.topic import StoredSnapshot, list_snapshots, remove_snapshots
+from eventflink.snapshots.snapshot import LogRange, is_reached
+from eventflink.snapshots.topic import list_snapshots, remove_snapshots
 
 _logger = logging.getLogger(__name__)
 
@@ -31,16 +31,7 @@ def accept_log_end(bootstrap: str, cluster_id: str, end_offset: int) -> bool:
     if first_offset == end_offset:
         raise LogTruncated(Topic.LOG, "it is empty: there is nothing to go on from")
     log = LogRange(log_topic_id(bootstrap, cluster_id), first_offset, end_offset)
-    beyond = [snapshot for snapshot in stored if not _is_reached(snapshot, log)]
+    beyond = [snapshot for snapshot in stored if snapshot.manifest is not None and not is_reached(snapshot.manifest, log)]
     remove_snapshots(bootstrap, cluster_id, beyond)
     _logger.warning("LogEndAccepted cluster=%s end=%d snapshots_removed=%d", cluster_id, end_offset, len(beyond))
-    return True
-
-
-def _is_reached(snapshot: StoredSnapshot, log: LogRange) -> bool:
-    try:
-        if snapshot.manifest is not None:
-            check_reached(snapshot.manifest, log)
-    except LogTruncated:
-        return False
     return True

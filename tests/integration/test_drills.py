@@ -20,7 +20,6 @@ from eventflink.events.topics import SPECIFICATIONS, topic_name
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.reads import find_masters
 from eventflink.lab.benchmarks.graphs import idle_graph
-from eventflink.lab.drills.log_copy import CopyFailed, append_records, copy_log
 from eventflink.lab.drills.rehearsal import run_rehearsal
 from eventflink.lab.drills.scratch import scratch_id
 from eventflink.log.admin_connection import AdminConnection
@@ -30,6 +29,7 @@ from eventflink.model.configuration import Configuration, load_configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
 from eventflink.processes.child_processes import ChildDied
 from eventflink.snapshots.loading import read_state
+from eventflink.snapshots.log_copy import CopyFailed, append_records, copy_log
 from eventflink.snapshots.snapshot import take_snapshot
 from eventflink.snapshots.topic import write_snapshot
 from tests.support.cluster import replay as fold_of

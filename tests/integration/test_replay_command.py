@@ -13,9 +13,9 @@ import pytest
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
-from eventflink.lab.drills.log_copy import append_records
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id, trim_log
+from eventflink.snapshots.log_copy import append_records
 from eventflink.snapshots.snapshot import take_snapshot
 from eventflink.snapshots.topic import write_snapshot
 from tests.support.cluster import CODEC, new_fold, replay

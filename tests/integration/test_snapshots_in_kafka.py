@@ -25,12 +25,16 @@ from eventflink.log.replay import consumer_settings, log_bounds, new_fold, repla
 from eventflink.model.configuration import build_configuration
 from eventflink.snapshots.keeper import SnapshotTask, starter
 from eventflink.snapshots.loading import LogTrimmed, find_snapshot, load_fold, read_state
+from eventflink.snapshots.log_copy import CopyFailed
+from eventflink.snapshots.log_repair import repair_log
+from eventflink.snapshots.log_survey import survey_log
 from eventflink.snapshots.search import ENVELOPE, MANIFEST, record_key
 from eventflink.snapshots.snapshot import encode_fold, take_snapshot
 from eventflink.snapshots.snapshotter import DONE, FAILED, REFUTED, NotConfirmed, SnapshotRefuted, confirm, main, take, trim
 from eventflink.snapshots.topic import list_snapshots, remove_snapshots, write_snapshot
 from eventflink.snapshots.truncation import accept_log_end
 from tests.support.cluster import CODEC, EventType, graph, vertex
+from tests.support.running_cluster import wait_until
 from tests.support.scenarios import eventful_cluster
 
 pytestmark = pytest.mark.slow
@@ -114,6 +118,13 @@ def cell(bootstrap: str, cluster_id: str) -> Iterator[Cell]:
     delete_topics(bootstrap, cluster_id)
 
 
+@pytest.fixture
+def second_id(bootstrap: str, cluster_id: str) -> Iterator[str]:
+    """The id of a cluster of which there is nothing yet."""
+    yield f"{cluster_id}-2"
+    delete_topics(bootstrap, f"{cluster_id}-2")
+
+
 def test_snapshot_and_tail_equal_the_full_replay(cell: Cell) -> None:
     assert find_snapshot(*cell.reach) is None
     snapshot_id = cell.take()
@@ -195,6 +206,52 @@ def test_a_snapshot_of_records_that_are_gone_stops_every_reader_until_an_operato
     assert accept_log_end(*cell.reach, cell.appended)
     cell.check()
     cell.take()
+
+
+def test_a_survey_of_a_whole_cluster_finds_nothing_and_the_state_at_its_end(cell: Cell) -> None:
+    snapshot_id = cell.take()
+    cell.run_jobs("one")
+    survey = survey_log(*cell.reach)
+    # Its cursors are those of a script, whose inputs are not in Kafka.
+    assert [finding for finding in survey.findings if finding.topic is Topic.LOG] == []
+    assert survey.fold is not None
+    assert survey.fold.master.digest() == cell.scripted.master.digest()
+    assert survey.snapshot is not None
+    assert survey.snapshot.manifest.snapshot_id == snapshot_id
+    assert survey.provable_end == survey.known_end == cell.appended
+
+
+def test_of_a_log_that_a_foreign_record_ends_all_before_it_is_brought_into_a_new_cluster(cell: Cell, second_id: str) -> None:
+    cell.take()
+    producer = Producer({"bootstrap.servers": cell.bootstrap})
+    producer.produce(topic_name(cell.cluster_id, Topic.LOG), b"a foreign record", partition=0)
+    assert producer.flush(30) == 0
+    (finding,) = [finding for finding in survey_log(*cell.reach).findings if finding.topic is Topic.LOG]
+    assert f"log@{cell.appended}: " in finding.reason
+    done = repair_log(*cell.reach, second_id, 1, lambda _: None)
+    assert (done.end_offset, done.snapshot_id) == (cell.appended, "")
+    assert done.lost[0] == f"the records {cell.appended} to {cell.appended} of the log"
+    assert read_state(cell.bootstrap, second_id).master.digest() == cell.scripted.master.digest()
+    with pytest.raises(CopyFailed, match="has topics already"):
+        repair_log(*cell.reach, second_id, 1, lambda _: None)
+
+
+def test_of_a_log_that_is_empty_the_newest_whole_snapshot_is_brought_into_a_new_cluster(cell: Cell, second_id: str) -> None:
+    snapshot_id = cell.take()
+    trimmed = topic_name(cell.cluster_id, Topic.LOG)
+    before = cell.scripted.master.digest()
+    snapshot = find_snapshot(*cell.reach)
+    assert snapshot is not None
+    connection = AdminConnection(cell.bootstrap)
+    connection.delete_topics([trimmed])
+    wait_until(lambda: trimmed not in connection.find_topics(), "the topic is gone")
+    reasons = [finding.reason for finding in survey_log(*cell.reach).findings if finding.topic is Topic.LOG]
+    assert "the topic is missing" in reasons
+    done = repair_log(*cell.reach, second_id, 1, lambda _: None)
+    assert (done.end_offset, done.snapshot_id) == (snapshot.manifest.log_offset + 1, snapshot_id)
+    fold = read_state(cell.bootstrap, second_id)
+    assert fold.last_offset == snapshot.manifest.log_offset
+    assert fold.master.digest() == snapshot.fold.master.digest() != before
 
 
 def test_a_cluster_from_before_there_were_snapshots_is_read_from_its_first_record(bootstrap: str, cell: Cell) -> None:

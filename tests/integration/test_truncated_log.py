@@ -4,6 +4,7 @@ What a broker does that loses its unflushed segments cannot be had from one that
 left. For who reads it that is the same, but for its id.
 """
 
+import asyncio
 import uuid
 from pathlib import Path
 
@@ -11,12 +12,14 @@ from confluent_kafka.admin import NewTopic
 
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.lab.drills.log_copy import append_records
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds, read_log
 from eventflink.log.topic_checks import wanted_configuration
+from eventflink.rest.observed_state import ObservedState
+from eventflink.rest.observer import Observer
 from eventflink.snapshots.loading import read_state
+from eventflink.snapshots.log_copy import append_records
 from tests.support.running_cluster import RunningCluster, wait_until
 
 
@@ -32,33 +35,58 @@ def _lose_the_end(cluster: RunningCluster, kept: int) -> None:
     append_records(*reach, values)
 
 
+async def _lose_the_end_below_an_observer(cluster: RunningCluster, kept: int, known: int) -> None:
+    """Who only reads keeps what it has read, and says why it does not move."""
+    state = ObservedState()
+    observer = Observer(cluster.bootstrap, cluster.cluster_id, state)
+    await observer.start()
+    assert state.log_offset == known
+    await asyncio.to_thread(_lose_the_end, cluster, kept)
+    await asyncio.to_thread(wait_until, lambda: "LogTruncated topic=log: it ends at" in state.failure, "the observer notices")
+    assert state.log_offset == known
+    await observer.stop()
+
+
 def test_a_log_that_loses_its_end_stops_masters_until_an_operator_accepts_what_is_left(bootstrap: str, tmp_path: Path) -> None:
+    """Or brings it into a new cluster; as docs/operating.md says."""
     name = f"test-{uuid.uuid4().hex[:12]}"
     cluster = RunningCluster(bootstrap, name, tmp_path)
     running = cluster.start_master()
     cluster.wait_for(lambda fold: len(fold.master.requests.cursors) == 3, "cursors are bound")
     kept = cluster.state().last_offset + 1
     with DispatcherGateway(bootstrap, name) as gateway:
-        for number in range(3):
-            gateway.submit_job(cluster.graph({"id": "a", "python": "user_tasks:add"}), f"job-{number}", actor="test")
+        gateway.submit_job(cluster.graph({"id": "a", "python": "user_tasks:add"}), "job", actor="test")
     known = cluster.state().last_offset
     cluster.pause("master")
-    _lose_the_end(cluster, kept)
+    asyncio.run(_lose_the_end_below_an_observer(cluster, kept, known))
     cluster.resume("master")
     assert running.wait(60) == 4
     end = log_bounds(bootstrap, name)[1]  # What the leader was about to append came behind what is left, and counts for nobody.
     assert f"LogTruncated topic=log: it ends at {end}, " in cluster.output("master").splitlines()[-1]
     assert "which this process has read" in cluster.output("master").splitlines()[-1]
     # Who starts now has read nothing itself, and knows it from the leader that is gone.
-    started = cluster.start("again", "master")
-    assert started.wait(60) == 4
+    codes = {cluster.start("again", "master"): 4, cluster.start("verify", "log", "verify"): 1}
+    assert {process: process.wait(60) for process in codes} == codes
     assert "missing, which the leader " in cluster.output("again").splitlines()[-1]
-    cluster.start("elsewhere", "master", "--accept-log-end", str(known + 100))
-    assert cluster.processes["elsewhere"].wait(60) == 4
-    assert "LogEndNotAccepted" in cluster.output("elsewhere")
-    cluster.start("accepting", "master", "--accept-log-end", str(end))
-    wait_until(lambda: log_bounds(bootstrap, name)[1] > end + 1, "a master leads from what is left")
-    fold = read_state(bootstrap, name)
-    assert (fold.acceptance.epoch, list(fold.master.dispatcher.jobs)) == (2, [])
-    assert cluster.stop("accepting") == 0
-    delete_topics(bootstrap, name)
+    assert f"it ends at {end}, and the record" in cluster.output("verify")
+    assert f"the log can be folded to offset {end}, epoch 1" in cluster.output("verify")
+    done = cluster.document("log", "repair", "--into", f"{name}-2", "--json")
+    assert done["end_offset"] == end
+    assert done["lost"][0].startswith(f"the records {end} to ")
+    assert done["lost"][1:] == ["1 of submissions that nobody decided"]
+    (tmp_path / "another").mkdir()
+    another = RunningCluster(bootstrap, done["cluster_id"], tmp_path / "another")
+    try:
+        cluster.start("accepting", "master", "--accept-log-end", str(end))
+        another.start("master", *done["start"].partition(f"--cluster-id {name}-2 ")[2].split())
+        wait_until(lambda: log_bounds(bootstrap, name)[1] > end, "a master leads from what is left")
+        # Kafka still has the input of which the decision was lost; the new cluster has inbound topics of its own.
+        wait_until(lambda: list(read_state(bootstrap, name).master.dispatcher.jobs) == ["job"], "the job is accepted again")
+        fold = another.wait_for(lambda fold: fold if fold.acceptance.epoch == 2 else None, "the new cluster is led")
+        assert not fold.master.dispatcher.jobs
+        assert cluster.stop("accepting") == another.stop("master") == 0
+    finally:
+        for process in (*cluster.processes.values(), *another.processes.values()):
+            process.kill()
+        for each in (cluster, another):
+            delete_topics(bootstrap, each.cluster_id)

@@ -16,12 +16,12 @@ from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import Stopped, stop_on_signals
 from eventflink.lab.drills import DrillFailed, DrillRefused
 from eventflink.lab.drills.failover_drill import FailoverOptions, FailoverReport, look_around, run_failover
-from eventflink.lab.drills.log_copy import CopyFailed
 from eventflink.lab.drills.rehearsal import RehearsalReport, run_rehearsal
 from eventflink.lab.drills.report import as_document, as_markdown, rows, title
 from eventflink.log.patient_producer import NotDelivered
 from eventflink.model.statuses import DrillStepType
 from eventflink.processes.child_processes import ChildDied
+from eventflink.snapshots.log_copy import CopyFailed
 
 _METHODS: Final = {"kill": DrillStepType.KILL, "freeze": DrillStepType.FREEZE, "stop": DrillStepType.STOP}
 _FREEZE_LEASES: Final = 5

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from eventflink.lab.drills import DrillFailed, DrillRefused
 from eventflink.lab.drills.digests import DigestCheck, check_digests
-from eventflink.lab.drills.log_copy import CopiedLog, copy_log
 from eventflink.lab.drills.log_watch import DrillWatch, ms_between
 from eventflink.lab.drills.probe import Probe
 from eventflink.lab.drills.scratch import START_TIMEOUT_S, Command, ScratchCluster
@@ -20,6 +19,7 @@ from eventflink.log.replay import log_bounds, replay
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import CLEAN_UP_NOTED
 from eventflink.snapshots.loading import load_fold
+from eventflink.snapshots.log_copy import CopiedLog, copy_log
 
 FIRST = "drill-first"
 SECOND = "drill-second"

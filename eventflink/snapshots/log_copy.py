@@ -16,7 +16,7 @@ from eventflink.log.administration import log_topic_id, trim_log
 from eventflink.log.patient_producer import PatientProducer
 from eventflink.log.replay import log_bounds, read_log
 from eventflink.snapshots.loading import LoadedSnapshot, find_snapshot
-from eventflink.snapshots.snapshot import take_snapshot
+from eventflink.snapshots.snapshot import LogRange, is_reached, take_snapshot
 from eventflink.snapshots.topic import write_snapshot
 
 SAY_EVERY: Final = 100_000
@@ -56,8 +56,8 @@ def append_records(bootstrap: str, cluster_id: str, values: Iterable[bytes]) -> 
     return count
 
 
-def copy_log(bootstrap: str, source: str, target: str, say: Callable[[str], None]) -> CopiedLog:
-    """Copy the log of the cluster `source`, up to its present end, into the empty log of the cluster `target`.
+def copy_log(bootstrap: str, source: str, target: str, say: Callable[[str], None], end_offset: int | None = None) -> CopiedLog:
+    """Copy the log of the cluster `source`, up to its present end or an earlier one, into the empty log of the cluster `target`.
 
     Raises:
         CopyFailed: the copy could not be made, or is not equal.
@@ -65,15 +65,16 @@ def copy_log(bootstrap: str, source: str, target: str, say: Callable[[str], None
 
     """
     started = time.monotonic()
-    first_offset, end_offset = log_bounds(bootstrap, source)
+    first_offset, present_end = log_bounds(bootstrap, source)
+    end_offset = present_end if end_offset is None else min(end_offset, present_end)
+    copied = LogRange(log_topic_id(bootstrap, source), first_offset, end_offset)
     if log_bounds(bootstrap, target) != (0, 0):
         raise CopyFailed(f"the log of '{target}' is not empty")
-    snapshot = find_snapshot(bootstrap, source, wanted=lambda manifest: manifest.log_offset < end_offset)
+    snapshot = find_snapshot(bootstrap, source, wanted=lambda manifest: is_reached(manifest, copied), log=copied)
     if first_offset:
         if snapshot is None:
             raise CopyFailed(f"the log of '{source}' begins at offset {first_offset}, and no snapshot that can be used reaches there")
-        append_records(bootstrap, target, (b"" for _ in range(first_offset)))
-        trim_log(bootstrap, target, first_offset)
+        _begin_at(bootstrap, target, first_offset)
     read = _Sum()
     append_records(bootstrap, target, _watched(bootstrap, source, first_offset, end_offset, read, say))
     written = _Sum()
@@ -84,6 +85,25 @@ def copy_log(bootstrap: str, source: str, target: str, say: Callable[[str], None
     if snapshot is not None:
         _copy_snapshot(bootstrap, snapshot, target)
     return CopiedLog(first_offset, end_offset, read.byte_count, read.hexdigest, time.monotonic() - started)
+
+
+def begin_with_snapshot(bootstrap: str, snapshot: LoadedSnapshot, target: str) -> None:
+    """Let the empty log of the cluster `target` begin behind a snapshot, of which it gets a copy.
+
+    Raises:
+        CopyFailed: the log is not empty, or the copy is not equal.
+        KafkaException, NotDelivered, AdministrationError: Kafka does not answer.
+
+    """
+    if log_bounds(bootstrap, target) != (0, 0):
+        raise CopyFailed(f"the log of '{target}' is not empty")
+    _begin_at(bootstrap, target, snapshot.manifest.log_offset + 1)
+    _copy_snapshot(bootstrap, snapshot, target)
+
+
+def _begin_at(bootstrap: str, target: str, first_offset: int) -> None:
+    append_records(bootstrap, target, (b"" for _ in range(first_offset)))
+    trim_log(bootstrap, target, first_offset)
 
 
 class _Sum:
