@@ -870,7 +870,7 @@ FOUND_BY = {
     "instances_are_not_compared": 51,
     "canaries_are_not_waited_for": 22,
     "promotion_gives_no_grace": 22,
-    "instances_do_not_wait_for_tasks": 1140,
+    "instances_do_not_wait_for_tasks": 48,
     "spark_is_not_waited_for": 1,
     "restarts_do_not_wait": 17,
     "unacknowledged_attempts_are_missing": 50,
