@@ -44,6 +44,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "eventflink taskmanager logs tm-1 --list",
         "eventflink taskmanager block tm-1 --reason 'new disk' --for 3600",
     ),
+    "parked": (
+        "eventflink parked list",
+        "eventflink parked retry parked-1",
+        "eventflink parked drop parked-1",
+    ),
     "logs": ("eventflink logs 3f2a totals --subtask 1", "eventflink logs -f 3f2a"),
     "metrics": ("eventflink metrics",),
     "events": (

@@ -54,6 +54,7 @@ COMMANDS: Final = {
     "stop": "Stop a job with a savepoint.",
     "rescale": "Change the parallelism of a vertex of a job.",
     "taskmanager": "List the TaskManagers, read their logs, block one.",
+    "parked": "Show what could not be decided, and try it again.",
     "logs": "Show the files that tasks wrote, or follow them.",
     "metrics": "Show where masters and TaskManagers serve their metrics.",
     "events": "Show what the log holds.",

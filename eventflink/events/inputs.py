@@ -233,6 +233,16 @@ class TriggerSavepoint(FencedJobCommand):
     mode: SavepointMode = SavepointMode.CONTINUE
 
 
+@dataclass(slots=True, kw_only=True)
+class ReleaseParkedInput(FencedCommand):
+    """Try a parked input again, or drop it."""
+
+    subject_field: ClassVar = "parked_id"
+
+    parked_id: str
+    retry: bool = True
+
+
 @dataclass(slots=True)
 class InstanceMessage:
     """What one instance of a TaskManager says, or its guardian says of it."""

@@ -80,3 +80,22 @@ class ClusterStarted(LogEvent):
 
     after_status: ApplicationStatus
     jobs: int
+
+
+@dataclass(slots=True)
+class InputParked(LogEvent):
+    """An internal input could not be decided: it waits for an operator, and everything else goes on (P10)."""
+
+    input_type: str
+    subject: str
+    job_id: str | None
+    reason: str
+
+
+@dataclass(slots=True)
+class ParkedInputReleased(LogEvent):
+    """A parked input waits for an operator no more."""
+
+    parked_id: str
+    retried: bool
+    actor: str

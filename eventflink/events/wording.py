@@ -70,6 +70,11 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return _joined(f"{event.code}: {event.message}", _request(event), by=" ")
         case e.FollowUpDecided():
             return _lower(event.follow_up_type)
+        case e.InputParked():
+            about = _joined(event.input_type, event.subject, by=" of ")
+            return f"{about}: {event.reason}"
+        case e.ParkedInputReleased():
+            return _joined(event.parked_id, "tried again" if event.retried else "dropped", _by(event.actor))
         case e.AnswersExpired():
             return _count(event.count, "answer")
         # -- the Dispatcher

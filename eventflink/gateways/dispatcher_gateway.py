@@ -12,6 +12,7 @@ from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.inputs import (
     CancelJob,
     JobSubmission,
+    ReleaseParkedInput,
     RequestFileUpload,
     RescaleJob,
     ResumeJob,
@@ -113,6 +114,16 @@ class DispatcherMethods(Gateway):
         return ask(
             ShutDownCluster(application_status=application_status, diagnostics=diagnostics, cancel_jobs=cancel_jobs, **header(**options))
         )
+
+    @method
+    def retry_parked_input(self, parked_id: str, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
+        """Have what could not be decided tried again. `UnknownParkedInput`: nothing is parked under this id."""
+        return ask(ReleaseParkedInput(parked_id=parked_id, **header(**options)))
+
+    @method
+    def drop_parked_input(self, parked_id: str, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
+        """Forget what could not be decided. `StillWanted`: it is still to be done; `UnknownParkedInput` as above."""
+        return ask(ReleaseParkedInput(parked_id=parked_id, retry=False, **header(**options)))
 
     @method
     def request_file_upload(self, attempt: AttemptId, file: TaskFile, **options: Unpack[CommandOptions]) -> Steps[Accepted]:

@@ -28,6 +28,7 @@ from eventflink.events.inputs import (
 )
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.intake import InboundRecord
+from eventflink.leadership.senders import Sender, sender_of
 from eventflink.master.inputs import MasterInput, PoisonedInput, UnreadableInput
 from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC
 from eventflink.model.configuration import ID_PATTERN
@@ -91,17 +92,13 @@ class InboundDecoder:
             return _refusal(record, "InvalidRequest", error)
         return Inbound((request,), request.actor)
 
-    def poisoned(self, record: InboundRecord, error: str) -> Inbound:
-        """Return the refusal of an input that cannot be decided; its sender is answered if the record still says who that is."""
-        request_id, partition, subject = "", NO_REPLY, ""
-        try:
-            inputs = self.decode(record).inputs
-        except Exception:  # noqa: BLE001 - it may be the decoder that it ends leaderships in
-            inputs = ()
-        for value in inputs:
-            if isinstance(value, Request):
-                request_id, partition, subject = value.request_id, value.reply_partition, value.subject
-        return Inbound((PoisonedInput(record.topic, record.offset, error, request_id, partition, subject),))
+    @staticmethod
+    def poisoned(record: InboundRecord, error: str, value: MasterInput | None = None) -> PoisonedInput:
+        """Return the refusal of an input that cannot be decided. It is not decoded for that; `value` is what was decoded of it before."""
+        sender = sender_of(record)
+        if isinstance(value, Request):
+            sender = Sender(value.request_id, value.reply_partition, value.subject)
+        return PoisonedInput(record.topic, record.offset, error, *sender)
 
     def _request(self, topic: Topic, value: bytes, record: InboundRecord) -> Request:
         if value[:1] and value[0] in _JSON_STARTS:

@@ -2,9 +2,11 @@
 
 Its state runs ahead of the log by the window of unconfirmed decisions. What the world may see of a decision (replies,
 deployments) waits until the record was read back and accepted (P4). Whatever makes the state doubtful ends the leadership:
-the state is dropped and rebuilt from the log, never repaired (P2).
+the state is dropped and rebuilt from the log, never repaired (P2). What cannot be decided costs no leadership: a record is refused, an
+internal input is parked. What cannot be applied costs one, and the last decision of that says the same (P10).
 """
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,19 +14,24 @@ from dataclasses import dataclass, field
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.decision import Cause, Decision, FollowUpCause, InputCause, TimerCause
 from eventflink.events.inputs import ReportSnapshot
-from eventflink.events.log_events import LeadershipGranted, LogEvent, TaskManagerRegistered
+from eventflink.events.log_events import InputParked, LeadershipGranted, LogEvent, RequestRejected, TaskManagerRegistered
 from eventflink.events.topics import INBOUND, MAX_DECISION_BYTES
 from eventflink.leadership.acceptance import check_density, is_grant
 from eventflink.leadership.fold import Fold, LogUnusable, next_hash
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.intake import InboundRecord, PartitionInbox
 from eventflink.leadership.log_clock import LogClock
+from eventflink.leadership.log_lines import one_line
 from eventflink.leadership.ports import Observer, ParticipantSettings
 from eventflink.leadership.recovery import RecoveryMode
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import Effect, effects_of
-from eventflink.master.inputs import FollowUp, MasterInput, UnreadableInput
+from eventflink.master.inputs import AttemptInputs, FollowUp, InternalInput, MasterInput, UnreadableInput
+from eventflink.master.parking import name_of, parking_of
+from eventflink.master.requests import refused
 from eventflink.model.statuses import IllegalTransition
+
+_logger = logging.getLogger(__name__)
 
 INLINE_BYTES = 32 * 1024
 """Follow-ups share the decision of their cause while it is smaller than this; the others get decisions of their own (P10a)."""
@@ -49,11 +56,20 @@ class Deposed(LeadershipEnded):
 
 
 class ApplyFailed(LeadershipEnded):
-    """A decision could not be applied: nothing of it was appended; its input is refused next time (P10)."""
+    """A decision could not be applied: nothing of it was appended."""
 
-    def __init__(self, message: str, record: InboundRecord | None) -> None:
+    is_settled: bool = False
+    """The last decision of the leadership has refused or parked what it was about (P10)."""
+
+
+class _Unapplicable(Exception):
+    """What an input leads to does not fit the state, which is half changed now."""
+
+    def __init__(self, value: MasterInput, message: str, event: LogEvent | None = None) -> None:
         super().__init__(message)
-        self.record = record
+        self.value = value
+        self.is_last_word = isinstance(event, InputParked | RequestRejected)
+        """What could be said last does not fit itself: in the log it would end every reader."""
 
 
 @dataclass(slots=True)
@@ -105,7 +121,6 @@ class Leader:
     decoder: InboundDecoder
     inboxes: dict[str, PartitionInbox]
     settings: ParticipantSettings
-    poisoned: dict[tuple[str, int], str]
     clock: LogClock
     observer: Observer = field(default_factory=Observer)
     unconfirmed: deque[Unconfirmed] = field(default_factory=deque)
@@ -113,6 +128,8 @@ class Leader:
     """Internal inputs that wait to be decided: what was due (`master/timers.py`), and what this master noticed or its threads have done."""
     registered: list[str] = field(default_factory=list)
     """Instances whose registration was just decided: that counts as a heartbeat (P13)."""
+    failure: ApplyFailed | None = None
+    """The state is half changed: it is read no more, and when everything is read back the leadership is over for this reason."""
     recovery: RecoveryMode = field(init=False)
     _sequence: int = 0
     _hash: bytes = b""
@@ -136,7 +153,7 @@ class Leader:
             LeadershipEnded: the decision could not be applied.
 
         """
-        if len(self.unconfirmed) >= self.settings.window_size or self._lags(monotonic_ms):
+        if self.failure is not None or len(self.unconfirmed) >= self.settings.window_size or self._lags(monotonic_ms):
             return None
         if self._opening and (value := self._decide_timer(now_ms, monotonic_ms)) is not None:
             return value
@@ -173,16 +190,21 @@ class Leader:
     def _decide_timer(self, now_ms: int, monotonic_ms: int) -> bytes | None:
         while self.timers:
             value = self.timers.popleft()
+            if self.fold.master.follow_ups.parked and isinstance(value, InternalInput) and self._is_parked(value):
+                continue
             record = self._decide((TimerCause(type(value).__name__),), "", (value,), None, now_ms, monotonic_ms)
             if record is not None:
                 return record
         return None
 
+    def _is_parked(self, value: InternalInput) -> bool:
+        return name_of(value) in self.fold.master.follow_ups.parked
+
     def _decide_record(self, topic: str, now_ms: int, monotonic_ms: int) -> bytes | None:
         record = self._next_record(topic)
         if record is None:
             return None
-        poison = self._poison_of(record)
+        poison = self.recovery.poison_of(record)
         if poison is None and self.recovery.is_to_be_announced(record):
             return self._announce(record, now_ms, monotonic_ms)
         inbound = self._checked(record, self._decoded(record, poison))
@@ -206,17 +228,13 @@ class Leader:
                 return self.decoder.decode(record)
             except Exception as error:  # noqa: BLE001 - whatever a decoder stumbles over: the input is refused, and everything else continues
                 poison = repr(error)
-        return self.decoder.poisoned(record, poison)
+        return Inbound((self.decoder.poisoned(record, poison),))
 
     def _next_record(self, topic: str) -> InboundRecord | None:
         cursor = self.fold.master.requests.cursors.get(topic)
         return None if cursor is None else self.inboxes[topic].head_from(cursor.next_offset)
 
     # -- recovery mode (P10) --------------------------------------------------------------------------------------
-
-    def _poison_of(self, record: InboundRecord) -> str | None:
-        """Return why an input is refused undecided: a leadership of this process ended at it, or those of two others did."""
-        return self.recovery.poison_of(record) or self.poisoned.get((record.topic, record.offset))
 
     def _announce(self, record: InboundRecord, now_ms: int, monotonic_ms: int) -> bytes | None:
         """Say in the log which inputs are next, and wait until that was read back."""
@@ -226,14 +244,14 @@ class Leader:
     def _announce_next(self, draft: _Draft) -> None:
         """Announce in a decision of the recovery mode which inputs come after it, if some do whose turn it is: one round trip for both."""
         waiting = map(self._next_record, self.recovery.announced_topics)
-        if any(record is not None and self.recovery.has_announced(record) for record in waiting):
+        if draft.size >= INLINE_BYTES or any(record is not None and self.recovery.has_announced(record) for record in waiting):
             return
         sources = len(INBOUND) + 2
         for turn in [(self._turn + step) % sources for step in range(sources)]:
             if not self._has_something(turn):
                 continue
             record = self._next_record(INBOUND[turn]) if turn < len(INBOUND) else None
-            if record is not None and self._poison_of(record) is None and self.recovery.is_to_be_announced(record):
+            if record is not None and self.recovery.poison_of(record) is None and self.recovery.is_to_be_announced(record):
                 self._step(draft, self.recovery.announcement(record, self._sequence + 1))
                 self._turn = (turn + 1) % sources
             else:
@@ -260,57 +278,99 @@ class Leader:
         try:
             master.apply_causes(causes)
         except InvariantBroken as error:
-            raise ApplyFailed(str(error), record) from error
-        for value in inputs:
-            self._step(draft, value)
-            if draft.is_full:
-                break
-        steps = 0
-        while draft.event_names and steps < INLINE_STEPS and draft.size < INLINE_BYTES and (head := master.follow_ups.head()) is not None:
-            if draft.level < master.upkeep.feature_level:
-                break  # This decision raised the level, and is written at the one before: what is newer waits for the next.
-            self._step(draft, head)
-            steps += 1
-        if not draft.event_names:
-            return None
-        if self.recovery.remaining and not self._opening:
-            self._announce_next(draft)
+            raise ApplyFailed(str(error)) from error
+        try:
+            for value in inputs:
+                self._step(draft, value)
+                if draft.is_full:
+                    break
+            steps = 0
+            while (
+                draft.event_names and steps < INLINE_STEPS and draft.size < INLINE_BYTES and (head := master.follow_ups.head()) is not None
+            ):
+                if draft.level < master.upkeep.feature_level:
+                    break  # This decision raised the level, and is written at the one before: what is newer waits for the next.
+                if not self._step(draft, head):
+                    break
+                steps += 1
+            if not draft.event_names:
+                return None
+            if self.recovery.remaining and not self._opening:
+                self._announce_next(draft)
+        except _Unapplicable as error:
+            if error.is_last_word:
+                raise ApplyFailed(str(error)) from error
+            return self._give_up(error, causes, draft, monotonic_ms)
         return self._seal(draft, causes, actor, monotonic_ms)
 
-    def _step(self, draft: _Draft, value: MasterInput) -> None:
-        """Decide one input, check its events by encoding and decoding them, and apply them."""
+    def _step(self, draft: _Draft, value: MasterInput) -> bool:
+        """Decide one input, check its events by encoding and decoding them, and apply them.
+
+        Tell whether that was done: a follow-up at which it fails inside the decision of its cause gets a decision of its own.
+        """
         master = self.fold.master
         try:
             # Of what a record says so much fits that its refusal fits behind it.
             room = MAX_DECISION_BYTES // REFUSAL_SHARE if draft.record is not None and not isinstance(value, FollowUp) else 0
             block, events = self._encoded(master.decide(value, draft.at_ms, self.fold.acceptance.leader_id), draft, room)
         except Exception as error:
-            # Deciding is pure: the state is untouched, whatever went wrong. The input is refused, and everything else continues.
-            if isinstance(value, FollowUp) or draft.record is None:
-                raise ApplyFailed(f"{type(value).__name__} cannot be decided: {error!r}", draft.record) from error
-            block, events = self._refused(draft, draft.record, error)
+            # Deciding is pure: the state is untouched, whatever went wrong. The input is refused or parked, and everything else continues.
+            if draft.event_names and isinstance(value, FollowUp | AttemptInputs):
+                return False
+            if draft.record is not None and not isinstance(value, FollowUp | AttemptInputs):
+                block, events = self._refused(draft, draft.record, value, error)
+            elif isinstance(value, InternalInput):
+                block, events = self._parked(draft, value, error)
+            else:
+                raise
         event: LogEvent | None = None
         try:
             for event in events:
                 master.apply(event, draft.at_ms)
             effects = effects_of(master, events)
         except _APPLY_FAILURES as error:
-            raise ApplyFailed(
-                f"{type(event).__name__} decided for {type(value).__name__} cannot be applied: {error!r}", draft.record
-            ) from error
+            message = f"{type(event).__name__} decided for {type(value).__name__} cannot be applied: {error!r}"
+            raise _Unapplicable(value, message, event) from error
         self.registered.extend(e.instance_id for e in events if type(e) is TaskManagerRegistered)
         if events:
             draft.blocks.append(block)
             draft.size += len(block)
             draft.event_names.extend([type(event).__name__ for event in events])
             draft.effects.extend(effects)
+        return True
 
-    def _refused(self, draft: _Draft, record: InboundRecord, cause: Exception) -> tuple[bytes, tuple[LogEvent, ...]]:
-        refusal = self.decoder.poisoned(record, repr(cause))
+    def _parked(self, draft: _Draft, value: InternalInput, error: Exception) -> tuple[bytes, tuple[LogEvent, ...]]:
+        parking = parking_of(self.fold.master, value, error)
+        _logger.error("InputParked type=%s subject=%s reason=%s", parking.input_type, one_line(parking.subject), one_line(parking.reason))
+        return self._encoded([parking], draft)
+
+    def _refused(self, draft: _Draft, record: InboundRecord, value: MasterInput, cause: Exception) -> tuple[bytes, tuple[LogEvent, ...]]:
+        refusal = self.decoder.poisoned(record, repr(cause), value)
         try:
-            return self._encoded(self.fold.master.decide(refusal.inputs[0], draft.at_ms), draft)
-        except ValueError as error:  # Not even that fits any more: the whole record is refused next time.
-            raise ApplyFailed(f"{record.topic}@{record.offset} cannot be answered in one decision: {cause!r}", record) from error
+            return self._encoded(self.fold.master.decide(refusal, draft.at_ms), draft)
+        except ValueError as error:  # Not even that fits any more: the whole record is refused.
+            raise _Unapplicable(value, f"{record.topic}@{record.offset} cannot be answered in one decision: {cause!r}") from error
+
+    def _give_up(self, error: _Unapplicable, causes: tuple[Cause, ...], failed: _Draft, monotonic_ms: int) -> bytes:
+        """Decide the last that this leadership decides: what cannot be applied is refused or parked, on the state before it (P10).
+
+        This state is half changed. So nothing of it is asked any more, and what is said fits whatever the state is.
+        """
+        _logger.error("ApplyFailed error=%s", one_line(str(error)))
+        self.failure = ApplyFailed(str(error))
+        self.failure.is_settled, self.failure.__cause__ = True, error.__cause__
+        value, record, draft = error.value, failed.record, _Draft(failed.at_ms, None, failed.level)
+        if record is not None and not isinstance(value, FollowUp | AttemptInputs):
+            draft.record = record
+            block, events = self._encoded([refused(self.decoder.poisoned(record, str(error), value))], draft)
+        elif isinstance(value, InternalInput):
+            causes = (FollowUpCause(value.follow_up_type) if isinstance(value, FollowUp) else TimerCause(type(value).__name__),)
+            block, events = self._parked(draft, value, self.failure)
+        else:
+            raise self.failure
+        draft.blocks, draft.size, draft.event_names = [block], len(block), [type(event).__name__ for event in events]
+        draft.effects = list(effects_of(self.fold.master, events))
+        return self._seal(draft, causes, "", monotonic_ms)
 
     def _encoded(self, events: list[LogEvent], draft: _Draft, room: int = 0) -> tuple[bytes, tuple[LogEvent, ...]]:
         """Encode events that leave `room` for others behind them."""

@@ -110,8 +110,6 @@ class MasterLife:
     has_resigned: bool = False
     """Whether this master led until it left in order: when Kafka has its resignation, there is nothing that a will could add."""
     _wires: Wires | None = None
-    _poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Inputs (topic, offset) that ended a leadership of this process, with how: they are refused (P10)."""
     _sightings: LogSightings = field(default_factory=LogSightings)
     _known_shutdowns: int | None = None
     """How often the cluster had ended when this process first folded its log: those ends are not its own."""
@@ -149,7 +147,8 @@ class MasterLife:
     def failed(self, error: Exception, now_ms: int) -> Step:
         """End the term, if there is one, and say what comes next: after an error of a turn, of the wires, or on the way to a term.
 
-        A master that was deposed can follow on what it reads. After any other end its tail is in doubt, and it waits for a back-off.
+        A master that was deposed, or has resigned because its state is half changed, can follow on what it reads. After any other end its
+        tail is in doubt, and it waits for a back-off.
         """
         self.end_term(error)
         _drop_frames(error)
@@ -158,8 +157,8 @@ class MasterLife:
         self._truncated_looks = self._truncated_looks + 1 if isinstance(error, LogTruncated) else 0
         if isinstance(error, _FATAL) and not 0 < self._truncated_looks < TRUNCATED_LOOKS:
             return Exit(cause=error, is_failure=True)
-        if isinstance(error, Deposed):
-            _logger.warning("Deposed reason=%s", error)
+        if isinstance(error, Deposed) or (isinstance(error, ApplyFailed) and error.is_settled):
+            _logger.warning("%s reason=%s", type(error).__name__, error)
             self._began_ms = now_ms
             return Rebuild(cause=error)
         _logger.warning("TermEnded reason=%s error=%s", type(error).__name__, error)
@@ -190,7 +189,6 @@ class MasterLife:
             peers=self.peers,
             wires=wires,
             mint_leader_id=self.mint_leader_id,
-            poisoned=self._poisoned,
             sightings=self._sightings,
             observer=self.observer,
             known_shutdowns=self._known_shutdowns or 0,
@@ -255,8 +253,6 @@ class MasterLife:
             place = f"{where.name}, line {where.lineno} of {where.filename.rpartition('/')[2]}"
             failure = TurnFailed(f"a turn failed: {error!r} in {place}")
             failure.__cause__, error = error, failure
-        if isinstance(error, ApplyFailed) and error.record is not None:
-            self._poisoned[error.record.topic, error.record.offset] = str(error)
         return self.failed(error, now_ms)
 
     def _look(self, participant: Participant, now_ms: int) -> Step | None:

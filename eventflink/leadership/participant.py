@@ -75,8 +75,6 @@ class Participant:
     wires: Wires
     mint_leader_id: Callable[[], str]
     """Returns an id that no candidacy had before."""
-    poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
-    """Inputs (topic, offset) that ended a leadership of this process, with how: they are refused."""
     sightings: LogSightings = field(default_factory=LogSightings)
     """Of the process: it tells how long nobody has decided when this master begins to lead (P20)."""
     role: Role = Role.STANDBY
@@ -239,6 +237,9 @@ class Participant:
                     pass
             self.reads.release_held()
         self.reads.serve()
+        if self.leader is not None and (failure := self.leader.failure) is not None and not self.leader.unconfirmed:
+            self.resign(str(failure))
+            raise failure
         return bool(self.intake.log)
 
     def on_record(self, offset: int, timestamp_ms: int, value: bytes, now_ms: int) -> Change | None:
@@ -276,7 +277,7 @@ class Participant:
         if not is_own_grant:
             return Followed(decision)
         clock = LogClock(max(decided_at_ms, decision.decided_at_ms) + silence_ms, now_ms)
-        self.leader = Leader(fold, self.decoder, self.intake.inboxes, self.settings, self.poisoned, clock, self.observer)
+        self.leader = Leader(fold, self.decoder, self.intake.inboxes, self.settings, clock, self.observer)
         if predecessor not in ("", self._resigned):
             high_offsets = {topic: found.high_offset for topic, found in self.intake.topics.items()}
             self.leader.recovery.enter_recovery(self.settings.window_size, high_offsets)
@@ -378,10 +379,10 @@ class Participant:
 
     @property
     def is_drained(self) -> bool:
-        """Tell whether every decision was read back."""
-        return self.leader is None or not self.leader.unconfirmed
+        """Tell whether every decision was read back, and the state is what they led to."""
+        return self.leader is None or not (self.leader.unconfirmed or self.leader.failure)
 
-    def resign(self) -> bool:
+    def resign(self, reason: str = "the master stops") -> bool:
         """Leave in order; tell whether this master led: then its will is void as soon as Kafka has the resignation.
 
         Decisions that were not read back yet are decided again by the next one.
@@ -391,7 +392,7 @@ class Participant:
             self.leader = None
             self._become(Role.STANDBY)
             self._tell("leader", Resignation(acceptance.epoch, acceptance.leader_id))
-        self.reads.abort("the master stops")
+        self.reads.abort(reason)
         return leads
 
     def step_down(self, reason: str) -> None:
@@ -512,6 +513,8 @@ class Participant:
                 "leader",
                 LeaderHeartbeat(acceptance.epoch, acceptance.leader_id, settings.master_id, settings.blob_address, self.fold.last_offset),
             )
+        if leader.failure is not None:
+            return
         if now_ms >= self._next_timers_ms and not self.is_draining:
             self._next_timers_ms = now_ms + TIMERS_INTERVAL_MS
             self._run_timers(leader, now_ms, wall_ms)
@@ -525,6 +528,8 @@ class Participant:
         if leader.timers:
             return  # What was due before is not decided yet.
         log_now_ms = leader.clock.read(now_ms, wall_ms)
+        if master.shutdown.is_over:  # It was parked at promotion, and is tried again.
+            leader.timers.append(StartCluster())
         leader.timers.extend(self.due(leader, log_now_ms))
         leader.timers.extend(self._liveness.overdue(master, self.fold.acceptance.leader_id, now_ms))
         if (level := self._common_feature_level(now_ms)) > master.upkeep.feature_level:

@@ -95,6 +95,8 @@ class Reads:
         if not self.waiting:
             return
         fold, leader = self.of.fold, self.of.leader
+        if leader is not None and leader.failure is not None:
+            return  # The state is half changed: what waits is refused when the term is over.
         is_quiet = leader is None or not leader.unconfirmed
         ready: list[Read] = []
         waiting: list[Read] = []

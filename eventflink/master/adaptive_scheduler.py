@@ -139,11 +139,18 @@ def is_adjustable(job: JobMaster, vertex_id: str) -> bool:
 
 
 def due_adaptations(state: ClusterState, context: Context) -> list[str]:
-    """Return the jobs of which a vertex can be scheduled or rescaled now, or has waited too long."""
+    """Return the jobs of which a vertex can be scheduled or rescaled now, or has waited too long; or of which deciding that fails (P10)."""
     if not state.dispatcher.adaptive_jobs:
         return []
     resources = resources_at(state, context)
-    return [job.job_id for job in state.dispatcher.adaptive() if decide_adaptation(job, resources)]
+
+    def is_due(job: JobMaster) -> bool:
+        try:
+            return bool(decide_adaptation(job, resources))
+        except Exception:  # noqa: BLE001 - the leader decides it, and parks it
+            return True
+
+    return [job.job_id for job in state.dispatcher.adaptive() if is_due(job)]
 
 
 def decide_adapt_job(state: ClusterState, value: AdaptJob, context: Context) -> list[LogEvent]:

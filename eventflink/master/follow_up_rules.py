@@ -5,6 +5,7 @@ from eventflink.master import adaptive_scheduler, default_scheduler
 from eventflink.master.checkpoint_coordinator import decide_broken_checkpoint
 from eventflink.master.failover import decide_restarts
 from eventflink.master.inputs import FollowUp
+from eventflink.master.parking import decide_fail_job
 from eventflink.master.settings import Context
 from eventflink.master.slot_failures import decide_fail_allocation
 from eventflink.master.slot_matching import decide_matches
@@ -33,4 +34,6 @@ def decide_follow_up(state: ClusterState, follow_up: FollowUp, context: Context)
             events = decide_restarts(jobs[subject], now_ms)
         case FollowUpType.ABORT_CHECKPOINT:
             events = decide_broken_checkpoint(jobs[subject])
+        case FollowUpType.FAIL_JOB:
+            events = decide_fail_job(state, subject)
     return [FollowUpDecided(follow_up.follow_up_type, subject), *events]

@@ -10,6 +10,14 @@ from eventflink.events.inputs import REQUESTS, Request, TaskManagerReport
 from eventflink.model.statuses import FollowUpType
 
 
+class Blamed(Exception):
+    """Deciding what concerns several jobs failed at one of them: that one fails, and not the others (P10)."""
+
+    def __init__(self, job_id: str, error: Exception) -> None:
+        super().__init__(repr(error))
+        self.job_id = job_id
+
+
 @dataclass(slots=True)
 class InternalInput:
     """What nobody sent; its classes are in this module."""

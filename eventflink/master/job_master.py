@@ -451,7 +451,7 @@ class JobMaster:
 
     def apply_global_failure_occurred(self, event: GlobalFailureOccurred, at_ms: int) -> None:
         """Take note of a failure of the job as a whole."""
-        if self.status is not JobStatus.RUNNING:
+        if JobStatus.FAILING not in JOB_TRANSITIONS[self.status]:
             raise IllegalTransition(f"{event}: the job is {self.status}")
         self.cause = event.cause
         self.exceptions.note_failure(TaskFailure(at_ms, "", 0, 0, "", "", event.cause), is_concurrent=False)
@@ -573,7 +573,9 @@ class JobMaster:
         ends = ends or (self.status is JobStatus.RUNNING and not graph.unfinished_vertices)
         aborts = self.checkpoints is not None and self.aborts_checkpoint
         # Mostly none: a replay comes here for every event of a task.
-        if schedules or restarts or cancels or ends or aborts or follow_ups.entries:
+        if aborts and follow_ups.parked and (FollowUpType.ABORT_CHECKPOINT, job_id) in follow_ups.parked:
+            ends = False
+        if schedules or restarts or cancels or ends or aborts or follow_ups.entries or follow_ups.parked:
             follow_ups.want(FollowUpType.ABORT_CHECKPOINT, job_id, wanted=aborts)  # The first: no job ends with a checkpoint pending.
             follow_ups.want(FollowUpType.SCHEDULE_TASKS, job_id, wanted=schedules)
             follow_ups.want(FollowUpType.RESTART_TASKS, job_id, wanted=restarts)
@@ -591,7 +593,7 @@ class JobMaster:
         self.suspension.validate(self.job_id, self.status, self.job_master_id)
         if self.checkpoints is not None:
             self.checkpoints.validate(self.job_id, self.execution_graph, is_running=self.status is JobStatus.RUNNING)
-            aborts = (FollowUpType.ABORT_CHECKPOINT, self.job_id) in self.follow_ups.entries
+            aborts = self.follow_ups.stands(FollowUpType.ABORT_CHECKPOINT, self.job_id)
             require(aborts == self.aborts_checkpoint, f"{self.job_id}: a checkpoint that cannot complete is pending, and stays so")
         waits = bool(self.rescales.waiting or self.rescales.unsettled or self.reactive)
         require(self.scheduler is SchedulerType.ADAPTIVE or not waits, f"{self.job_id} is not adaptive, yet its vertices wait")

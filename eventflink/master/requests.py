@@ -48,6 +48,12 @@ def rejected(request: Answerable, code: str, message: str, *, dead_letter: bool 
     )
 
 
+def refused(poisoned: PoisonedInput) -> RequestRejected:
+    """Return the refusal of an input that cannot be decided; it fits any state."""
+    message = f"the input {poisoned.topic}@{poisoned.offset} could not be decided: {poisoned.error}"
+    return rejected(poisoned, "InternalError", message, dead_letter=True)
+
+
 @dataclass(slots=True)
 class Cursor:
     """The next offset to decide of an inbound partition, bound to the identity of its topic."""
@@ -112,9 +118,8 @@ class Requests:
 
     def decide_poisoned_input(self, value: PoisonedInput) -> list[LogEvent]:
         """Refuse it; one that repeats a request is answered as that was, which the state knows without deciding it."""
-        message = f"the input {value.topic}@{value.offset} could not be decided: {value.error}"
-        repeated = self.decide_repeated(value.request_id, value.reply_partition)
-        return repeated or [rejected(value, "InternalError", message, dead_letter=True)]
+        repeated = None if value.reply_partition == ALL_REPLY_PARTITIONS else self.decide_repeated(value.request_id, value.reply_partition)
+        return repeated or [refused(value)]
 
     def decide_bind_inputs(self, binding: BindInputs) -> list[LogEvent]:
         """Bind the cursor of a topic that has none yet, is bound to another one of that name, or has passed records that are gone (P9)."""

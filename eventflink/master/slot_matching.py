@@ -11,6 +11,7 @@ from typing import Final
 
 from eventflink.events.log_events import LogEvent, SlotAllocated, SlotRequestCancelled, SlotRequestDeferred, SlotShared, TaskDeployed
 from eventflink.master.free_slots import Place, SlotPicker
+from eventflink.master.inputs import Blamed
 from eventflink.master.shared_slots import SharePicker
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import Asked, Turn, turn_of
@@ -75,12 +76,15 @@ def _matches(slots: SlotManager, picker: SlotPicker, shares: SharePicker) -> Ite
 def _give(slots: SlotManager, allocation_id: str, picker: SlotPicker, shares: SharePicker) -> Place | str | None:
     """Choose what a request gets: the allocation of others whom its attempt joins, or a free slot; None: nothing that is left fits."""
     request = slots.pending[allocation_id]
-    joined = shares.serve_one(allocation_id, request.group_key, request.attempt) if request.slot_sharing_group else None
-    if joined is not None:
-        return joined
-    place = picker.pick(request.profile)
-    if place is not None:
-        shares.add(allocation_id, request)
+    try:
+        joined = shares.serve_one(allocation_id, request.group_key, request.attempt) if request.slot_sharing_group else None
+        if joined is not None:
+            return joined
+        place = picker.pick(request.profile)
+        if place is not None:
+            shares.add(allocation_id, request)
+    except Exception as error:
+        raise Blamed(request.attempt.job_id, error) from error
     return place
 
 

@@ -40,10 +40,17 @@ def due(
     """
     is_starting_up = context.now_ms - leading_since_ms < context.settings.start_up_time_ms
     jobs = state.dispatcher
+
+    def is_due(value: MasterInput) -> bool:
+        try:
+            return bool(decide(value))
+        except Exception:  # noqa: BLE001 - the leader decides it, and parks it where that fails (P10)
+            return True
+
     values: list[MasterInput] = [*_OF_THE_CLUSTER, i.ExpireAnswers(decided_until_ms)]
     values += [*map(i.RestartsDue, jobs.restarting_jobs), *map(i.CheckpointDue, jobs.streaming_jobs)]
     for value in values:
-        if not (is_starting_up and isinstance(value, i.FailUnfulfillableRequests)) and decide(value):
+        if not (is_starting_up and isinstance(value, i.FailUnfulfillableRequests)) and is_due(value):
             yield value
     for job_id in due_adaptations(state, context):
         yield i.AdaptJob(job_id)

@@ -270,6 +270,7 @@ class FollowUpType(UpperStrEnum):
     FAIL_ALLOCATION = auto()
     RESTART_TASKS = auto()
     ABORT_CHECKPOINT = auto()
+    FAIL_JOB = auto()
 
 
 class SlotRequestDeferralReason(UpperStrEnum):

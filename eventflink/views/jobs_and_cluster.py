@@ -20,6 +20,7 @@ from eventflink.master.workers import Workers
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.accumulators import accumulators_view
 from eventflink.views.exceptions import exceptions_view
+from eventflink.views.pages.parked import parked_rows
 from eventflink.views.plain import View, iso_time
 
 MAX_SHOWN_EXCEPTIONS: Final = 3
@@ -262,6 +263,7 @@ def cluster_view(fold: Fold) -> View:
         "workers": _workers_view(master.workers),
         "shutdown": shutdown_view(master.shutdown),
         "blocked": blocked_view(fold),
+        "parked": parked_rows(fold),
         "task_managers": [
             {
                 "task_manager_id": task_manager_id,

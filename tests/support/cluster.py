@@ -97,7 +97,6 @@ class ScriptedCluster:
     inbound: dict[str, list[InboundRecord]] = field(default_factory=lambda: {str(t): [] for t in INBOUND})
     released: list[Released] = field(default_factory=list)
     digests: dict[int, str] = field(default_factory=dict)
-    poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
     terms: int = 0
     participant: Participant = field(init=False)
     _taken: int = 0
@@ -134,7 +133,6 @@ class ScriptedCluster:
             peers=Peers(1_000),
             wires=SilentWires(),
             mint_leader_id=lambda: f"leader-{self.terms}",
-            poisoned=self.poisoned,
             sightings=sightings,
         )
 
@@ -187,6 +185,8 @@ class ScriptedCluster:
         value = self.leader.decide_next(self.leader.clock.read(self.monotonic_ms, self.wall_ms), self.monotonic_ms)
         if value is not None:
             self.append(value)
+            if self.leader.failure is not None:
+                return value
             if self.check_states:
                 self.master.validate()
             if self.check_digests:
@@ -197,6 +197,8 @@ class ScriptedCluster:
         """Decide and read back until nothing is left; return the effects released since the last call."""
         for _ in range(MAX_STEPS):
             if self.decide() is None:
+                if self.leader.failure is not None:
+                    raise self.leader.failure
                 return self.take_effects()
             self.read_back(len(self.log) - 1)
         raise AssertionError("the leader does not come to rest")

@@ -127,7 +127,6 @@ class Node:
     intake: Intake = field(init=False)
     wires: ListWires = field(init=False)
     participant: Participant = field(init=False)
-    poisoned: dict[tuple[str, int], str] = field(default_factory=dict)
     sightings: LogSightings = field(default_factory=LogSightings)
     ends: list[Exception] = field(default_factory=list)
     is_frozen: bool = False
@@ -180,7 +179,6 @@ class Node:
             peers=self.peers,
             wires=self.wires,
             mint_leader_id=self.world.mint_leader_id,
-            poisoned=self.poisoned,
             sightings=self.sightings,
             observer=self.observer,
         )

@@ -13,9 +13,10 @@ from eventflink.events.inputs import (
     TaskManagerDeath,
     TaskStateReport,
 )
+from eventflink.events.log_events import LogEvent
 from eventflink.events.topics import Topic
-from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, StartCluster, WorkerTerminated
-from eventflink.master.settings import MasterSettings, WorkerSettings
+from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RequestWorkers, StartCluster, WorkerTerminated
+from eventflink.master.settings import Context, MasterSettings, WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.statuses import DrillStepType, ExecutionState, FailoverStrategy
@@ -112,7 +113,7 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.submit(graph(vertex("a")), job_id="running", request_id="duplicate")
     cluster.say(SlotReport("tm1", "tm1-1", (), ()))
     cluster.timer(CleanupFailed("dirty", "permission denied"), ArchiveFailed("dirty", "no space left"))
-    _fall_at_an_input(cluster)
+    _fall_at_inputs(cluster)
     cluster.say(TaskManagerDeath("tm2", "tm2-1", "exit code 137"))
     cluster.register("tm2", slots=3, instance="2")
     cluster.pass_time(600)
@@ -243,8 +244,9 @@ def _take_checkpoints(cluster: ScriptedCluster) -> None:
     cluster.acknowledge(orders(cluster.pass_time(100))[0], batch_id=9)
 
 
-def _fall_at_an_input(cluster: ScriptedCluster) -> None:
-    """Have two leaders in a row announce the same input and crash, and a third one refuse it; the one behind it is decided."""
+def _fall_at_inputs(cluster: ScriptedCluster) -> None:
+    """Have an input parked and tried again, and two leaders in a row crash at another one, which the third refuses; the next is decided."""
+    _park_an_input(cluster)
     cluster.put(Topic.COMMANDS, b'{"type": "CancelJob", "job_id": "none", "request_id": "suspect", "reply_partition": 0}')
     cluster.put(Topic.COMMANDS, b'{"type": "CancelJob", "job_id": "none", "request_id": "innocent", "reply_partition": 0}')
     for _ in range(2):
@@ -253,6 +255,19 @@ def _fall_at_an_input(cluster: ScriptedCluster) -> None:
         cluster.read_back(len(cluster.log) - 1)
     cluster.fail_over()
     cluster.settle()
+
+
+def _park_an_input(cluster: ScriptedCluster) -> None:
+    """Have a leader fail at the first look for workers, and an operator try that again."""
+    decide = cluster.master._deciders[RequestWorkers]
+
+    def failing(_value: RequestWorkers, _context: Context) -> list[LogEvent]:
+        raise ZeroDivisionError("a defect")
+
+    cluster.master._deciders[RequestWorkers] = failing
+    cluster.timer(RequestWorkers())
+    cluster.master._deciders[RequestWorkers] = decide
+    cluster.command(type="ReleaseParkedInput", parked_id="parked-1")
 
 
 def ended_streams(cluster: ScriptedCluster) -> None:

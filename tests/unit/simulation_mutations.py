@@ -45,7 +45,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.leadership.input_progress import InputProgress
 from eventflink.leadership.intake import InboundTopic, Stalls
 from eventflink.leadership.known_log import KnownLog, LogTruncated
-from eventflink.leadership.leader import Leader, Released
+from eventflink.leadership.leader import ApplyFailed, Leader, Released
 from eventflink.leadership.liveness import HeartbeatMonitor, Liveness
 from eventflink.leadership.log_clock import LogClock, LogSightings
 from eventflink.leadership.participant import Change, Participant
@@ -58,6 +58,7 @@ from eventflink.master import active_resource_manager, checkpoint_coordinator, e
 from eventflink.master.checkpoints import Checkpoints
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
+from eventflink.master.follow_ups import FollowUps
 from eventflink.master.free_slots import Levels, _Pool
 from eventflink.master.inputs import BindInputs, HeartbeatTimeout
 from eventflink.master.job_master import JobMaster
@@ -69,7 +70,7 @@ from eventflink.master.slot_manager import SlotManager
 from eventflink.master.state import ClusterState
 from eventflink.model import kafka_settings
 from eventflink.model.attempts import AttemptId
-from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, Role
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FollowUpType, Role
 from eventflink.snapshots import snapshot as snapshot_module
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable
 from eventflink.snapshots.state_codec import document_of
@@ -170,7 +171,7 @@ def epoch_is_used_again(patch: pytest.MonkeyPatch) -> None:
         if leader_id.startswith(f"{self.settings.incarnation}#"):
             self.role = Role.LEADER
             clock = LogClock(self.fold.last_decided_at_ms, 0)
-            self.leader = Leader(self.fold, self.decoder, self.intake.inboxes, self.settings, self.poisoned, clock)
+            self.leader = Leader(self.fold, self.decoder, self.intake.inboxes, self.settings, clock)
 
     read_back = Leader.read_back
 
@@ -350,6 +351,34 @@ def suspects_are_not_announced(patch: pytest.MonkeyPatch) -> None:
 @breaks("P10", "an input that two leaders did not survive is decided by the third")
 def poison_is_decided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RecoveryMode, "poison_of", lambda _self, _record: None)
+
+
+@breaks("P10", "an internal input that cannot be decided ends the leadership, and waits for the next leader")
+def nothing_is_parked(patch: pytest.MonkeyPatch) -> None:
+    def fall(_self: Leader, _draft: Any, _value: Any, error: Exception) -> Any:
+        raise ApplyFailed(str(error))
+
+    patch.setattr(Leader, "_parked", fall)
+
+
+@breaks("P10", "what is parked stands in the queue again as soon as somebody wants it, and is due again at the next look")
+def what_is_parked_is_decided_again(patch: pytest.MonkeyPatch) -> None:
+    def want(self: FollowUps, follow_up_type: FollowUpType, subject: str, *, wanted: bool) -> None:
+        if wanted:
+            self.entries.setdefault((follow_up_type, subject))
+        else:
+            self.entries.pop((follow_up_type, subject), None)
+
+    patch.setattr(FollowUps, "want", want)
+    patch.setattr(Leader, "_is_parked", lambda _self, _value: False)
+
+
+@breaks("P10", "a leader that cannot apply what it decided ends without a last word")
+def failures_to_apply_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def fall(_self: Leader, error: Exception, *_: Any) -> bytes:
+        raise ApplyFailed(str(error)) from error
+
+    patch.setattr(Leader, "_give_up", fall)
 
 
 @breaks("P10a", "the queue of consequences is lost when the leader changes (and at most one is decided with its cause, so that some wait)")
@@ -866,6 +895,9 @@ FOUND_BY = {
     "request_ids_are_forgotten": 46,
     "job_ids_are_forgotten": 17,
     "horizon_is_too_short": 1,
+    "nothing_is_parked": 4,
+    "what_is_parked_is_decided_again": 4,
+    "failures_to_apply_are_forgotten": 4,
     "consequences_do_not_wait": 4,
     "instances_are_not_compared": 51,
     "canaries_are_not_waited_for": 22,

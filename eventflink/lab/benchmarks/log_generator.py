@@ -63,7 +63,7 @@ class LogGenerator:
             raise RuntimeError("the only candidate was not granted the leadership")
         yield grant
         settings = ParticipantSettings(master_id="generator", incarnation="generator", blob_address="localhost:1", window_size=1)
-        leader = Leader(self._fold, InboundDecoder(), self._inboxes, settings, {}, LogClock(self._now_ms, 0))
+        leader = Leader(self._fold, InboundDecoder(), self._inboxes, settings, LogClock(self._now_ms, 0))
         leader.timers.extend(BindInputs(topic, "", 0) for topic in self._inboxes)
         self._put(Topic.TASKMANAGERS, self._reports.encode([TaskManagerRegistration("tm", "tm-1", "localhost", 1, self._slots)]))
         number = 0

@@ -193,6 +193,13 @@ class Clients:
         """Resume these jobs, except those about which a request is pending."""
         self._order_each("ResumeJob", job_ids)
 
+    def release(self, parked_ids: list[str]) -> None:
+        """Try again what is parked, except that about which a request is pending."""
+        asked = {r.job_id for r in self._requests.values() if r.answer is None} if parked_ids else ()
+        for parked_id in parked_ids:
+            if parked_id not in asked:
+                self._order(parked_id, {"type": "ReleaseParkedInput", "parked_id": parked_id})
+
     def end(self, job_ids: list[str]) -> None:
         """Cancel these jobs, except those about which a request is pending."""
         self._order_each("CancelJob", job_ids)

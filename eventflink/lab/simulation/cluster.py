@@ -11,6 +11,7 @@ from eventflink.lab.simulation.attempts_check import AttemptsCheck
 from eventflink.lab.simulation.broker import Broker, Link
 from eventflink.lab.simulation.broker_clocks import EPOCH_MS, BrokerClocks
 from eventflink.lab.simulation.clients import Clients
+from eventflink.lab.simulation.defects import Defects
 from eventflink.lab.simulation.effects_check import EffectsCheck
 from eventflink.lab.simulation.forged_epochs import ForgedEpochs
 from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
@@ -62,6 +63,7 @@ class Cluster:
         self.guardians = Guardians(settings.seed)
         self.streams = Streams(settings.seed)
         self.savepoints = Savepoints(settings.seed)
+        self.defects = Defects(settings.seed)
         self.scheduler = Scheduler()
         self.transcript = Transcript(self.scheduler)
         self.master_settings = MasterSettings(
@@ -140,6 +142,7 @@ class Cluster:
             self.effects_check,
             self.driver,
             self.transcript,
+            defects=self.defects,
         )
         seat.host.on_cluster_end = partial(self._restart_ended, seat, seat.host)
         seat.host.on_death = partial(self._tell_death, seat)
@@ -202,6 +205,7 @@ class Cluster:
             *(f"{attempt} is alive" for attempt in self.attempts_check.live()),
             *(f"the data of {job_id} are there" for job_id in master.dispatcher.dirty),
             *(f"the consequence {entry} waits" for entry in master.follow_ups.entries),
+            *(f"{' '.join(name)} is parked" for name in master.follow_ups.parked),
             *(f"{host.name} is not registered" for host in self.task_executors if not self._is_registered(host)),
             *(f"the worker {worker_id} has not come" for worker_id in master.workers.pending),
             *(f"the worker {worker_id} is not released" for worker_id in master.workers.registered),

@@ -11,6 +11,7 @@ from typing import Final
 from eventflink.events.topics import Topic
 from eventflink.lab.simulation.broker import Broker, Link
 from eventflink.lab.simulation.consumer import SimulatedTail
+from eventflink.lab.simulation.defects import Defects
 from eventflink.lab.simulation.effects_check import EffectsCheck
 from eventflink.lab.simulation.observer import Observer, summary_of
 from eventflink.lab.simulation.process import Process
@@ -83,8 +84,11 @@ class MasterHost:
         check: EffectsCheck,
         driver: SimulatedDriver,
         transcript: Transcript,
+        *,
+        defects: Defects,
     ) -> None:
         self._driver = driver
+        self._defects = defects
         self._reconciler: tuple[Participant | None, WorkerReconciler] | None = None
         self.master_id = master_id
         self.name = incarnation
@@ -210,7 +214,8 @@ class MasterHost:
         leadership = self._broker.partition(Topic.LEADERSHIP)
         said = [] if self._has_compared else leadership.read(leadership.end_offset - HEARD_BACK_RECORDS, HEARD_BACK_RECORDS)
         try:
-            fold = replay(self._broker, load_fold(self._broker, self._master_settings), known=self._life.known)
+            fold = load_fold(self._broker, self._master_settings, new_master=self._defects.master_of)
+            fold = replay(self._broker, fold, known=self._life.known)
             check_heard(fold, [record.value for record in said])
         except LogTruncated as error:
             self._fail(error)
@@ -306,7 +311,8 @@ class MasterHost:
         """
         if isinstance(error, TurnFailed) and isinstance(error.__cause__, ViolationFound):
             raise error.__cause__
-        if isinstance(error, ApplyFailed | TurnFailed):
+        is_caused = isinstance(error, ApplyFailed) and self._defects.are_there
+        if isinstance(error, ApplyFailed | TurnFailed) and not is_caused:
             raise ViolationFound(Invariant.NO_DEFECT, f"{self.name}: {error}") from error
         if isinstance(error, LogDiverged | LogUnusable):
             raise ViolationFound(Invariant.LOG_READABLE, f"{self.name}: {error}") from error

@@ -129,6 +129,7 @@ def _run(cluster: Cluster, faults: Faults) -> None:
         pass
     cluster.transcript.note("simulation", "the faults end")
     faults.end()
+    cluster.defects.is_mended = True
     _rest(cluster, faults)
 
 
@@ -201,6 +202,7 @@ def _rest(cluster: Cluster, faults: Faults) -> None:
             pass
         _resume_suspended(cluster)
         _end_complete(cluster)
+        cluster.clients.release([parked.parked_id for parked in cluster.observer.fold.master.follow_ups.parked.values()])
         unrest = cluster.unrest(faults.lasting)
     if unrest:
         raise ViolationFound(Invariant.COMES_TO_REST, f"{cluster.settings.rest_ms} ms after the last fault {unrest}")

@@ -13,6 +13,7 @@ from eventflink.events.inputs import ConfirmSnapshot, ReportSnapshot
 from eventflink.events.snapshot_records import SnapshotManifest, SnapshotPayload
 from eventflink.events.topics import Topic
 from eventflink.lab.simulation.broker import Broker
+from eventflink.lab.simulation.defects import NewMaster
 from eventflink.lab.simulation.producer import SimulatedProducer
 from eventflink.lab.simulation.transcript import Transcript
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
@@ -33,7 +34,12 @@ _LOG_ID: Final = "id-of-log"
 
 
 def load_fold(
-    broker: Broker, settings: MasterSettings, wanted: Callable[[SnapshotManifest], bool] = lambda _: True, *, verify: bool = False
+    broker: Broker,
+    settings: MasterSettings,
+    wanted: Callable[[SnapshotManifest], bool] = lambda _: True,
+    *,
+    verify: bool = False,
+    new_master: NewMaster = Master,
 ) -> Fold:
     """Return the fold of the newest usable snapshot, or of nothing; records of the log come on top.
 
@@ -48,7 +54,7 @@ def load_fold(
     for number, record in enumerate(reversed(records), 1):
         search.read_record((record.key or b"").decode(), record.value)
         while (found := search.pop_newest(at_the_beginning=number == len(records))) is not None:
-            fold = Fold(Master(settings), _DECISIONS)
+            fold = Fold(new_master(settings), _DECISIONS)
             try:
                 restore_snapshot(found.manifest, found.chunks, fold, verify=verify)
             except SnapshotUnusable:
@@ -56,7 +62,7 @@ def load_fold(
             return fold
     if log.low_offset:
         raise ViolationFound(Invariant.LOG_READABLE, f"the log begins at {log.low_offset}, and no snapshot before it can be used")
-    return Fold(Master(settings), _DECISIONS)
+    return Fold(new_master(settings), _DECISIONS)
 
 
 def replay(broker: Broker, fold: Fold, end_offset: int | None = None, known: KnownLog | None = None) -> Fold:

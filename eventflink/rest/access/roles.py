@@ -15,6 +15,7 @@ from fastapi.params import Depends
 from eventflink.events.inputs import (
     BlockTaskManager,
     CancelJob,
+    ReleaseParkedInput,
     Request,
     RequestFileUpload,
     RequestTaskManagerFileUpload,
@@ -73,6 +74,7 @@ ROLES: Final[dict[str, Role]] = {
             "GET /eventflink/v1/masters",
             "GET /eventflink/v1/masters/present",
             "GET /eventflink/v1/openapi.json",
+            "GET /eventflink/v1/parked",
             "GET /eventflink/v1/snapshots",
             "GET /eventflink/v1/task_managers",
             "GET /eventflink/v1/task_managers/{task_manager_id}",
@@ -182,6 +184,7 @@ ROLES: Final[dict[str, Role]] = {
 COMMAND_ROLES: Final[dict[type[Request], Role]] = {
     BlockTaskManager: Role.ADMIN,
     CancelJob: Role.OPERATOR,
+    ReleaseParkedInput: Role.OPERATOR,
     RequestFileUpload: Role.OPERATOR,
     RequestTaskManagerFileUpload: Role.OPERATOR,
     RescaleJob: Role.OPERATOR,

@@ -6,6 +6,7 @@ What ended is a problem for an hour of the log's time: `RECENT_MS`. That an atte
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 from urllib.parse import quote
 
@@ -52,6 +53,7 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
         _tasks(restarting, "to start again"),
         _count(len(lost), "TaskManager", "was lost", "were lost"),
         _ABSENT if _has_no_room(fold) and not without_slot else "",
+        _count(len(fold.master.follow_ups.parked), "input", "is parked", "are parked"),
         _SHUT_DOWN if fold.master.shutdown.is_under_way else "",
     ]
     problems = [
@@ -59,7 +61,8 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
         *_waits_by_reason(waits, [*without_slot, *restarting]),
         *[_problem(Severity.LOST, sentence, f"/taskmanagers/{quote(name, '')}") for name, sentence in list(lost.items())[:MAX_OF_A_KIND]],
         *([_problem(Severity.WAITS, _ABSENT, "/taskmanagers")] if parts[4] else []),
-        *([_problem(Severity.SHUTDOWN, _SHUT_DOWN, "/")] if parts[5] else []),
+        *_parked(fold),
+        *([_problem(Severity.SHUTDOWN, _SHUT_DOWN, "/")] if parts[6] else []),
     ]
     return _sentence(fold, [part for part in parts if part]), problems
 
@@ -140,6 +143,15 @@ def _lost_task_managers(fold: Fold, troubled: Iterable[JobMaster], since_ms: int
         name: f"TaskManager '{name}' was lost at {iso_time(at_ms)}: {_count(tasks[name], 'task', 'failed')} with it"
         for name, at_ms in sorted(lost_at_ms.items(), key=lambda each: -each[1])
     }
+
+
+def _parked(fold: Fold) -> list[View]:
+    """Return the oldest that could not be decided and wait for an operator."""
+    parked = islice(fold.master.follow_ups.parked.items(), MAX_OF_A_KIND)
+    return [
+        _problem(Severity.FAILED, f"{' of '.join(filter(None, name))} could not be decided, and is {one.parked_id}: {one.reason}", "/")
+        for name, one in parked
+    ]
 
 
 def _has_no_room(fold: Fold) -> bool:

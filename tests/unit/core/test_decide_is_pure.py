@@ -72,6 +72,7 @@ def _fitting() -> list[MasterInput]:
         c.DrillStep(request_id="new", drill_id="new", step=DrillStepType.STOP, master_id="master-1"),
         c.BlockTaskManager(request_id="new", task_manager_id="tm1", reason="its disk is full", duration_ms=60_000),
         c.UnblockTaskManager(request_id="new", task_manager_id="tm2"),
+        c.ReleaseParkedInput(request_id="new", parked_id="parked-1"),
         *[
             c.SuspendJob(request_id="new", job_id=job)
             for job in ("running", "restarting", "suspended", "failing", "cancelling", "done3", "x")

@@ -45,6 +45,7 @@ NEVER_MISFIT = {
     e.RequestRepeated,
     e.TaskManagerRegistrationRefused,
     e.DrillStepOrdered,
+    e.InputParked,  # the way out where nothing else fits
     e.TaskManagerBlocked,  # by its id, registered or not; the newest word counts
 }
 """Events that fit every state: they change nothing, or only what is remembered of requests."""
@@ -185,7 +186,7 @@ MISFITS: list[LogEvent] = [
     e.TaskFailed("restarting", "a", 0, 1, _CAUSE),
     e.TaskFailed("running", "a", 5, 1, _CAUSE),
     e.GlobalFailureOccurred("none", _CAUSE),
-    e.GlobalFailureOccurred("restarting", _CAUSE),
+    e.GlobalFailureOccurred("done3", _CAUSE),
     e.JobRestartScheduled("none", 1, 1, 0, 0, FailoverStrategy.REGION, 1),
     e.JobRestartScheduled("running", 1, 1, 0, 0, FailoverStrategy.REGION, 1),
     e.JobRestartScheduled("restarting", 1, 1, 0, 0, FailoverStrategy.FULL, 1),
@@ -227,6 +228,7 @@ MISFITS: list[LogEvent] = [
     e.FileUploadRequested("upload", "tm1", "tm1-1", "running", "a", 0, 1, TaskFile.LOG),
     e.FileUploadRequested("new", "tm1", "tm1-1", "none", "a", 0, 1, TaskFile.LOG),
     e.FileUploaded("none"),
+    e.ParkedInputReleased("parked-1", retried=True, actor=""),
     e.InputsAttempted("no such topic", 0, 0),
     e.InputsAttempted("submissions", 0, 0),
     e.InputsAttempted("submissions", -1, 0),

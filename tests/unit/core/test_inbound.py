@@ -29,7 +29,9 @@ from eventflink.events.inputs import (
 from eventflink.events.topics import INBOUND, MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.intake import InboundRecord, PartitionInbox
+from eventflink.leadership.senders import sender_of
 from eventflink.master.inputs import UnreadableInput
+from eventflink.master.requests import ALL_REPLY_PARTITIONS
 from eventflink.model.attempts import AttemptStatus, SlotStatus
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
@@ -464,3 +466,26 @@ class TestInbox:
         inbox.accepted(4)
         assert [r.offset for r in inbox.waiting] == [4, 5]
         assert inbox.byte_count == 2
+
+
+@pytest.mark.parametrize("topic", [Topic.SUBMISSIONS, Topic.COMMANDS])
+def test_who_sent_a_record_is_found_without_decoding_it(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Avro as in JSON; the id of the request and its partition, from how it begins."""
+    avro = SUBMISSIONS.encode(JobSubmission(job_id="j", request_id="r-1", reply_partition=7, job_graph=GRAPH), sent_at_ms=1)
+    if topic is Topic.COMMANDS:
+        avro = COMMANDS.encode(CancelJob(job_id="j", request_id="r-1", reply_partition=7), sent_at_ms=1)
+    monkeypatch.setattr(InboundDecoder, "decode", None)
+    for value in (
+        avro,
+        b' {"job_id": "j", "reply_partition" : 7, "request_id":"r-1", "job_graph": {"vertices": [',
+    ):
+        assert sender_of(InboundRecord(str(topic), 0, b"j", value)) == ("r-1", 7, "j")
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"", b"\xc3\x01", b"\xc3\x01" + b"\xff" * 60, b"\0\0\0\0\1x", b'{"request_id": "r"', b"{" * 70_000]
+)
+def test_of_what_does_not_say_who_sent_it_the_key_counts_as_the_request(value: bytes | None) -> None:
+    assert sender_of(InboundRecord("commands", 0, b"key", value)) == ("key", ALL_REPLY_PARTITIONS, "key")
+    assert sender_of(InboundRecord("commands", 0, b"\xff", value)) == ("", -1, "")
+    assert sender_of(InboundRecord("taskmanagers", 0, b"key", value)) == ("", -1, "")

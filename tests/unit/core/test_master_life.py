@@ -5,6 +5,7 @@ The life is moved by hand over lists; everything in it is real.
 
 import gc
 import itertools
+import json
 
 import pytest
 
@@ -35,9 +36,10 @@ from eventflink.leadership.master_life import (
 )
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import AppendFailed, ParticipantSettings
+from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.master.master import Master
 from eventflink.model.statuses import ApplicationStatus, Role
-from tests.support.cluster import CODEC, START_MS, replay
+from tests.support.cluster import CODEC, START_MS, graph, replay, vertex
 from tests.support.hand import ListWires
 
 LEADERSHIP = PayloadCodec("LeadershipEnvelope")
@@ -271,24 +273,32 @@ class TestTheEndOfATerm:
         assert step is not None
         assert not [found for found in gc.get_objects() if isinstance(found, Fold) and id(found) == fold_id]
 
-    def test_an_input_that_ended_a_leadership_is_refused_in_the_next_term(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_leadership_ends_when_the_refusal_of_what_it_could_not_apply_was_read_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
         driver = Driver()
         driver.lead()
-        document = b'{"type": "CancelJob", "job_id": "none", "request_id": "r", "reply_partition": 0}'
-        driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, document, driver.now_ms)
+        document = json.dumps(graph(vertex("a"))).encode()
+        driver.intake.on_record(Topic.SUBMISSIONS, 0, START_MS, None, document, driver.now_ms)
 
         def break_down(_self: Master, _event: object, _at_ms: int) -> None:
             raise ValueError("it cannot be applied")
 
         with monkeypatch.context() as patch:
             patch.setattr(Master, "apply", break_down)
-            step = driver.turn()
+            assert driver.turn() is None
+            assert driver.turn() is None, "the refusal is not read back yet"
+        reads: list[Answered | ReadRefused] = []
+        assert driver.life.participant is not None
+        driver.life.participant.reads.ask(Read(0, lambda fold: fold.last_offset, reads.append))
+        assert not reads, "the state is half changed"
+        driver.read_back()
+        step = driver.turn()
         assert isinstance(step, Rebuild)
         assert isinstance(step.cause, ApplyFailed)
-        driver.intake = driver._new_intake()
-        driver.intake.on_record(Topic.COMMANDS, 0, START_MS, None, document, driver.now_ms)
+        assert (step.after_ms, step.closes_tail) == (0, False)
+        assert [type(read) for read in reads] == [ReadRefused]
+        assert isinstance(LEADERSHIP.decode(driver.wires.leadership[-1])[0], Resignation), "the others need not wait for a lease"
         driver.lead()
-        assert driver.fold().master.requests.cursors[Topic.COMMANDS].next_offset == 1
+        assert driver.fold().master.requests.cursors[Topic.SUBMISSIONS].next_offset == 1
         [refused] = [e for value in driver.log for e in CODEC.decode(value).events if isinstance(e, RequestRejected)]
         assert "it cannot be applied" in refused.message
 

@@ -11,6 +11,7 @@ from eventflink.events.inputs import Disconnection
 from eventflink.events.log_events import FollowUpDecided, InputsAttempted, JobCleanupFailed, RequestRejected
 from eventflink.events.topics import Topic
 from eventflink.leadership.election import SingleMaster
+from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.leader import Leader
 from eventflink.leadership.recovery import ANNOUNCED_INPUTS, MAX_CRASHES
@@ -260,6 +261,26 @@ class TestRefusal:
         assert (released.record.topic, released.record.offset) == ("commands", 2)
         assert cluster.master.requests.attempts == {}
         cluster.check()
+
+    def test_what_leaders_crash_at_is_refused_without_decoding_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It may be the decoder in which they crash."""
+        cluster = ScriptedCluster()
+        decode, crashes = InboundDecoder.decode, 0
+
+        def deadly(self: InboundDecoder, record: InboundRecord) -> Any:
+            nonlocal crashes
+            if (record.topic, record.offset) == ("commands", 0):
+                crashes += 1
+                raise _ProcessDiesError
+            return decode(self, record)
+
+        monkeypatch.setattr(InboundDecoder, "decode", deadly)
+        _wait(cluster, 2)
+        self._lead_until_at_rest(cluster)
+        assert crashes == 2 + MAX_CRASHES
+        effects = [e for r in cluster.released for e in r.effects]
+        assert {r.request_id: type(r.payload) for r in replies(effects)}["commands0"] is RequestRejected
+        assert len(dead_letters(effects)) == 1
 
     @pytest.mark.parametrize("poison", [Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS])
     def test_it_is_refused_although_other_inputs_come_all_the_time(self, monkeypatch: pytest.MonkeyPatch, poison: Topic) -> None:

@@ -18,6 +18,7 @@ from eventflink.rest.own.cluster import ClusterPage
 from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage
 from eventflink.rest.own.jobs import JobsPage
 from eventflink.rest.own.one_job_shapes import JobPage, SubtasksPage
+from eventflink.rest.own.parked import ParkedPage
 from eventflink.rest.own.task_manager_shapes import TaskManagersPage
 from eventflink.rest.own.waits import WaitsPage
 from eventflink.views.job_document import document_view
@@ -30,6 +31,7 @@ from eventflink.views.pages.job_parts import (
 )
 from eventflink.views.pages.jobs import JobOrder, jobs_page
 from eventflink.views.pages.one_job import job_page
+from eventflink.views.pages.parked import parked_page
 from eventflink.views.pages.subtasks import SubtaskOrder, subtasks_page
 from eventflink.views.pages.task_managers import task_managers_page
 from eventflink.views.pages.waits import waits_page
@@ -48,6 +50,8 @@ def check_pages(fold: Fold) -> None:
     """Hold every page of a state against its shape, and pages against each other."""
     cluster, listed = cluster_page(fold), all_jobs(fold)
     ClusterPage(**cluster)
+    parked = ParkedPage(**parked_page(fold, 0, 1_000))
+    assert ("parked" in cluster["sentence"]) == bool(parked.total) == bool(fold.master.follow_ups.parked)
     JobsPage(**listed)
     assert cluster["jobs"] == listed["by_status"] == dict(Counter(row["status"] for row in listed["jobs"]))
     live = [row for row in listed["jobs"] if row["status"] not in TERMINAL_JOB_STATUSES]

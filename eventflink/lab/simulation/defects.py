@@ -1,0 +1,99 @@
+"""Defects of ours in some runs: inputs at which deciding fails, or says too much, or says what cannot be applied (P10).
+
+Which inputs these are depends on the seed, on their kind and on what they are about: so every master fails at the same ones. Those that
+let a job begin stay broken for ever, and their job fails; what else is broken is mended when the faults end, and then operators try again
+what is parked. Reports of TaskExecutors are spared: who is refused whatever he says can never register.
+"""
+
+from collections.abc import Callable
+from enum import Enum, auto
+from random import Random
+from typing import Final
+
+from eventflink.events import log_events as e
+from eventflink.events.inputs import CancelJob, JobSubmission
+from eventflink.events.topics import MAX_DECISION_BYTES
+from eventflink.master.inputs import Blamed, FollowUp, InternalInput, MasterInput
+from eventflink.master.master import Master
+from eventflink.master.parking import name_of
+from eventflink.master.settings import MasterSettings
+from eventflink.model.statuses import FollowUpType
+
+_SHARE: Final = 0.25
+"""Of the runs."""
+_BROKEN_SHARE: Final = 0.12
+"""Of the inputs of such a run, by what they are and what they are about."""
+_LASTING: Final = ("SCHEDULE_TASKS", "RESTART_TASKS", "RestartsDue", "MATCH_SLOTS", "JobSubmission")
+_SPARED: Final = ("BindInputs", "AttemptInputs", "RaiseFeatureLevel", "UnreadableInput", "InputTooOld", "PoisonedInput", "FAIL_JOB")
+"""What a leader needs to begin, what refuses an input, and what ends a job of which something is parked."""
+
+
+class Defect(Enum):
+    """What happens at a broken input."""
+
+    CANNOT_BE_DECIDED = auto()
+    SAYS_TOO_MUCH = auto()
+    CANNOT_BE_APPLIED = auto()
+
+
+class Defects:
+    """What is broken in a run."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self.are_there = Random(f"{seed} defects").random() < _SHARE  # noqa: S311 - a run has to be repeatable, not secret
+        self.is_mended = False
+
+    def of(self, value: MasterInput) -> Defect | None:
+        """Return what happens at an input; None: nothing."""
+        if isinstance(value, InternalInput):
+            kind, subject = name_of(value)
+        elif isinstance(value, JobSubmission | CancelJob):
+            kind, subject = type(value).__name__, value.job_id
+        else:
+            return None
+        return None if kind in _SPARED else self.at(kind, subject)
+
+    def at(self, kind: str, subject: str) -> Defect | None:
+        """Return what happens at the inputs of a name."""
+        if not self.are_there or (self.is_mended and kind not in _LASTING):
+            return None
+        rng = Random(f"{self._seed} {kind} {subject}")  # noqa: S311 - as above
+        return rng.choice(tuple(Defect)) if rng.random() < _BROKEN_SHARE else None
+
+    def master_of(self, settings: MasterSettings) -> Master:
+        """Return a master with these defects, which has folded nothing."""
+        return DefectiveMaster(settings, self) if self.are_there else Master(settings)
+
+
+NewMaster = Callable[[MasterSettings], Master]
+
+
+class DefectiveMaster(Master):
+    """A master that fails at some inputs."""
+
+    __slots__ = ("_defects",)
+
+    def __init__(self, settings: MasterSettings, defects: Defects) -> None:
+        super().__init__(settings)
+        self._defects = defects
+
+    def decide(self, value: MasterInput, now_ms: int, leader_id: str = "") -> list[e.LogEvent]:
+        """Decide, unless it is broken."""
+        if isinstance(value, FollowUp) and value.follow_up_type is FollowUpType.MATCH_SLOTS:
+            self._match()
+            return super().decide(value, now_ms, leader_id)
+        events, defect = super().decide(value, now_ms, leader_id), self._defects.of(value)
+        if defect is None or not events:
+            return events
+        if defect is Defect.CANNOT_BE_DECIDED:
+            raise ZeroDivisionError(f"a defect at {type(value).__name__}")
+        if defect is Defect.SAYS_TOO_MUCH:
+            return [*events, e.InputsSkipped(1, "x" * MAX_DECISION_BYTES)]
+        return [*events, e.FollowUpDecided(FollowUpType.FAIL_JOB, "nobody wanted this")]
+
+    def _match(self) -> None:
+        """Fail at the first request of a job whose requests cannot be matched."""
+        for request in self.slot_manager.pending.values():
+            if self._defects.at("MATCH_SLOTS", request.attempt.job_id) is not None:
+                raise Blamed(request.attempt.job_id, ZeroDivisionError("a defect at a request"))
