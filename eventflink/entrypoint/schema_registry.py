@@ -1,6 +1,7 @@
 """Schemas of a Confluent-compatible registry, for inbound records in its wire format.
 
-A schema is fetched once, before its first record is decoded, while only that record's topic waits. An id that the registry
+Who writes to the registry need not mean well: a schema is read within a bound, and used only where what it decodes has one (P10). A
+schema is fetched once, before its first record is decoded, while only that record's topic waits. An id that the registry
 does not know is remembered for a while, so that a flood of bad records does not become a flood of requests.
 """
 
@@ -14,10 +15,14 @@ import fastavro
 from eventflink.events.codec import UndecodableRecord
 from eventflink.leadership.inbound import no_registry
 from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC
+from eventflink.model.bounded_schema import MAX_SCHEMA_BYTES, bounded_schema
 
 TIMEOUT_S = 5.0
 REMEMBER_FAILURE_S = 30.0
 MAX_SCHEMAS = 10_000
+
+
+_NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, fastavro.schema.SchemaParseException)
 
 
 class SchemaRegistryClient:
@@ -47,10 +52,10 @@ class SchemaRegistryClient:
             timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
             async with aiohttp.ClientSession(timeout=timeout) as session, session.get(f"{self._url}/schemas/ids/{schema_id}") as response:
                 response.raise_for_status()
-                document = await response.json(content_type=None)
-            self._schemas[schema_id] = fastavro.parse_schema(json.loads(document["schema"]), named_schemas={})
+                document = json.loads(await _read_bounded(response.content))
+            self._schemas[schema_id] = fastavro.parse_schema(bounded_schema(json.loads(document["schema"])), named_schemas={})
             self._failures.pop(schema_id, None)
-        except (TimeoutError, aiohttp.ClientError, ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+        except (TimeoutError, aiohttp.ClientError, *_NO_SCHEMA) as error:
             self._failures[schema_id] = (time.monotonic(), f"{type(error).__name__}: {error}")
 
     def schema(self, schema_id: int) -> Any:
@@ -66,3 +71,18 @@ class SchemaRegistryClient:
             return self._schemas[schema_id]
         _, reason = self._failures.get(schema_id, (0.0, "it was not asked"))
         raise UndecodableRecord(f"the schema registry gave no schema for id {schema_id}: {reason}")
+
+
+async def _read_bounded(content: aiohttp.StreamReader) -> bytes:
+    """Read the whole of an answer.
+
+    Raises:
+        ValueError: it is longer than any that is used.
+
+    """
+    read = bytearray()
+    async for chunk in content.iter_any():
+        read += chunk
+        if len(read) > MAX_SCHEMA_BYTES:
+            raise ValueError(f"the answer has more than {MAX_SCHEMA_BYTES} bytes")
+    return bytes(read)

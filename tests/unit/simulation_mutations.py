@@ -353,6 +353,11 @@ def poison_is_decided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RecoveryMode, "poison_of", lambda _self, _record: None)
 
 
+@breaks("P10", "a record is decoded by whatever schema the registry has for it")
+def any_schema_is_used(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("eventflink.entrypoint.schema_registry.bounded_schema", lambda document: document)
+
+
 @breaks("P10", "an internal input that cannot be decided ends the leadership, and waits for the next leader")
 def nothing_is_parked(patch: pytest.MonkeyPatch) -> None:
     def fall(_self: Leader, _draft: Any, _value: Any, error: Exception) -> Any:
@@ -941,6 +946,7 @@ FOUND_BY_TEST = {
     "snapshots_beyond_the_end_are_no_evidence": "test_a_search_goes_no_further_back_than_a_snapshot_of_what_is_gone",
     "replaced_topics_are_not_bound_again": "test_a_rebound_topic_is_decided_from_its_first_record",
     "suspects_are_not_announced": ("test_after_a_crash_what_waited_is_announced_and_that_read_back_before_it_is_decided"),
+    "any_schema_is_used": "test_ten_bytes_of_a_registry_s_schema_stop_no_master",
     "poison_is_decided": "test_it_is_refused_with_a_reply_and_a_dead_letter_and_the_rest_is_decided",
     "uncommitted_records_are_read": "test_what_a_transaction_aborted_never_reaches_an_agent",
     "nobody_fences_itself": "test_without_acknowledged_heartbeats_tasks_are_ended_in_time_and_a_new_instance_begins_only_after",
