@@ -166,6 +166,7 @@ class Mappings:
 
     keys: Column
     values: Column
+    make: Callable[..., Any] = dict
 
     def write(self, values: list[Any]) -> Any:
         """Return the values as JSON values."""
@@ -187,7 +188,7 @@ class Mappings:
             keys = self.keys.read(fields["keys"], total)
             values = self.values.read(fields["values"], total)
         left, right = iter(keys), iter(values)
-        made = [dict(zip(islice(left, length), islice(right, length), strict=True)) for length in lengths]
+        made = [self.make(zip(islice(left, length), islice(right, length), strict=True)) for length in lengths]
         require(sum(map(len, made)) == total, "a mapping has a key twice")
         return made
 

@@ -7,7 +7,7 @@ that is derived from others is not written but computed again. Nothing here know
 import dataclasses
 import types
 import typing
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from operator import attrgetter
@@ -150,8 +150,8 @@ class Columns:
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
         if origin in (typing.Union, types.UnionType):
             return self._make_union(annotation, arguments)
-        if origin is dict:
-            return Mappings(self.of(arguments[0]), self.of(arguments[1]))
+        if origin in (dict, OrderedDict):
+            return Mappings(self.of(arguments[0]), self.of(arguments[1]), origin)
         if origin is tuple and Ellipsis not in arguments:
             return Tuples(lambda *values: values, tuple(self.of(argument) for argument in arguments))
         if origin in _MAKERS:

@@ -34,7 +34,7 @@ from eventflink.model.statuses import IllegalTransition
 _logger = logging.getLogger(__name__)
 
 INLINE_BYTES = 32 * 1024
-"""Follow-ups share the decision of their cause while it is smaller than this; the others get decisions of their own (P10a)."""
+"""Follow-ups share the decision of their cause, and a timer is repeated in it, while it is smaller than this; the rest waits (P10a)."""
 
 INLINE_STEPS = 16
 
@@ -284,15 +284,9 @@ class Leader:
                 self._step(draft, value)
                 if draft.is_full:
                     break
-            steps = 0
-            while (
-                draft.event_names and steps < INLINE_STEPS and draft.size < INLINE_BYTES and (head := master.follow_ups.head()) is not None
-            ):
-                if draft.level < master.upkeep.feature_level:
-                    break  # This decision raised the level, and is written at the one before: what is newer waits for the next.
-                if not self._step(draft, head):
-                    break
-                steps += 1
+                if isinstance(value, InternalInput) and value.repeats:
+                    self._repeat(draft, value)
+            self._follow_up(draft)
             if not draft.event_names:
                 return None
             if self.recovery.remaining and not self._opening:
@@ -302,6 +296,17 @@ class Leader:
                 raise ApplyFailed(str(error)) from error
             return self._give_up(error, causes, draft, monotonic_ms)
         return self._seal(draft, causes, actor, monotonic_ms)
+
+    def _follow_up(self, draft: _Draft) -> None:
+        """Decide what follows, while the decision is small; the others wait for decisions of their own (P10a)."""
+        master = self.fold.master
+        for _ in range(INLINE_STEPS):
+            head = master.follow_ups.head()
+            # A decision that raised the level is written at the one before: what is newer waits for the next.
+            if not draft.event_names or head is None or draft.size >= INLINE_BYTES or draft.level < master.upkeep.feature_level:
+                return
+            if not self._step(draft, head):
+                return
 
     def _step(self, draft: _Draft, value: MasterInput) -> bool:
         """Decide one input, check its events by encoding and decoding them, and apply them.
@@ -338,6 +343,16 @@ class Leader:
             draft.event_names.extend([type(event).__name__ for event in events])
             draft.effects.extend(effects)
         return True
+
+    def _repeat(self, draft: _Draft, value: InternalInput) -> None:
+        """Decide an input again, as long as that leads to something, and is small; and what follows first, which may change what is due."""
+        said = 0
+        while said < len(draft.event_names) and draft.size < INLINE_BYTES and not self._is_parked(value):
+            self._follow_up(draft)
+            if self.fold.master.follow_ups.head() is not None:
+                return
+            said = len(draft.event_names)
+            self._step(draft, value)
 
     def _parked(self, draft: _Draft, value: InternalInput, error: Exception) -> tuple[bytes, tuple[LogEvent, ...]]:
         parking = parking_of(self.fold.master, value, error)

@@ -26,6 +26,7 @@ from eventflink.master.state import ClusterState
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, CheckpointFailureReason, ExecutionState, JobStatus, SavepointMode
 from eventflink.model.stream_progress import bounded_progress
+from eventflink.model.texts import cut_bytes
 
 MAX_REASON_LENGTH: Final = 1_024
 MAX_SPARK_ID_LENGTH: Final = 128
@@ -176,7 +177,7 @@ def decide_checkpoint_decline(state: ClusterState, report: CheckpointDecline, co
     job, pending, fault = _pending_of(state, report)
     if job is None or job.checkpoints is None or pending is None:
         return [_skipped(f"CheckpointDecline {report.checkpoint_id} of {report.attempt_id}: {fault}")]
-    message = f"{report.vertex_id}[{report.subtask_index}]#{report.attempt} declined: {report.reason[:MAX_REASON_LENGTH]}"
+    message = f"{report.vertex_id}[{report.subtask_index}]#{report.attempt} declined: {cut_bytes(report.reason, MAX_REASON_LENGTH)}"
     reason = CheckpointFailureReason.TASK_ENDED if report.task_ended else CheckpointFailureReason.DECLINED
     return _decide_abort(job, job.checkpoints, pending, reason, message, context.now_ms)
 
@@ -254,4 +255,4 @@ def _pending_of(
 
 
 def _skipped(message: str) -> e.InputsSkipped:
-    return e.InputsSkipped(1, message[:MAX_MESSAGE_LENGTH])
+    return e.InputsSkipped(1, cut_bytes(message, MAX_MESSAGE_LENGTH))

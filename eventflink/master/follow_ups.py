@@ -8,6 +8,7 @@ Each entry stands at most once; an entry that has lost its reason is taken out a
 holds: one entry for the slots, at most six for a job, one for an allocation.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,7 +40,8 @@ class ParkedInput:
 class FollowUps:
     """An ordered set of follow-ups, and what is parked."""
 
-    entries: dict[_Entry, None] = field(default_factory=dict)
+    entries: OrderedDict[_Entry, None] = field(default_factory=OrderedDict)
+    """The head of a plain dictionary is looked for behind all that was taken out before it."""
     parked: dict[tuple[str, str], ParkedInput] = field(default_factory=dict)
     """By the type of the input and what it is about, the oldest first."""
     next_parked: int = 1
@@ -79,8 +81,7 @@ class FollowUps:
         """Park an input, and have its job fail. Whatever the state is, this fits it: it is the way out where others do not."""
         name, matching = (event.input_type, event.subject), (FollowUpType.MATCH_SLOTS, "")
         if event.input_type == FollowUpType.MATCH_SLOTS and event.subject and matching in self.entries:
-            del self.entries[matching]  # It is parked for one job alone, and goes on behind what ends that.
-            self.entries[matching] = None
+            self.entries.move_to_end(matching)  # It is parked for one job alone, and goes on behind what ends that.
         wanted = name in self.entries
         if wanted:
             del self.entries[FollowUpType(event.input_type), event.subject]

@@ -4,7 +4,7 @@ Times, like every id that is not derived, enter here; nothing in this room reads
 """
 
 from dataclasses import dataclass
-from typing import Final, get_args
+from typing import ClassVar, Final, get_args
 
 from eventflink.events.inputs import REQUESTS, Request, TaskManagerReport
 from eventflink.model.statuses import FollowUpType
@@ -21,6 +21,9 @@ class Blamed(Exception):
 @dataclass(slots=True)
 class InternalInput:
     """What nobody sent; its classes are in this module."""
+
+    repeats: ClassVar[bool] = False
+    """Each decision is about one thing of many: it is decided again in the same record, on the state after it, while that is small."""
 
 
 @dataclass(slots=True)
@@ -99,6 +102,8 @@ class HeartbeatTimeout(InternalInput):
 @dataclass(slots=True)
 class SlotRequestTimeout(InternalInput):
     """The oldest slot request has waited too long."""
+
+    repeats: ClassVar[bool] = True
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from eventflink.master.dispatcher import Dispatcher, Retries
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, EvictJobs
 from eventflink.master.settings import Context, MasterSettings
 from eventflink.model.statuses import IllegalTransition
+from eventflink.model.texts import cut_bytes
 
 EVICTION_BATCH: Final = 256
 MAX_ARCHIVE_ATTEMPTS: Final = 12
@@ -47,7 +48,7 @@ class JobStore:
         """Try again later, with exponential back-off and a limit."""
         pending = self.pending.get(failed.job_id)
         retry = pending.after_failure(context.now_ms, MAX_ARCHIVE_ATTEMPTS) if pending is not None else None
-        return [JobArchiveFailed(failed.job_id, *retry, failed.message[:MAX_MESSAGE_LENGTH])] if retry is not None else []
+        return [JobArchiveFailed(failed.job_id, *retry, cut_bytes(failed.message, MAX_MESSAGE_LENGTH))] if retry is not None else []
 
     def decide_evict_jobs(self, _value: EvictJobs, context: Context) -> list[LogEvent]:
         """Let a batch of ended jobs go: the oldest beyond the capacity, those whose time is over, and those that are archived."""

@@ -23,6 +23,7 @@ from eventflink.events.log_events import (
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.inputs import AttemptInputs, BindInputs, LoseInputs, PoisonedInput, UnreadableInput
 from eventflink.model.statuses import IllegalTransition
+from eventflink.model.texts import cut_bytes
 
 EXPIRY_BATCH: Final = 1_000
 ALL_REPLY_PARTITIONS: Final = -2
@@ -43,7 +44,7 @@ def rejected(request: Answerable, code: str, message: str, *, dead_letter: bool 
         reply_partition=request.reply_partition,
         subject=request.subject[:MAX_ID_LENGTH],
         code=code,
-        message=message[:MAX_MESSAGE_LENGTH],
+        message=cut_bytes(message, MAX_MESSAGE_LENGTH),
         dead_letter=dead_letter,
     )
 

@@ -23,6 +23,7 @@ from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.resources import MAX_AMOUNT, Hardware, InvalidResources, ResourceProfile, checked_profile
 from eventflink.model.statuses import IllegalTransition
+from eventflink.model.texts import cut_bytes
 
 MAX_SLOTS = 1_024
 MAX_GONE_INSTANCES = 10_000
@@ -95,7 +96,7 @@ class ResourceManager:
         if isinstance(departure, HeartbeatTimeout):
             return [TaskManagerLost(departure.task_manager_id, departure.instance_id, f"no heartbeat for {departure.silence_ms} ms")]
         gone = TaskManagerDisconnected if isinstance(departure, Disconnection) else TaskManagerLost
-        return [gone(departure.task_manager_id, departure.instance_id, departure.reason[:MAX_REASON_LENGTH])]
+        return [gone(departure.task_manager_id, departure.instance_id, cut_bytes(departure.reason, MAX_REASON_LENGTH))]
 
     decide_task_manager_death = decide_heartbeat_timeout = decide_disconnection
 

@@ -18,6 +18,9 @@ from eventflink.model.resources import fits
 UNFULFILLABLE_BATCH: Final = 64
 """How many requests one decision fails at most because nothing can ever satisfy them (P10a)."""
 
+MAX_SAID_BYTES: Final = 64 * 1024
+"""A batch ends with the request whose reasons make it as long: they are said twice, of the request and of its attempt (P10a)."""
+
 
 def decide_slot_request_timeout(state: ClusterState, _value: SlotRequestTimeout, context: Context) -> list[LogEvent]:
     """Fail the oldest request if it has waited too long."""
@@ -42,10 +45,14 @@ def decide_fail_unfulfillable_requests(state: ClusterState, _value: FailUnfulfil
 
     if not context.settings.fail_unfulfillable_requests:
         return []
+    said_bytes = 0
     for allocation_id in islice(slots.unfulfillable_requests(may_come), UNFULFILLABLE_BATCH):
+        if said_bytes >= MAX_SAID_BYTES:
+            break
         request = slots.pending[allocation_id]
         job, subtask = state.job_and_subtask(request.attempt)
         reason = f"no slot can satisfy the request: {slots.describe_wait(request.profile)}"
+        said_bytes += len(reason.encode())
         events.append(SlotRequestUnfulfillable(allocation_id, reason))
         events.extend(decide_failure(job, subtask, FailureCause("UnfulfillableSlotRequest", reason), context.now_ms))
     return events

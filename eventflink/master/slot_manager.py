@@ -5,6 +5,7 @@ for what it asks; which request is next is in `slot_requests.py`, which slot it 
 in `shared_slots.py`, why others wait in `deferrals.py`, and `slot_matching.py` decides on all of it.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -58,7 +59,7 @@ class SlotManager:
     """Which slots were asked of the resource driver."""
     blocklist: Blocklist = field(metadata=DERIVED)
     task_managers: dict[str, TaskManagerSlots] = field(default_factory=dict)
-    pending: dict[str, SlotRequest] = field(default_factory=dict)
+    pending: OrderedDict[str, SlotRequest] = field(default_factory=OrderedDict)
     """In the order in which they came."""
     allocations: dict[str, Allocation] = field(default_factory=dict)
     next_allocation: int = 1

@@ -36,6 +36,7 @@ from eventflink.model.attempts import (
 )
 from eventflink.model.statuses import ExecutionState, SlotState
 from eventflink.model.stream_progress import MAX_NUMBER
+from eventflink.model.texts import cut_bytes
 
 MAX_CAUSE_LENGTH: Final = 16_384
 MAX_STACK_TRACE_LENGTH: Final = 98_304
@@ -110,7 +111,7 @@ def decide_slot_offer_refusal(state: ClusterState, refusal: SlotOfferRefusal, co
     allocation = state.slot_manager.held_by(refusal.allocation_id, refusal.instance_id)
     if allocation is None:
         return [_skipped(f"SlotOfferRefusal of {refusal.allocation_id}: that instance does not hold it")]
-    reason = refusal.reason[:MAX_MESSAGE_LENGTH]
+    reason = cut_bytes(refusal.reason, MAX_MESSAGE_LENGTH)
     named = AttemptId(allocation.attempt.job_id, refusal.vertex_id, refusal.subtask_index, refusal.attempt)
     if named not in allocation.attempts:
         return [_skipped(f"SlotOfferRefusal of {refusal.allocation_id}: {named} does not hold it")]
@@ -162,7 +163,7 @@ def _advance(attempt: AttemptId, subtask: Subtask, to_state: ExecutionState) -> 
 
 
 def _skipped(message: str) -> e.InputsSkipped:
-    return e.InputsSkipped(1, message[:MAX_MESSAGE_LENGTH])
+    return e.InputsSkipped(1, cut_bytes(message, MAX_MESSAGE_LENGTH))
 
 
 def _bounded(io: IOMetrics | None) -> IOMetrics | None:

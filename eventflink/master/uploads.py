@@ -29,6 +29,7 @@ from eventflink.master.resource_manager import ResourceManager
 from eventflink.master.settings import Context
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import IllegalTransition, TaskFile, TaskManagerFile
+from eventflink.model.texts import cut_bytes
 
 MAX_PENDING_UPLOADS: Final = 1_000
 UPLOAD_TIMEOUT_MS: Final = 120_000
@@ -111,7 +112,7 @@ class Uploads:
         upload = self.pending.get(completed.request_id)
         if upload is None or upload.instance_id != completed.instance_id:
             message = f"upload {completed.request_id}: nobody waits for it from that instance"
-            return [InputsSkipped(1, message[:MAX_MESSAGE_LENGTH])]
+            return [InputsSkipped(1, cut_bytes(message, MAX_MESSAGE_LENGTH))]
         return [FileUploaded(completed.request_id, completed.blob_key, completed.error)]
 
     def decide_uploads_overdue(self, _value: UploadsOverdue, context: Context) -> list[LogEvent]:

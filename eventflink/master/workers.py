@@ -29,6 +29,7 @@ from eventflink.master.resource_manager import MAX_REASON_LENGTH, MAX_SLOTS
 from eventflink.master.settings import Context, WorkerSettings
 from eventflink.model.resources import ResourceProfile, fits
 from eventflink.model.statuses import IllegalTransition
+from eventflink.model.texts import cut_bytes
 
 PREFIX: Final = "worker-"
 BATCH: Final = 64
@@ -109,7 +110,7 @@ class Workers:
         settings = context.settings.workers
         if value.worker_id not in self.pending or settings is None:
             return []
-        return self._failed({value.worker_id: value.reason[:MAX_REASON_LENGTH]}, settings, context.now_ms)
+        return self._failed({value.worker_id: cut_bytes(value.reason, MAX_REASON_LENGTH)}, settings, context.now_ms)
 
     def _failed(self, reasons: Mapping[str, str], settings: WorkerSettings, now_ms: int) -> list[LogEvent]:
         backoff_ms = self.backoff_ms

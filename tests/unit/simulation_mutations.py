@@ -398,6 +398,11 @@ def consequences_are_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leader_module, "INLINE_STEPS", 1)
 
 
+@breaks("P10a", "a batch ends by the number of its requests alone, however long their reasons are")
+def batches_are_not_cut_by_bytes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("eventflink.master.slot_failures.MAX_SAID_BYTES", 1 << 30)
+
+
 @breaks("P10a", "consequences do not wait in the state: they are decided with their cause or never")
 def consequences_do_not_wait(patch: pytest.MonkeyPatch) -> None:
     decide_turn = Leader._decide_turn
@@ -946,6 +951,7 @@ FOUND_BY_TEST = {
     "snapshots_beyond_the_end_are_no_evidence": "test_a_search_goes_no_further_back_than_a_snapshot_of_what_is_gone",
     "replaced_topics_are_not_bound_again": "test_a_rebound_topic_is_decided_from_its_first_record",
     "suspects_are_not_announced": ("test_after_a_crash_what_waited_is_announced_and_that_read_back_before_it_is_decided"),
+    "batches_are_not_cut_by_bytes": "test_long_reasons_for_many_jobs_fit_into_decisions_whatever_they_are_written_in",
     "any_schema_is_used": "test_ten_bytes_of_a_registry_s_schema_stop_no_master",
     "poison_is_decided": "test_it_is_refused_with_a_reply_and_a_dead_letter_and_the_rest_is_decided",
     "uncommitted_records_are_read": "test_what_a_transaction_aborted_never_reaches_an_agent",
