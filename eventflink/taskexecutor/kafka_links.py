@@ -161,13 +161,23 @@ class EffectsReader:
             try:
                 _, end = self._consumer.get_watermark_offsets(partition, timeout=_METADATA_TIMEOUT_S)
             except KafkaException as error:
-                _LOGGER.warning("EffectsNotPositioned topic=%s error=%s", self._topic, self._explain(error.args[0]))
+                _LOGGER.warning("EffectsNotPositioned topic=%s error=%s", self._topic, self._explain(self._ask_why(error.args[0])))
                 self._closing.wait(_RETRY_S)
                 continue
             partition.offset = end
             self._consumer.assign([partition])
             _LOGGER.info("EffectsPositioned topic=%s offset=%d", self._topic, end)
             return
+
+    def _ask_why(self, error: KafkaError) -> KafkaError:
+        """Return what Kafka says of a topic that the client does not know; asked so, the client learns of it when it may see it."""
+        if error.code() != KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - public, named so
+            return error
+        try:
+            return self._consumer.list_topics(self._topic, timeout=_METADATA_TIMEOUT_S).topics[self._topic].error or error
+        except KafkaException as unanswered:
+            cause: KafkaError = unanswered.args[0]
+            return cause
 
     def _explain(self, error: KafkaError) -> str:
         return explain(error, self._bootstrap, "Read", self._topic)

@@ -18,7 +18,7 @@ from eventflink.model import kafka_settings
 from eventflink.model.kafka_settings import client_settings
 from eventflink.model.statuses import JobStatus
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster, running_cluster
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.secured_broker import SecuredBroker, secured_broker
 from tests.support.topics import CommittedReader, create_topic, feed
 
@@ -93,6 +93,15 @@ def test_a_job_runs_where_everybody_has_the_least_rights(cluster: RunningCluster
     assert cluster.job(job_id).status is JobStatus.FINISHED
     auditor = options({"bootstrap.servers": broker.sasl, "cluster.id": cluster.cluster_id, **broker.options_of("auditor")})
     assert run([*auditor, "history", job_id]) == ExitCode.OK
+
+
+def test_a_task_executor_says_which_right_it_lacks_and_registers_when_it_is_granted(cluster: RunningCluster, broker: SecuredBroker) -> None:
+    cluster.start("late", "taskexecutor", **{"taskmanager.id": "late"}, **broker.options_of("nobody", "taskmanager."))
+    lacks = f"User:nobody may not Read topic '{topic_name(cluster.cluster_id, Topic.DEPLOYMENTS)}'"
+    wait_until(lambda: lacks in cluster.output("late"), "it says what it lacks")
+    AdminConnection(broker.open).grant(rights_of(Role.TASKEXECUTOR, cluster.cluster_id), "User:nobody")
+    cluster.wait_for(lambda fold: "late" in fold.master.resource_manager.task_managers, "late registered")
+    assert cluster.stop("late") == 0
 
 
 def test_no_secret_is_in_a_command_line_an_environment_or_a_log(cluster: RunningCluster, broker: SecuredBroker) -> None:
