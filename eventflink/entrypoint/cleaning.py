@@ -1,12 +1,11 @@
 """Removing the intermediate data of ended jobs, in a thread, its outcome handed back as an input.
 
 Only what lies below the job's own folder in the working directory is touched, and of that everything but the results; and the topics of
-the job's pipelined edges. Doing it twice is harmless.
+the job's pipelined edges. Links are not followed (`processes/beneath.py`). Doing it twice is harmless.
 """
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
@@ -16,6 +15,7 @@ from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted, MasterInput
 from eventflink.model.job_graph_document import is_valid_job_id
 from eventflink.model.rehearsal import CLEAN_UP_NOTED
+from eventflink.processes.beneath import remove_below
 
 _logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ GATHERING_S: Final = 0.5
 
 
 def remove_intermediate_data(working_path: Path, job_id: str, kept: Iterable[str]) -> None:
-    """Remove all of a job's folder but the directories in `kept`.
+    """Remove all of a job's folder but the directories in `kept`; what tasks have put there leads nowhere else (L5).
 
     Raises:
         OSError: something could not be removed.
@@ -36,27 +36,9 @@ def remove_intermediate_data(working_path: Path, job_id: str, kept: Iterable[str
     if not is_valid_job_id(job_id):
         raise ValueError(f"'{job_id}' is not a job id")
     folder = working_path / job_id
-    if not folder.is_dir():
-        return
-    keep = {Path(location.removeprefix("file://")) for location in kept}
-    if not _prune(folder, keep):
-        folder.rmdir()
-
-
-def _prune(folder: Path, keep: set[Path]) -> bool:
-    """Remove what is not kept below a folder; tell whether anything stayed."""
-    stayed = False
-    for entry in folder.iterdir():
-        if entry in keep:
-            stayed = True
-        elif entry.is_dir() and not entry.is_symlink():
-            if any(path.is_relative_to(entry) for path in keep):
-                stayed = _prune(entry, keep) or stayed
-            else:
-                shutil.rmtree(entry)
-        else:
-            entry.unlink()
-    return stayed
+    keep = [Path(location.removeprefix("file://")) for location in kept]
+    if working_path.is_dir():
+        remove_below(working_path, job_id, [path.relative_to(folder).parts for path in keep if path.is_relative_to(folder)])
 
 
 class Cleaner:

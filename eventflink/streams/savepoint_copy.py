@@ -149,11 +149,16 @@ def install_checkpoint(
         more: texts by file name that belong to it.
         beginnings: by topic, what stands in its place: the next offset by topic and partition.
 
+    Raises:
+        SavepointUnusable: a name in it leads out of it, as an object store lets one do.
+
     """
     fresh = _fresh(location)
     root = f"{source}/{CHECKPOINT}"
     for path in files.find(root):
         place = fresh / str(path)[len(root) :].lstrip("/")
+        if ".." in place.parts:
+            raise SavepointUnusable(f"a file of the savepoint has a name that leads out of it: {str(path)[:500]!r}")
         place.parent.mkdir(parents=True, exist_ok=True)
         files.get_file(path, str(place))
     adopt(fresh, location)

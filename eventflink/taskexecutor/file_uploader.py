@@ -17,6 +17,7 @@ from eventflink.blob.keys import BlobKind
 from eventflink.blob.tls import TlsFiles
 from eventflink.events.effects import FileUploadOrder, TaskManagerFileUploadOrder
 from eventflink.model.attempts import AttemptId
+from eventflink.processes.beneath import Parts, open_file
 from eventflink.taskexecutor.own_files import FileUnavailable, OwnFiles
 from eventflink.taskexecutor.task_files import UnusableName, task_file_path
 
@@ -31,9 +32,14 @@ _UPLOAD_ATTEMPTS: Final = 3
 UploadOrder = FileUploadOrder | TaskManagerFileUploadOrder
 
 
-def read_tail(path: Path) -> bytes:
-    """Return the end of a file; when something is left out, a first line says how much."""
-    with path.open("rb") as stream:
+def read_tail(root: Path, parts: Parts) -> bytes:
+    """Return the end of a file below `root`; when something is left out, a first line says how much.
+
+    Raises:
+        OSError: there is none, or something else was put in its place: tasks write beside their logs.
+
+    """
+    with open_file(root, parts) as stream:
         size = stream.seek(0, 2)
         start = max(0, size - TAIL_LIMIT_BYTES)
         stream.seek(start)
@@ -77,10 +83,11 @@ class FileUploader:
     def _read_of_task(self, order: FileUploadOrder) -> bytes:
         attempt = AttemptId(order.job_id, order.vertex_id, order.subtask_index, order.attempt)
         try:
-            return read_tail(task_file_path(self._log_directory, attempt, order.file))
+            path = task_file_path(self._log_directory, attempt, order.file)
+            return read_tail(self._log_directory, path.relative_to(self._log_directory).parts)
         except FileNotFoundError as error:
             raise FileNotFoundError(f"{attempt} has no {order.file} on this host") from error
 
     def _read_own(self, order: TaskManagerFileUploadOrder) -> bytes:
         found = self._own_files.find(order)
-        return found if isinstance(found, bytes) else read_tail(found)
+        return found if isinstance(found, bytes) else read_tail(found.parent, (found.name,))

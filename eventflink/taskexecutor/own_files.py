@@ -71,7 +71,7 @@ class OwnFiles:
             if path.name in found or len(found) >= MAX_LISTED:
                 continue
             try:
-                status = path.stat()
+                status = path.lstat()  # A link is nobody's log: what it leads to is not read either.
             except OSError:
                 continue  # It was rotated away just now.
             if stat.S_ISREG(status.st_mode):
@@ -84,7 +84,7 @@ class OwnFiles:
                 yield path
                 yield from sorted(path.parent.glob(f"{glob.escape(path.name)}.*"))
         if self._directory.is_dir():
-            yield from sorted(path for path in self._directory.iterdir() if path.suffix in _SUFFIXES and not path.is_symlink())
+            yield from sorted(path for path in self._directory.iterdir() if path.suffix in _SUFFIXES)
 
     def _named(self, name: str) -> Path:
         known = {info.name for info in self.logs()}
@@ -97,7 +97,7 @@ class OwnFiles:
         for logger in (logging.getLogger("eventflink"), logging.getLogger()):
             for handler in logger.handlers:
                 if isinstance(handler, logging.FileHandler):
-                    return Path(handler.baseFilename)
+                    return Path(handler.baseFilename).resolve()
         return _file_behind(_STANDARD_ERROR)
 
     @staticmethod

@@ -7,6 +7,8 @@ each that the simulation does not reach, or seldom; `NOT_FOUND` says why of the 
 """
 
 import logging
+import os
+import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
@@ -839,6 +841,12 @@ def orphans_are_left(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WorkerReconciler, "compare", lambda self, listed: replace(compare(self, listed), stops=()))
 
 
+@breaks("L5", "a clean-up goes where a link leads")
+def links_are_followed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(os, "O_NOFOLLOW", 0)
+    patch.setattr("eventflink.processes.beneath._is_directory", lambda folder, name: stat.S_ISDIR(os.stat(name, dir_fd=folder).st_mode))
+
+
 @breaks("resource drivers", "a worker is released whether it works or not")
 def busy_workers_are_released(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(active_resource_manager, "_idle", lambda state, _settings, _now: iter(list(state.workers.registered)))
@@ -978,6 +986,7 @@ FOUND_BY_TEST = {
     "clients_write_the_log": "test_only_masters_write_what_masters_say",
     "settings_go_to_every_kafka": "test_the_settings_of_one_kafka_go_to_no_other",
     "secrets_are_written_down": "test_what_is_wrong_is_told_before_anything_starts_and_without_the_secret",
+    "links_are_followed": "test_clean_up_removes_nothing_behind_a_link_wherever_a_task_has_put_it",
     "reads_do_not_wait": "test_what_a_leader_decided_is_not_read_before_it_is_accepted",
 }
 """A test that fails while the rule is broken; `tests.support.mutated_tests` runs it so."""

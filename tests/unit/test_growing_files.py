@@ -34,7 +34,7 @@ def test_what_fell_out_of_a_long_file_is_said_once(tmp_path: Path, monkeypatch: 
     seen: list[bytes] = []
     for text in ("one\ntw", "one\ntwo\n", "one\ntwo\nthree\nfour\nfive\nsix\n", "one\ntwo\nthree\nfour\nfive\nsix\nseven\n"):
         path.write_text(text)
-        seen += followed.take(file_uploader.read_tail(path))
+        seen += followed.take(file_uploader.read_tail(path.parent, (path.name,)))
     assert seen == [b"one", b"two", b"[12 bytes are left out here]", b"ive", b"six", b"seven"]
 
 

@@ -66,6 +66,7 @@ def own(tmp_path: Path) -> OwnFiles:
     (directory / "link.log").symlink_to(tmp_path / "secret.txt")
     (tmp_path / "tm.log").write_text("now")
     (tmp_path / "tm.log.1").write_text("earlier")
+    (tmp_path / "tm.log.2").symlink_to(tmp_path / "secret.txt")
     (tmp_path / "tm2.log").write_text("another's")
     return OwnFiles(directory)
 
@@ -83,7 +84,7 @@ def handler(tmp_path: Path) -> Iterator[logging.Handler]:
 def test_the_list_holds_its_own_logs_and_no_other_file(own: OwnFiles, tmp_path: Path) -> None:
     listed = {info.name: info.size_bytes for info in own.logs()}
     assert {"guardian.log": 6, "tm.log": 3, "tm.log.1": 7}.items() <= listed.items()
-    assert not {"taskexecutor.lock", "a-0-1.log", "link.log", "secret.txt", "tm2.log"} & set(listed)
+    assert not {"taskexecutor.lock", "a-0-1.log", "link.log", "tm.log.2", "secret.txt", "tm2.log"} & set(listed)
     document = own.find(TaskManagerFileUploadOrder("r", TaskManagerFile.LOG_LIST))
     assert isinstance(document, bytes)
     assert {log["name"]: log["size_bytes"] for log in json.loads(document)["logs"]} == listed
@@ -94,7 +95,8 @@ def test_the_list_holds_its_own_logs_and_no_other_file(own: OwnFiles, tmp_path: 
 
 @pytest.mark.usefixtures("handler")
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "../../secret.txt", "job/a-0-1.log", "/etc/passwd", "link.log", "taskexecutor.lock", "tm2.log", "no such log"]
+    "name",
+    ["", ".", "..", "../../secret.txt", "job/a-0-1.log", "/etc/passwd", "link.log", "tm.log.2", "taskexecutor.lock", "tm2.log", "none"],
 )
 def test_no_name_leads_to_anything_else(own: OwnFiles, name: str) -> None:
     with pytest.raises(FileUnavailable, match=r"it has no log '.*'; it has .*guardian\.log"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
 from eventflink.model.job_graph import JobGraph, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.job_graph_document import parse_job_graph
@@ -113,6 +114,16 @@ def test_a_copy_that_is_installed_is_another_query_and_names_its_own_files(tmp_p
     assert schema == f"file:{place}/state/0/_stateSchema/default/{SCHEMA_FILE}"
     assert Path(schema.removeprefix("file:")).is_file()
     assert list(state_operators(place)) == [(0, "transformWithStateInPandasExec", 2)]
+
+
+def test_no_name_in_a_savepoint_leads_out_of_the_directory_where_it_is_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = MemoryFileSystem()
+    monkeypatch.setattr(files, "store", {})
+    files.store[f"/part/{CHECKPOINT}/../../../evil"] = MemoryFile(files, "/evil", b"evil")  # As an object store takes it.
+    place = tmp_path / "a" / "b" / "checkpoint.0"
+    with pytest.raises(SavepointUnusable, match="leads out of it"):
+        install_checkpoint(files, "/part", place, {})
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 # -- whole savepoints -------------------------------------------------------------------------------------------------
