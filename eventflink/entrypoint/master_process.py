@@ -320,7 +320,7 @@ async def _run(
 
             metrics = await asyncio.to_thread(serve_metrics, master_registry(configuration, work, loop, process.measure), configuration)
             if metrics is not None:
-                query_server.metrics_address = f"{configuration.rpc_address}:{metrics.port}"
+                query_server.metrics_address = metrics.address_by(configuration.rpc_address)
         keeper = asyncio.create_task(SnapshotKeeper(configuration, starter(configuration, bootstrap)).run(process.look))
         cleaner = BlobCleaner(configuration, store, lambda: process.participant)
         tasks = [keeper] if configuration.drills_rehearsal else [keeper, asyncio.create_task(cleaner.run())]

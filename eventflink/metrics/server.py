@@ -21,6 +21,7 @@ from prometheus_client.exposition import choose_encoder
 
 from eventflink.metrics.registry import MetricRegistry
 from eventflink.metrics.threads import CLOCKS, ClockMissing, dump_threads, profile
+from eventflink.model.configuration_keys.rest_keys import LOOPBACK
 
 MAX_SCRAPES: Final = 4
 SCRAPE_TIMEOUT_S: Final = 5.0
@@ -78,6 +79,11 @@ class MetricsServer:
         if self._error is not None:
             raise self._error
         return self.port
+
+    def address_by(self, name: str) -> str:
+        """Return host:port for others, who know this host by `name`: what listens on the loopback is reached there only."""
+        host = self._settings.host if self._settings.host in LOOPBACK else name
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     def stop(self) -> None:
         """Stop listening; waits a few seconds at most."""

@@ -184,7 +184,7 @@ class TaskExecutor:
         server = serve_metrics(task_executor_registry(configuration, runtime_directory, self._inbox, look), configuration)
         if server is not None:
             self._stop_metrics = server.stop
-            self._protocol.metrics_address = f"{configuration.host}:{server.port}"
+            self._protocol.metrics_address = server.address_by(configuration.host)
 
     def _note_blob_server(self) -> None:
         """Note it before a task can be told of it, so that no task finds an older one."""

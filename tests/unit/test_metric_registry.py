@@ -236,6 +236,16 @@ def test_the_first_free_port_of_the_range_is_taken() -> None:
             MetricsServer(registry_of(), ServerSettings("127.0.0.1", range(port, port + 1))).start()
 
 
+@pytest.mark.parametrize(("bound", "others_ask"), [("127.0.0.1", "127.0.0.1"), ("localhost", "localhost"), ("0.0.0.0", "worker-1")])
+def test_the_address_that_others_are_told_is_one_that_answers(bound: str, others_ask: str) -> None:
+    server = MetricsServer(registry_of(), ServerSettings(bound, range(1)))
+    try:
+        port = server.start()
+        assert server.address_by("worker-1") == f"{others_ask}:{port}"
+    finally:
+        server.stop()
+
+
 def test_metrics_that_cannot_be_served_stop_nobody(caplog: pytest.LogCaptureFixture) -> None:
     keys = {"metrics.reporter.prom.port": "1-2", "metrics.reporter.prom.bind-host": "192.0.2.1"}
     assert serve_metrics(registry_of(), build_configuration(keys, "test")) is None
