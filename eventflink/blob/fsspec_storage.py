@@ -20,6 +20,7 @@ from fsspec.core import url_to_fs
 
 from eventflink.blob import BlobStorageFailed, BlobStorageUnusable
 from eventflink.blob.storage import INCOMING, StoredFile
+from eventflink.model.configuration import PackageMissing
 
 _TIME_FIELDS: Final = ("mtime", "LastModified", "last_modified", "updated", "modify", "modificationTime", "last_write_time", "created")
 """Where file systems tell when a file was written: local and sftp, S3, Azure, Google, FTP, WebHDFS, SMB, memory."""
@@ -31,12 +32,15 @@ def check_url(url: str, key: str = "blob.storage.directory") -> None:
     """Check that fsspec can serve a URL; `key` is where it is configured.
 
     Raises:
-        BlobStorageUnusable: it does not know the scheme, or the package for it is missing.
+        BlobStorageUnusable: it does not know the scheme.
+        PackageMissing: the package for it is not installed.
 
     """
     try:
         fsspec.get_filesystem_class(url.partition("://")[0])
-    except (ValueError, ImportError) as error:
+    except ImportError as error:
+        raise PackageMissing(f"{key}: '{url}' cannot be used: {error}") from error
+    except ValueError as error:
         raise BlobStorageUnusable(f"{key}: '{url}' cannot be used: {error}") from error
 
 

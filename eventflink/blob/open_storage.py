@@ -17,6 +17,7 @@ def open_storage(location: str, key: str = "blob.storage.directory") -> Storage:
 
     Raises:
         BlobStorageUnusable: fsspec has nothing for this URL, or what it has is no storage that masters can share.
+        PackageMissing: what fsspec has for it needs a package that is not installed.
 
     """
     scheme, separator, rest = location.partition("://")

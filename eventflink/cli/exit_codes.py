@@ -7,7 +7,7 @@ import errno
 from typing import Final
 
 from eventflink.audit import FilterInvalid, NothingKnown, QueryInvalid
-from eventflink.blob import BlobError, BlobNotFound, BlobTooLarge, BlobUnavailable, InvalidBlobKey
+from eventflink.blob import BlobError, BlobNotFound, BlobStorageUnusable, BlobTooLarge, BlobUnavailable, InvalidBlobKey
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.gateways.errors import (
     AccessDenied,
@@ -25,7 +25,7 @@ from eventflink.log.admin_connection import AccessRefused
 from eventflink.log.administration import AdministrationError, NotDurable, TopicMisconfigured
 from eventflink.log.embedded_broker import BrokerUnavailable
 from eventflink.log.java import JavaMissing
-from eventflink.model.configuration import ConfigurationError
+from eventflink.model.configuration import ConfigurationError, PackageMissing
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.kafka_settings import SecretMissing
 from eventflink.processes.child_processes import ChildDied
@@ -41,6 +41,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (ArchiveError, ExitCode.USAGE),
     (BlobTooLarge, ExitCode.USAGE),
     (InvalidBlobKey, ExitCode.USAGE),
+    (BlobStorageUnusable, ExitCode.USAGE),
     (FilterInvalid, ExitCode.USAGE),
     (QueryInvalid, ExitCode.USAGE),
     (SavepointUnusable, ExitCode.USAGE),
@@ -58,6 +59,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (BlobUnavailable, ExitCode.UNREACHABLE),
     (GatewayError, ExitCode.UNREACHABLE),
     (BlobError, ExitCode.NEGATIVE),
+    (PackageMissing, ExitCode.ENVIRONMENT),
     (JavaMissing, ExitCode.ENVIRONMENT),
     (BrokerUnavailable, ExitCode.ENVIRONMENT),
     (TopicMisconfigured, ExitCode.ENVIRONMENT),
@@ -71,7 +73,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
 )
 
 _OF_THE_MACHINE: Final = frozenset(
-    {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EPERM, errno.EMFILE}
+    {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM, errno.EMFILE}
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, cast
 from eventflink.entrypoint.process_driver import ProcessDriver
 from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.leadership.election import Election, LogElection, Peers, SingleMaster
-from eventflink.model.configuration import Configuration, ConfigurationError
+from eventflink.model.configuration import Configuration, ConfigurationError, PackageMissing
 
 
 def made_by_factory(key: str, factory_name: str, product: str, members: Sequence[str], *arguments: object) -> object:
@@ -91,6 +91,7 @@ def create_election(configuration: Configuration, incarnation: str, peers: Peers
 
     Raises:
         ConfigurationError: the factory cannot be imported, or returned no election.
+        PackageMissing: what the kind needs is not installed.
 
     """
     kind = configuration.high_availability
@@ -114,7 +115,7 @@ def _with_zookeeper(configuration: Configuration, incarnation: str) -> ElectionS
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "kazoo":
             raise
-        raise ConfigurationError("high-availability.type: zookeeper needs kazoo: pip install 'eventflink[zookeeper]'") from error
+        raise PackageMissing("high-availability.type: zookeeper needs kazoo: pip install 'eventflink[zookeeper]'") from error
     return ZooKeeperElection(configuration, incarnation)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 
-from eventflink.blob import BlobError
+from eventflink.blob import BlobError, BlobStorageFailed
 from eventflink.blob.flink_archives import Render
 from eventflink.blob.open_storage import open_storage
 from eventflink.blob.server import BlobServer, BlobServerSettings
@@ -239,7 +239,8 @@ async def _open_blobs(configuration: Configuration) -> tuple[BlobStore, BlobServ
     """Return the store and its server, which does not listen yet.
 
     Raises:
-        MasterFailed: the storage cannot be used.
+        MasterFailed: the storage does not work.
+        BlobStorageUnusable, PackageMissing: what is configured is none.
 
     """
     settings = BlobServerSettings(
@@ -252,16 +253,9 @@ async def _open_blobs(configuration: Configuration) -> tuple[BlobStore, BlobServ
     )
     try:
         store = await asyncio.to_thread(lambda: BlobStore(open_storage(configuration.blob_location)))
-    except BlobError as error:
+    except BlobStorageFailed as error:
         raise MasterFailed(str(error)) from error
     return store, BlobServer(store, settings)
-
-
-def _open_archives(configuration: Configuration, render: Render | None) -> ArchivePlaces:
-    try:
-        return open_archives(configuration, render)
-    except BlobError as error:
-        raise MasterFailed(str(error)) from error
 
 
 async def _run(
@@ -279,7 +273,7 @@ async def _run(
     incarnation = uuid.uuid4().hex
     peers = Peers(configuration.lease_timeout_ms, configuration.feature_level_wait_ms)
     election = create_election(configuration, incarnation, peers)
-    archives = _open_archives(configuration, render_flink)
+    archives = open_archives(configuration, render_flink)
     store, server = await _open_blobs(configuration)
     try:
         port = await server.start()
@@ -362,6 +356,8 @@ def run_master(
         AdministrationError: the topics are not as they must be.
         LogTruncated: the log is missing, or does not end where it was accepted to end.
         ConfigurationError: there is no such resource driver.
+        BlobStorageUnusable: no master can share what blobs or archives are to be kept in.
+        PackageMissing: something that is configured needs a package that is not installed.
 
     """
     configuration = configuration.with_ids()

@@ -40,6 +40,10 @@ class ConfigurationError(Exception):
     """The configuration is not usable; the message names the key and what is wrong with it."""
 
 
+class PackageMissing(Exception):
+    """What the configuration names needs a package that is not installed; the message names the key and the package."""
+
+
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 

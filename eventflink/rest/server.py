@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from typing import NamedTuple
 
-from eventflink.blob import BlobError
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
@@ -100,10 +99,7 @@ async def _start(observer: Observer, at_the_end: AsyncExitStack, ending: asyncio
 def _archives(configuration: Configuration) -> JobArchives | None:
     if not configuration.archive_location:
         return None
-    try:
-        storage = open_storage(configuration.archive_location, "jobmanager.archive.fs.dir")
-    except BlobError as error:
-        raise RestFailed(str(error)) from error
+    storage = open_storage(configuration.archive_location, "jobmanager.archive.fs.dir")
     return JobArchives(storage, configuration.job_store_cache_size)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from eventflink.entrypoint.factories import ELECTION_MEMBERS, create_election
 from eventflink.leadership.election import Advice, Peers
-from eventflink.model.configuration import ConfigurationError
+from eventflink.model.configuration import ConfigurationError, PackageMissing
 from tests.support.election_laws import STEP_MS, ElectionLaws, SmallCluster, StuckLaws, configuration_of
 from tests.support.file_election import FileElection
 
@@ -146,7 +146,7 @@ def test_without_kazoo_the_command_that_installs_it_is_named(monkeypatch: pytest
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "kazoo", None)  # As Python notes a module that is not there.
     values = {"high-availability.type": "zookeeper", "high-availability.zookeeper.quorum": "localhost:2181"}
-    with pytest.raises(ConfigurationError, match=r"pip install 'eventflink\[zookeeper\]'"):
+    with pytest.raises(PackageMissing, match=r"pip install 'eventflink\[zookeeper\]'"):
         create_election(configuration_of("a", **values), "1", Peers(LEASE_MS))
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from eventflink.blob import BlobError
 from eventflink.blob.open_storage import open_storage
 from eventflink.blob.storage import Storage
 from eventflink.model.configuration import Configuration
@@ -46,10 +45,7 @@ def _places(configuration: Configuration) -> list[Storage]:
     locations = configuration.history_locations
     if not locations:
         raise RestFailed(f"{DIRECTORIES_KEY}: no directory is named, and jobmanager.archive.fs.dir names none either")
-    try:
-        return [open_storage(location, DIRECTORIES_KEY) for location in locations]
-    except BlobError as error:
-        raise RestFailed(str(error)) from error
+    return [open_storage(location, DIRECTORIES_KEY) for location in locations]
 
 
 async def _run(
