@@ -18,6 +18,8 @@ MIN_INSYNC_REPLICAS: Final = 2
 DURABLE_TOPICS: Final = (Topic.LOG, Topic.SNAPSHOTS, *INBOUND)
 """The topics whose loss would be the loss of an accepted decision (a trimmed log has the early ones in a snapshot) or of an input."""
 
+_STAMPED_BY_BROKER: Final = (Topic.LOG, Topic.DEPLOYMENTS, *INBOUND)
+
 _COMPACTION: Final = {
     # The segment that is written to is never compacted, and the defaults (1 GiB, half of it stale) would keep old snapshots for ever.
     "segment.bytes": str(64 * 1024 * 1024),
@@ -46,7 +48,7 @@ def wanted_configuration(topic: Topic, replication_factor: int) -> dict[str, str
         "retention.ms": str(specification.retention_ms),
         "max.message.bytes": str(specification.max_message_bytes),
     }
-    if topic in (Topic.LOG, Topic.DEPLOYMENTS) or topic in INBOUND:
+    if topic in _STAMPED_BY_BROKER:
         # Retention goes by these stamps, and so may how long nobody led (P20): a producer could write any time into them.
         configuration["message.timestamp.type"] = "LogAppendTime"
     if topic is Topic.LOG:
@@ -76,7 +78,7 @@ def find_fault(topic: Topic, name: str, partitions: int, configuration: Mapping[
 
 def _find_timestamp_fault(topic: Topic, name: str, configuration: Mapping[str, str]) -> Fault | None:
     stamped_by = configuration.get("message.timestamp.type", "LogAppendTime")
-    if (topic is Topic.LOG or topic in INBOUND) and stamped_by != "LogAppendTime":
+    if topic in _STAMPED_BY_BROKER and stamped_by != "LogAppendTime":
         return Fault(name, "message.timestamp.type", stamped_by, "LogAppendTime")
     return None
 

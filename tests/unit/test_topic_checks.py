@@ -28,6 +28,8 @@ def test_what_is_created_is_accepted(topic: Topic, replication_factor: int) -> N
         (Topic.SNAPSHOTS, {"cleanup.policy": "compact,delete"}, "cleanup.policy"),
         (Topic.LOG, {"retention.ms": "604800000"}, "retention.ms"),
         (Topic.LOG, {"message.timestamp.type": "CreateTime"}, "message.timestamp.type"),
+        (Topic.DEPLOYMENTS, {"message.timestamp.type": "CreateTime"}, "message.timestamp.type"),
+        (Topic.TASKMANAGERS, {"message.timestamp.type": "CreateTime"}, "message.timestamp.type"),
         (Topic.LOG, {"retention.bytes": "1000"}, "retention.bytes"),
         (Topic.DEPLOYMENTS, {"max.message.bytes": "1000"}, "max.message.bytes"),
     ],
