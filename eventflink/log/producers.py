@@ -106,24 +106,17 @@ class EffectProducer:
         self.failed_count = 0
 
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
-        """Queue a record; a full queue first gets time to drain.
+        """Queue a record, without waiting: who calls this has a lease to keep.
 
-        A record that is not taken even then, or that is too large to be sent at all, counts as one that was not delivered: it must not end
+        A record that finds the queue full, or that is too large to be sent at all, counts as one that was not delivered: it must not end
         the leadership, since the next leader would have to send the same.
         """
         name = topic_name(self._cluster_id, topic)
         try:
-            self._queue(name, key, value, partition)
+            self._producer.produce(name, key=key.encode(), value=value, partition=partition, on_delivery=self._delivered)
         except (BufferError, KafkaException) as error:
             self._note_failure(name, str(error))
         self._producer.poll(0)
-
-    def _queue(self, name: str, key: str, value: bytes, partition: int) -> None:
-        try:
-            self._producer.produce(name, key=key.encode(), value=value, partition=partition, on_delivery=self._delivered)
-        except BufferError:
-            self._producer.poll(1.0)
-            self._producer.produce(name, key=key.encode(), value=value, partition=partition, on_delivery=self._delivered)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -3,9 +3,11 @@
 import logging
 
 import pytest
+from confluent_kafka import Producer
 
 from eventflink.events.topics import Topic
-from eventflink.log.producers import EffectProducer
+from eventflink.log import producers
+from eventflink.log.producers import EffectProducer, producer_settings
 
 NOWHERE = "127.0.0.1:9"
 
@@ -20,3 +22,22 @@ def test_an_effect_that_is_too_large_to_be_sent_is_noted_and_the_next_one_is_tak
     [line] = [record.getMessage() for record in caplog.records]
     assert line.startswith("EffectNotDelivered topic=cluster.deployments error=")
     assert "too large" in line
+
+
+def test_a_queue_that_is_full_costs_the_leader_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait in the loop of the master, for each effect, would be longer than its lease."""
+    waits: list[float] = []
+
+    class Watched(Producer):  # type: ignore[misc]  # it has no types
+        def poll(self, timeout: float = -1) -> int:
+            waits.append(timeout)
+            return int(super().poll(0))
+
+    small = producer_settings(NOWHERE, 30_000) | {"queue.buffering.max.messages": 1}
+    monkeypatch.setattr(producers, "producer_settings", lambda *_: small)
+    monkeypatch.setattr(producers, "Producer", Watched)
+    producer = EffectProducer(NOWHERE, "cluster")
+    for _ in range(3):
+        producer.produce(Topic.REPLIES, "request", b"answer")
+    assert producer.failed_count == 2
+    assert set(waits) == {0}
