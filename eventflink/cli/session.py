@@ -209,7 +209,9 @@ class Session:
 
         """
         from eventflink.cli.logging_file import FILE_NAME, apply_logging_file
+        from eventflink.leadership.log_lines import OneLineRecord
 
+        logging.setLogRecordFactory(OneLineRecord)
         logging.getLogger().setLevel(logging.INFO)
         logging.getLogger("eventflink").setLevel(logging.INFO)
         logging.getLogger("mode").setLevel(logging.WARNING)

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -36,3 +38,19 @@ def test_a_dead_letter_is_one_line_of_the_log_whatever_it_holds(cluster: Scripte
     assert line.startswith("DeadLetter topic=commands offset=0 reason=")
     assert "LeadershipGranted" in line
     assert "\n" not in line
+
+
+LOG = """
+import logging, sys
+from eventflink.cli.session import Session
+logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s")
+Session(None, {}, verbose=False).log_to_stderr("master")
+logging.getLogger("eventflink.leadership.master_life").info("ApplicationStatusRecorded diagnostics=%s", sys.argv[1])
+"""
+
+
+def test_every_message_of_a_role_is_one_line_whoever_logs_what() -> None:
+    forged = "all is well\nWARNING LeadershipGranted epoch=9 \u202egnp"
+    ended = subprocess.run([sys.executable, "-c", LOG, forged], capture_output=True, text=True, check=True, timeout=60)
+    said = "INFO ApplicationStatusRecorded diagnostics=all is well\\nWARNING LeadershipGranted epoch=9 \\u202egnp\n"
+    assert ended.stderr == said
