@@ -10,6 +10,7 @@ import json
 import logging
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 _UNABRIDGED_WIDTH: Final = 400
 """Into a file or a pipe tables go unabridged, however wide."""
+
+_BROKER_TIMEOUT_S: Final = 60.0
+"""As long as the embedded broker has for its start."""
+_BROKER_POLL_S: Final = 0.1
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
 
@@ -140,6 +145,27 @@ class Session:
             if refusal := find_refusal(found):
                 raise CommandFailed(ExitCode.UNREACHABLE, refusal)
         return found
+
+    def await_bootstrap(self, timeout_s: float = _BROKER_TIMEOUT_S) -> str:
+        """Return `bootstrap`; where there is none yet, wait for an embedded broker that somebody is just starting.
+
+        Raises:
+            CommandFailed: there is none within `timeout_s`.
+
+        """
+        deadline = time.monotonic() + timeout_s
+        is_told = False
+        while True:
+            try:
+                return self.bootstrap
+            except CommandFailed:
+                if time.monotonic() >= deadline:
+                    raise
+            if not is_told:
+                is_told = True
+                where = self.configuration.data_path
+                self.err.print(f"no broker runs on {where} and bootstrap.servers names none: waiting {timeout_s:g} s for one", markup=False)
+            time.sleep(_BROKER_POLL_S)
 
     @property
     def cluster_id(self) -> str:

@@ -1,5 +1,6 @@
 """A user's mistake is one line that says what is wrong, and an exit code that scripts can rely on; never a traceback."""
 
+import contextlib
 import json
 import shlex
 import subprocess
@@ -10,9 +11,11 @@ import click
 import pytest
 
 from eventflink.cli import checks
+from eventflink.cli.announced_address import Announced, announced
 from eventflink.cli.examples import EXAMPLES
-from eventflink.cli.failures import ExitCode
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.main import COMMANDS, cli, run
+from eventflink.cli.session import Session
 from eventflink.gateways.kafka_clients import PartitionReader
 from tests.support.command_line import commands_of
 
@@ -103,6 +106,26 @@ def test_a_mistake_is_one_line_and_a_code(
     assert said in captured.err
     assert captured.err.startswith("eventflink: ")
     assert captured.err.count("\n") == 1
+
+
+def test_a_broker_that_is_just_starting_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = Session(None, {"data.directory": str(tmp_path)}, verbose=False)
+    with contextlib.ExitStack() as broker:
+        # It is found in the second look, and would not be in the first.
+        monkeypatch.setattr(
+            "eventflink.cli.session.time.sleep", lambda _: broker.enter_context(announced(tmp_path, Announced.BROKER, "127.0.0.1:9"))
+        )
+        assert session.await_bootstrap() == "127.0.0.1:9"
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"no broker runs on {tmp_path} ")
+
+
+def test_a_broker_that_nobody_starts_is_waited_for_within_bounds(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="which Kafka cluster") as failed:
+        Session(None, {"data.directory": str(tmp_path)}, verbose=False).await_bootstrap(0.2)
+    assert failed.value.exit_code is ExitCode.UNREACHABLE
 
 
 def test_verbose_shows_the_traceback_and_still_the_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

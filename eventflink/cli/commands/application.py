@@ -55,7 +55,7 @@ def run_application_master(
         graph=graph,
         code=code,
         job_id=job_id,
-        bootstrap=session.bootstrap,
+        bootstrap=session.await_bootstrap(),
         config=str(session.config.absolute()) if session.config is not None else "",
         overrides=dict(session.overrides),
     )

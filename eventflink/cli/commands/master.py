@@ -34,8 +34,9 @@ def master(session: Session, rebind: tuple[str, ...], accept_log_end: int | None
     session.log_to_stderr(configuration.master_id)
     try:
         with ending_in_order():
-            program = session.child_arguments(session.bootstrap, {})
+            bootstrap = session.await_bootstrap()
+            program = session.child_arguments(bootstrap, {})
             words = OperatorsWords(rebind, accept_log_end)
-            return run_master(configuration, session.bootstrap, words, program, render_flink=flink_render(configuration))
+            return run_master(configuration, bootstrap, words, program, render_flink=flink_render(configuration))
     except MasterFailed as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error
