@@ -1,5 +1,6 @@
 """Waiting for a job's end by following the log, with a live table for people or lines for everything else."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Final, Self
@@ -9,9 +10,11 @@ from rich.live import Live
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.job_progress import JobProgress
 from eventflink.cli.session import Session
-from eventflink.events.log_events import JobSubmitted, LogEvent
+from eventflink.events.log_events import JobResultStored, JobSubmitted, LogEvent
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.follow import LogFollower, follow_request
 from eventflink.gateways.request_channel import Accepted
+from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import JobStatus
 
 _POLL_S: Final = 0.25
@@ -31,17 +34,19 @@ def wait_for_end(
     timeout_s: float | None,
     quiet: bool,
     hint: Callable[[JobProgress], str] | None = None,
+    began_s: float | None = None,
 ) -> JobProgress:
     """Follow the log from where the follower stands, before or at the job's submission, until the job has its result.
 
-    `hint` says in one line what the job is waiting for; without a terminal it is printed every five seconds.
+    `hint` says in one line what the job is waiting for; without a terminal it is printed every five seconds. `timeout_s` counts from
+    `began_s` of the monotonic clock, by default from now.
 
     Raises:
         CommandFailed: `timeout_s` is over; the job is still running.
         LogUnreadable, ClusterUnreachable: the log cannot be followed.
 
     """
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    deadline = _deadline(timeout_s, began_s)
     progress = JobProgress(job_id)
     with _Display(session, quiet=quiet, hint=hint) as display:
         while progress.result is None:
@@ -56,14 +61,30 @@ def wait_for_end(
     return progress
 
 
-def wait_for_end_after(session: Session, accepted: Accepted, *, timeout_s: float | None, quiet: bool) -> JobProgress:
-    """Wait for the end of the job that an accepted submission is about; raises as `wait_for_end` does."""
+def _deadline(timeout_s: float | None, began_s: float | None) -> float | None:
+    return None if timeout_s is None else (time.monotonic() if began_s is None else began_s) + timeout_s
+
+
+def wait_for_end_after(session: Session, accepted: Accepted, *, timeout_s: float | None, began_s: float, quiet: bool) -> JobProgress:
+    """Wait for the end of the job that an accepted submission is about; raises as `wait_for_end` does.
+
+    A job that was submitted before, and whose beginning is trimmed from the log, is asked of the masters: they know it, and show no tasks.
+    """
 
     def is_submitted(event: LogEvent) -> bool:
         return isinstance(event, JobSubmitted) and event.job_id == accepted.job_id
 
     with follow_request(session.bootstrap, session.cluster_id, accepted, is_submitted) as follower:
-        return wait_for_end(session, accepted.job_id, follower, timeout_s=timeout_s, quiet=quiet)
+        if not follower.is_trimmed:
+            return wait_for_end(session, accepted.job_id, follower, timeout_s=timeout_s, began_s=began_s, quiet=quiet)
+    deadline = _deadline(timeout_s, began_s)
+    left_s = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
+    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+        ended = gateway.request_job_result(accepted.job_id, timeout_s=left_s)
+    progress = JobProgress(accepted.job_id)
+    cause = FailureCause(ended.cause.failure_type, ended.cause.message, ended.cause.stack_trace) if ended.cause is not None else None
+    progress.apply(JobResultStored(job_id=ended.job_id, status=ended.status, cause=cause, net_run_time_ms=ended.net_run_time_ms))
+    return progress
 
 
 class _Display:

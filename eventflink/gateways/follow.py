@@ -4,6 +4,7 @@ Nothing is folded here: a follower tells only which decisions count (P1) and tha
 replays the log from its beginning.
 """
 
+import contextlib
 import copy
 import time
 from collections.abc import Callable, Iterator
@@ -47,7 +48,8 @@ class LogFollower:
     """Reads the log from `from_offset` on. For one thread; close it, or use it as a context manager.
 
     Offset 0 begins with an empty state; the record at any other offset must be one that was accepted, such as the one that
-    `Accepted.log_offset` names. Who has folded the log up to the offset gives the `acceptance` where the fold stands.
+    `Accepted.log_offset` names. Who has folded the log up to the offset gives the `acceptance` where the fold stands. `at_the_beginning`
+    stands at the first record that is kept: of a trimmed log that may be one that was rejected, which shows when the leader's next comes.
     """
 
     def __init__(
@@ -61,9 +63,25 @@ class LogFollower:
         """Connect and stand at the offset; raises as `PartitionReader` does."""
         self._codec = DecisionCodec()
         self._acceptance = Acceptance() if from_offset == 0 else copy.copy(acceptance)
+        self.is_trimmed = False
+        """Whether it began at the first record of a log that has lost earlier ones."""
         self._last_offset = from_offset - 1
         self._reader = PartitionReader(bootstrap, cluster_id, Topic.LOG)
         self._reader.seek(0, from_offset)
+
+    @classmethod
+    def at_the_beginning(cls, bootstrap: str, cluster_id: str) -> Self:
+        """Stand at the first record that the log still has; raises as `PartitionReader` does."""
+        with contextlib.closing(PartitionReader(bootstrap, cluster_id, Topic.LOG)) as reader:
+            first_offset = reader.offsets(0)[0]
+        follower = cls(bootstrap, cluster_id, first_offset)
+        follower.is_trimmed = first_offset > 0
+        return follower
+
+    @property
+    def next_offset(self) -> int:
+        """Where it stands."""
+        return self._last_offset + 1
 
     def end_offset(self) -> int:
         """Return the offset that the next record of the log will get."""
@@ -102,6 +120,10 @@ class LogFollower:
             self._acceptance = Acceptance(epoch, sequence, leader_id)
             return True
         accepted = self._acceptance.accepts(epoch, sequence, leader_id, grant=is_grant(decision))
+        if self.is_trimmed and not accepted and not is_grant(decision):
+            # Only who leads appends anything but grants in the newest epoch.
+            known = self._acceptance
+            accepted = epoch >= known.epoch and (epoch, leader_id) != (known.epoch, known.leader_id)
         if accepted:
             self._acceptance.advance(epoch, sequence, leader_id)
         return accepted
@@ -123,12 +145,21 @@ def follow_request(
     """Return a follower that stands where an accepted request was done, or at the log's beginning; raises as `LogFollower` does.
 
     The answer to a repeated request stands behind the first one, and perhaps behind what followed from it: then no event of its
-    decision `is_done`, and the log is to be read from its start.
+    decision `is_done`, and the log is to be read from the first record that it still has.
     """
     with LogFollower(bootstrap, cluster_id, accepted.log_offset) as follower:
         first = follower.poll(min(timeout_s, _FIRST_TIMEOUT_S))[:1]
         is_here = any(is_done(event) for logged in first for event in logged.decision.events)
-    return LogFollower(bootstrap, cluster_id, accepted.log_offset if is_here else 0)
+    if is_here:
+        return LogFollower(bootstrap, cluster_id, accepted.log_offset)
+    return LogFollower.at_the_beginning(bootstrap, cluster_id)
+
+
+class RequestTrimmed(LogUnreadable):
+    """What became of a request is not in the log any more; a new one is answered."""
+
+    def __init__(self, accepted: Accepted) -> None:
+        super().__init__(f"request {accepted.request_id} was done before the first record that the log still has: send it under another id")
 
 
 def await_upload(
@@ -138,6 +169,7 @@ def await_upload(
 
     Raises:
         LogUnreadable, ClusterUnreachable: the log cannot be followed.
+        RequestTrimmed: the answer repeats an earlier one, and what followed from that is not in the log any more.
 
     """
     deadline = time.monotonic() + timeout_s
@@ -146,11 +178,15 @@ def await_upload(
     def is_done(event: LogEvent) -> bool:
         return isinstance(event, FileUploadRequested | TaskManagerFileUploadRequested) and event.request_id == request_id
 
+    was_seen = False
     with follow_request(bootstrap, cluster_id, accepted, is_done, timeout_s) as follower:
         while (left_s := deadline - time.monotonic()) > 0 and not stop():
             for event in follower.accepted_events(min(left_s, _POLL_S)):
+                was_seen = was_seen or is_done(event)
                 if isinstance(event, FileUploaded) and event.request_id == request_id:
                     return event
+            if not was_seen and follower.next_offset > accepted.log_offset:
+                raise RequestTrimmed(accepted)
     return None
 
 
@@ -161,6 +197,7 @@ def await_checkpoint(
 
     Raises:
         LogUnreadable, ClusterUnreachable: the log cannot be followed.
+        RequestTrimmed: the answer repeats an earlier one, and what followed from that is not in the log any more.
 
     """
     deadline = time.monotonic() + timeout_s
@@ -176,4 +213,6 @@ def await_checkpoint(
                     checkpoint = (event.job_id, event.checkpoint_id)
                 elif isinstance(event, CheckpointCompleted | CheckpointAborted) and (event.job_id, event.checkpoint_id) == checkpoint:
                     return event
+            if checkpoint is None and follower.next_offset > accepted.log_offset:
+                raise RequestTrimmed(accepted)
     return None

@@ -110,9 +110,9 @@ def test_code_is_uploaded_with_the_job(cluster: LocalCluster, tmp_path: Path) ->
 
 
 def test_waiting_has_an_end_and_says_that_the_job_goes_on(cluster: LocalCluster) -> None:
-    finished = cluster.run("submit", "-", "--job-id", "slow", "--timeout", "1", stdin=json.dumps(GRAPH))
+    finished = cluster.run("submit", "-", "--job-id", "slow", "--timeout", "3", stdin=json.dumps(GRAPH))
     assert finished.returncode == 3
-    assert "has not ended within 1 s (RUNNING); it is still running" in finished.stderr
+    assert "has not ended within 3 s (RUNNING); it is still running" in finished.stderr
     cluster.json("cancel", "slow", "--wait")
 
 

@@ -5,17 +5,28 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
 from eventflink.events.codec import DecisionCodec, PayloadCodec
 from eventflink.events.decision import Decision, TimerCause
 from eventflink.events.effects import LeaderHeartbeat, Resignation
 from eventflink.events.inputs import CancelJob, JobSubmission, RequestFileUpload
-from eventflink.events.log_events import InputsSkipped, LeadershipGranted, RequestAccepted, RequestRejected
+from eventflink.events.log_events import (
+    FileUploaded,
+    FileUploadRequested,
+    InputsSkipped,
+    LeadershipGranted,
+    LogEvent,
+    RequestAccepted,
+    RequestRejected,
+)
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways import blocking, pipelined_client
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway
@@ -29,11 +40,12 @@ from eventflink.gateways.errors import (
     RequestRefused,
     RequestTimedOut,
 )
-from eventflink.gateways.follow import LogFollower, LoggedDecision
+from eventflink.gateways.follow import LogFollower, LoggedDecision, RequestTrimmed, await_upload
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.pipelined_client import PipelinedClient
+from eventflink.gateways.request_channel import Accepted
 from eventflink.log.admin_connection import AdminConnection
-from eventflink.log.administration import ensure_topics
+from eventflink.log.administration import ensure_topics, trim_log
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import TaskFile
@@ -260,8 +272,8 @@ def test_only_a_heartbeat_that_comes_after_the_question_is_a_living_leaders(boot
     timer.join()
 
 
-def decision(epoch: int, sequence: int, leader_id: str, *, grant: bool = False) -> bytes:
-    event = LeadershipGranted(master_id="m", blob_address="h:1") if grant else InputsSkipped(count=1, reason=leader_id)
+def decision(epoch: int, sequence: int, leader_id: str, *, grant: bool = False, event: LogEvent | None = None) -> bytes:
+    event = LeadershipGranted(master_id="m", blob_address="h:1") if grant else event or InputsSkipped(count=1, reason=leader_id)
     return DECISIONS.encode(
         Decision(
             epoch=epoch,
@@ -307,6 +319,55 @@ def test_a_follower_tells_which_decisions_count(bootstrap: str, leader: Scripted
     leader.producer.flush(5)
     found = [(logged.offset, logged.accepted) for logged in follow(bootstrap, leader.cluster_id, from_offset, until=len(LOG) - 1)]
     assert found == [(offset, accepted) for offset, (_, accepted) in enumerate(LOG)][from_offset:]
+
+
+@pytest.mark.parametrize("first_offset", [2, 3, 5, 6])
+def test_a_follower_of_a_trimmed_log_finds_out_who_leads(bootstrap: str, leader: ScriptedLeader, first_offset: int) -> None:
+    """The first record that is kept may be one that was rejected."""
+    for value, _ in LOG:
+        leader.produce(Topic.LOG, value)
+    leader.producer.flush(5)
+    trim_log(bootstrap, leader.cluster_id, first_offset)
+    found: list[LoggedDecision] = []
+    deadline = time.monotonic() + 10
+    with LogFollower.at_the_beginning(bootstrap, leader.cluster_id) as follower:
+        assert (follower.is_trimmed, follower.next_offset) == (True, first_offset)
+        while follower.next_offset < len(LOG):
+            assert time.monotonic() < deadline
+            found += follower.poll(0.2)
+    assert [(logged.offset, logged.accepted) for logged in found[-1:]] == [(7, True)]
+
+
+def test_of_a_repeated_request_is_told_what_the_log_still_has_of_it(bootstrap: str, leader: ScriptedLeader) -> None:
+    attempt = AttemptId("job", "only", 0, 1)
+    done = [
+        InputsSkipped(count=1, reason="before"),
+        FileUploadRequested("r", "tm", "tm-1", *attempt, file=TaskFile.LOG),
+        FileUploaded("r", "key", None),
+        InputsSkipped(count=1, reason="where the repeated answer stands"),
+    ]
+    leader.produce(Topic.LOG, decision(1, 0, "a", grant=True))
+    for sequence, event in enumerate(done, 1):
+        leader.produce(Topic.LOG, decision(1, sequence, "a", event=event))
+    leader.producer.flush(5)
+    repeated = Accepted("r", "job", 1, 4, "a", log_offset=4)
+    for first_offset in (0, 1, 2):
+        trim_log(bootstrap, leader.cluster_id, first_offset)
+        assert await_upload(bootstrap, leader.cluster_id, repeated, 10) == done[2]
+    trim_log(bootstrap, leader.cluster_id, 4)
+    with pytest.raises(RequestTrimmed, match="request r was done before"):
+        await_upload(bootstrap, leader.cluster_id, repeated, 10)
+
+
+def test_a_submission_waits_for_an_answer_no_longer_than_it_is_told(
+    bootstrap: str, leader: ScriptedLeader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leader.decide = lambda _request: None
+    (tmp_path / "graph.json").write_text('{"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}')
+    where = ("--bootstrap", bootstrap, "--cluster-id", leader.cluster_id)
+    assert run([*where, "submit", str(tmp_path / "graph.json"), "--timeout", "0.5"]) == ExitCode.UNREACHABLE
+    assert "answered request" in (said := capsys.readouterr().err)
+    assert "within 0.5 s" in said
 
 
 def test_a_log_with_garbage_a_hole_or_a_lost_beginning_is_not_followed(bootstrap: str, leader: ScriptedLeader) -> None:

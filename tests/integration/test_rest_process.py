@@ -3,6 +3,7 @@
 import json
 import ssl
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,7 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
+from eventflink.cli.job_waiting import wait_for_end_after
+from eventflink.cli.session import Session
 from eventflink.events.log_events import JobCancellationRequested
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.administration import trim_log
 from eventflink.model.statuses import JobStatus
 from eventflink.rest.access.guard import NOBODY
@@ -123,7 +127,7 @@ def test_the_past_is_answered_by_a_process_that_is_replaced_when_it_dies_and_die
 
 def test_of_a_trimmed_log_all_is_answered_that_is_left_of_it(cluster: RunningCluster) -> None:
     reach = cluster.bootstrap, cluster.cluster_id
-    cluster.submit(cluster.graph(NO_SLOT))
+    first = cluster.submit(cluster.graph(NO_SLOT))
     assert take(*reach, "master-1", 16) is not None
     [snapshot] = list_snapshots(*reach)
     assert snapshot.manifest is not None
@@ -146,6 +150,13 @@ def test_of_a_trimmed_log_all_is_answered_that_is_left_of_it(cluster: RunningClu
     cluster.submit(cluster.graph(NO_SLOT))
     assert get(f"{url}/eventflink/v1/cluster", cluster.state().last_offset)[2]["body"]["jobs"] == {"RUNNING": 3}
     assert get(f"{url}/eventflink/v1/log/{first_offset}")[0] == 200
+    # Whoever submits the same job again is told how it ended, though the log has its beginning no more.
+    with DispatcherGateway(*reach) as gateway:
+        accepted = gateway.submit_job(cluster.graph(NO_SLOT), first)
+        gateway.cancel_job(first)
+    session = Session(None, {"bootstrap.servers": reach[0], "cluster.id": reach[1]}, verbose=False)
+    ended = wait_for_end_after(session, accepted, timeout_s=60, began_s=time.monotonic(), quiet=True)
+    assert ended.status is JobStatus.CANCELED
 
 
 def test_a_port_that_is_taken_is_passed_over_or_named(cluster: RunningCluster) -> None:

@@ -5,6 +5,7 @@ What only waiting for the end needs is imported when that begins: `--detach` wai
 # ruff: noqa: PLC0415
 
 import dataclasses
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from eventflink.blob.tls import tls_files
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
 from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
@@ -22,6 +24,7 @@ from eventflink.model.job_graph_document import parse_job_graph
 
 if TYPE_CHECKING:
     from eventflink.cli.job_progress import JobProgress
+    from eventflink.gateways.blocking import BlockingOptions
 
 _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 
@@ -34,7 +37,13 @@ _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 @click.option("--job-id", help="The job's id. Default: a new one.")
 @click.option("-d", "--detach", "--detached", is_flag=True, help="Do not wait for the job's end.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines for people.")
-@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Wait no longer than this for the end.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    help="Wait no longer for an answer and the end.",
+)
 @pass_session
 def submit(
     session: Session,
@@ -55,8 +64,9 @@ def submit(
 
         graph = begin_in_savepoint(graph, savepoint_path, allow_non_restored_state=allow_non_restored_state)
     archive = build_archive(code) if code else None
+    began_s = time.monotonic()
     with session.working("submitting"):
-        accepted = _submit(session, graph, archive, job_id)
+        accepted = _submit(session, graph, archive, job_id, timeout_s)
     report: dict[str, Any] = {
         "job_id": accepted.job_id,
         "name": graph.name,
@@ -71,7 +81,7 @@ def submit(
     from eventflink.cli.job_waiting import exit_code_of, wait_for_end_after
 
     try:
-        progress = wait_for_end_after(session, accepted, timeout_s=timeout_s, quiet=as_json)
+        progress = wait_for_end_after(session, accepted, timeout_s=timeout_s, began_s=began_s, quiet=as_json)
     except KeyboardInterrupt:
         raise CommandFailed(
             ExitCode.INTERRUPTED, f"job {accepted.job_id} is still running; 'eventflink cancel {accepted.job_id}' cancels it"
@@ -100,10 +110,15 @@ def read_document(file: Path) -> str:
         raise CommandFailed(ExitCode.USAGE, f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
-def _submit(session: Session, graph: JobGraph, archive: bytes | None, job_id: str | None) -> Accepted:
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+def _submit(session: Session, graph: JobGraph, archive: bytes | None, job_id: str | None, timeout_s: float | None) -> Accepted:
+    """Submit the job; with a `timeout_s` neither Kafka nor the leader is waited for longer."""
+    patience: BlockingOptions = {}
+    if timeout_s is not None:
+        patience = {"request_timeout_s": timeout_s, "connect_timeout_s": min(timeout_s, DEFAULT_CONNECT_TIMEOUT_S)}
+    with DispatcherGateway(session.bootstrap, session.cluster_id, **patience) as gateway:
         if archive is not None:
-            key = put_blob(gateway.find_leader().blob_address, archive, tls=tls_files(session.configuration))
+            leader = gateway.find_leader(patience.get("connect_timeout_s", DEFAULT_CONNECT_TIMEOUT_S))
+            key = put_blob(leader.blob_address, archive, tls=tls_files(session.configuration))
             graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
         return gateway.submit_job(graph, job_id, actor=actor_name())
 
