@@ -273,6 +273,7 @@ class SlotReport(InstanceMessage):
     attempts: tuple[AttemptStatus, ...]
     number: int = 0
     ready: bool = False
+    disk_fault: str = ""
 
 
 @dataclass(slots=True)

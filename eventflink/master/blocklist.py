@@ -1,14 +1,22 @@
 """The blocklist: TaskManagers that get no new slots to fill, because an operator wants it so; what runs there keeps running.
 
 A TaskManager is blocked by its id, so that it stays blocked when it starts again. It is unblocked by a command, or by itself when its
-time is over. That its free slots are not given away is the SlotManager's part.
+time is over. One that cannot write blocks itself, until it can or its instance is gone (L7); an operator's word replaces that, as it
+replaces an earlier one of an operator. That its free slots are not given away is the SlotManager's part.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 
-from eventflink.events.inputs import BlockTaskManager, UnblockTaskManager
-from eventflink.events.log_events import LogEvent, TaskManagerBlocked, TaskManagerUnblocked
+from eventflink.events.inputs import BlockTaskManager, SlotReport, UnblockTaskManager
+from eventflink.events.log_events import (
+    LogEvent,
+    TaskManagerBlocked,
+    TaskManagerDisconnected,
+    TaskManagerLost,
+    TaskManagerReleased,
+    TaskManagerUnblocked,
+)
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.inputs import UnblockTaskManagers
 from eventflink.master.requests import accepted, rejected
@@ -19,6 +27,9 @@ from eventflink.model.statuses import IllegalTransition
 MAX_BLOCKED: Final = 10_000
 EXPIRY_BATCH: Final = 256
 TIME_IS_OVER: Final = "its time was over"
+ITSELF: Final = "TaskExecutor"
+"""The actor of a block that the TaskManager's own report led to."""
+MAX_FAULT_LENGTH: Final = 512
 
 
 @dataclass(slots=True)
@@ -65,6 +76,16 @@ class Blocklist:
         over = [name for name, blocked in self.task_managers.items() if 0 < blocked.until_ms <= context.now_ms]
         return [TaskManagerUnblocked(name, TIME_IS_OVER, "") for name in over[:EXPIRY_BATCH]]
 
+    def judge(self, report: SlotReport) -> list[LogEvent]:
+        """Block a TaskManager that says that it cannot write, and unblock it when it says that it can again."""
+        name, fault = report.task_manager_id, report.disk_fault[:MAX_FAULT_LENGTH]
+        known = self.task_managers.get(name)
+        if known is None:
+            return [TaskManagerBlocked(name, fault, 0, ITSELF)] if fault and len(self.task_managers) < MAX_BLOCKED else []
+        if known.actor != ITSELF or known.reason == fault:
+            return []
+        return [TaskManagerBlocked(name, fault, 0, ITSELF) if fault else TaskManagerUnblocked(name, "it can write again", ITSELF)]
+
     # -- apply ----------------------------------------------------------------------------------------------------
 
     def apply_task_manager_blocked(self, event: TaskManagerBlocked, at_ms: int) -> None:
@@ -77,6 +98,14 @@ class Blocklist:
         """Forget it."""
         if self.task_managers.pop(event.task_manager_id, None) is None:
             raise IllegalTransition(f"{event.task_manager_id} is not blocked")
+
+    def apply_task_manager_lost(self, event: TaskManagerLost | TaskManagerDisconnected | TaskManagerReleased) -> None:
+        """Forget what the instance said of itself: its successor says how it is with that one."""
+        known = self.task_managers.get(event.task_manager_id)
+        if known is not None and known.actor == ITSELF:
+            del self.task_managers[event.task_manager_id]
+
+    apply_task_manager_disconnected = apply_task_manager_released = apply_task_manager_lost
 
     def validate(self) -> None:
         """Check the bound."""

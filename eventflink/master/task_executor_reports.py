@@ -72,7 +72,8 @@ def decide_slot_report(state: ClusterState, report: SlotReport) -> list[LogEvent
     # Who shares a slot with one that is missing fails with it, and so is to end there.
     unknown = tuple([a for a in report.attempts if not _expects(state, a, report.instance_id, missing)])
     place = (report.task_manager_id, report.instance_id)
-    return [e.TaskManagerReportReconciled(*place, tuple(missing), unknown, report.number, report.ready)]
+    reconciled = e.TaskManagerReportReconciled(*place, tuple(missing), unknown, report.number, report.ready)
+    return [reconciled, *state.blocklist.judge(report)]
 
 
 def _is_missing(state: ClusterState, allocation_id: str, instance_id: str, present: set[AttemptId]) -> bool:

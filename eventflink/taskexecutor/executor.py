@@ -23,6 +23,7 @@ from eventflink.processes.file_lock import FileLock, LockBusy
 from eventflink.taskexecutor import guardian_messages
 from eventflink.taskexecutor.archive_cache import DIRECTORY, keep_clean
 from eventflink.taskexecutor.blob_access import note_blob_server
+from eventflink.taskexecutor.disk_watch import DiskWatch
 from eventflink.taskexecutor.file_uploader import FileUploader
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.hardware import host_hardware
@@ -110,6 +111,8 @@ class TaskExecutor:
         )
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
         self._writer = ReportsWriter(*ids, configuration.self_fence_timeout_ms, self._inbox, self._protocol)
+        directories = (configuration.working_path, log_directory, runtime_directory)
+        self._disks = DiskWatch(directories, configuration.disk_min_free_bytes, self._tell_disk)
         self._uploader = FileUploader(log_directory, settings.upload_limit, tls_files(configuration))
         self._stop_metrics: Callable[[], None] = lambda: None
         self._next_guardian_check_ms = 0
@@ -132,6 +135,7 @@ class TaskExecutor:
             return 1
         self._guardian.check()
         keep_clean(configuration.data_path / "run" / DIRECTORY, configuration.blob_cleanup_interval_ms / 1000)
+        self._disks.start()
         try:
             self._turn()  # The fork servers start, and load what tasks need meanwhile.
             self._reader.start()
@@ -196,6 +200,9 @@ class TaskExecutor:
         except OSError as error:
             _LOGGER.warning("BlobServerNotNoted address=%s error=%s", address, error)
         self._noted_blob_server = address
+
+    def _tell_disk(self, fault: str) -> None:
+        self._inbox.put_input(partial(self._protocol.on_disk, fault))
 
     def _stop(self, now_ms: int) -> list[Action]:
         return self._protocol.stop(now_ms, "the TaskExecutor was stopped in order")

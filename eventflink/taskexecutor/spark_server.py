@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from eventflink.processes.disk import find_fault
 from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
 from eventflink.taskexecutor.spark_jars import has_kafka_connector
 
@@ -131,9 +132,10 @@ def ensure_server(runtime_directory: Path, settings: SparkServerSettings) -> str
             if starter is None and not is_server_alive(runtime_directory):
                 starter = _spawn(runtime_directory, settings)
             if starter is not None and starter.poll() is not None:
-                raise SparkUnavailable(f"Spark did not start:\n{_log_tail(runtime_directory)}")
+                raise SparkUnavailable(f"Spark did not start{_disk_fault(runtime_directory)}:\n{_log_tail(runtime_directory)}")
             time.sleep(_POLL_S)
-    raise SparkUnavailable(f"Spark did not start within {timeout_s:g} s:\n{_log_tail(runtime_directory)}")
+    why = _disk_fault(runtime_directory)
+    raise SparkUnavailable(f"Spark did not start within {timeout_s:g} s{why}:\n{_log_tail(runtime_directory)}")
 
 
 def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes]:
@@ -142,6 +144,12 @@ def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess
     command += [str(runtime_directory), settings.master, settings.memory, settings.packages, str(settings.ui_port)]
     with (runtime_directory / LOG_FILE).open("wb") as log:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=runtime_directory)
+
+
+def _disk_fault(runtime_directory: Path) -> str:
+    """Return what is wrong with the disk to which Spark and its log are written; where it takes nothing, the log cannot say so."""
+    fault = find_fault(runtime_directory)
+    return f" ({fault})" if fault else ""
 
 
 def _log_tail(runtime_directory: Path) -> str:

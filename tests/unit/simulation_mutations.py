@@ -57,6 +57,7 @@ from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.log import access_rights
 from eventflink.log.replay import consumer_settings
 from eventflink.master import active_resource_manager, checkpoint_coordinator, effects, free_slots, slot_manager, task_executor_reports
+from eventflink.master.blocklist import Blocklist
 from eventflink.master.checkpoints import Checkpoints
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
@@ -847,6 +848,16 @@ def links_are_followed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("eventflink.processes.beneath._is_directory", lambda folder, name: stat.S_ISDIR(os.stat(name, dir_fd=folder).st_mode))
 
 
+@breaks("L7", "a TaskExecutor that cannot write says nothing and takes what comes")
+def full_disks_take_tasks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TaskExecutorProtocol, "on_disk", lambda self, _fault, now_ms: self._settle(now_ms))
+
+
+@breaks("L7", "a master gives tasks to TaskExecutors that cannot write")
+def full_disks_are_given_tasks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Blocklist, "judge", lambda _self, _report: [])
+
+
 @breaks("resource drivers", "a worker is released whether it works or not")
 def busy_workers_are_released(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(active_resource_manager, "_idle", lambda state, _settings, _now: iter(list(state.workers.registered)))
@@ -930,6 +941,7 @@ FOUND_BY = {
     "profiles_are_not_compared": 0,
     "readiness_is_ignored": 9,
     "vertices_are_not_compared": 14,
+    "full_disks_take_tasks": 17,
     "orphans_are_left": 3,
     "busy_workers_are_released": 10,
     "checkpoints_go_back": 31,
@@ -986,6 +998,7 @@ FOUND_BY_TEST = {
     "clients_write_the_log": "test_only_masters_write_what_masters_say",
     "settings_go_to_every_kafka": "test_the_settings_of_one_kafka_go_to_no_other",
     "secrets_are_written_down": "test_what_is_wrong_is_told_before_anything_starts_and_without_the_secret",
+    "full_disks_are_given_tasks": "test_a_task_manager_that_cannot_write_is_given_no_tasks_until_it_can",
     "links_are_followed": "test_clean_up_removes_nothing_behind_a_link_wherever_a_task_has_put_it",
     "reads_do_not_wait": "test_what_a_leader_decided_is_not_read_before_it_is_accepted",
 }

@@ -1262,3 +1262,34 @@ def test_nothing_is_asked_or_said_of_a_checkpoint_while_the_instance_ends() -> N
     assert is_in(harness, Phase.FENCING)
     assert said(harness.event(CheckpointTaken(A, 1, PROGRESS))) == []
     assert harness.effect(order(2)) == []
+
+
+# ---- full disks (L7) ----
+
+
+def test_while_nothing_can_be_written_it_takes_no_tasks_and_says_why() -> None:
+    harness = registered().run()
+    [report] = reports(harness.machine.on_disk("/data: full", harness.now_ms))
+    assert isinstance(report, SlotReport)
+    assert (report.disk_fault, len(report.attempts)) == ("/data: full", 1)
+    assert harness.machine.on_disk("/data: full", harness.now_ms) == []
+    refused = harness.effect(deployment(B, 1))
+    assert orders(refused) == []
+    assert said(refused) == ["SlotOfferRefusal"]
+    [*_, report] = reports(harness.machine.on_disk("", harness.now_ms))
+    assert isinstance(report, SlotReport)
+    assert report.disk_fault == ""
+    assert orders(harness.effect(deployment(B._replace(attempt=2), 1)))
+
+
+def test_a_disk_that_is_full_at_the_start_or_for_several_instances_is_told_by_each() -> None:
+    harness = Harness()
+    assert reports(harness.machine.on_disk("/data: full", harness.now_ms)) == []
+    for number in (2, 3):
+        [report] = reports(harness.accept(epoch=1))
+        assert isinstance(report, SlotReport)
+        assert report.disk_fault == "/data: full"
+        harness.effect(InstanceForgotten("zombie"))
+        harness.machine.start(harness.now_ms, f"i{number}", WALL_CLOCK_MS)
+        while not reports(harness.wait(10)):
+            pass

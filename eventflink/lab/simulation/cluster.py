@@ -27,7 +27,7 @@ from eventflink.lab.simulation.stream_faults import StreamFaults
 from eventflink.lab.simulation.streams import StreamStorage
 from eventflink.lab.simulation.task_executor_host import TaskExecutorHost
 from eventflink.lab.simulation.transcript import Transcript
-from eventflink.lab.simulation.variations import Guardians, Lifecycles, Resources, Savepoints, Schedulers, Streams
+from eventflink.lab.simulation.variations import Disks, Guardians, Lifecycles, Resources, Savepoints, Schedulers, Streams
 from eventflink.master.settings import MasterSettings
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import FailoverStrategy
@@ -61,6 +61,7 @@ class Cluster:
         self.lifecycles = Lifecycles(settings.seed)
         self.schedulers = Schedulers(settings.seed, settings.slot_request_timeout_ms)
         self.guardians = Guardians(settings.seed)
+        self.disks = Disks(settings.seed)
         self.streams = Streams(settings.seed)
         self.savepoints = Savepoints(settings.seed)
         self.defects = Defects(settings.seed)
@@ -175,6 +176,14 @@ class Cluster:
         forged = self.guardians.next_forgery(acceptance.epoch, acceptance.leader_id)
         self.transcript.note("somebody", f"says that {forged.leader_id} has died in epoch={forged.epoch}")
         self.broker.append(Topic.LEADERSHIP, 0, b"leader", _LEADERSHIP.encode(forged))
+
+    def fill_disk(self) -> None:
+        """Let the disk of a TaskExecutor's machine be full for a while."""
+        name, duration_ms = self.disks.choose([host.name for host in self.task_executors])
+        host = next(host for host in self.task_executors if host.name == name)
+        if not host.disk_fault:
+            host.set_disk("its disk is full")
+            self._later(duration_ms, lambda: host.set_disk(""))
 
     def kill(self, seat: Seat, restart_ms: float) -> None:
         """Kill a master's process; it starts again later."""

@@ -12,6 +12,7 @@ from eventflink.events import log_events as e
 from eventflink.events.decision import Decision, InputCause
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
 from eventflink.leadership.acceptance import is_grant
+from eventflink.master.blocklist import ITSELF
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 from eventflink.model.attempts import AttemptId, SubtaskId
 from eventflink.model.resources import ResourceProfile, fits, sum_of
@@ -86,7 +87,8 @@ class Ledger:
     """Who has the slot of an allocation now, by vertex."""
     rescaled: set[str] = field(default_factory=set)
     """Jobs of which the parallelism of a vertex was changed."""
-    blocked: set[str] = field(default_factory=set)
+    blocked: dict[str, str] = field(default_factory=dict)
+    """By whom."""
     ready: set[tuple[str, str]] = field(default_factory=set)
     """Instances whose newest report says that they are ready for tasks."""
     slots_of_attempts: dict[AttemptId, str] = field(default_factory=dict)
@@ -135,8 +137,8 @@ class Ledger:
             e.JobStatusChanged: self._job_status_changed,
             e.JobResultStored: self._job_result_stored,
             e.TaskManagerRegistered: self._task_manager_registered,
-            e.TaskManagerBlocked: lambda event, _: self.blocked.add(event.task_manager_id),
-            e.TaskManagerUnblocked: lambda event, _: self.blocked.remove(event.task_manager_id),
+            e.TaskManagerBlocked: lambda event, _: self.blocked.update({event.task_manager_id: event.actor}),
+            e.TaskManagerUnblocked: self._task_manager_unblocked,
             e.SlotRequested: lambda event, _: self.requested.update({event.allocation_id: _attempt_of(event)}),
             e.TaskManagerRegistrationRefused: lambda event, _: self.forgotten.add((event.task_manager_id, event.instance_id)),
             e.TaskManagerLost: self._instance_gone,
@@ -380,6 +382,9 @@ class Ledger:
         self.slot_profiles.setdefault(instance, event.slot_profile)
         self.slot_counts.setdefault(instance, event.slot_count)
 
+    def _task_manager_unblocked(self, event: e.TaskManagerUnblocked, _offset: int) -> None:
+        del self.blocked[event.task_manager_id]
+
     def _slot_allocated(self, event: e.SlotAllocated, offset: int) -> None:
         attempt = self.requested[event.allocation_id]
         asked = self.asked[attempt.job_id, attempt.vertex_id]
@@ -455,6 +460,8 @@ class Ledger:
         self._instance_gone(event, offset)
 
     def _instance_gone(self, event: e.TaskManagerLost | e.TaskManagerDisconnected | e.TaskManagerReleased, _offset: int) -> None:
+        if self.blocked.get(event.task_manager_id) == ITSELF:
+            del self.blocked[event.task_manager_id]
         instance = (event.task_manager_id, event.instance_id)
         self.forgotten.add(instance)
         self.ready.discard(instance)

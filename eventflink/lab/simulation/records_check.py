@@ -40,6 +40,7 @@ class RecordsCheck:
     def begin(self, writer_id: str, count: int) -> None:
         """Let a subtask go on after the records that another job's have committed, up to its savepoint."""
         self._answers.setdefault(writer_id, _Answer(count))
+        self._ledger.committed_records.setdefault(writer_id, count)
         self._transcript.note("sink", f"{writer_id} begins in a savepoint that holds {count} records")
 
     def committed(self, writer: KafkaSinkSettings, written: Iterable[tuple[int, range]]) -> None:

@@ -187,6 +187,8 @@ def _let_people_act(cluster: Cluster) -> None:
         _order_again(cluster, forged.next_in_ms, lambda: forged.forge(fold.acceptance.epoch))
     if cluster.guardians.are_forged:
         _order_again(cluster, cluster.guardians.next_forgery_in_ms, cluster.forge_death)
+    if cluster.disks.are_small:
+        _order_again(cluster, cluster.disks.next_fault_in_ms, cluster.fill_disk)
     if cluster.schedulers.is_mixed:
         _order_again(cluster, cluster.schedulers.next_rescale_in_ms, cluster.clients.rescale)
 

@@ -19,10 +19,12 @@ from eventflink.lab.simulation.spark_server import SparkServer
 from eventflink.lab.simulation.streams import SimulatedStreams, StreamStorage
 from eventflink.lab.simulation.task_processes import TaskProcesses
 from eventflink.lab.simulation.transcript import Transcript
+from eventflink.lab.simulation.violations import Invariant, ViolationFound
 from eventflink.model.attempts import AttemptId
 from eventflink.model.resources import ResourceProfile
 from eventflink.taskexecutor.process_events import EndTask, FinishQuery, LaunchTask, ProcessEvent, ReleaseSpark, ResumeQuery, TakeCheckpoint
 from eventflink.taskexecutor.protocol import (
+    Action,
     DriverAction,
     EndForkServer,
     Input,
@@ -79,6 +81,9 @@ class TaskExecutorHost:
         self._instances = 0
         self._was_frozen = False
         self._acknowledged_ms: int | None = None
+        self.disk_fault = ""
+        self._knows_fault = False
+        """Whether the TaskExecutor was told that it cannot write."""
         self.is_up = False
         self.on_end: Callable[[], None] = self.start
         """What follows when a life is over and its time to start again has come: another one, unless somebody else is to see to it."""
@@ -127,7 +132,7 @@ class TaskExecutorHost:
         """Begin a life: stand at the end of `deployments`, then register (P12)."""
         self._lives += 1
         self.is_up = True
-        self._was_frozen = False
+        self._was_frozen = self._knows_fault = False
         self._acknowledged_ms = None
         scheduler = self._broker.scheduler
         self.process = Process(self.name, scheduler, self.clock)
@@ -153,7 +158,7 @@ class TaskExecutorHost:
             self._consumer = SimulatedConsumer(
                 self._broker, process, self.link, self._rng, Topic.DEPLOYMENTS, end_offset, self._on_deployment
             )
-            self._inbox.append(self.protocol.on_positioned)
+            self._inbox += [self._tell_disk, self.protocol.on_positioned]
             self._turn(process)
 
         process.after(self._rng.random() * 20, positioned)
@@ -203,6 +208,17 @@ class TaskExecutorHost:
 
     _restart_ms: float = 1000.0
 
+    def set_disk(self, fault: str) -> None:
+        """Let nothing be written on the machine any more, or everything again; what watches the disks tells the TaskExecutor."""
+        self._transcript.note(self.name, fault or "can write again")
+        self.disk_fault = fault
+        if self.is_up:
+            self._put_input(self._tell_disk)
+
+    def _tell_disk(self, now_ms: int) -> list[Action]:
+        self._knows_fault = bool(self.disk_fault)
+        return self.protocol.on_disk(self.disk_fault, now_ms)
+
     # -- freezing --------------------------------------------------------------------------------------------------
 
     def freeze(self, *, whole_machine: bool) -> None:
@@ -251,7 +267,10 @@ class TaskExecutorHost:
         self._will_turn = False
         inputs = list(self._inbox)
         self._inbox.clear()
+        knew_fault = self._knows_fault
         for action in self._main_loop.turn(self.clock.monotonic_ms(), self.clock.wall_ms(), inputs):
+            if isinstance(action, LaunchTask) and knew_fault and self._knows_fault:
+                raise ViolationFound(Invariant.FULL_TAKES_NOTHING, f"{self.name} launches {action.attempt}: {self.disk_fault}")
             self._perform(action)
         self._turns += 1
         turns = self._turns

@@ -21,6 +21,7 @@ _GUARDIANS_SHARE: Final = 0.75
 _SILENT_GUARDIANS: Final = 0.15
 _LATE_GUARDIANS: Final = 0.2
 _FORGERS_SHARE: Final = 0.4
+_DISKS_SHARE: Final = 0.3
 
 
 class Lifecycles:
@@ -53,6 +54,22 @@ class Lifecycles:
     def restart_in_ms(self) -> float:
         """Return how long it takes until a master of a cluster that has ended is started again."""
         return 500 + self._rng.random() * 2_000
+
+
+class Disks:
+    """Disks of TaskExecutors that are full for a while."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Random(f"{seed} disks")  # noqa: S311 - a run has to be repeatable, not secret
+        self.are_small = self._rng.random() < _DISKS_SHARE
+
+    def next_fault_in_ms(self) -> float:
+        """Return how long it takes until one is full."""
+        return 300 + self._rng.random() * 3_000
+
+    def choose(self, names: Sequence[str]) -> tuple[str, float]:
+        """Return whose disk is full, and for how many milliseconds."""
+        return self._rng.choice(names), self._rng.choice((20.0, 1_000.0, 4_000.0)) * (0.5 + self._rng.random())
 
 
 class Guardians:

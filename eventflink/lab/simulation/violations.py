@@ -19,6 +19,7 @@ class Invariant(StrEnum):
     SHARED_SLOT = "who shares a slot is of one slot sharing group of one job, and at most one of each vertex"
     SLOT_FITS = "a slot is given only to a request that it has room for, and not while its TaskManager is blocked"
     UNREADY_LAST = "a slot of a TaskManager that is not ready is given away only while none of its kind is free on one that is"
+    FULL_TAKES_NOTHING = "a TaskExecutor that knows that it cannot write starts no task"
     RELEASED_WAS_IDLE = "a TaskManager is released only if the resource driver was asked for it, and while none of its slots is taken"
     ONE_RESULT = "at most one attempt of a subtask has an accepted result"
     ONE_LIVE_ATTEMPT = "at most one attempt of a subtask is alive, unless its TaskExecutor was frozen past its fence"

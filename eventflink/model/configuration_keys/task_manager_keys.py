@@ -28,6 +28,11 @@ class TaskManagerKeys(Keys):
     )
     task_manager_id: str = Field("", alias="taskmanager.id", description="Names this TaskExecutor over restarts. Default: host and random.")
     task_manager_host: str = Field("", alias="taskmanager.host", description="This host's name. Default: what the system says.")
+    disk_min_free_bytes: MemorySize = Field(
+        16 * 1024 * 1024,
+        alias="taskmanager.disk.min-free",
+        description="With less room than this where it works and logs, such as 1g, it takes no tasks until there is more.",
+    )
     slots: int = Field(2, alias="taskmanager.numberOfTaskSlots", ge=1, le=1024, description="How many tasks run at once.")
     cpu_cores: Annotated[int, BeforeValidator(parse_cpu_cores)] = Field(
         0,

@@ -150,6 +150,8 @@ class AttemptTable:
         self._slot_report_number = 0
         self.reported_ready = False
         """What the newest slot report said; the master takes an instance that has made none for not ready."""
+        self.disk_fault = self.reported_disk_fault = ""
+        """Why nothing can be written where tasks would, if it cannot, and what the newest slot report said of that."""
         self._ending_all = False
         self._silent = False
 
@@ -293,7 +295,7 @@ class AttemptTable:
         return ""
 
     def report_slots(self, *, is_ready: bool) -> None:
-        """Report everything, and whether the instance is ready for tasks.
+        """Report everything, whether the instance is ready for tasks, and why it cannot write, if it cannot.
 
         Terminal states that Kafka has not acknowledged go before it, lest the attempts seem missing.
         """
@@ -303,9 +305,9 @@ class AttemptTable:
         slots = tuple(SlotStatus(i, next((k.allocation_id for k in s.values()), None)) for i, s in enumerate(self._slots))
         attempts = tuple(AttemptStatus(*k.attempt, k.state) for k in self._live.values())
         self._slot_report_number += 1
-        self.reported_ready = is_ready
+        self.reported_ready, self.reported_disk_fault = is_ready, self.disk_fault
         place = (self._settings.task_manager_id, self._instance_id)
-        self._outbox.add_reports([SlotReport(*place, slots, attempts, self._slot_report_number, is_ready)])
+        self._outbox.add_reports([SlotReport(*place, slots, attempts, self._slot_report_number, is_ready, self.disk_fault)])
         # A start that no master has read, because retention was faster, is told again; every other one is skipped by name.
         self._outbox.add_reports(k.stream_start for k in self._live.values() if k.stream_start is not None and not k.ending)
 

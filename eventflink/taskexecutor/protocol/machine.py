@@ -50,6 +50,8 @@ from eventflink.taskexecutor.protocol.resends import Resends
 _EPOCH_OF_NO_LEADER = -1
 _FORK_SERVER_DELAY_MS = 100
 
+MAX_DISK_FAULT = 512
+
 
 class Phase(Enum):
     """Where the TaskExecutor's instance stands."""
@@ -120,7 +122,8 @@ class TaskExecutorProtocol:
         self.phase = Phase.REGISTERING
         self.instance_id = instance_id
         self._begun_at_ms = max(wall_clock_ms, self._begun_at_ms + 1)  # A clock that was set back does not make it the older one.
-        self._table = AttemptTable(self._settings, instance_id, self._outbox, self.counters)
+        table = AttemptTable(self._settings, instance_id, self._outbox, self.counters)
+        table.disk_fault, self._table = self._table.disk_fault, table
         self.counters.instances += 1
         self._registrations = {}
         self._registration_count = self._epoch_named_at = 0
@@ -165,6 +168,11 @@ class TaskExecutorProtocol:
             self._fork_server_ready = self._fork_server_up  # Of one that is to end it comes too late.
         else:
             self._table.handle(event, now_ms)
+        return self._settle(now_ms)
+
+    def on_disk(self, fault: str, now_ms: int) -> list[Action]:
+        """Why nothing can be written where tasks would; empty: it can. What runs goes on, and nothing more is taken until then (L7)."""
+        self._table.disk_fault = fault[:MAX_DISK_FAULT]
         return self._settle(now_ms)
 
     @property
@@ -338,7 +346,7 @@ class TaskExecutorProtocol:
     def _obey(self, order: TaskDeployment | TaskCancellation | CheckpointOrder | ResumeStream | FinishStream, now_ms: int) -> None:
         match order:
             case TaskDeployment():
-                refusal = "" if self._fork_server_up else "the fork server is being started again"
+                refusal = self._table.disk_fault if self._fork_server_up else "the fork server is being started again"
                 self._table.deploy(order, self._blob_address, refusal, now_ms)
             case TaskCancellation():
                 self._table.cancel(order, now_ms)
@@ -378,7 +386,9 @@ class TaskExecutorProtocol:
 
     def _settle(self, now_ms: int) -> list[Action]:
         """Report a change of readiness; end the instance once it is to end and nothing of it is left. Return what is to be done."""
-        if self.phase is Phase.REGISTERED and self._fork_server_ready != self._table.reported_ready:
+        table = self._table
+        has_changed = self._fork_server_ready != table.reported_ready or table.disk_fault != table.reported_disk_fault
+        if self.phase is Phase.REGISTERED and has_changed:
             self._table.report_slots(is_ready=self._fork_server_ready)
         if self.phase is Phase.FENCING and self._table.is_empty:
             self.phase = Phase.NEW

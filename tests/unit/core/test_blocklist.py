@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from eventflink.events.inputs import MAX_BLOCKED_MS, BlockTaskManager
+from eventflink.events.inputs import MAX_BLOCKED_MS, BlockTaskManager, SlotReport, TaskManagerDeath
 from eventflink.events.log_events import RequestRejected, SlotAllocated, TaskManagerBlocked, TaskManagerUnblocked
-from eventflink.master.blocklist import MAX_BLOCKED, BlockedTaskManager, Blocklist
+from eventflink.master.blocklist import ITSELF, MAX_BLOCKED, BlockedTaskManager, Blocklist
 from eventflink.master.effects import Effect
 from eventflink.master.resource_manager import ResourceManager, TaskManager
 from eventflink.master.settings import Context, MasterSettings
@@ -118,3 +118,39 @@ def test_a_slot_of_a_blocked_task_manager_cannot_be_allocated(cluster: ScriptedC
     cluster.submit(graph(vertex("a")))
     with pytest.raises(IllegalTransition, match="it is blocked"):
         cluster.master.apply(SlotAllocated("allocation-1", "one", "one-1", 0), 1)
+
+
+FULL = "/data: No space left on device (0 of 65536 bytes are free)"
+
+
+def _say(cluster: ScriptedCluster, number: int, fault: str, name: str = "one") -> list[Effect]:
+    return cluster.say(SlotReport(name, f"{name}-1", (), (), number, ready=True, disk_fault=fault))
+
+
+def test_a_task_manager_that_cannot_write_is_given_no_tasks_until_it_can(cluster: ScriptedCluster) -> None:
+    for number in (1, 2):  # Said again, it is no event.
+        _say(cluster, number, FULL)
+    assert cluster.master.blocklist.task_managers["one"] == BlockedTaskManager(FULL, 0, ITSELF, START_MS)
+    assert _places(cluster.submit(graph(vertex("a", 4)), job_id="many")) == ["two", "two"]
+    assert _places(_say(cluster, 3, "")) == ["one", "one"]
+    assert [type(e) for e in cluster.events(TaskManagerBlocked, TaskManagerUnblocked)] == [TaskManagerBlocked, TaskManagerUnblocked]
+
+
+def test_what_a_task_manager_says_of_its_disk_goes_with_its_instance(cluster: ScriptedCluster) -> None:
+    _say(cluster, 1, FULL)
+    cluster.say(TaskManagerDeath("one", "one-1", "killed"))
+    assert not cluster.master.blocklist.task_managers
+    cluster.register("one", 2, "2")
+    assert len(_places(cluster.submit(graph(vertex("a", 4)), job_id="many"))) == 4
+
+
+def test_the_word_of_an_operator_counts_more_than_that_of_a_disk(cluster: ScriptedCluster) -> None:
+    cluster.block("one", reason="maintenance")
+    _say(cluster, 1, FULL)
+    assert cluster.master.blocklist.task_managers["one"].reason == "maintenance"
+    _say(cluster, 2, "")
+    assert "one" in cluster.master.blocklist.task_managers
+    _say(cluster, 1, FULL, "two")
+    cluster.block("two", reason="maintenance")
+    _say(cluster, 2, "", "two")
+    assert cluster.master.blocklist.task_managers["two"].reason == "maintenance"

@@ -78,6 +78,7 @@ def test_a_released_task_manager_is_checked_and_replayed_in_the_order_of_the_com
         "Workers.check_task_manager_released",
         "SlotManager.check_task_manager_released",
         "ResourceManager.apply_task_manager_released",
+        "Blocklist.apply_task_manager_released",
         "Workers.apply_task_manager_released",
         "SlotManager.apply_task_manager_released",
         "Uploads.apply_task_manager_released",
