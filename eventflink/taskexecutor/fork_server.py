@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from eventflink.processes import die_with_parent
@@ -29,6 +29,7 @@ from eventflink.taskexecutor.fork_server_wire import (
 )
 from eventflink.taskexecutor.message_lines import UnreadableLine
 from eventflink.taskexecutor.process_events import ForkServerDied, ForkServerReady, ProcessEvent, ProcessOrder
+from eventflink.taskexecutor.task_environment import inherited
 
 __all__ = ["ForkServer", "ForkServerSettings"]
 
@@ -93,7 +94,7 @@ class ForkServer:
                     stdout=log,
                     stderr=log,
                     pass_fds=[theirs.fileno()],
-                    env=_environment(),
+                    env=_environment(self._settings.environment),
                     start_new_session=True,
                     preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid wait for no lock
                 )
@@ -215,6 +216,6 @@ class ForkServer:
         return " | ".join(lines[-_LOG_TAIL_LINES:]) or "(nothing)"
 
 
-def _environment() -> dict[str, str]:
+def _environment(names: Sequence[str]) -> dict[str, str]:
     """Return the environment of task processes; what somebody has set stays."""
-    return _DEFAULT_ENVIRONMENT | os.environ
+    return _DEFAULT_ENVIRONMENT | inherited(os.environ, names)

@@ -39,6 +39,8 @@ class ForkServerSettings:
     """How many processes wait for tasks."""
     tls: TlsFiles | None = None
     """How the blob server is spoken to."""
+    environment: tuple[str, ...] = ()
+    """Names of environment variables that task processes have besides those that they always have."""
 
 
 @dataclass(slots=True)

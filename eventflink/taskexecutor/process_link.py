@@ -79,6 +79,7 @@ class ProcessLink:
             with_spark=False,
             warm_processes=configuration.slots,
             tls=tls_files(configuration),
+            environment=configuration.task_environment_names,
         )
         # To open a session takes far longer than to fork a process: those that use Spark need not wait for tasks.
         self._settings = (settings, replace(settings, with_spark=True, warm_processes=0))

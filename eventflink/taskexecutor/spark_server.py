@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, Self
 from eventflink.processes.disk import find_fault
 from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
 from eventflink.taskexecutor.spark_jars import has_kafka_connector
+from eventflink.taskexecutor.task_environment import inherited
 
 if TYPE_CHECKING:
     from eventflink.model.configuration import Configuration
@@ -57,11 +58,14 @@ class SparkServerSettings:
     """Maven coordinates of what is on the class path besides, separated by commas."""
     ui_port: int = 0
     """Where it shows Spark's own pages; 0: nowhere."""
+    environment: tuple[str, ...] = ()
+    """Names of environment variables that it has besides those that tasks always have."""
 
     @classmethod
     def of(cls, configuration: "Configuration") -> Self:
         """Return how the configuration wants it."""
-        return cls(configuration.spark_master, configuration.spark_memory, configuration.spark_packages, configuration.spark_ui_port)
+        place = (configuration.spark_master, configuration.spark_memory, configuration.spark_packages, configuration.spark_ui_port)
+        return cls(*place, configuration.task_environment_names)
 
     @property
     def start_timeout_s(self) -> float:
@@ -143,7 +147,15 @@ def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess
     command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor"]
     command += [str(runtime_directory), settings.master, settings.memory, settings.packages, str(settings.ui_port)]
     with (runtime_directory / LOG_FILE).open("wb") as log:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=runtime_directory)
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd=runtime_directory,
+            env=inherited(os.environ, settings.environment),
+        )
 
 
 def _disk_fault(runtime_directory: Path) -> str:

@@ -246,7 +246,7 @@ def test_a_user_who_may_make_no_table_writes_with_the_marks_that_are_there(subta
 @pytest.fixture
 def cluster(bootstrap: str, spark: str, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningCluster]:
     monkeypatch.setenv("LEDGER_CONNINFO", database)
-    with running_cluster(bootstrap, tmp_path, **{"spark.remote": spark}) as running:
+    with running_cluster(bootstrap, tmp_path, **{"spark.remote": spark, "taskmanager.task.environment": "LEDGER_CONNINFO"}) as running:
         running.start_master()
         running.start_task_executor()
         yield running

@@ -1,5 +1,6 @@
 """Real task processes, from a real fork server, with a real Spark: how they end, what code they run, and what they leave."""
 
+import json
 import os
 import queue
 import signal
@@ -42,7 +43,10 @@ from tests.support.task_host import Host, is_running, wait_until
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    host = Host(tmp_path_factory.mktemp("host with space"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FSSPEC_S3_SECRET", "of the cluster")
+        patch.setenv("NAMED_FOR_TASKS", "theirs")
+        host = Host(tmp_path_factory.mktemp("host with space"))
     yield host
     host.server.begin_stop()
     host.server.wait_until_gone()
@@ -69,6 +73,15 @@ def test_a_task_logs_and_prints_to_its_own_files(host: Host) -> None:
     assert texts[TaskFile.STDOUT] == "on stdout\n"
     assert texts[TaskFile.STDERR] == "on stderr\n"
     assert "INFO task.vertex: in the log héllo" in texts[TaskFile.LOG]
+
+
+def test_a_task_has_named_environment_variables_only(host: Host) -> None:
+    attempt, _ = host.launch("show_environment")
+    assert isinstance(host.wait_for(TaskProcessEnded, attempt).outcome, Finished)
+    environment = json.loads(task_file_path(host.settings.log_directory, attempt, TaskFile.STDOUT).read_text("utf-8"))
+    assert environment["NAMED_FOR_TASKS"] == "theirs"
+    assert environment["PATH"] == os.environ["PATH"]
+    assert not [name for name in environment if name.startswith(("FSSPEC_", "PYTEST_"))]
 
 
 def test_a_user_exception_is_the_failure(host: Host) -> None:

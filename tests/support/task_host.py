@@ -43,6 +43,10 @@ def answer(context): return 42
 
 def answer_named(context): return {"default": context.spark.range(1), "second": 7}
 
+def show_environment(context):
+    import json, os
+    print(json.dumps(dict(os.environ)))
+
 def talk(context):
     print("on stdout"); print("on stderr", file=sys.stderr); context.logger.info("in the log %s", context.parameters["word"])
 
@@ -159,6 +163,7 @@ class Host:
             kill_timeout_ms=500,
             with_spark=True,
             warm_processes=2,
+            environment=("NAMED_*",),
         )
         self.lease = SparkLease(self.settings.runtime_directory)
         self.lease.acquire()

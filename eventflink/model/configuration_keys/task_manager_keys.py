@@ -1,5 +1,6 @@
 """Keys of TaskExecutors: heartbeats, slots and what they have, Spark."""
 
+import re
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, field_validator
@@ -7,6 +8,7 @@ from pydantic import BeforeValidator, Field, field_validator
 from eventflink.model.configuration_keys.keys import Keys, MemorySize
 from eventflink.model.resources import parse_cpu_cores, parse_extended_resources
 
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 _COORDINATE: Final = r"[\w.-]+:[\w.-]+:[\w.-]+"
 
 
@@ -51,6 +53,12 @@ class TaskManagerKeys(Keys):
     external_resources: str = Field(
         "", alias="taskmanager.external-resources", description="Whatever else its tasks may count on, such as gpu=2,fpga=1; likewise."
     )
+    task_environment: str = Field(
+        "",
+        alias="taskmanager.task.environment",
+        description="Environment variables that tasks and their Spark inherit besides those that say where things are, such as "
+        "AWS_REGION,FSSPEC_*; *: all.",
+    )
     spark_remote: str = Field(
         "", alias="spark.remote", description="A Spark Connect address, sc://host:port. Empty: a local server that this host shares."
     )
@@ -76,6 +84,19 @@ class TaskManagerKeys(Keys):
         description="Maven coordinates, group:artifact:version, separated by commas: what the local server has besides Spark and its "
         "connector to Kafka. Fetched once, when it starts.",
     )
+
+    @field_validator("task_environment")
+    @classmethod
+    def _check_task_environment(cls, value: str) -> str:
+        for name in value.split(",") if value not in ("", "*") else ():
+            if not _VARIABLE.fullmatch(name):
+                raise ValueError(f"'{name}' is no name of an environment variable, nor the beginning of some, such as FSSPEC_*")
+        return value
+
+    @property
+    def task_environment_names(self) -> tuple[str, ...]:
+        """The names of these variables; one that ends with an asterisk is the beginning of names."""
+        return tuple(self.task_environment.split(",")) if self.task_environment else ()
 
     @field_validator("external_resources")
     @classmethod
