@@ -20,6 +20,10 @@ class BlobTooLarge(BlobError):
     """The blob is larger than the store takes."""
 
 
+class BlobsFull(BlobError):
+    """There is no room for more blobs: within the quota, or on the disk."""
+
+
 class BlobDamaged(BlobError):
     """The bytes do not have the digest that the key promises."""
 

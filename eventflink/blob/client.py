@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Final, Self
 
-from eventflink.blob import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobTooLarge, BlobUnavailable, InvalidBlobKey
+from eventflink.blob import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobsFull, BlobTooLarge, BlobUnavailable, InvalidBlobKey
 from eventflink.blob.keys import BlobKind, blob_key, check_key, digest_of
 from eventflink.blob.tls import TlsFiles, client_context
 
@@ -29,7 +29,7 @@ _CREATED: Final = 201
 _NO_CONTENT: Final = 204
 _GOOD: Final = frozenset({_OK, _CREATED, _NO_CONTENT})
 _SERVER_ERROR: Final = 500
-_REFUSALS: Final[dict[int, type[BlobError]]] = {404: BlobNotFound, 413: BlobTooLarge}
+_REFUSALS: Final[dict[int, type[BlobError]]] = {404: BlobNotFound, 413: BlobTooLarge, 507: BlobsFull}
 _PASSING: Final = frozenset({408, 429})
 
 
@@ -152,7 +152,7 @@ def _request(
             if expected_digest is None or hashlib.sha256(answer.body).hexdigest() == expected_digest:
                 return answer.body
             reason = f"the {len(answer.body)} bytes that came have another digest"
-        elif answer.status < _SERVER_ERROR and answer.status not in _PASSING:
+        elif answer.status in _REFUSALS or (answer.status < _SERVER_ERROR and answer.status not in _PASSING):
             error_type = _REFUSALS.get(answer.status, BlobRefused)
             raise error_type(f"{method} {server.url(path)}: {answer.status} {_error_text(answer.body)}")
         else:

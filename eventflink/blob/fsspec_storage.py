@@ -145,7 +145,7 @@ class FsspecStorage:
             found = self._find(name) if is_folder else {name: information}
             root = self._file_system()[1]
             for path, entry in sorted(found.items()):
-                yield StoredFile(str(path).removeprefix(f"{root}/"), modified_of(entry))
+                yield StoredFile(str(path).removeprefix(f"{root}/"), modified_of(entry), int(entry.get("size") or 0))
 
     def now_ms(self) -> int | None:
         """Write a file and look at its time."""

@@ -79,7 +79,8 @@ class LocalStorage:
             for name in sorted(names):
                 path = Path(folder) / name
                 with contextlib.suppress(FileNotFoundError):
-                    yield StoredFile(path.relative_to(self.directory).as_posix(), path.stat().st_mtime_ns // 1_000_000)
+                    status = path.stat()
+                    yield StoredFile(path.relative_to(self.directory).as_posix(), status.st_mtime_ns // 1_000_000, status.st_size)
 
     def now_ms(self) -> int | None:
         """Write a file and look at its time: the directory may be another host's."""

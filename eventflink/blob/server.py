@@ -13,19 +13,23 @@ import asyncio
 import errno
 import logging
 import ssl
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO, Final, ParamSpec, TypeVar
 
 from aiohttp import web
 
-from eventflink.blob import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobStorageFailed, BlobTooLarge, InvalidBlobKey
+from eventflink.blob import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobsFull, BlobStorageFailed, BlobTooLarge, InvalidBlobKey
 from eventflink.blob.keys import BlobKind, kind_of
-from eventflink.blob.store import CHUNK_BYTES, BlobStore, StoredBlob
+from eventflink.blob.quota import Quota
+from eventflink.blob.store import CHUNK_BYTES, BlobStore, BlobWriter, StoredBlob
 from eventflink.blob.tls import TlsFiles, server_context
 from eventflink.model.port_range import ports_of
+from eventflink.processes.disk import FAULTS, describe
 
 CHUNK_TIMEOUT_S: Final = 30.0
 REQUEST_TIMEOUT_S: Final = 600.0
@@ -40,6 +44,8 @@ _STATUS_OF: Final[dict[type[BlobError], int]] = {
     BlobRefused: 400,
     BlobNotFound: 404,
     BlobTooLarge: 413,
+    BlobsFull: 507,
+    BlobStorageFailed: 500,
     BlobDamaged: 500,
 }
 
@@ -57,6 +63,7 @@ class BlobServerSettings:
     ports: str = "0"
     """As `blob.server.port` is written."""
     max_bytes: int = 512 * 1024 * 1024
+    max_total_bytes: int = 16 * 1024 * 1024 * 1024
     max_transfers: int = 50
     backlog: int = 1000
     tls: TlsFiles | None = None
@@ -88,9 +95,9 @@ def _answer_to(request: web.Request, error: Exception) -> web.Response:
         case _Busy():
             # The body was not read: the connection cannot be used again.
             return _error(503, f"{what}: {error}", **{"Retry-After": str(RETRY_AFTER_S), "Connection": "close"})
-        case BlobStorageFailed():
+        case BlobStorageFailed() | BlobsFull():
             logger.warning("BlobRequestFailed method=%s path=%s error=%s", request.method, request.path, error)
-            return _error(500, str(error))
+            return _error(_STATUS_OF[type(error)], str(error))
         case BlobError():
             return _error(_STATUS_OF.get(type(error), 500), str(error))
         case TimeoutError():
@@ -110,6 +117,7 @@ class BlobServer:
     def __init__(self, store: BlobStore, settings: BlobServerSettings) -> None:
         self._store = store
         self._settings = settings
+        self._quota = Quota(settings.max_total_bytes, store.count_bytes)
         self._runner: web.AppRunner | None = None
         self._threads = ThreadPoolExecutor(max_workers=FILE_THREADS, thread_name_prefix="blob")
         self._turns = asyncio.Semaphore(settings.max_transfers)
@@ -209,18 +217,42 @@ class BlobServer:
         logger.info("BlobDeleted key=%s peer=%s", key, request.remote)
         return web.Response(status=204)
 
+    @property
+    def _spool(self) -> Path:
+        """Where what comes in is written first."""
+        return self._store.storage.spool or Path(tempfile.gettempdir())
+
     async def _receive(self, request: web.Request, kind: BlobKind) -> StoredBlob:
-        writer = await self._in_thread(self._store.begin, self._settings.max_bytes, kind)
+        taken, stored = 0, None
         try:
-            while True:
-                async with asyncio.timeout(CHUNK_TIMEOUT_S):
-                    chunk = await request.content.read(CHUNK_BYTES)
-                if not chunk:
-                    return await self._in_thread(writer.commit)
-                await self._in_thread(writer.write, chunk)
+            writer = await self._in_thread(self._store.begin, self._settings.max_bytes, kind)
+            try:
+                while True:
+                    async with asyncio.timeout(CHUNK_TIMEOUT_S):
+                        chunk = await request.content.read(CHUNK_BYTES)
+                    if not chunk:
+                        stored = await self._in_thread(writer.commit)
+                        return stored
+                    await self._in_thread(self._write, writer, chunk)
+                    taken += len(chunk)
+            finally:
+                # Not through the pool: a cancelled upload must not leave its file because the pool is shutting down.
+                writer.abort()
+        except OSError as error:
+            if error.errno in FAULTS:
+                raise BlobsFull(f"no blob can be written: {describe(error, self._spool)}") from error
+            raise
         finally:
-            # Not through the pool: a cancelled upload must not leave its file because the pool is shutting down.
-            writer.abort()
+            if stored is None:
+                self._quota.give_back(taken)
+
+    def _write(self, writer: BlobWriter, chunk: bytes) -> None:
+        self._quota.take(len(chunk))
+        try:
+            writer.write(chunk)
+        except BaseException:
+            self._quota.give_back(len(chunk))
+            raise
 
     async def _get(self, request: web.Request) -> web.StreamResponse:
         key = request.match_info["key"]

@@ -14,10 +14,11 @@ INCOMING: Final = "incoming"
 
 
 class StoredFile(NamedTuple):
-    """One file of a storage, and when it was written last by the storage's own clock, in milliseconds; None: it does not say."""
+    """One file of a storage, when it was written last by the storage's own clock, in milliseconds (None: it does not say), and its size."""
 
     name: str
     modified_ms: int | None
+    size_bytes: int
 
 
 class Storage(Protocol):

@@ -214,10 +214,14 @@ class BlobStore:
         """
         return self.storage.modified_ms(name_of(entry.key, entry.place))
 
+    def count_bytes(self) -> int:
+        """Return how much all that is in the storage takes, also what is no blob."""
+        return sum(file.size_bytes for file in self.storage.list())
+
     def entries(self) -> Iterator[BlobEntry]:
         """Yield every file of the store; files that are not its own are left out."""
-        for name, modified_ms in self.storage.list():
-            entry = _entry_of(name, modified_ms)
+        for file in self.storage.list():
+            entry = _entry_of(file.name, file.modified_ms)
             if entry is not None:
                 yield entry
 

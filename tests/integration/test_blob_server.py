@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.blob import BlobNotFound, BlobRefused, BlobTooLarge, BlobUnavailable, InvalidBlobKey, TlsUnusable
+from eventflink.blob import BlobNotFound, BlobRefused, BlobsFull, BlobTooLarge, BlobUnavailable, InvalidBlobKey, TlsUnusable
 from eventflink.blob.client import delete_blob, get_blob, put_blob
 from eventflink.blob.keys import BlobKind
 from eventflink.blob.local_storage import LocalStorage
@@ -26,6 +26,7 @@ from eventflink.blob.storage import Storage
 from eventflink.blob.store import BlobStore, blob_key
 from eventflink.blob.tls import TlsFiles
 from tests.support.ftp_storage import ftp_server
+from tests.support.small_disk import run_on_small_disk
 from tests.support.tls_files import Certificates
 
 MAX_BYTES = 2 * 1024 * 1024
@@ -344,3 +345,44 @@ def test_a_port_that_is_taken_is_an_error_at_start(running: RunningServer) -> No
 
     with pytest.raises(OSError, match=rf"blob\.server\.port: {running.port} on 127\.0\.0\.1: already in use"):
         running.call(start())
+
+
+def test_what_has_no_room_is_refused_at_once_and_what_was_broken_off_takes_none(tmp_path: Path) -> None:
+    with serving(LocalStorage(tmp_path), max_total_bytes=1_000) as server:
+        with pytest.raises(BlobTooLarge):
+            put_blob(server.address, b"x" * (MAX_BYTES + 1))
+        put_blob(server.address, b"x" * 900)
+        with pytest.raises(BlobsFull, match=r"the blobs have 900 bytes; 1000 are taken in all \(blob.storage.max-size\)"):
+            put_blob(server.address, b"y" * 101)
+        put_blob(server.address, b"z" * 100)
+
+
+ON_A_FULL_DISK = """
+import asyncio
+from pathlib import Path
+from eventflink.blob import BlobsFull
+from eventflink.blob.client import put_blob
+from eventflink.blob.local_storage import LocalStorage
+from eventflink.blob.server import BlobServer, BlobServerSettings
+from eventflink.blob.store import BlobStore
+
+async def main():
+    store = BlobStore(LocalStorage(Path(sys.argv[1]) / "blobs"))
+    server = BlobServer(store, BlobServerSettings())
+    address = f"127.0.0.1:{await server.start()}"
+    try:
+        await asyncio.to_thread(put_blob, address, b"x" * 100_000)
+    except BlobsFull as error:
+        print(error)
+    print(len([file for file in (Path(sys.argv[1]) / "blobs").rglob("*") if file.is_file()]))
+    await server.stop()
+
+asyncio.run(main())
+"""
+
+
+def test_a_disk_that_is_full_is_named_to_whom_uploads(tmp_path: Path) -> None:
+    refused, left = run_on_small_disk(tmp_path, ON_A_FULL_DISK)
+    assert f"507 no blob can be written: {tmp_path}/blobs/incoming: No space left on device (" in refused
+    assert "of 65536 bytes are free" in refused
+    assert left == "0"

@@ -81,7 +81,7 @@ def upload(store: BlobStore, data: bytes = b"a", kind: BlobKind = BlobKind.PERMA
 
 def grow_old(store: BlobStore, age_ms: int = 5000) -> None:
     """Make all files older."""
-    for name, modified_ms in store.storage.list():
+    for name, modified_ms, _ in store.storage.list():
         assert modified_ms is not None
         time_ns = (modified_ms - age_ms) * 1_000_000
         os.utime(Path(store.storage.location) / name, ns=(time_ns, time_ns))

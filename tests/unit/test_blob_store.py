@@ -67,7 +67,7 @@ def local(tmp_path: Path) -> BlobStore:
 
 
 def names(store: BlobStore) -> list[str]:
-    return [name for name, _ in store.storage.list()]
+    return [file.name for file in store.storage.list()]
 
 
 def put(store: BlobStore, data: bytes = DATA, kind: BlobKind = BlobKind.PERMANENT) -> str:
@@ -171,10 +171,17 @@ def test_a_condemned_blob_is_read_until_it_is_deleted_and_can_be_brought_back(st
         store.get(key)
 
 
+def test_the_bytes_of_all_files_are_counted(store: BlobStore) -> None:
+    assert store.count_bytes() == 0
+    for _ in range(2):
+        put(store)
+    assert store.count_bytes() == len(DATA)
+
+
 def test_an_upload_is_dated_by_the_clock_of_the_storage(store: BlobStore) -> None:
     before = store.storage.now_ms()
     put(store)
-    ((_, modified_ms),) = store.storage.list()
+    ((_, modified_ms, _),) = store.storage.list()
     after = store.storage.now_ms()
     assert before is not None
     assert modified_ms is not None
@@ -186,7 +193,7 @@ def test_an_upload_is_dated_by_the_clock_of_the_storage(store: BlobStore) -> Non
 
 def test_uploading_again_begins_the_age_anew(local: BlobStore) -> None:
     key = put(local)
-    ((name, _),) = local.storage.list()
+    ((name, _, _),) = local.storage.list()
     os.utime(Path(local.storage.location) / name, (0, 0))
     put(local)
     (entry,) = local.entries()

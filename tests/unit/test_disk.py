@@ -1,7 +1,6 @@
 """A disk that takes nothing is named, with what is free: shown on a real file system that is full, and on one that is read-only."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,23 +9,7 @@ from eventflink.processes.disk import find_fault
 from eventflink.taskexecutor import spark_server
 from eventflink.taskexecutor.disk_watch import DiskWatch
 from eventflink.taskexecutor.spark_server import SparkServerSettings, SparkUnavailable, ensure_server
-
-SMALL = """
-import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-CLONE_NEWNS, CLONE_NEWUSER, MS_REMOUNT, MS_RDONLY = 0x20000, 0x10000000, 32, 1
-def call(name, *arguments):
-    if getattr(libc, name)(*arguments):
-        print("NO", name, os.strerror(ctypes.get_errno()))
-        sys.exit(0)
-uid, gid = os.getuid(), os.getgid()
-call("unshare", CLONE_NEWNS | CLONE_NEWUSER)
-for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
-    open(f"/proc/self/{name}", "w").write(text)
-place = sys.argv[1].encode()
-call("mount", b"none", place, b"tmpfs", 0, b"size=64k")
-"""
-"""Mounts a file system of 64 KiB in a name space of its own, where the kernel lets us."""
+from tests.support.small_disk import run_on_small_disk
 
 LOOK = """
 from pathlib import Path
@@ -60,10 +43,7 @@ def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_and_a_read_only_one_say_so(tmp_path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", SMALL + LOOK, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60)
-    if ended.stdout.startswith("NO "):
-        pytest.skip(f"this machine lets nobody mount a small file system: {ended.stdout.strip()}")
-    usable, small, full, read_only = ended.stdout.splitlines()
+    usable, small, full, read_only = run_on_small_disk(tmp_path, LOOK)
     assert usable == ""
     assert small == f"{tmp_path}: only 65536 of 65536 bytes are free, less than 1000000 bytes"
     assert full == f"{tmp_path}: No space left on device (0 of 65536 bytes are free)"

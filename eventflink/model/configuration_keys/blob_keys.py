@@ -25,6 +25,12 @@ class BlobKeys(Keys):
         description="Its port; 0: any free one. Or ports, of which the first free one is taken: 50100-50200, or 50100,50200-50300.",
     )
     blob_max_bytes: int = Field(512 * 1024 * 1024, alias="blob.max-size", ge=1024, description="The largest blob that is taken, in bytes.")
+    blob_max_total_bytes: int = Field(
+        16 * 1024 * 1024 * 1024,
+        alias="blob.storage.max-size",
+        ge=1024,
+        description="How much all blobs of the cluster may take, in bytes; one more is refused.",
+    )
     blob_max_transfers: int = Field(
         50, alias="blob.fetch.num-concurrent", ge=1, le=1000, description="How many blobs a master receives and sends at once."
     )
