@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from eventflink.blob import BlobError
+from eventflink.blob import BlobError, BlobStorageFailed
 from eventflink.blob.storage import Storage
+from eventflink.processes.disk import FAULTS, describe
 
 MAX_ARCHIVE_BYTES: Final = 256 * 1024 * 1024
 """Of one archive: no document that is read is longer."""
@@ -117,6 +118,10 @@ class JobArchives:
                 file.write(document)
                 file.flush()
                 self._storage.place(path, _name_of(job_id))
+            except OSError as error:
+                if error.errno in FAULTS:
+                    raise BlobStorageFailed(describe(error, path.parent)) from error
+                raise
             finally:
                 path.unlink(missing_ok=True)
         return ArchiveFile(self.location_of(job_id), digest, len(document))

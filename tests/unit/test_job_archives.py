@@ -8,6 +8,7 @@ import pytest
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives, parse_archive, render_archive
 from eventflink.blob.open_storage import open_storage
 from tests.support.ftp_storage import ftp_server
+from tests.support.small_disk import run_on_small_disk
 
 ARCHIVE: dict[str, Any] = {
     "job_id": "job",
@@ -102,3 +103,22 @@ def test_what_is_written_is_the_same_for_every_writer() -> None:
     document, digest = render_archive(ARCHIVE)
     assert render_archive(dict(ARCHIVE)) == (document, digest)
     assert parse_archive(document, "job", digest) == (ARCHIVE, digest)
+
+
+ON_A_FULL_DISK = """
+from pathlib import Path
+from eventflink.blob import BlobStorageFailed
+from eventflink.blob.job_archives import JobArchives
+from eventflink.blob.local_storage import LocalStorage
+try:
+    JobArchives(LocalStorage(Path(sys.argv[1])), 0).write({"job_id": "job", "text": "x" * 100_000})
+except BlobStorageFailed as error:
+    print(error)
+print([path.name for path in Path(sys.argv[1]).rglob("*") if path.is_file()])
+"""
+
+
+def test_a_disk_that_is_full_is_named_and_nothing_is_left_on_it(tmp_path: Path) -> None:
+    said, left = run_on_small_disk(tmp_path, ON_A_FULL_DISK)
+    assert said.startswith(f"{tmp_path}/incoming: No space left on device (")
+    assert left == "[]"
