@@ -35,7 +35,10 @@ DEAF_LEASES: Final = 5
 """A master that has not read its own presence on `leadership` for so many leases opens a new tail (L1)."""
 
 TRUNCATED_LOOKS: Final = 3
-"""So often in a row a topic has to be found truncated: a broker that is no longer, or not yet, in charge may name an earlier end."""
+"""So often in a row the log has to be found truncated: a broker that is no longer, or not yet, in charge may name an earlier end.
+
+An inbound topic has one look: others write to it, and what they write would hide the loss from the next one.
+"""
 
 _FATAL = (LogUnusable, LogDiverged, TopicReplaced)
 """Another term would come to the same."""
@@ -154,7 +157,8 @@ class MasterLife:
         _drop_frames(error)
         if self.is_stopping or self._status is not None:
             return Exit(self._status, error)
-        self._truncated_looks = self._truncated_looks + 1 if isinstance(error, LogTruncated) else 0
+        is_of_log = isinstance(error, LogTruncated) and error.topic == Topic.LOG
+        self._truncated_looks = self._truncated_looks + 1 if is_of_log else 0
         if isinstance(error, _FATAL) and not 0 < self._truncated_looks < TRUNCATED_LOOKS:
             return Exit(cause=error, is_failure=True)
         if isinstance(error, Deposed) or (isinstance(error, ApplyFailed) and error.is_settled):

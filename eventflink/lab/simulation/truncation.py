@@ -20,7 +20,7 @@ _NOTICED_WITHIN_MS: Final = 6_000
 
 
 def truncate(cluster: Cluster, lasting: str) -> None:
-    """Lose records in some runs, and check that nobody goes on; `lasting` names a master whose connection is broken, and may not notice.
+    """Lose records in some runs, and check that nobody goes on; `lasting` names a master whose connection is broken: it ends.
 
     Raises:
         ViolationFound: somebody decides on less than was known, or goes on waiting.
@@ -40,8 +40,12 @@ def truncate(cluster: Cluster, lasting: str) -> None:
     end_offset = partition.end_offset - lost
     cluster.transcript.note("broker", f"loses the last {lost} records of {topic}, which ends at {end_offset} now")
     observer.has_lost = True
+    if topic is not Topic.LOG:  # What others write to it before anybody looks would hide the loss.
+        _keep_away(cluster, topic)
     partition.truncate(end_offset)
     seats = [seat for seat in cluster.seats if seat.master_id != lasting]
+    for broken in (seat.host for seat in cluster.seats if seat not in seats and seat.host is not None):
+        broken.kill()
     if rng.random() < 0.5:  # noqa: PLR2004 - one of two
         cluster.kill(rng.choice(seats), _RESTART_MS * rng.random())
     end_us = cluster.scheduler.now_us + _NOTICED_WITHIN_MS * MILLISECOND
@@ -50,3 +54,9 @@ def truncate(cluster: Cluster, lasting: str) -> None:
     for seat in seats:
         if seat.host is None or not seat.host.has_refused:
             raise ViolationFound(Invariant.NOT_ON_LESS, f"{seat.master_id} has not ended, and {lost} records of {topic} are missing")
+
+
+def _keep_away(cluster: Cluster, topic: Topic) -> None:
+    """Let nobody write to a topic any more."""
+    for link in [cluster.clients.link, *(seat.link for seat in cluster.seats), *(host.link for host in cluster.task_executors)]:
+        link.cut((topic,), ())

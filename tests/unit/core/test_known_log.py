@@ -75,6 +75,14 @@ def test_a_master_whose_log_became_shorter_looks_again_and_then_ends_and_says_so
     assert driver.life.participant is None
 
 
+def test_an_inbound_topic_that_became_shorter_ends_the_master_at_the_first_look() -> None:
+    """At the second one it may have grown past the cursor, by what nobody would decide."""
+    driver = Driver()
+    driver.lead()
+    error = LogTruncated("commands", "it is shorter")
+    assert driver.life.failed(error, driver.now_ms) == Exit(None, error, is_failure=True)
+
+
 def test_a_log_that_is_found_whole_at_the_second_look_is_led_from_again() -> None:
     driver = Driver()
     driver.lead()
