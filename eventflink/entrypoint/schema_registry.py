@@ -1,13 +1,18 @@
 """Schemas of a Confluent-compatible registry, for inbound records in its wire format.
 
-Who writes to the registry need not mean well: a schema is read within a bound, and used only where what it decodes has one (P10). A
-schema is fetched once, before its first record is decoded, while only that record's topic waits. An id that the registry
-does not know is remembered for a while, so that a flood of bad records does not become a flood of requests.
+Who writes to the registry need not mean well: a schema is read within a bound, and used only where what it decodes has one (P10). It is
+fetched once, before its first record is decoded, while only that record's topic waits. The rule: an input is refused for what
+the registry says, and never because it says nothing: while it does not answer, the topic waits. What it does not know is remembered for a
+while, so that a flood of bad records does not become a flood of requests.
 """
 
+import asyncio
 import json
+import logging
 import time
-from typing import Any
+from collections import OrderedDict
+from http import HTTPStatus
+from typing import Any, Final
 
 import aiohttp
 import fastavro
@@ -17,46 +22,84 @@ from eventflink.leadership.inbound import no_registry
 from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC
 from eventflink.model.bounded_schema import MAX_SCHEMA_BYTES, bounded_schema
 
-TIMEOUT_S = 5.0
-REMEMBER_FAILURE_S = 30.0
-MAX_SCHEMAS = 10_000
+TIMEOUT_S: Final = 5.0
+RETRY_S: Final = 1.0
+REMEMBER_FAILURE_S: Final = 30.0
+MAX_SCHEMAS: Final = 10_000
+"""Those that were needed last are kept: more than the records that wait in an inbox."""
+
+MAX_FAULTS: Final = 60
+"""How often the registry may answer to a schema with a fault of its own: what breaks it is refused in the end."""
+
+_NO_SCHEMA: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError, fastavro.schema.SchemaParseException)
+
+_logger = logging.getLogger(__name__)
 
 
-_NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, fastavro.schema.SchemaParseException)
+class _Unanswered(Exception):
+    """The registry does not answer, or not now; the message says what it does."""
 
 
 class SchemaRegistryClient:
     """The schemas by id."""
 
-    def __init__(self, url: str) -> None:
-        """Ask the registry at `url`; empty: there is none."""
+    def __init__(self, url: str, retry_s: float = RETRY_S) -> None:
+        """Ask the registry at `url`, again after `retry_s` where it does not answer; empty: there is none."""
         self._url = url.rstrip("/")
-        self._schemas: dict[int, Any] = {}
-        self._failures: dict[int, tuple[float, str]] = {}
+        self._retry_s = retry_s
+        self._schemas: OrderedDict[int, Any] = OrderedDict()
+        self._failures: OrderedDict[int, tuple[float, str]] = OrderedDict()
 
     def needs(self, value: bytes | None) -> int | None:
         """Return the schema id that must be fetched before the record can be decoded, or None."""
         if not self._url or value is None or len(value) < CONFLUENT_HEADER_LENGTH or value[0] != CONFLUENT_MAGIC:
             return None
         schema_id = int.from_bytes(value[1:CONFLUENT_HEADER_LENGTH], "big")
+        if schema_id in self._schemas:
+            self._schemas.move_to_end(schema_id)
+            return None
         failed_at, _ = self._failures.get(schema_id, (-REMEMBER_FAILURE_S, ""))
-        known = schema_id in self._schemas or time.monotonic() - failed_at < REMEMBER_FAILURE_S
-        return None if known else schema_id
+        return None if time.monotonic() - failed_at < REMEMBER_FAILURE_S else schema_id
 
     async def fetch(self, schema_id: int) -> None:
-        """Fetch a schema; what goes wrong is said when a record needs it."""
-        if len(self._failures) + len(self._schemas) > MAX_SCHEMAS:
-            self._failures.clear()
-            self._schemas.clear()
+        """Fetch a schema, however long the registry does not answer; what it says against it is told when a record needs it."""
+        faults = 0
+        while True:
+            try:
+                self._keep(self._schemas, schema_id, await self._ask(schema_id))
+            except _Unanswered as error:
+                faults += not isinstance(error.__cause__, OSError | aiohttp.ClientConnectionError)
+                if faults >= MAX_FAULTS:
+                    self._keep(self._failures, schema_id, (time.monotonic(), str(error)))
+                    return
+                _logger.warning("SchemaRegistryUnanswered schema=%d retry_s=%g error=%s", schema_id, self._retry_s, error)
+                await asyncio.sleep(self._retry_s)
+            except (aiohttp.ClientError, *_NO_SCHEMA) as error:
+                self._keep(self._failures, schema_id, (time.monotonic(), f"{type(error).__name__}: {error}"))
+                return
+            else:
+                self._failures.pop(schema_id, None)
+                return
+
+    async def _ask(self, schema_id: int) -> Any:
+        """Return a parsed schema; raises `_Unanswered` where another try may succeed, and otherwise what is wrong."""
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
         try:
-            timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
             async with aiohttp.ClientSession(timeout=timeout) as session, session.get(f"{self._url}/schemas/ids/{schema_id}") as response:
+                if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status == HTTPStatus.TOO_MANY_REQUESTS:
+                    raise _Unanswered(f"it answers {response.status} {response.reason}")
                 response.raise_for_status()
                 document = json.loads(await _read_bounded(response.content))
-            self._schemas[schema_id] = fastavro.parse_schema(bounded_schema(json.loads(document["schema"])), named_schemas={})
-            self._failures.pop(schema_id, None)
-        except (TimeoutError, aiohttp.ClientError, *_NO_SCHEMA) as error:
-            self._failures[schema_id] = (time.monotonic(), f"{type(error).__name__}: {error}")
+        except (TimeoutError, aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
+            raise _Unanswered(f"{type(error).__name__}: {error}") from error
+        return fastavro.parse_schema(bounded_schema(json.loads(document["schema"])), named_schemas={})
+
+    @staticmethod
+    def _keep(known: "OrderedDict[int, Any]", schema_id: int, value: Any) -> None:
+        known[schema_id] = value
+        known.move_to_end(schema_id)
+        if len(known) > MAX_SCHEMAS:
+            known.popitem(last=False)
 
     def schema(self, schema_id: int) -> Any:
         """Return a schema.
