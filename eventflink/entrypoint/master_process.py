@@ -42,7 +42,7 @@ from eventflink.leadership.intake import TailFailed, TopicReplaced
 from eventflink.leadership.master_life import Exit, Follow, MasterLife, Rebuild, Step
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import Observer, ParticipantSettings
-from eventflink.log.administration import AdministrationError, check_durability, ensure_topics
+from eventflink.log.administration import AdministrationError, check_durability, count_deployment_partitions, ensure_topics
 from eventflink.log.producers import EffectProducer
 from eventflink.log.replay import ReplayStalled
 from eventflink.model.configuration import Configuration
@@ -202,12 +202,14 @@ class MasterProcess:
             await tail.stop()
 
 
-def _participant_settings(configuration: Configuration, incarnation: str, blob_address: str, query_address: str) -> ParticipantSettings:
+def _participant_settings(
+    configuration: Configuration, incarnation: str, blob_address: str, deployment_partitions: int
+) -> ParticipantSettings:
     return ParticipantSettings(
         master_id=configuration.master_id,
         incarnation=incarnation,
         blob_address=blob_address,
-        query_address=query_address,
+        deployment_partitions=deployment_partitions,
         lease_timeout_ms=configuration.lease_timeout_ms,
         leader_heartbeat_interval_ms=configuration.leader_heartbeat_interval_ms,
         window_size=configuration.window_size,
@@ -268,6 +270,7 @@ async def _run(
     render_flink: Render | None,
 ) -> ApplicationStatus | None:
     stop = asyncio.Event()
+    partitions = await asyncio.to_thread(count_deployment_partitions, bootstrap, configuration.cluster_id)
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
@@ -289,7 +292,7 @@ async def _run(
         work = LeadershipMetrics() if configuration.metrics_ports or IS_TRACING else None
         registry = SchemaRegistryClient(configuration.schema_registry_url)
         life = MasterLife(
-            _participant_settings(configuration, incarnation, f"{configuration.rpc_address}:{port}", ""),
+            _participant_settings(configuration, incarnation, f"{configuration.rpc_address}:{port}", partitions),
             election.election,
             peers,
             InboundDecoder(registry.schema),
@@ -367,7 +370,12 @@ def run_master(
             f"drills.rehearsal is for masters on a copy of a log, whose cluster id contains '{SCRATCH_MARK}': "
             f"a master of '{configuration.cluster_id}' would never clean up"
         )
-    ensure_topics(bootstrap, configuration.cluster_id, configuration.replication_factor)
+    ensure_topics(
+        bootstrap,
+        configuration.cluster_id,
+        configuration.replication_factor,
+        deployment_partitions=configuration.deployment_partitions,
+    )
     for warning in check_durability(bootstrap, configuration.cluster_id, configuration.replication_factor):
         _logger.warning("NotDurable %s", warning)
     if words.accepted_log_end is not None and not accept_log_end(bootstrap, configuration.cluster_id, words.accepted_log_end):

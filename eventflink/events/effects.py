@@ -21,10 +21,11 @@ class RegistrationAccepted:
 
 @dataclass(slots=True)
 class LeaderChanged:
-    """There is a new leader: report everything to it."""
+    """There is a new leader: report everything to it. Said to all TaskManagers of a partition at once."""
 
     master_id: str
     blob_address: str
+    deployment_partitions: int
 
 
 @dataclass(slots=True)
@@ -226,7 +227,7 @@ DeploymentPayload = (
 
 @dataclass(slots=True, kw_only=True)
 class DeploymentEnvelope:
-    """A record of `deployments`: an effect of an accepted decision, for one instance of one TaskManager."""
+    """A record of `deployments`: an effect of an accepted decision, for one instance of one TaskManager; with empty ids for all."""
 
     epoch: int
     task_manager_id: str

@@ -1,5 +1,6 @@
 """The topics of a cluster: names, codecs, and the configuration each must have."""
 
+import zlib
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -42,6 +43,7 @@ class TopicSpecification:
     """What a topic must look like."""
 
     partitions: int
+    """Of `deployments`: what it is created with, unless it is configured otherwise."""
     retention_ms: int
     max_message_bytes: int = 1024 * 1024
     cleanup_policy: str = "delete"
@@ -53,7 +55,7 @@ SPECIFICATIONS: Final = {
     Topic.TASKMANAGERS: TopicSpecification(1, 7 * _DAY_MS),
     Topic.HEARTBEATS: TopicSpecification(1, _DAY_MS),
     Topic.LOG: TopicSpecification(1, -1),
-    Topic.DEPLOYMENTS: TopicSpecification(1, 7 * _DAY_MS),
+    Topic.DEPLOYMENTS: TopicSpecification(4, 7 * _DAY_MS),
     Topic.REPLIES: TopicSpecification(4, _DAY_MS),
     Topic.LEADERSHIP: TopicSpecification(1, _HOUR_MS),
     # Compacted, by keys of which each record has its own: a snapshot is kept until somebody takes it away with tombstones.
@@ -65,3 +67,8 @@ SPECIFICATIONS: Final = {
 def topic_name(cluster_id: str, topic: Topic) -> str:
     """Return the name of a cluster's topic in Kafka."""
     return f"{cluster_id}.{topic}"
+
+
+def deployment_partition(task_manager_id: str, partitions: int) -> int:
+    """Return which of the partitions of `deployments` a TaskManager reads, and no other."""
+    return zlib.crc32(task_manager_id.encode()) % partitions

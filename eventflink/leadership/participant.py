@@ -28,7 +28,7 @@ from eventflink.leadership.log_clock import LogClock, LogSightings
 from eventflink.leadership.ports import Observer, ParticipantSettings, Wires
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.release import Releaser, ResendQueue, recent_replies
-from eventflink.master.effects import due_archives, due_clean_ups, leader_changes, unacknowledged
+from eventflink.master.effects import due_archives, due_clean_ups, leader_change, unacknowledged
 from eventflink.master.inputs import ArchiveFailed, BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel, StartCluster
 from eventflink.model.statuses import ROLE_TRANSITIONS, ApplicationStatus, Role, check_transition
 
@@ -118,7 +118,7 @@ class Participant:
         self.reads = Reads(self)
         self._stalls = Stalls(self.fold, self.intake, settings.lease_timeout_ms)
         self._progress = InputProgress(self.intake)
-        self._releaser = Releaser(self.wires, settings.master_id)
+        self._releaser = Releaser(self.wires, settings.master_id, settings.deployment_partitions)
         self._liveness = Liveness(settings, self.wires)
         self._codec = PayloadCodec("LeadershipEnvelope")
         self._rewound = self.intake.take_rewound()
@@ -282,7 +282,8 @@ class Participant:
             high_offsets = {topic: found.high_offset for topic, found in self.intake.topics.items()}
             self.leader.recovery.enter_recovery(self.settings.window_size, high_offsets)
         self._become(Role.LEADER)
-        effects = [*leader_changes(fold.master, self.settings.master_id), *unacknowledged(fold.master)]
+        change = leader_change(fold.master, self.settings.master_id, self.settings.deployment_partitions)
+        effects = [change, *unacknowledged(fold.master)]
         return Promoted(Released(offset, decision.epoch, decision.sequence, decision.leader_id, effects, None))
 
     def _silence_ms(self, granted_at_ms: int, now_ms: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from eventflink.events.topics import Topic
+from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, Effect, WorkerOrder
 from eventflink.model.statuses import Role
 
@@ -28,6 +28,8 @@ class ParticipantSettings:
     loss_timeout_ms: int = 5000
     feature_level_wait_ms: int = 0
     """For so long no master that reads less may have been heard of; -1: the level is never raised (P19)."""
+    deployment_partitions: int = SPECIFICATIONS[Topic.DEPLOYMENTS].partitions
+    """Among how many partitions of `deployments` the TaskManagers are divided: as many as the topic has."""
 
 
 class AppendFailed(Exception):

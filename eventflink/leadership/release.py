@@ -11,7 +11,7 @@ from typing import Final
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import DeadLetter
-from eventflink.events.topics import SPECIFICATIONS, Topic
+from eventflink.events.topics import SPECIFICATIONS, Topic, deployment_partition
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import InboundRecord
@@ -44,8 +44,9 @@ EFFECTS_PER_BATCH: Final = 64
 class Releaser:
     """Sends the effects of accepted decisions."""
 
-    def __init__(self, wires: Wires, master_id: str) -> None:
+    def __init__(self, wires: Wires, master_id: str, deployment_partitions: int) -> None:
         self._wires = wires
+        self._deployment_partitions = deployment_partitions
         self._master_id = master_id
         self._deployments = PayloadCodec("DeploymentEnvelope")
         self._replies = PayloadCodec("ReplyEnvelope")
@@ -74,7 +75,11 @@ class Releaser:
         value = self._deployments.encode(
             effect.payload, epoch=epoch, task_manager_id=effect.task_manager_id, instance_id=effect.instance_id
         )
-        self._wires.produce(Topic.DEPLOYMENTS, effect.task_manager_id, value)
+        partitions: Iterable[int] = range(self._deployment_partitions)
+        if effect.task_manager_id:
+            partitions = (deployment_partition(effect.task_manager_id, self._deployment_partitions),)
+        for partition in partitions:
+            self._wires.produce(Topic.DEPLOYMENTS, effect.task_manager_id, value, partition)
 
     def _reply(self, effect: Reply, released: Released) -> None:
         value = self._replies.encode(

@@ -39,6 +39,7 @@ __all__ = [
     "TopicRow",
     "check_durability",
     "check_was_never_written",
+    "count_deployment_partitions",
     "delete_topics",
     "describe_topics",
     "ensure_topics",
@@ -100,7 +101,14 @@ def _names(cluster_id: str) -> dict[Topic, str]:
     return {topic: topic_name(cluster_id, topic) for topic in SPECIFICATIONS}
 
 
-def ensure_topics(bootstrap: str, cluster_id: str, replication_factor: int = 1, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[Topic]:
+def ensure_topics(
+    bootstrap: str,
+    cluster_id: str,
+    replication_factor: int = 1,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    *,
+    deployment_partitions: int = SPECIFICATIONS[Topic.DEPLOYMENTS].partitions,
+) -> list[Topic]:
     """Create the topics that are missing, wait until all are visible, check every one, and return those that were created.
 
     A log that is missing is created only for a cluster of which no other topic ever had a record: a new log beside old inputs would have
@@ -119,10 +127,9 @@ def ensure_topics(bootstrap: str, cluster_id: str, replication_factor: int = 1, 
     missing = [topic for topic, name in names.items() if name not in existing]
     if missing:
         _check_brokers_suffice(connection, bootstrap, replication_factor)
+        partitions = {topic: deployment_partitions if topic is Topic.DEPLOYMENTS else SPECIFICATIONS[topic].partitions for topic in missing}
         connection.create_topics(
-            NewTopic(
-                names[topic], SPECIFICATIONS[topic].partitions, replication_factor, config=wanted_configuration(topic, replication_factor)
-            )
+            NewTopic(names[topic], partitions[topic], replication_factor, config=wanted_configuration(topic, replication_factor))
             for topic in missing
         )
         _LOGGER.info("TopicsCreated cluster=%s topics=%s replication_factor=%s", cluster_id, ",".join(missing), replication_factor)
@@ -195,6 +202,20 @@ def _check_brokers_suffice(connection: AdminConnection, bootstrap: str, replicat
         raise AdministrationError(
             f"{bootstrap}: topics.replication-factor is {replication_factor}, but the Kafka cluster has {brokers} broker(s) now"
         )
+
+
+def count_deployment_partitions(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
+    """Return among how many partitions of `deployments` the TaskManagers are divided: as many as the topic has.
+
+    Raises:
+        AdministrationError: the topic does not exist, or no broker answered.
+
+    """
+    name = topic_name(cluster_id, Topic.DEPLOYMENTS)
+    found = AdminConnection(bootstrap, timeout_s).find_topics().get(name)
+    if found is None:
+        raise AdministrationError(f"{bootstrap}: there is no topic {name}")
+    return found.partitions
 
 
 def remove_edges(bootstrap: str, cluster_id: str, job_id: str, edges: Iterable[str]) -> None:

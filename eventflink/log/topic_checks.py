@@ -63,7 +63,8 @@ def wanted_configuration(topic: Topic, replication_factor: int) -> dict[str, str
 def find_fault(topic: Topic, name: str, partitions: int, configuration: Mapping[str, str]) -> Fault | None:
     """Return the first thing that is wrong with an existing topic, or None."""
     specification = SPECIFICATIONS[topic]
-    if partitions != specification.partitions:
+    # Among how many partitions the TaskExecutors are divided is the operator's to choose.
+    if partitions != specification.partitions and topic is not Topic.DEPLOYMENTS:
         return Fault(name, "number of partitions", str(partitions), str(specification.partitions))
     policy = configuration.get("cleanup.policy", specification.cleanup_policy)
     # Compaction would drop records that share a key, as all records of one job do; deletion would drop a snapshot that is still needed.

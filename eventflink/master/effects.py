@@ -46,7 +46,7 @@ from eventflink.model.statuses import CheckpointRetention, DrillStepType, Execut
 
 @dataclass(slots=True)
 class Deployment:
-    """Something for one instance of one TaskManager, on `deployments`."""
+    """Something for one instance of one TaskManager, on `deployments`; with empty ids for all TaskManagers."""
 
     task_manager_id: str
     instance_id: str
@@ -216,10 +216,9 @@ def due_archives(state: ClusterState, now_ms: int) -> list[ArchiveJob]:
     return [ArchiveJob(job_id) for job_id, job in state.job_store.pending.items() if 0 < job.retry_at_ms <= now_ms]
 
 
-def leader_changes(state: ClusterState, master_id: str) -> Iterator[Deployment]:
-    """Yield the message to every TaskManager that there is a new leader."""
-    for task_manager_id, task_manager in state.resource_manager.task_managers.items():
-        yield Deployment(task_manager_id, task_manager.instance_id, LeaderChanged(master_id, state.leader.blob_address))
+def leader_change(state: ClusterState, master_id: str, deployment_partitions: int) -> Deployment:
+    """Return the message to all TaskManagers that there is a new leader: one for however many there are."""
+    return Deployment("", "", LeaderChanged(master_id, state.leader.blob_address, deployment_partitions))
 
 
 # -- what the state says of each subject --------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The TaskExecutor's three threads to Kafka: effects in, reports and heartbeats out.
 
 Everything that Kafka delivers is put into one bounded inbox as an `Input`, to be called by the main loop with the time; nothing is
-decided here. Effects are read from the end of `deployments` on (P12) with positions that are never committed; a hole is reported.
+decided here. Effects are read from the end of this TaskManager's partition of `deployments` on (P12) with positions that are never
+committed; a hole is reported, and what is for others is dropped by its key.
 """
 
 import logging
@@ -14,13 +15,14 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from eventflink.events.codec import UndecodableRecord
+from eventflink.events.effects import LeaderChanged
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
-from eventflink.events.topics import Topic, topic_name
+from eventflink.events.topics import Topic, deployment_partition, topic_name
 from eventflink.log.refusals import explain
 from eventflink.model.kafka_settings import client_settings
 from eventflink.processes.trace import stamp
 from eventflink.taskexecutor.protocol import Action, Input, TaskExecutorProtocol
-from eventflink.taskexecutor.protocol.records import decode_deployment, encode_heartbeat, encode_reports
+from eventflink.taskexecutor.protocol.records import decode_deployment, encode_heartbeat, encode_reports, is_for
 
 _LOGGER = logging.getLogger(__name__)
 _CLIENT_LOGGER = logging.getLogger(f"{__name__}.client")
@@ -107,12 +109,17 @@ class _Troubles:
 
 
 class EffectsReader:
-    """Reads `deployments` in a thread of its own, from the end that it had when the thread began."""
+    """Reads its partition of `deployments` in a thread of its own, from the end that it had when the thread began."""
 
     def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, inbox: Inbox, protocol: TaskExecutorProtocol) -> None:
         """Prepare the consumer; nothing is read yet."""
         self._bootstrap = bootstrap
         self._topic = topic_name(cluster_id, Topic.DEPLOYMENTS)
+        self._task_manager_id = task_manager_id
+        self._partitions = 0
+        """Among how many it chose its own; 0: it has not yet."""
+        self._named_partitions = 0
+        """How many the last leader named that named others."""
         self._inbox = inbox
         self._protocol = protocol
         self._closing = threading.Event()
@@ -155,10 +162,10 @@ class EffectsReader:
         self._consumer.close()
 
     def _position(self) -> None:
-        """Stand at the end of the topic. The offset is asked for here: `OFFSET_END` would be looked up at some later time."""
-        partition = TopicPartition(self._topic, 0)
+        """Stand at the end of the partition. The offset is asked for here: `OFFSET_END` would be looked up at some later time."""
         while not self._closing.is_set():
             try:
+                partition = self._find_partition()
                 _, end = self._consumer.get_watermark_offsets(partition, timeout=_METADATA_TIMEOUT_S)
             except KafkaException as error:
                 _LOGGER.warning("EffectsNotPositioned topic=%s error=%s", self._topic, self._explain(self._ask_why(error.args[0])))
@@ -166,7 +173,7 @@ class EffectsReader:
                 continue
             partition.offset = end
             self._consumer.assign([partition])
-            _LOGGER.info("EffectsPositioned topic=%s offset=%d", self._topic, end)
+            _LOGGER.info("EffectsPositioned topic=%s partition=%d offset=%d", self._topic, partition.partition, end)
             return
 
     def _ask_why(self, error: KafkaError) -> KafkaError:
@@ -182,6 +189,20 @@ class EffectsReader:
     def _explain(self, error: KafkaError) -> str:
         return explain(error, self._bootstrap, "Read", self._topic)
 
+    def _find_partition(self) -> TopicPartition:
+        """Return the partition in which orders for this TaskManager are.
+
+        Raises:
+            KafkaException: Kafka does not answer, or there is no such topic.
+
+        """
+        metadata = self._consumer.list_topics(self._topic, timeout=_METADATA_TIMEOUT_S).topics[self._topic]
+        if metadata.error is not None or not metadata.partitions:
+            raise KafkaException(metadata.error or KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+        counted, named = len(metadata.partitions), self._named_partitions
+        self._partitions = named if 0 < named <= counted else counted
+        return TopicPartition(self._topic, deployment_partition(self._task_manager_id, self._partitions))
+
     def _skip_hole(self, reason: str) -> None:
         _LOGGER.error("EffectsLost topic=%s reason=%s", self._topic, reason)
         self._position()
@@ -189,6 +210,8 @@ class EffectsReader:
         self._inbox.put_input(lambda now_ms: self._protocol.on_effects_lost(text, now_ms))
 
     def _deliver(self, message: Message) -> None:
+        if not is_for(message.key(), self._task_manager_id):
+            return
         stamp("received", Topic.DEPLOYMENTS, offset=message.offset() or 0)
         try:
             envelope = decode_deployment(message.value() or b"")
@@ -196,6 +219,9 @@ class EffectsReader:
             _LOGGER.error("EffectUndecodable topic=%s offset=%s reason=%s", self._topic, message.offset(), error)  # noqa: TRY400 - the message says it all
             return
         self._inbox.put_input(lambda now_ms: self._protocol.on_deployment(envelope, now_ms))
+        if isinstance(envelope.payload, LeaderChanged) and envelope.payload.deployment_partitions != self._partitions:
+            self._named_partitions = envelope.payload.deployment_partitions
+            self._skip_hole(f"the leader writes to {self._named_partitions} partitions, and this one was chosen among {self._partitions}")
 
 
 class _PolledProducer:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from eventflink.blob.client import get_blob, put_blob
 from eventflink.blob.local_storage import LocalStorage
@@ -43,7 +44,7 @@ from eventflink.events.inputs import (
     TaskManagerReport,
     TaskStateReport,
 )
-from eventflink.events.topics import Topic, topic_name
+from eventflink.events.topics import SPECIFICATIONS, Topic, deployment_partition, topic_name
 from eventflink.jobs.archive import build_archive
 from eventflink.log.administration import ensure_topics
 from eventflink.log.embedded_broker import EmbeddedBroker
@@ -95,6 +96,7 @@ class Cell:
         self.bootstrap, self.cluster_id, self.directory = bootstrap, cluster_id, directory
         self.blobs = Blobs(directory / "blobs")
         self.epoch = 1
+        self.partitions = SPECIFICATIONS[Topic.DEPLOYMENTS].partitions
         self.reports: list[TaskManagerReport] = []
         self.records: list[tuple[TaskManagerReport, ...]] = []
         self.heartbeats: list[Heartbeat] = []
@@ -155,8 +157,12 @@ class Cell:
         return [r for r in self.reports if isinstance(r, TaskManagerRegistration)][-1].instance_id
 
     def effect(self, payload: DeploymentPayload, epoch: int = 0, instance_id: str = "") -> None:
-        value = self.effects.encode(payload, epoch=epoch or self.epoch, task_manager_id="tm", instance_id=instance_id or self.instance_id)
-        self.producer.produce(topic_name(self.cluster_id, Topic.DEPLOYMENTS), value, "tm")
+        ids = ("tm", instance_id or self.instance_id) if not isinstance(payload, LeaderChanged) else ("", "")
+        self.put_effect(ids[0], self.effects.encode(payload, epoch=epoch or self.epoch, task_manager_id=ids[0], instance_id=ids[1]))
+
+    def put_effect(self, key: str, value: bytes) -> None:
+        topic = topic_name(self.cluster_id, Topic.DEPLOYMENTS)
+        self.producer.produce(topic, value, key, partition=deployment_partition("tm", self.partitions))
         self.producer.poll(0)
 
     def register(self, count: int = 1) -> "Cell":
@@ -270,7 +276,7 @@ def test_a_life_from_registration_to_disconnection(cell: Cell) -> None:
 
     cell.run(attempt(5), "sleep")
     cell.epoch = 2
-    cell.effect(LeaderChanged("m2", cell.blobs.address))
+    cell.effect(LeaderChanged("m2", cell.blobs.address, cell.partitions))
     report = cell.wait_for_report(SlotReport, lambda r: bool(r.attempts))
     assert [s.allocation_id for s in report.slots] == [f"allocation-{attempt(5)}", None]
     assert [(a.attempt, a.execution_state) for a in report.attempts] == [(5, ExecutionState.RUNNING)]
@@ -285,19 +291,37 @@ def test_a_life_from_registration_to_disconnection(cell: Cell) -> None:
     assert not [r for r in cell.reports if isinstance(r, TaskManagerDeath)]
 
 
+def test_its_own_partition_alone_is_read_and_what_is_for_others_there_is_not_decoded_though_the_topic_grows(cell: Cell) -> None:
+    cell.register()
+    for key in ("another", "tm"):
+        cell.put_effect(key, b"garbage")
+    cell.wait_for(lambda: cell.read_log().count("EffectUndecodable") == 1)
+    grown = cell.partitions + 3
+    assert deployment_partition("tm", grown) != deployment_partition("tm", cell.partitions)
+    topic = topic_name(cell.cluster_id, Topic.DEPLOYMENTS)
+    admin = AdminClient({"bootstrap.servers": cell.bootstrap})
+    admin.create_partitions([NewPartitions(topic, grown)])[topic].result(10)
+    cell.wait_for(lambda: len(admin.list_topics(topic, timeout=5).topics[topic].partitions) == grown)
+    cell.effect(LeaderChanged("m2", cell.blobs.address, grown))
+    cell.producer.flush(10)
+    cell.partitions, cell.producer = grown, Producer({"bootstrap.servers": cell.bootstrap, "acks": "all"})  # It knows of the new ones.
+    cell.register(2).run(attempt(1), "sleep")
+    assert cell.read_log().count("EffectUndecodable") == 1
+
+
 def test_a_task_whose_master_dies_before_it_has_the_code_gets_it_from_the_next_leader(cell: Cell, tmp_path: Path) -> None:
     (tmp_path / "late.py").write_text("def run(context):\n    print('it came')\n")
     key = put_blob(cell.blobs.address, build_archive([tmp_path / "late.py"]))
     cell.register()
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        cell.effect(LeaderChanged("m2", f"127.0.0.1:{nobody.getsockname()[1]}"))
+        cell.effect(LeaderChanged("m2", f"127.0.0.1:{nobody.getsockname()[1]}", cell.partitions))
         where = (*attempt(1), "allocation", 0, "job", TaskType.PYTHON, "late:run", 1, 128, "{}")
         cell.effect(TaskDeployment(*where, inputs=(), outputs=(), code_archives=(key,)))
         cell.wait_for_state(attempt(1), ExecutionState.INITIALIZING)
         time.sleep(1)
         cell.epoch = 2
-        cell.effect(LeaderChanged("m3", cell.blobs.address))
+        cell.effect(LeaderChanged("m3", cell.blobs.address, cell.partitions))
         cell.wait_for_state(attempt(1), ExecutionState.FINISHED, 40)
 
 

@@ -443,6 +443,17 @@ def instances_are_not_compared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TaskExecutorProtocol, "on_deployment", obey)
 
 
+@breaks("P12", "what is for a TaskManager goes to the first partition of `deployments`, whichever it reads")
+def deployments_are_not_divided(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("eventflink.leadership.release.deployment_partition", lambda _name, _partitions: 0)
+
+
+@breaks("P12", "what is for other TaskManagers of the partition is decoded as well")
+def foreign_deployments_are_decoded(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("eventflink.taskexecutor.protocol.records.is_for", lambda _key, _name: True)
+    patch.setattr("eventflink.taskexecutor.kafka_links.is_for", lambda _key, _name: True)
+
+
 @breaks("P13", "silence counts although the leader may not be able to hear")
 def canaries_are_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     overdue = HeartbeatMonitor.overdue
@@ -929,6 +940,7 @@ FOUND_BY = {
     "failures_to_apply_are_forgotten": 4,
     "consequences_do_not_wait": 4,
     "instances_are_not_compared": 51,
+    "deployments_are_not_divided": 0,
     "canaries_are_not_waited_for": 22,
     "promotion_gives_no_grace": 22,
     "instances_do_not_wait_for_tasks": 48,
@@ -974,6 +986,7 @@ FOUND_BY_TEST = {
     "any_schema_is_used": "test_ten_bytes_of_a_registry_s_schema_stop_no_master",
     "poison_is_decided": "test_it_is_refused_with_a_reply_and_a_dead_letter_and_the_rest_is_decided",
     "uncommitted_records_are_read": "test_what_a_transaction_aborted_never_reaches_an_agent",
+    "foreign_deployments_are_decoded": "test_what_is_for_a_task_manager_goes_to_the_partition_that_it_reads_and_is_for_no_other",
     "nobody_fences_itself": "test_without_acknowledged_heartbeats_tasks_are_ended_in_time_and_a_new_instance_begins_only_after",
     "fence_counts_from_acknowledgements": "test_the_fence_counts_from_the_time_an_acknowledged_heartbeat_was_sent",
     "any_answer_is_new": "test_an_answer_is_as_old_as_the_registration_that_it_names_however_often_that_was_repeated",

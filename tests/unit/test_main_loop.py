@@ -129,7 +129,7 @@ def test_the_reports_of_a_turn_go_out_together_after_the_orders_to_processes() -
     protocol = driver.loop.protocol
     launched = partial(protocol.on_process_event, TaskLaunched(A, 4711))
     killed = partial(protocol.on_process_event, TaskProcessEnded(A, Killed(9)))
-    actions = driver.turn(launched, killed, driver.effect(deployment(B, 1)), driver.effect(LeaderChanged("leader-2", "blob:2")))
+    actions = driver.turn(launched, killed, driver.effect(deployment(B, 1)), driver.effect(LeaderChanged("leader-2", "blob:2", 1)))
     assert _kinds(actions).count(SendReports) == 1
     assert _kinds(actions).index(LaunchTask) < _kinds(actions).index(SendReports)
     assert isinstance(reports(list(actions))[-1], SlotReport)
@@ -176,7 +176,7 @@ def test_what_is_held_back_is_not_overtaken_and_not_lost_by_a_stop() -> None:
     driver = Driver().registered()
     driver.turn(driver.effect(deployment(A)))
     driver.turn(partial(driver.loop.protocol.on_process_event, TaskLaunched(A, 4711)))
-    asked = driver.turn(driver.effect(LeaderChanged("leader-2", "blob:2")), after_ms=1)
+    asked = driver.turn(driver.effect(LeaderChanged("leader-2", "blob:2", 1)), after_ms=1)
     assert _reported(asked) == ["SlotOffer", "INITIALIZING", "SlotReport"]
     driver.turn(partial(driver.loop.protocol.on_process_event, TaskInitialized(A)))
     killed = partial(driver.loop.protocol.on_process_event, TaskProcessEnded(A, Killed(9)))

@@ -142,6 +142,10 @@ class Harness:
         )
         return self.machine.on_deployment(envelope, self.now_ms)
 
+    def to_all(self, payload: DeploymentPayload, epoch: int) -> list[Action]:
+        envelope = DeploymentEnvelope(epoch=epoch, task_manager_id="", instance_id="", payload=payload)
+        return self.machine.on_deployment(envelope, self.now_ms)
+
     def event(self, event: ProcessEvent) -> list[Action]:
         return self.machine.on_process_event(event, self.now_ms)
 
@@ -299,16 +303,40 @@ def test_told_to_stop_under_an_older_instance_it_ends_as_well() -> None:
     assert is_in(other, Phase.REGISTERED)
 
 
-def test_only_the_answer_to_a_registration_registers_and_another_leader_is_asked_at_once() -> None:
+def test_only_the_answer_to_a_registration_registers_and_another_leader_is_asked_soon() -> None:
     """After a change of leader the answer itself may be lost; no other effect says since when the master counts."""
     harness = Harness()
     assert orders(harness.effect(deployment())) == []
-    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
-    [number] = registrations(harness.wait(10))
+    harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)
+    [number] = registrations(harness.wait(SETTINGS.registration_retry_ms))
     assert is_in(harness, Phase.REGISTERING)
     harness.accept(number, epoch=2)
     assert is_in(harness, Phase.REGISTERED)
     assert orders(harness.effect(deployment(), epoch=2))
+    assert is_in(harness, Phase.REGISTERED)
+
+
+def test_what_a_new_leader_says_to_all_proves_no_registration_and_has_it_repeated_soon() -> None:
+    harness = Harness()
+    for _ in range(5):
+        harness.wait(5_000)
+    assert reports(harness.wait(1_000)) == [], "registrations that nobody answers come slowly by now"
+    assert harness.to_all(LeaderChanged("m2", "blob:2", 1), epoch=2) == []
+    assert is_in(harness, Phase.REGISTERING)
+    assert said(harness.wait(SETTINGS.registration_retry_ms)) == ["TaskManagerRegistration"]
+
+
+def test_nothing_but_a_change_of_leader_is_said_to_all() -> None:
+    harness = registered().run()
+    for payload in (
+        InstanceForgotten("forged"),
+        StopTaskManager("forged"),
+        cancellation(),
+        deployment(B, 1),
+        RegistrationAccepted("blob:9", 1),
+    ):
+        assert harness.to_all(payload, epoch=1) == []
+    assert is_in(harness, Phase.REGISTERED)
 
 
 # ---- epochs and leaders (P4) ----
@@ -316,7 +344,7 @@ def test_only_the_answer_to_a_registration_registers_and_another_leader_is_asked
 
 def test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored() -> None:
     harness = registered()
-    harness.effect(LeaderChanged("m2", "blob:2"), epoch=7)
+    harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=7)
     assert harness.effect(deployment(), epoch=6) == []
     assert harness.effect(cancellation(), epoch=6) == []
     assert is_in(harness, Phase.REGISTERED)
@@ -325,7 +353,7 @@ def test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored() -> None:
 def test_that_an_instance_is_forgotten_counts_whatever_epoch_was_named_before() -> None:
     """It is final. A TaskExecutor to which an epoch was named that nobody was granted would otherwise never begin anew."""
     harness = registered()
-    harness.effect(LeaderChanged("nobody", "blob:9"), epoch=2**62)
+    harness.effect(LeaderChanged("nobody", "blob:9", 1), epoch=2**62)
     harness.effect(InstanceForgotten("it was silent"), epoch=1)
     assert is_in(harness, Phase.NEW)
 
@@ -341,7 +369,7 @@ def test_an_epoch_that_was_never_granted_is_asked_about_and_the_leader_obeyed_ag
     """One record that is forged, or that a fault of memory has changed, must not end the TaskExecutor's obedience for ever."""
     harness = registered()
     harness.wait(2_000)
-    asked = harness.effect(LeaderChanged("nobody", "blob:9"), epoch=2**62)
+    asked = harness.effect(LeaderChanged("nobody", "blob:9", 1), epoch=2**62)
     [number] = registrations(asked)
     assert orders(harness.effect(deployment(), epoch=1)) == []
     harness.effect(StopTaskManager("the cluster is shut down"), epoch=1)
@@ -356,7 +384,7 @@ def test_an_epoch_that_was_never_granted_is_asked_about_and_the_leader_obeyed_ag
 def test_what_a_deposed_leader_still_says_is_asked_about_and_changes_nothing() -> None:
     harness = registered()
     harness.wait(2_000)
-    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
+    harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)
     asked = harness.effect(deployment(), epoch=1)
     [number] = registrations(asked)
     assert orders(asked) == []
@@ -369,7 +397,7 @@ def test_what_a_deposed_leader_still_says_is_asked_about_and_changes_nothing() -
 
 def test_a_flood_of_contradictions_is_asked_about_ever_more_slowly() -> None:
     harness = registered()
-    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
+    harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)
     asked = []
     for _ in range(6_000):
         asked += reports(harness.effect(deployment(), epoch=1))
@@ -379,7 +407,7 @@ def test_a_flood_of_contradictions_is_asked_about_ever_more_slowly() -> None:
 
 def test_a_new_instance_obeys_whoever_answers_its_registration() -> None:
     harness = registered()
-    harness.effect(LeaderChanged("nobody", "blob:9"), epoch=2**62)
+    harness.effect(LeaderChanged("nobody", "blob:9", 1), epoch=2**62)
     harness.wait(10_000, heartbeats_arrive=False)
     assert is_in(harness, Phase.NEW)
     harness.actions = harness.machine.start(harness.now_ms, "i2", WALL_CLOCK_MS) + harness.wait(3_000)
@@ -397,14 +425,14 @@ def test_first_effect_of_a_newer_epoch_is_answered_with_one_slot_report() -> Non
 def test_leader_changed_is_always_answered() -> None:
     """A leader may ask for full reports again (P9)."""
     harness = registered()
-    assert said(harness.effect(LeaderChanged("m1", "blob:1"))) == ["SlotReport"]
-    assert said(harness.effect(LeaderChanged("m1", "blob:1"))) == ["SlotReport"]
+    assert said(harness.effect(LeaderChanged("m1", "blob:1", 1))) == ["SlotReport"]
+    assert said(harness.effect(LeaderChanged("m1", "blob:1", 1))) == ["SlotReport"]
 
 
 def test_slot_report_holds_every_slot_and_every_attempt_that_is_not_terminal() -> None:
     harness = registered().run()
     harness.effect(deployment(B, 1))
-    report = reports(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2))[-1]
+    report = reports(harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2))[-1]
     assert report == SlotReport(
         "tm",
         "i1",
@@ -412,7 +440,7 @@ def test_slot_report_holds_every_slot_and_every_attempt_that_is_not_terminal() -
         (AttemptStatus(*A, ExecutionState.RUNNING), AttemptStatus(*B, ExecutionState.DEPLOYING)),
         number=1,
     )
-    [*_, next_report] = reports(harness.effect(LeaderChanged("m3", "blob:3"), epoch=3))
+    [*_, next_report] = reports(harness.effect(LeaderChanged("m3", "blob:3", 1), epoch=3))
     assert next_report == replace(report, number=2)
 
 
@@ -420,7 +448,7 @@ def test_slot_report_is_preceded_by_terminal_states_that_kafka_has_not_acknowled
     """Else the attempt would seem missing, and its result would be thrown away (P16)."""
     harness = registered().run()
     end = harness.end(Finished(OUTPUTS))
-    assert said(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)) == [
+    assert said(harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)) == [
         "SlotOffer",
         "INITIALIZING",
         "RUNNING",
@@ -428,12 +456,12 @@ def test_slot_report_is_preceded_by_terminal_states_that_kafka_has_not_acknowled
         "SlotReport",
     ]
     harness.machine.on_reports_delivered(reports(end), harness.now_ms)
-    assert said(harness.effect(LeaderChanged("m3", "blob:3"), epoch=3)) == ["SlotReport"]
+    assert said(harness.effect(LeaderChanged("m3", "blob:3", 1), epoch=3)) == ["SlotReport"]
 
 
 def test_new_blob_address_is_used() -> None:
     harness = registered()
-    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
+    harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)
     (order,) = orders(harness.effect(deployment(), epoch=2))
     assert isinstance(order, LaunchTask)
     assert order.blob_address == "blob:2"
@@ -574,7 +602,7 @@ def test_a_report_names_the_allocation_of_a_shared_slot_once_and_all_attempts_in
     harness = registered()
     for attempt in (A, OTHER):
         harness.effect(shared(attempt, 1))
-    [report] = [r for r in reports(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)) if isinstance(r, SlotReport)]
+    [report] = [r for r in reports(harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)) if isinstance(r, SlotReport)]
     assert report.slots == (SlotStatus(0), SlotStatus(1, "allocation-shared"))
     assert [(a.vertex_id, a.execution_state) for a in report.attempts] == [("v", ExecutionState.DEPLOYING), ("w", ExecutionState.DEPLOYING)]
 
@@ -922,10 +950,10 @@ def said_ready(actions: list[Action]) -> list[bool]:
 
 def test_an_instance_says_once_that_it_is_ready_and_says_so_in_each_later_report() -> None:
     harness = registered()
-    assert said_ready(harness.effect(LeaderChanged("m1", "blob:1"))) == [False]
+    assert said_ready(harness.effect(LeaderChanged("m1", "blob:1", 1))) == [False]
     assert said_ready(harness.event(ForkServerReady())) == [True]
     assert said_ready(harness.event(ForkServerReady())) == []
-    assert said_ready(harness.effect(LeaderChanged("m1", "blob:1"))) == [True]
+    assert said_ready(harness.effect(LeaderChanged("m1", "blob:1", 1))) == [True]
 
 
 def test_who_is_ready_before_it_is_registered_says_so_when_it_is() -> None:
@@ -1119,7 +1147,7 @@ class RandomLife:
             "spark released": (1, lambda: harness.event(SparkReleased(attempt))),
             "ended": (2, lambda: self.end(dice.choice(outcomes), running)),
             "time": (1, lambda: harness.wait(dice.choice([10, 500, 6000]), heartbeats_arrive=dice.random() < 0.9)),
-            "leader": (1, lambda: harness.effect(LeaderChanged("m", "blob:9"), epoch + dice.randrange(2))),
+            "leader": (1, lambda: harness.effect(LeaderChanged("m", "blob:9", 1), epoch + dice.randrange(2))),
             "accepted": (2, lambda: harness.accept(epoch=max(1, epoch))),
             "forgotten": (0.2, lambda: harness.effect(InstanceForgotten("x"), epoch)),
         }
@@ -1186,7 +1214,7 @@ def test_the_start_of_a_query_is_reported_with_its_session() -> None:
 def test_the_start_of_a_query_is_told_again_with_the_states_of_its_attempt_and_to_a_new_leader() -> None:
     harness = streaming()
     assert said(harness.effect(deployment())) == ["SlotOffer", "INITIALIZING", "RUNNING", "StreamStartReport"]
-    assert said(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)) == ["SlotReport", "StreamStartReport"]
+    assert said(harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)) == ["SlotReport", "StreamStartReport"]
     harness.end(Finished(()))
     assert said(harness.effect(deployment(), epoch=2)) == ["SlotOffer", "INITIALIZING", "RUNNING", "StreamStartReport", "FINISHED"]
 

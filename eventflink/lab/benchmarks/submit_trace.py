@@ -260,7 +260,7 @@ class TraceBench:
 
         """
         for cluster_id in (self.configuration.cluster_id, self._floor_id):
-            ensure_topics(self.bootstrap, cluster_id)
+            ensure_topics(self.bootstrap, cluster_id, deployment_partitions=1)  # So an offset names a record.
         with tempfile.TemporaryDirectory(prefix="eventflink-trace-") as directory:
             cluster, floor = (Trial(), Trial()), (Trial(), Trial())
             with contextlib.ExitStack() as stack:

@@ -84,7 +84,7 @@ class EffectsCheck:
                 Invariant.EFFECT_OF_ACCEPTED, f"{who} releases {_name(payload)} to {'/'.join(receiver)}; no accepted decision says so"
             )
 
-    def _is_allowed(self, payload: DeploymentPayload, receiver: tuple[str, str]) -> bool:
+    def _is_allowed(self, payload: DeploymentPayload, receiver: tuple[str, str]) -> bool:  # noqa: PLR0911 - one answer for each kind
         ledger = self._observer.ledger
         match payload:
             case TaskDeployment():
@@ -106,7 +106,9 @@ class EffectsCheck:
                 return is_asked and (not isinstance(payload, FinishStream) or payload.job_id in ledger.stopped)
             case FileUploadOrder() | TaskManagerFileUploadOrder():
                 return payload.request_id in ledger.uploads
-            case InstanceForgotten() | RegistrationAccepted() | LeaderChanged():
+            case LeaderChanged():  # It is for all, and every epoch that somebody has may say it.
+                return not any(receiver)
+            case InstanceForgotten() | RegistrationAccepted():
                 return receiver in (ledger.forgotten if isinstance(payload, InstanceForgotten) else ledger.registered)
             case StopTaskManager():
                 return ledger.stops > 0 or (ledger.shutdowns > 0 and receiver in ledger.forgotten)

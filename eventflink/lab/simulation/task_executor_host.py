@@ -7,7 +7,7 @@ from typing import Final
 
 from eventflink.events.codec import ReportsCodec
 from eventflink.events.inputs import TaskManagerDeath, TaskManagerRegistration, TaskManagerReport
-from eventflink.events.topics import Topic
+from eventflink.events.topics import SPECIFICATIONS, Topic, deployment_partition
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
 from eventflink.lab.simulation.broker import Broker, BrokerRecord, Link
 from eventflink.lab.simulation.consumer import SimulatedConsumer
@@ -38,7 +38,7 @@ from eventflink.taskexecutor.protocol import (
     TaskExecutorProtocol,
     UploadFile,
 )
-from eventflink.taskexecutor.protocol.records import decode_deployment, encode_heartbeat, encode_reports
+from eventflink.taskexecutor.protocol.records import decode_deployment, encode_heartbeat, encode_reports, is_for
 
 _TICK_LATENESS_MS: Final = 40
 """By how much a turn may come late that is due: the loop of a process is busy with other things."""
@@ -152,11 +152,12 @@ class TaskExecutorHost:
         if not self.link.can_receive(Topic.DEPLOYMENTS):
             process.after(500, self._position)
             return
-        end_offset = self._broker.partition(Topic.DEPLOYMENTS).end_offset
+        partition = deployment_partition(self.name, SPECIFICATIONS[Topic.DEPLOYMENTS].partitions)
+        end_offset = self._broker.partition(Topic.DEPLOYMENTS, partition).end_offset
 
         def positioned() -> None:
             self._consumer = SimulatedConsumer(
-                self._broker, process, self.link, self._rng, Topic.DEPLOYMENTS, end_offset, self._on_deployment
+                self._broker, process, self.link, self._rng, Topic.DEPLOYMENTS, end_offset, self._on_deployment, partition
             )
             self._inbox += [self._tell_disk, self.protocol.on_positioned]
             self._turn(process)
@@ -358,6 +359,8 @@ class TaskExecutorHost:
     # -- inputs ----------------------------------------------------------------------------------------------------
 
     def _on_deployment(self, record: BrokerRecord) -> None:
+        if not is_for(record.key, self.name):
+            return
         envelope = decode_deployment(record.value or b"")
         self._put_input(lambda now_ms: self.protocol.on_deployment(envelope, now_ms))
 

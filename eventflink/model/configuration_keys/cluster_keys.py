@@ -34,6 +34,13 @@ class ClusterKeys(Keys):
     replication_factor: int = Field(
         1, alias="topics.replication-factor", ge=1, le=15, description="Of topics that are created; below 3 the cluster is single-node."
     )
+    deployment_partitions: int = Field(
+        4,
+        alias="topics.deployments-partitions",
+        ge=1,
+        le=1_000,
+        description="Of the topic `deployments`, when it is created; each TaskExecutor reads one of them.",
+    )
     drills_allowed: bool = Field(
         False,  # noqa: FBT003 - a default, not an argument
         alias="drills.allowed",

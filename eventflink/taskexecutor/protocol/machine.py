@@ -136,11 +136,14 @@ class TaskExecutorProtocol:
         return self.on_tick(now_ms)
 
     def on_deployment(self, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
-        """Obey one record of `deployments`, unless it is for another instance or its epoch is over (P4)."""
+        """Obey one record of `deployments`, unless it is for another instance or its epoch is over (P4); a change of leader is for all."""
         payload = envelope.payload
-        if envelope.task_manager_id != self._settings.task_manager_id:
+        if isinstance(payload, LeaderChanged):
+            if self.phase in (Phase.REGISTERING, Phase.REGISTERED) and self._believes(envelope.epoch, 0, now_ms):
+                self._on_leader_changed(payload, envelope.epoch, now_ms)
+        elif envelope.task_manager_id != self._settings.task_manager_id:
             return []
-        if isinstance(payload, StopTaskManager):
+        elif isinstance(payload, StopTaskManager):
             # Whichever instance is named: the successor of one that was cut off meanwhile is to end with its process as well.
             if self._believes(envelope.epoch, 0, now_ms):
                 self._begin_stop(now_ms, payload.reason, failed=False)
@@ -325,9 +328,6 @@ class TaskExecutorProtocol:
             if epoch != self._reported_epoch:
                 self._reported_epoch, self._next_registration_ms = epoch, now_ms
             return
-        if isinstance(payload, LeaderChanged):
-            self._blob_address = payload.blob_address
-            self._reported_epoch = _EPOCH_OF_NO_LEADER
         match payload:
             case TaskDeployment() | TaskCancellation() | CheckpointOrder() | ResumeStream() | FinishStream():
                 self._obey(payload, now_ms)
@@ -342,6 +342,15 @@ class TaskExecutorProtocol:
         if epoch != self._reported_epoch:
             self._table.report_slots(is_ready=self._fork_server_ready)
         self._reported_epoch = epoch
+
+    def _on_leader_changed(self, change: LeaderChanged, epoch: int, now_ms: int) -> None:
+        """Report to a new leader, which speaks to all: that answers no registration, so one that was not answered is repeated soon."""
+        if self.phase is Phase.REGISTERED:
+            self._blob_address = change.blob_address
+            self._reported_epoch = _EPOCH_OF_NO_LEADER
+            self._report_to(epoch)
+        elif self.phase is Phase.REGISTERING:
+            self._next_registration_ms = min(self._next_registration_ms, now_ms + self._delay_registration(0))
 
     def _obey(self, order: TaskDeployment | TaskCancellation | CheckpointOrder | ResumeStream | FinishStream, now_ms: int) -> None:
         match order:

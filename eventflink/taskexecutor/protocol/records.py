@@ -31,6 +31,11 @@ def encode_heartbeat(heartbeat: Heartbeat) -> bytes:
     return _HEARTBEATS.encode(heartbeat)
 
 
+def is_for(key: bytes | None, task_manager_id: str) -> bool:
+    """Tell by its key whether a record of `deployments` is for this TaskManager, or for all: those of others are never decoded."""
+    return not key or key == task_manager_id.encode()
+
+
 def decode_deployment(value: bytes) -> DeploymentEnvelope:
     """Return what a record of `deployments` says.
 
