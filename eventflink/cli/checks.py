@@ -9,12 +9,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from eventflink.cli import announced_address
 from eventflink.cli.announced_address import Announced
+from eventflink.cli.finding import Finding, Verdict
+from eventflink.cli.transactions import transaction_findings
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
 from eventflink.log.administration import AdministrationError, KafkaUnreachable, check_durability, describe_topics
@@ -25,22 +26,6 @@ from eventflink.model.configuration import Configuration
 _TIMEOUT_S: Final = 5.0
 _MINIMUM_FREE_BYTES: Final = 2 * 1024**3
 _MINIMUM_PYTHON: Final = (3, 11)
-
-
-class Verdict(StrEnum):
-    """How a check came out."""
-
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-
-
-class Finding(NamedTuple):
-    """One line of `doctor`."""
-
-    name: str
-    verdict: Verdict
-    detail: str
 
 
 def check_all(configuration: Configuration) -> Iterator[Finding]:
@@ -56,6 +41,7 @@ def check_all(configuration: Configuration) -> Iterator[Finding]:
         return
     topics = _topics(bootstrap, configuration)
     yield from topics
+    yield from transaction_findings(bootstrap, configuration.cluster_id)
     if all(finding.verdict is not Verdict.FAILED for finding in topics):
         yield _leader(bootstrap, configuration)
 

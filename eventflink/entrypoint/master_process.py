@@ -42,7 +42,13 @@ from eventflink.leadership.intake import TailFailed, TopicReplaced
 from eventflink.leadership.master_life import Exit, Follow, MasterLife, Rebuild, Step
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import Observer, ParticipantSettings
-from eventflink.log.administration import AdministrationError, check_durability, count_deployment_partitions, ensure_topics
+from eventflink.log.administration import (
+    AdministrationError,
+    check_durability,
+    check_transaction_bound,
+    count_deployment_partitions,
+    ensure_topics,
+)
 from eventflink.log.producers import EffectProducer
 from eventflink.log.replay import ReplayStalled
 from eventflink.model.configuration import Configuration
@@ -60,6 +66,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 EFFECTS_CLOSE_TIMEOUT_S = 5.0
+BROKER_CHECK_TIMEOUT_S = 5.0
 
 _EXPECTED = (
     LogUnusable,
@@ -340,6 +347,16 @@ async def _run(
         await server.stop()
 
 
+def _warn_of_transactions(bootstrap: str) -> None:
+    """Say that clients' transactions may hold the inbound topics up for long (P11); a Kafka that does not tell is not asked again."""
+    try:
+        warnings = check_transaction_bound(bootstrap, BROKER_CHECK_TIMEOUT_S)
+    except AdministrationError as error:
+        warnings = [f"whether transactions are bounded is not known: {error}"]
+    for warning in warnings:
+        _logger.warning("TransactionsUnbounded %s", warning)
+
+
 def run_master(
     configuration: Configuration,
     bootstrap: str,
@@ -380,6 +397,7 @@ def run_master(
         _logger.warning("NotDurable %s", warning)
     if words.accepted_log_end is not None and not accept_log_end(bootstrap, configuration.cluster_id, words.accepted_log_end):
         words = replace(words, accepted_log_end=None)
+    _warn_of_transactions(bootstrap)
     driver = create_driver(configuration, program)
     try:
         outcome = asyncio.run(_run(configuration, bootstrap, words, driver, application, render_flink))

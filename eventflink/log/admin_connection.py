@@ -156,6 +156,20 @@ class AdminConnection:
             else:
                 return {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
+    def read_broker_value(self, key: str) -> dict[int, str | None]:
+        """Return a key of each broker's configuration, by the broker's number; None where it has no such key."""
+        try:
+            brokers = self._client.list_topics(timeout=self.timeout_s).brokers
+        except KafkaException as error:
+            raise self._explain("list brokers", error, "Describe") from error
+        resources = [ConfigResource(ConfigResource.Type.BROKER, str(broker)) for broker in brokers]
+        futures = self._client.describe_configs(resources, request_timeout=self.timeout_s)
+        found = {
+            int(resource.name): self._result(f"describe broker {resource.name}", future, "DescribeConfigs")
+            for resource, future in futures.items()
+        }
+        return {broker: entries[key].value if key in entries else None for broker, entries in found.items()}
+
     def read_topic_ids(self, names: Iterable[str]) -> dict[str, str]:
         """Return each topic's id (22 characters), empty where the broker gives none."""
         futures = self._client.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout_s)

@@ -21,6 +21,7 @@ from eventflink.log.admin_connection import (
     FoundTopic,
     KafkaUnreachable,
 )
+from eventflink.log.broker_properties import TRANSACTION_MAX_TIMEOUT_MS
 from eventflink.log.topic_checks import (
     DURABLE_REPLICATION_FACTOR,
     DURABLE_TOPICS,
@@ -38,6 +39,7 @@ __all__ = [
     "TopicMisconfigured",
     "TopicRow",
     "check_durability",
+    "check_transaction_bound",
     "check_was_never_written",
     "count_deployment_partitions",
     "delete_topics",
@@ -331,6 +333,22 @@ def check_durability(bootstrap: str, cluster_id: str, replication_factor: int, t
     if faults:
         raise NotDurable(faults)
     return []
+
+
+def check_transaction_bound(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
+    """Return a warning for each broker that lets a client's transaction hold readers up for longer than ours does.
+
+    Raises:
+        AdministrationError: the brokers do not tell, or none answered within `timeout_s`.
+
+    """
+    key = "transaction.max.timeout.ms"
+    return [
+        f"broker {broker}: {key} is {value}; a client's hanging transaction holds its topic up for so long. Set it to {wanted} or less"
+        for wanted in [TRANSACTION_MAX_TIMEOUT_MS]
+        for broker, value in AdminConnection(bootstrap, timeout_s).read_broker_value(key).items()
+        if value is not None and int(value) > wanted
+    ]
 
 
 def _warn_of_single_node(replication_factor: int, brokers: int) -> str:

@@ -3,9 +3,13 @@
 import time
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.finding import Verdict
+from eventflink.cli.main import run
+from eventflink.cli.transactions import transaction_findings
 from eventflink.events.topics import SPECIFICATIONS, Topic, topic_name
 from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.admin_connection import AdminConnection, Watermarks
@@ -15,6 +19,7 @@ from eventflink.log.administration import (
     NotDurable,
     TopicMisconfigured,
     check_durability,
+    check_transaction_bound,
     check_was_never_written,
     delete_topics,
     describe_topics,
@@ -22,6 +27,7 @@ from eventflink.log.administration import (
     topic_ids,
 )
 from eventflink.log.topic_checks import wanted_configuration
+from eventflink.log.transactions import find_open_transactions
 from eventflink.snapshots.loading import read_state
 from tests.support.running_cluster import wait_until
 
@@ -171,3 +177,41 @@ def test_deleting_the_topics_of_a_cluster_leaves_none_and_can_be_repeated(bootst
     delete_topics(bootstrap, cluster_id)
     delete_topics(bootstrap, cluster_id)
     assert describe_topics(bootstrap, cluster_id) == []
+
+
+def test_an_open_transaction_is_found_with_whose_it_is_and_ended_and_no_other_is(
+    bootstrap: str, cluster_id: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P11: what stands behind it is read again once it is aborted, and its producer can commit nothing any more."""
+    ensure_topics(bootstrap, cluster_id, 1)
+    names = {topic: topic_name(cluster_id, topic) for topic in Topic}
+    hanging, elsewhere = (Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{cluster_id}-{n}"}) for n in (1, 2))
+    create(bootstrap, f"{cluster_id}-foreign", 1, {})
+    for producer, topic in ((hanging, names[Topic.SUBMISSIONS]), (elsewhere, f"{cluster_id}-foreign")):
+        producer.init_transactions(10)
+        producer.begin_transaction()
+        producer.produce(topic, b"half a thought", partition=0)
+        assert producer.flush(10) == 0
+    produce(bootstrap, names[Topic.SUBMISSIONS], 3)
+    [found] = find_open_transactions(bootstrap, names.values(), 10)
+    assert (found.transactional_id, found.topics, found.timeout_ms) == (f"{cluster_id}-1", (names[Topic.SUBMISSIONS],), 60_000)
+    assert abs(found.began_at_ms / 1000 - time.time()) < 60
+    [finding] = transaction_findings(bootstrap, cluster_id)
+    assert finding.verdict is not Verdict.OK
+    assert all(said in finding.detail for said in (names[Topic.SUBMISSIONS], f"'{cluster_id}-1' of producer {found.producer_id}", " UTC"))
+    options = ["--bootstrap", bootstrap, "--cluster-id", cluster_id, "doctor", "--abort-transaction"]
+    assert run([*options, f"{cluster_id}-2"]) == ExitCode.NEGATIVE, "it is of no concern to this cluster"
+    assert run([*options, f"{cluster_id}-1"]) == ExitCode.OK
+    assert f"'{cluster_id}-1' of producer {found.producer_id} is aborted" in capsys.readouterr().out
+    committed = AdminConnection(bootstrap).read_watermarks([(names[Topic.SUBMISSIONS], 0)], is_committed=True)
+    assert committed[names[Topic.SUBMISSIONS], 0].high >= 4
+    assert find_open_transactions(bootstrap, names.values(), 10) == []
+    with pytest.raises(KafkaException):
+        hanging.commit_transaction(10)
+    elsewhere.commit_transaction(10)
+
+
+def test_a_broker_that_lets_transactions_hang_for_long_is_named_and_ours_does_not(bootstrap: str) -> None:
+    assert check_transaction_bound(bootstrap) == []
+    assert AdminConnection(bootstrap).read_broker_value("transaction.max.timeout.ms") == {1: "60000"}
+    assert AdminConnection(bootstrap).read_broker_value("no.such.key") == {1: None}

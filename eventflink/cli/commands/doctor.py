@@ -4,18 +4,23 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.checks import Verdict, check_all
-from eventflink.cli.failures import ExitCode
+from eventflink.cli.checks import check_all
+from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.finding import Verdict
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.transactions import abort
 
 _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold red"}
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
+@click.option("--abort-transaction", "transactional_id", metavar="ID", help="End this open transaction of a client's, and check nothing.")
 @pass_session
-def doctor(session: Session, *, as_json: bool) -> int:
+def doctor(session: Session, *, as_json: bool, transactional_id: str | None) -> int:
     """Check this machine and the cluster; the exit code is 1 if something fails."""
+    if transactional_id is not None:
+        return _abort(session, transactional_id)
     with session.working("checking"):
         findings = list(check_all(session.configuration))
     if as_json:
@@ -28,3 +33,12 @@ def doctor(session: Session, *, as_json: bool) -> int:
             table.add_row(finding.name, Text(finding.verdict, style=_STYLES[finding.verdict]), Text(finding.detail))
         session.out.print(table)
     return ExitCode.NEGATIVE if any(finding.verdict is Verdict.FAILED for finding in findings) else ExitCode.OK
+
+
+def _abort(session: Session, transactional_id: str) -> int:
+    with session.working("aborting"):
+        said = abort(session.bootstrap, session.cluster_id, transactional_id)
+    if not said:
+        raise CommandFailed(ExitCode.NEGATIVE, f"no transaction '{transactional_id}' is open on a topic of '{session.cluster_id}'")
+    click.echo(said)
+    return ExitCode.OK

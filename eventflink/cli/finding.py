@@ -1,0 +1,20 @@
+"""What a check of `doctor` found."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Verdict(StrEnum):
+    """How a check came out."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+class Finding(NamedTuple):
+    """One line of `doctor`."""
+
+    name: str
+    verdict: Verdict
+    detail: str
