@@ -1,17 +1,21 @@
 """A topic that shrinks: when a run has come to rest, its broker loses the end of the log or of an inbound topic (P5a).
 
 A third of the runs end so. Nobody may decide on what is left: every master has to end and name the loss, also one that is started after it
-and knows of it only from what the others left behind. Drawn from random numbers of their own.
+and knows of it only from what the others left behind. A loss of which nobody has told (P5a) is noticed by those who go on alone. Drawn from
+random numbers of their own.
 """
 
 from random import Random
 from typing import Final
 
+from eventflink.events.codec import PayloadCodec
+from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.cluster import Cluster
 from eventflink.lab.simulation.scheduler import MILLISECOND
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
 
+_LEADERSHIP: Final = PayloadCodec("LeadershipEnvelope")
 _SHARE: Final = 0.35
 _LOG_SHARE: Final = 0.6
 _MOST_LOST: Final = 12
@@ -46,7 +50,7 @@ def truncate(cluster: Cluster, lasting: str) -> None:
     seats = [seat for seat in cluster.seats if seat.master_id != lasting]
     for broken in (seat.host for seat in cluster.seats if seat not in seats and seat.host is not None):
         broken.kill()
-    if rng.random() < 0.5:  # noqa: PLR2004 - one of two
+    if rng.random() < 0.5 and (topic is not Topic.LOG or _told(cluster) >= end_offset):  # noqa: PLR2004 - one of two
         cluster.kill(rng.choice(seats), _RESTART_MS * rng.random())
     end_us = cluster.scheduler.now_us + _NOTICED_WITHIN_MS * MILLISECOND
     while cluster.scheduler.step(end_us):
@@ -54,6 +58,14 @@ def truncate(cluster: Cluster, lasting: str) -> None:
     for seat in seats:
         if seat.host is None or not seat.host.has_refused:
             raise ViolationFound(Invariant.NOT_ON_LESS, f"{seat.master_id} has not ended, and {lost} records of {topic} are missing")
+
+
+def _told(cluster: Cluster) -> int:
+    """Return the last offset of the log that its leader has told the others: a process that begins now knows of no other."""
+    acceptance = cluster.observer.fold.acceptance
+    heartbeats = (_LEADERSHIP.decode(record.value or b"")[0] for record in cluster.broker.partition(Topic.LEADERSHIP).records)
+    told = (each for each in heartbeats if isinstance(each, LeaderHeartbeat) and each.epoch == acceptance.epoch)
+    return max((each.log_offset for each in told if each.leader_id == acceptance.leader_id), default=-1)
 
 
 def _keep_away(cluster: Cluster, topic: Topic) -> None:
