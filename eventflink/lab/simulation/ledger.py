@@ -16,7 +16,7 @@ from eventflink.master.blocklist import ITSELF
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 from eventflink.model.attempts import AttemptId, SubtaskId
 from eventflink.model.resources import ResourceProfile, fits, sum_of
-from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, ExecutionState, JobStatus, SavepointMode
+from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, ExecutionState, FollowUpType, JobStatus, SavepointMode
 
 _TERMINAL_STATES: Final = (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
@@ -56,6 +56,8 @@ class CheckpointLedger:
     """The highest batch of each subtask in a completed one."""
     savepoint: e.SavepointRequest | None = None
     """That the newest one is a savepoint."""
+    is_parked: bool = False
+    """Its end could not be decided."""
 
 
 @dataclass(slots=True)
@@ -136,6 +138,7 @@ class Ledger:
             e.ApplicationStatusRecorded: self._application_status_recorded,
             e.JobStatusChanged: self._job_status_changed,
             e.JobResultStored: self._job_result_stored,
+            e.InputParked: self._input_parked,
             e.TaskManagerRegistered: self._task_manager_registered,
             e.TaskManagerBlocked: lambda event, _: self.blocked.update({event.task_manager_id: event.actor}),
             e.TaskManagerUnblocked: self._task_manager_unblocked,
@@ -245,8 +248,12 @@ class Ledger:
         stopped, status = self.stopped.get(event.job_id), self.job_statuses[event.job_id]
         if stopped is not None and stopped.mode is SavepointMode.CANCEL and status is JobStatus.FINISHED:
             raise ViolationFound(Invariant.SAVEPOINTS, f"log@{offset}: {event.job_id} has finished, and was cancelled with {stopped.path}")
-        if (known := self.checkpoints.get(event.job_id)) is not None and known.pending:
+        if (known := self.checkpoints.get(event.job_id)) is not None and known.pending and not known.is_parked:
             raise ViolationFound(Invariant.CHECKPOINTS, f"log@{offset}: {event.job_id} ends while checkpoint {known.pending} is pending")
+
+    def _input_parked(self, event: e.InputParked, _offset: int) -> None:
+        if event.input_type == FollowUpType.ABORT_CHECKPOINT and event.job_id is not None:
+            self.checkpoints[event.job_id].is_parked = True
 
     def _cluster_shutdown_requested(self, _event: e.ClusterShutdownRequested, _offset: int) -> None:
         self.shutdowns += 1

@@ -65,7 +65,7 @@ class Observer:
         self.last_grant = -1
         """The offset of the last grant that was accepted."""
         self.has_lost = False
-        """Whether a topic was truncated: what is written from then on is no part of this history, and counts for nobody."""
+        """Whether the log was truncated: what is written from then on is no part of this history, and counts for nobody."""
 
     def on_record(self, record: BrokerRecord) -> None:
         """Take a record of the log.

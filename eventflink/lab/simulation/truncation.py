@@ -20,7 +20,7 @@ _SHARE: Final = 0.35
 _LOG_SHARE: Final = 0.6
 _MOST_LOST: Final = 12
 _RESTART_MS: Final = 800
-_NOTICED_WITHIN_MS: Final = 6_000
+_NOTICED_WITHIN_MS: Final = 30_000
 
 
 def truncate(cluster: Cluster, lasting: str) -> None:
@@ -43,7 +43,7 @@ def truncate(cluster: Cluster, lasting: str) -> None:
     lost = 1 + int(rng.random() * most)
     end_offset = partition.end_offset - lost
     cluster.transcript.note("broker", f"loses the last {lost} records of {topic}, which ends at {end_offset} now")
-    observer.has_lost = True
+    observer.has_lost = topic is Topic.LOG
     if topic is not Topic.LOG:  # What others write to it before anybody looks would hide the loss.
         _keep_away(cluster, topic)
     partition.truncate(end_offset)
@@ -53,7 +53,7 @@ def truncate(cluster: Cluster, lasting: str) -> None:
     if rng.random() < 0.5 and (topic is not Topic.LOG or _told(cluster) >= end_offset):  # noqa: PLR2004 - one of two
         cluster.kill(rng.choice(seats), _RESTART_MS * rng.random())
     end_us = cluster.scheduler.now_us + _NOTICED_WITHIN_MS * MILLISECOND
-    while cluster.scheduler.step(end_us):
+    while not all(seat.host is not None and seat.host.has_refused for seat in seats) and cluster.scheduler.step(end_us):
         pass
     for seat in seats:
         if seat.host is None or not seat.host.has_refused:
