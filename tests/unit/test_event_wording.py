@@ -31,6 +31,7 @@ UNTOLD = {
     "TaskManagerRegistered.begun_at_ms",
     "TaskManagerRegistered.hardware",
     "TaskManagerRegistered.metrics_address",
+    "TaskManagerRegistered.registration_number",
 }
 """Fields that `--json` shows and a line does not."""
 

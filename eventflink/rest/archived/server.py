@@ -13,7 +13,7 @@ from contextlib import ExitStack
 
 from eventflink.blob.open_storage import open_storage
 from eventflink.blob.storage import Storage
-from eventflink.model.configuration import Configuration
+from eventflink.model.configuration import Configuration, ConfigurationError
 from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
 from eventflink.rest.archived.application import build_history_application
 from eventflink.rest.archived.index import ArchiveIndex
@@ -28,7 +28,9 @@ def run_history_server(configuration: Configuration, announce: Callable[[str], E
     """Serve until SIGINT or SIGTERM; `announce` is given the URL, and what it gives is closed at the end.
 
     Raises:
-        RestFailed: the port, a directory, a file of TLS or what knows the tokens cannot be used, or no directory is named.
+        RestFailed: the port, a file of TLS or what knows the tokens cannot be used.
+        ConfigurationError: no directory is named.
+        BlobStorageUnusable: one that is named is none.
 
     """
     places = _places(configuration)
@@ -44,7 +46,7 @@ def run_history_server(configuration: Configuration, announce: Callable[[str], E
 def _places(configuration: Configuration) -> list[Storage]:
     locations = configuration.history_locations
     if not locations:
-        raise RestFailed(f"{DIRECTORIES_KEY}: no directory is named, and jobmanager.archive.fs.dir names none either")
+        raise ConfigurationError(f"{DIRECTORIES_KEY}: no directory is named, and jobmanager.archive.fs.dir names none either")
     return [open_storage(location, DIRECTORIES_KEY) for location in locations]
 
 

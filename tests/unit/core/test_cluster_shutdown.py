@@ -172,7 +172,7 @@ def _stopped(cluster: ScriptedCluster) -> None:
 def test_begun_anew_the_cluster_goes_on_with_what_was_suspended_for_its_end(cluster: ScriptedCluster) -> None:
     _stopped(cluster)
     cluster.fail_over()
-    assert cluster.timer(StartCluster()) == []
+    assert tasks(cluster.timer(StartCluster())) == []
     assert cluster.events(ClusterStarted) == [ClusterStarted(ApplicationStatus.SUCCEEDED, 1)]
     cluster.register(instance="2")
     assert [task.job_id for task in tasks(cluster.pass_time(100))] == ["job"]

@@ -215,8 +215,6 @@ def test_off_this_machine_it_listens_only_with_tls_and_tokens() -> None:
 
 def test_no_directory_and_one_that_nothing_can_read_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for directory, reason in (("", "no directory is named"), ("nosuch://place", "'nosuch://place' cannot be used")):
-        assert (
-            run([f"-Ddata.directory={tmp_path}", f"-Dhistoryserver.archive.fs.dir={directory}", "history-server"]) == ExitCode.ENVIRONMENT
-        )
+        assert run([f"-Ddata.directory={tmp_path}", f"-Dhistoryserver.archive.fs.dir={directory}", "history-server"]) == ExitCode.USAGE
         [line] = capsys.readouterr().err.strip().splitlines()
         assert f"historyserver.archive.fs.dir: {reason}" in line
