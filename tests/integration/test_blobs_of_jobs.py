@@ -127,18 +127,18 @@ def test_a_cluster_speaks_tls_with_everyone_who_needs_its_blobs(bootstrap: str, 
 
 
 def test_a_master_that_cannot_use_its_blob_storage_or_certificate_says_which_key_and_ends(bootstrap: str, tmp_path: Path) -> None:
-    for number, (key, value, said) in enumerate(
+    for number, (key, value, said, exit_code) in enumerate(
         [
-            ("blob.storage.directory", "memory://blobs", "blob.storage.directory: 'memory://blobs/"),
-            ("blob.storage.directory", "nothing://blobs", "blob.storage.directory: 'nothing://blobs/"),
-            ("security.ssl.internal.enabled", "true", "a server needs security.ssl.internal.certificate"),
+            ("blob.storage.directory", "memory://blobs", "blob.storage.directory: 'memory://blobs/", ExitCode.USAGE),
+            ("blob.storage.directory", "nothing://blobs", "blob.storage.directory: 'nothing://blobs/", ExitCode.USAGE),
+            ("security.ssl.internal.enabled", "true", "a server needs security.ssl.internal.certificate", ExitCode.ENVIRONMENT),
         ]
     ):
         name = f"test-{uuid.uuid4().hex[:12]}"
         running = RunningCluster(bootstrap, name, tmp_path)
         process = running.start(f"master-{number}", "master", **{key: value})
         try:
-            assert process.wait(60) == ExitCode.ENVIRONMENT
+            assert process.wait(60) == exit_code
         finally:
             process.kill()
             delete_topics(bootstrap, name)
