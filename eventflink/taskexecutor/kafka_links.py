@@ -247,7 +247,8 @@ class _PolledProducer:
         except BufferError:
             on_delivery(KafkaError(KafkaError._QUEUE_FULL))  # noqa: SLF001 - public, named so
         except KafkaException as error:
-            self._broken = self._broken or error.args[0].fatal()
+            # One that Kafka gave no producer id, for want of a right, says so of each record, by another code than that of the fatal error.
+            self._broken = self._broken or error.args[0].fatal() or error.args[0].code() == KafkaError._FATAL  # noqa: SLF001 - public, named so
             on_delivery(error.args[0])
 
     def renew(self) -> None:

@@ -99,7 +99,10 @@ def test_a_task_executor_says_which_right_it_lacks_and_registers_when_it_is_gran
     cluster.start("late", "taskexecutor", **{"taskmanager.id": "late"}, **broker.options_of("nobody", "taskmanager."))
     lacks = f"User:nobody may not Read topic '{topic_name(cluster.cluster_id, Topic.DEPLOYMENTS)}'"
     wait_until(lambda: lacks in cluster.output("late"), "it says what it lacks")
-    AdminConnection(broker.open).grant(rights_of(Role.TASKEXECUTOR, cluster.cluster_id), "User:nobody")
+    rights = rights_of(Role.TASKEXECUTOR, cluster.cluster_id)
+    AdminConnection(broker.open).grant([right for right in rights if "Read" in right.operations], "User:nobody")
+    wait_until(lambda: "ReportsNotDelivered" in cluster.output("late"), "its reports are refused")
+    AdminConnection(broker.open).grant(rights, "User:nobody")
     cluster.wait_for(lambda fold: "late" in fold.master.resource_manager.task_managers, "late registered")
     assert cluster.stop("late") == 0
 
