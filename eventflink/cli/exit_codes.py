@@ -27,7 +27,7 @@ from eventflink.log.embedded_broker import BrokerUnavailable
 from eventflink.log.java import JavaMissing
 from eventflink.model.configuration import ConfigurationError, PackageMissing
 from eventflink.model.job_graph_document import InvalidJobGraph
-from eventflink.model.kafka_settings import SecretMissing
+from eventflink.model.references import SecretMissing
 from eventflink.processes.child_processes import ChildDied
 from eventflink.processes.pid_files import PidFilesUnusable
 from eventflink.snapshots.log_copy import CopyFailed

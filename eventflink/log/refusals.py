@@ -13,7 +13,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from eventflink.log.access_rights import find_grant
-from eventflink.model.kafka_settings import SecretMissing, client_settings, principal_of, settings_of
+from eventflink.model.kafka_settings import client_settings, principal_of, settings_of
+from eventflink.model.references import SecretMissing
 
 _PROBE_TIMEOUT_S: Final = 3.0
 _PLAIN_PROBE_TIMEOUT_S: Final = 0.5

@@ -10,18 +10,17 @@ import os
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Final
+
+from eventflink.model.references import SecretMissing, check_reference, resolve
 
 VARIABLE: Final = "EVENTFLINK_KAFKA"
 """In the environment: the settings by bootstrap servers, as JSON, with references in place of secrets."""
 
 MAX_SETTINGS: Final = 100
 MAX_VALUE_LENGTH: Final = 4_096
-MAX_SECRET_BYTES: Final = 64 * 1024
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:\.[a-z0-9]+)*")
-_REFERENCE: Final = re.compile(r"\$\{(env|file):([^${}]+)\}")
 _SECRET: Final = ("password", "secret", "passphrase", "key.pem")
 """What the name of a secret has in it."""
 
@@ -69,10 +68,6 @@ class KafkaRole(StrEnum):
     REST = "rest"
 
 
-class SecretMissing(Exception):
-    """What a setting refers to cannot be read; the message names the key and the place, and never the value."""
-
-
 def checked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the keys below `kafka.` as texts.
 
@@ -91,13 +86,7 @@ def checked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
             raise ValueError(f"kafka.{key}: eventflink sets '{name}' itself")
         if len(value) > MAX_VALUE_LENGTH:
             raise ValueError(f"kafka.{key}: longer than {MAX_VALUE_LENGTH} characters")
-        found = _REFERENCE.fullmatch(value)
-        if found is None and is_secret(name):
-            raise ValueError(f"kafka.{key}: a secret is named here, not written: ${{file:/path/of/it}} or ${{env:NAME}}")
-        if found is None and "${" in value:
-            raise ValueError(f"kafka.{key}: a reference is the whole value: ${{file:/path/of/it}} or ${{env:NAME}}")
-        if found is not None and found[1] == "file" and not found[2].startswith("/"):
-            raise ValueError(f"kafka.{key}: the path of a file is absolute")
+        check_reference(f"kafka.{key}", value, is_needed=is_secret(name))
     return texts
 
 
@@ -146,42 +135,8 @@ def client_settings(bootstrap: str, own: Mapping[str, Any] | None = None, settin
 
     """
     given = settings_of(bootstrap) if settings is None else settings
-    return {"bootstrap.servers": bootstrap, **(own or {}), **{name: resolve(name, value) for name, value in given.items()}}
-
-
-def resolve(name: str, value: str) -> str:
-    """Return a value, read from where it refers to.
-
-    Raises:
-        SecretMissing: there is no such variable or file, or the file has more than the one line without its end.
-
-    """
-    kind, place = reference_of(value)
-    if not kind:
-        return value
-    if kind == "env":
-        try:
-            return os.environ[place]
-        except KeyError:
-            raise SecretMissing(f"kafka.{name}: the environment has no variable '{place}'") from None
-    try:
-        with Path(place).open("rb") as file:
-            text = file.read(MAX_SECRET_BYTES + 1).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise SecretMissing(f"kafka.{name}: {place} cannot be read: {reason}") from error
-    if len(text) > MAX_SECRET_BYTES:
-        raise SecretMissing(f"kafka.{name}: {place} has more than {MAX_SECRET_BYTES} bytes")
-    if "\n" in text and not name.endswith(".pem"):
-        # Kafka's Java clients take a file as it is, and would send the line's end as a part of the password.
-        raise SecretMissing(f"kafka.{name}: {place} ends with a line break; it has to hold the value alone, as printf %s writes it")
-    return text
-
-
-def reference_of(value: str) -> tuple[str, str]:
-    """Return what a value refers to: `env` and a name, or `file` and a path; two empty texts: it is the value itself."""
-    found = _REFERENCE.fullmatch(value)
-    return (found[1], found[2]) if found is not None else ("", "")
+    resolved = {name: resolve(f"kafka.{name}", value, may_have_lines=name.endswith(".pem")) for name, value in given.items()}
+    return {"bootstrap.servers": bootstrap, **(own or {}), **resolved}
 
 
 def principal_of(settings: Mapping[str, str]) -> str:
@@ -193,7 +148,7 @@ def principal_of(settings: Mapping[str, str]) -> str:
     if not protocol.startswith("sasl_"):
         return "User:ANONYMOUS"
     try:
-        return f"User:{resolve('sasl.username', settings.get('sasl.username', ''))}"
+        return f"User:{resolve('kafka.sasl.username', settings.get('sasl.username', ''))}"
     except SecretMissing:
         return ""
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
-from eventflink.model.kafka_settings import mechanism_of, reference_of, settings_of
+from eventflink.model.kafka_settings import mechanism_of, settings_of
+from eventflink.model.references import reference_of
 
 _PROVIDERS: Final = {
     "config.providers": "env,directory",

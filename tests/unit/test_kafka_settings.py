@@ -14,7 +14,8 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.model import kafka_settings
 from eventflink.model.configuration import ConfigurationError, build_configuration
-from eventflink.model.kafka_settings import KafkaRole, SecretMissing, client_settings, principal_of, settings_of_role, use_settings
+from eventflink.model.kafka_settings import KafkaRole, client_settings, principal_of, settings_of_role, use_settings
+from eventflink.model.references import MAX_SECRET_BYTES, SecretMissing, resolve
 from eventflink.streams.kafka_options import java_settings, spark_options
 
 KAFKA = "kafka.example:9093"
@@ -106,10 +107,10 @@ def test_a_child_process_connects_as_its_parent_does_and_is_told_no_secret(secre
 
 def test_a_secret_that_cannot_be_read_is_named_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLAIN", SECRET)
-    assert kafka_settings.resolve("sasl.password", "${env:PLAIN}") == SECRET
+    assert resolve("kafka.sasl.password", "${env:PLAIN}") == SECRET
     lines, large = tmp_path / "lines", tmp_path / "large"
     lines.write_text(f"{SECRET}\n", encoding="utf-8")
-    large.write_bytes(b"x" * (kafka_settings.MAX_SECRET_BYTES + 1))
+    large.write_bytes(b"x" * (MAX_SECRET_BYTES + 1))
     for place, says in (
         ("${env:MISSING}", "no variable 'MISSING'"),
         (f"${{file:{tmp_path}/missing}}", "cannot be read: No such file"),
@@ -117,7 +118,7 @@ def test_a_secret_that_cannot_be_read_is_named_with_its_place(tmp_path: Path, mo
         (f"${{file:{large}}}", "more than"),
     ):
         with pytest.raises(SecretMissing) as caught:
-            kafka_settings.resolve("sasl.password", place)
+            resolve("kafka.sasl.password", place)
         assert says in str(caught.value)
         assert SECRET not in str(caught.value)
 
