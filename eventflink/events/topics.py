@@ -60,7 +60,7 @@ SPECIFICATIONS: Final = {
     Topic.LEADERSHIP: TopicSpecification(1, _HOUR_MS),
     # Compacted, by keys of which each record has its own: a snapshot is kept until somebody takes it away with tombstones.
     Topic.SNAPSHOTS: TopicSpecification(1, -1, cleanup_policy="compact"),
-    Topic.DEAD_LETTERS: TopicSpecification(1, 30 * _DAY_MS, 2 * 1024 * 1024),
+    Topic.DEAD_LETTERS: TopicSpecification(1, 30 * _DAY_MS),
 }
 
 

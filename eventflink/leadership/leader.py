@@ -8,8 +8,9 @@ internal input is parked. What cannot be applied costs one, and the last decisio
 
 import logging
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.decision import Cause, Decision, FollowUpCause, InputCause, TimerCause
@@ -24,8 +25,9 @@ from eventflink.leadership.log_clock import LogClock
 from eventflink.leadership.log_lines import one_line
 from eventflink.leadership.ports import Observer, ParticipantSettings
 from eventflink.leadership.recovery import RecoveryMode
+from eventflink.leadership.refusals import Refusals
 from eventflink.master.canonical import InvariantBroken
-from eventflink.master.effects import Effect, effects_of
+from eventflink.master.effects import DeadLetterOrder, Effect, effects_of
 from eventflink.master.inputs import AttemptInputs, FollowUp, InternalInput, MasterInput, UnreadableInput
 from eventflink.master.parking import name_of, parking_of
 from eventflink.master.requests import refused
@@ -83,18 +85,18 @@ class Unconfirmed:
     event_names: list[str]
     effects: list[Effect]
     record: InboundRecord | None
+    """The input that it answers, if it was a record: of several the last."""
 
 
 @dataclass(slots=True)
 class Released:
-    """The effects of an accepted decision, with where it stands; `record` is the input it answers, if it was a record."""
+    """The effects of an accepted decision, with where it stands."""
 
     offset: int
     epoch: int
     sequence: int
     leader_id: str
     effects: list[Effect]
-    record: InboundRecord | None
 
 
 @dataclass(slots=True)
@@ -102,15 +104,30 @@ class _Draft:
     """A decision in the making."""
 
     at_ms: int
-    record: InboundRecord | None
     level: int
     """The feature level whose schema it is written with (P19)."""
+    records: Sequence[InboundRecord] = ()
+    """Those that it is to answer, of each input the one in which it stood."""
+    record: InboundRecord | None = None
+    """The one whose input is decided now, or was last."""
     blocks: list[bytes] = field(default_factory=list)
     size: int = 0
     event_names: list[str] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     is_full: bool = False
     """What the record says further was refused, because it does not fit into this decision any more."""
+
+    def say(self, block: bytes, events: Sequence[LogEvent], effects: Iterable[Effect]) -> None:
+        """Add events and what they lead to; a dead letter gets the record that is to be kept."""
+        self.blocks.append(block)
+        self.size += len(block)
+        self.event_names.extend([type(event).__name__ for event in events])
+        record = self.record
+        for effect in effects:
+            if record is not None and type(effect) is DeadLetterOrder:
+                self.effects.append(replace(effect, topic=record.topic, offset=record.offset, key=record.key, value=record.value))
+            else:
+                self.effects.append(effect)
 
 
 @dataclass(slots=True)
@@ -131,6 +148,7 @@ class Leader:
     failure: ApplyFailed | None = None
     """The state is half changed: it is read no more, and when everything is read back the leadership is over for this reason."""
     recovery: RecoveryMode = field(init=False)
+    refusals: Refusals = field(default_factory=Refusals)
     _sequence: int = 0
     _hash: bytes = b""
     _turn: int = 0
@@ -184,7 +202,7 @@ class Leader:
             return self._decide_record(INBOUND[turn], now_ms, monotonic_ms)
         if turn == len(INBOUND):
             head = self.fold.master.follow_ups.head()
-            return None if head is None else self._decide((FollowUpCause(head.follow_up_type),), "", (head,), None, now_ms, monotonic_ms)
+            return None if head is None else self._decide((FollowUpCause(head.follow_up_type),), "", (head,), now_ms, monotonic_ms)
         return self._decide_timer(now_ms, monotonic_ms)
 
     def _decide_timer(self, now_ms: int, monotonic_ms: int) -> bytes | None:
@@ -192,7 +210,7 @@ class Leader:
             value = self.timers.popleft()
             if self.fold.master.follow_ups.parked and isinstance(value, InternalInput) and self._is_parked(value):
                 continue
-            record = self._decide((TimerCause(type(value).__name__),), "", (value,), None, now_ms, monotonic_ms)
+            record = self._decide((TimerCause(type(value).__name__),), "", (value,), now_ms, monotonic_ms)
             if record is not None:
                 return record
         return None
@@ -207,12 +225,25 @@ class Leader:
         poison = self.recovery.poison_of(record)
         if poison is None and self.recovery.is_to_be_announced(record):
             return self._announce(record, now_ms, monotonic_ms)
-        inbound = self._checked(record, self._decoded(record, poison))
-        if not inbound.inputs:
-            inbound = Inbound((UnreadableInput("UndecodableRecord", f"{topic}@{record.offset}: the record holds no report", ""),))
-        cause = InputCause(topic, 0, record.offset, record.offset)
+        inbound = (self.refusals.decoded(record) if poison is None else None) or self._read(record, poison)
+        batch = [(record, value) for value in inbound.inputs]
+        if not self.recovery.remaining:
+            waiting = islice(self.inboxes[topic].waiting, 1, None)
+            batch += self.refusals.behind(record, inbound, waiting, self._read_ahead)
         self.recovery.decides(record)
-        return self._decide((cause,), inbound.actor, inbound.inputs, record, now_ms, monotonic_ms)
+        cause = InputCause(topic, 0, record.offset, batch[-1][0].offset)
+        return self._decide((cause,), inbound.actor, [value for _, value in batch], now_ms, monotonic_ms, [each for each, _ in batch])
+
+    def _read_ahead(self, record: InboundRecord) -> Inbound | None:
+        """Return what a record says that waits behind others; None if it is poison, and has to be decided alone."""
+        return self._read(record, None) if self.recovery.poison_of(record) is None else None
+
+    def _read(self, record: InboundRecord, poison: str | None) -> Inbound:
+        """Return what a record says, or why it is refused."""
+        inbound = self._checked(record, self._decoded(record, poison))
+        if inbound.inputs:
+            return inbound
+        return Inbound((UnreadableInput("UndecodableRecord", f"{record.topic}@{record.offset}: the record holds no report", ""),))
 
     def _checked(self, record: InboundRecord, inbound: Inbound) -> Inbound:
         """Refuse what only the log can contradict: a snapshot of what is not written yet would keep out every real one."""
@@ -239,7 +270,7 @@ class Leader:
     def _announce(self, record: InboundRecord, now_ms: int, monotonic_ms: int) -> bytes | None:
         """Say in the log which inputs are next, and wait until that was read back."""
         attempt = self.recovery.announcement(record, self._sequence + 1)
-        return self._decide((TimerCause(type(attempt).__name__),), "", (attempt,), None, now_ms, monotonic_ms)
+        return self._decide((TimerCause(type(attempt).__name__),), "", (attempt,), now_ms, monotonic_ms)
 
     def _announce_next(self, draft: _Draft) -> None:
         """Announce in a decision of the recovery mode which inputs come after it, if some do whose turn it is: one round trip for both."""
@@ -268,22 +299,23 @@ class Leader:
         causes: tuple[Cause, ...],
         actor: str,
         inputs: Sequence[MasterInput],
-        record: InboundRecord | None,
         now_ms: int,
         monotonic_ms: int,
+        records: Sequence[InboundRecord] = (),
     ) -> bytes | None:
-        """Decide inputs and what follows from them, as one record of the log."""
+        """Decide inputs and what follows from them, as one record of the log; `records` tells of each input in which record it stood."""
         master = self.fold.master
-        draft = _Draft(now_ms, record, master.upkeep.feature_level)
+        draft = _Draft(now_ms, master.upkeep.feature_level, records)
         try:
             master.apply_causes(causes)
         except InvariantBroken as error:
             raise ApplyFailed(str(error)) from error
         try:
-            for value in inputs:
-                self._step(draft, value)
-                if draft.is_full:
+            for value, record in zip(inputs, records or (None,) * len(inputs), strict=True):
+                if draft.is_full and record is draft.record:
                     break
+                draft.record = record
+                self._step(draft, value)
                 if isinstance(value, InternalInput) and value.repeats:
                     self._repeat(draft, value)
             self._follow_up(draft)
@@ -338,10 +370,7 @@ class Leader:
             raise _Unapplicable(value, message, event) from error
         self.registered.extend(e.instance_id for e in events if type(e) is TaskManagerRegistered)
         if events:
-            draft.blocks.append(block)
-            draft.size += len(block)
-            draft.event_names.extend([type(event).__name__ for event in events])
-            draft.effects.extend(effects)
+            draft.say(block, events, effects)
         return True
 
     def _repeat(self, draft: _Draft, value: InternalInput) -> None:
@@ -374,17 +403,19 @@ class Leader:
         _logger.error("ApplyFailed error=%s", one_line(str(error)))
         self.failure = ApplyFailed(str(error))
         self.failure.is_settled, self.failure.__cause__ = True, error.__cause__
-        value, record, draft = error.value, failed.record, _Draft(failed.at_ms, None, failed.level)
+        value, record, draft = error.value, failed.record, _Draft(failed.at_ms, failed.level)
         if record is not None and not isinstance(value, FollowUp | AttemptInputs):
-            draft.record = record
+            first = failed.records[0]
+            if record is not first:
+                draft = failed  # What was said of those before it are refusals as well.
+            draft.record, causes = record, (InputCause(record.topic, 0, first.offset, record.offset),)
             block, events = self._encoded([refused(self.decoder.poisoned(record, str(error), value))], draft)
         elif isinstance(value, InternalInput):
             causes = (FollowUpCause(value.follow_up_type) if isinstance(value, FollowUp) else TimerCause(type(value).__name__),)
             block, events = self._parked(draft, value, self.failure)
         else:
             raise self.failure
-        draft.blocks, draft.size, draft.event_names = [block], len(block), [type(event).__name__ for event in events]
-        draft.effects = list(effects_of(self.fold.master, events))
+        draft.say(block, events, effects_of(self.fold.master, events))
         return self._seal(draft, causes, "", monotonic_ms)
 
     def _encoded(self, events: list[LogEvent], draft: _Draft, room: int = 0) -> tuple[bytes, tuple[LogEvent, ...]]:
@@ -443,7 +474,7 @@ class Leader:
         self.observer.accepted(own.event_names, is_own=True)
         if own.record is not None:
             self.inboxes[own.record.topic].accepted(own.record.offset + 1)
-        return Released(offset, epoch, own.sequence, leader_id, own.effects, own.record)
+        return Released(offset, epoch, own.sequence, leader_id, own.effects)
 
     def _foreign(self, offset: int, value: bytes) -> None:
         """Pass over a record that the fold rejects; an accepted one ends this leadership."""

@@ -284,7 +284,7 @@ class Participant:
         self._become(Role.LEADER)
         change = leader_change(fold.master, self.settings.master_id, self.settings.deployment_partitions)
         effects = [change, *unacknowledged(fold.master)]
-        return Promoted(Released(offset, decision.epoch, decision.sequence, decision.leader_id, effects, None))
+        return Promoted(Released(offset, decision.epoch, decision.sequence, decision.leader_id, effects))
 
     def _silence_ms(self, granted_at_ms: int, now_ms: int) -> int:
         """Return for how long nobody has decided when the own grant is read back, which has this timestamp of Kafka (P20)."""
@@ -361,7 +361,7 @@ class Participant:
         """Queue what is not confirmed yet: it follows from the state as a whole, and waits until all of that was accepted."""
         acceptance, effects = self.fold.acceptance, list(unacknowledged(self.fold.master))
         sequence = leader.unconfirmed[-1].sequence if leader.unconfirmed else acceptance.sequence
-        self._resends.enqueue_effects(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects, None))
+        self._resends.enqueue_effects(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects))
 
     @property
     def _has_read_end(self) -> bool:

@@ -11,10 +11,9 @@ from typing import Final
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import DeadLetter
-from eventflink.events.topics import SPECIFICATIONS, Topic, deployment_partition
+from eventflink.events.topics import MAX_INBOUND_BYTES, SPECIFICATIONS, Topic, deployment_partition
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.leader import Released
 from eventflink.leadership.log_lines import one_line
 from eventflink.leadership.ports import Wires
@@ -34,9 +33,6 @@ from eventflink.master.requests import ALL_REPLY_PARTITIONS
 _logger = logging.getLogger(__name__)
 
 REPLY_PARTITIONS = SPECIFICATIONS[Topic.REPLIES].partitions
-MAX_DEAD_LETTER_BYTES = SPECIFICATIONS[Topic.DEAD_LETTERS].max_message_bytes - 64 * 1024
-"""Of value and key together: the rest of the record has room beside them."""
-
 EFFECTS_PER_TURN: Final = 128
 EFFECTS_PER_BATCH: Final = 64
 
@@ -61,7 +57,7 @@ class Releaser:
                 case Reply():
                     self._reply(effect, released)
                 case DeadLetterOrder():
-                    self._bury(effect, released.record)
+                    self._bury(effect)
                 case CleanUp():
                     self._wires.clean_up(effect)
                 case ArchiveJob():
@@ -98,23 +94,21 @@ class Releaser:
         for partition in partitions:
             self._wires.produce(Topic.REPLIES, effect.request_id, value, partition)
 
-    def _bury(self, effect: DeadLetterOrder, record: InboundRecord | None) -> None:
-        if record is None:
+    def _bury(self, order: DeadLetterOrder) -> None:
+        if not order.topic:
             return
-        key = None if record.key is None else record.key[: MAX_DEAD_LETTER_BYTES // 4]
-        room = MAX_DEAD_LETTER_BYTES - len(key or b"")
         letter = DeadLetter(
-            topic=record.topic,
+            topic=order.topic,
             partition=0,
-            offset=record.offset,
-            reason=effect.reason,
-            key=key,
-            value=None if record.value is None else record.value[:room],
-            value_length=len(record.value or b""),
+            offset=order.offset,
+            reason=order.reason,
+            key=None if order.key is None else order.key[:MAX_INBOUND_BYTES],
+            value=None if order.value is None else order.value[:MAX_INBOUND_BYTES],
+            value_length=len(order.value or b""),
             refused_by=self._master_id,
         )
-        self._wires.produce(Topic.DEAD_LETTERS, record.topic, self._dead_letters.encode(letter))
-        _logger.warning("DeadLetter topic=%s offset=%d reason=%s", record.topic, record.offset, one_line(effect.reason))
+        self._wires.produce(Topic.DEAD_LETTERS, order.topic, self._dead_letters.encode(letter))
+        _logger.warning("DeadLetter topic=%s offset=%d reason=%s", order.topic, order.offset, one_line(order.reason))
 
 
 @dataclass(slots=True)
@@ -160,4 +154,4 @@ class ResendQueue:
 
 def recent_replies(fold: Fold) -> list[Released]:
     """Return the answers of the last decisions before this leadership: their leader may have crashed before it sent them."""
-    return [Released(r.offset, r.epoch, r.sequence, r.leader_id, [r.reply], None) for r in fold.recent_replies]
+    return [Released(r.offset, r.epoch, r.sequence, r.leader_id, [r.reply]) for r in fold.recent_replies]

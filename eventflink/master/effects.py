@@ -64,9 +64,13 @@ class Reply:
 
 @dataclass(slots=True)
 class DeadLetterOrder:
-    """The input that the decision answers goes to `dead-letters`."""
+    """A record that is refused goes to `dead-letters`: which one, the leader says that has it, and no event does."""
 
     reason: str
+    topic: str = ""
+    offset: int = -1
+    key: bytes | None = None
+    value: bytes | None = None
 
 
 @dataclass(slots=True)

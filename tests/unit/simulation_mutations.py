@@ -215,7 +215,7 @@ def effects_leave_early(patch: pytest.MonkeyPatch) -> None:
             if leader is self.leader:
                 effects, own.effects = own.effects, []
                 offset = self.fold.last_offset + 1
-                released = Released(offset, acceptance.epoch, own.sequence, acceptance.leader_id, effects, own.record)
+                released = Released(offset, acceptance.epoch, own.sequence, acceptance.leader_id, effects)
                 self._releaser.release(released, acceptance.epoch)
         early.clear()
         return more
@@ -313,6 +313,17 @@ def cursors_are_not_replayed(patch: pytest.MonkeyPatch) -> None:
 @breaks("P7", "a refusal is no decision, and its input counts as decided")
 def refusals_are_not_decided(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Requests, "decide_unreadable_input", lambda _self, _value: [])
+
+
+@breaks("P7", "of several records that one decision names, it answers the first alone")
+def batches_answer_one(patch: pytest.MonkeyPatch) -> None:
+    decide: Any = Leader._decide
+
+    def first_alone(self: Leader, causes: Any, actor: str, inputs: Any, now_ms: int, monotonic_ms: int, records: Any = ()) -> Any:
+        count = sum(record is records[0] for record in records) if records else len(inputs)
+        return decide(self, causes, actor, inputs[:count], now_ms, monotonic_ms, records[:count])
+
+    patch.setattr(Leader, "_decide", first_alone)
 
 
 @breaks("P8", "a request id that comes again is decided again")
@@ -932,6 +943,7 @@ FOUND_BY = {
     "epochs_are_believed_for_ever": 2,
     "cursors_are_not_replayed": 0,
     "refusals_are_not_decided": 3,
+    "batches_answer_one": 2,
     "request_ids_are_forgotten": 46,
     "job_ids_are_forgotten": 17,
     "horizon_is_too_short": 1,

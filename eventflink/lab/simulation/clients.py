@@ -30,6 +30,10 @@ _PATIENCE_MS: Final = 1_500
 _REPEATS_ANSWERED: Final = 0.15
 """How often a client sends a request once more although it was answered: its answer was lost on the way, or it restarted."""
 
+_FLOOD: Final = 50
+_FLOOD_SHARE: Final = 0.1
+"""In how many runs nonsense comes so many times at once."""
+
 
 @dataclass(slots=True)
 class _Request:
@@ -68,6 +72,8 @@ class Clients:
         self._graphs: dict[str, dict[str, object]] = {}
         self._begun_savepoints: set[str] = set()
         self._number = 0
+        floods = Random(f"floods of {settings.seed}")  # noqa: S311 - a run has to be repeatable, not secret
+        self._nonsense = _FLOOD if floods.random() < _FLOOD_SHARE else 1
         self._strategies = Random(f"restart strategies of {settings.seed}")  # noqa: S311 - a run has to be repeatable, not secret
         self._sharing = SlotSharing(settings.seed)
         self.link = Link()
@@ -93,7 +99,8 @@ class Clients:
             self._number += 1
             topic, value = job_documents.garbage(self._rng, self._number)
             self._transcript.note("clients", f"send nonsense to {topic}")
-            self._careless.produce(topic, None, value)
+            for _ in range(self._nonsense):
+                self._careless.produce(topic, None, value)
 
     def unanswered(self) -> list[str]:
         """Return the requests that still wait."""

@@ -190,6 +190,7 @@ class Ledger:
             note = self._notes.get(type(event))
             if note is not None:
                 note(event, offset)
+        self._check_answers(decision, offset)
         self.accepted_decisions[offset] = AcceptedDecision(decision.epoch, decision.sequence, decision.leader_id, tuple(self._requests))
 
     # -- inputs and answers ----------------------------------------------------------------------------------------
@@ -200,6 +201,13 @@ class Ledger:
             what = "again" if cause.first_offset < expected else f"but {expected} was not decided"
             raise ViolationFound(Invariant.INPUTS_ONCE, f"log@{offset} decides {cause.topic}@{cause.first_offset} {what}")
         self.next_inputs[cause.topic] = cause.last_offset + 1
+
+    def _check_answers(self, decision: Decision, offset: int) -> None:
+        """Check that a decision which names several inputs answers each of them (P7): the simulated broker's offsets have no gaps."""
+        named = sum(cause.last_offset - cause.first_offset + 1 for cause in decision.causes if isinstance(cause, InputCause))
+        answered = sum(isinstance(event, e.RequestRejected) for event in decision.events)
+        if named > 1 and answered != named:
+            raise ViolationFound(Invariant.INPUTS_ONCE, f"log@{offset} names {named} inputs, and refuses {answered}")
 
     def _inputs_bound(self, event: e.InputsBound, offset: int) -> None:
         if event.topic in self.next_inputs:

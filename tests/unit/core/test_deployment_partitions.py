@@ -26,7 +26,7 @@ class NotingWires(SilentWires):
 
 def released(*effects: Deployment) -> list[tuple[int, bytes, bytes]]:
     wires = NotingWires()
-    Releaser(wires, "master-1", PARTITIONS).release(Released(0, 1, 0, "leader", list(effects), None), 1)
+    Releaser(wires, "master-1", PARTITIONS).release(Released(0, 1, 0, "leader", list(effects)), 1)
     return wires.records
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.events.decision import Decision
+from eventflink.events.decision import Decision, InputCause
 from eventflink.events.log_events import InputsSkipped, JobCleanedUp, LeadershipGranted, LogEvent
 from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import LogNotDense
@@ -28,6 +28,10 @@ def _decision(epoch: int, sequence: int, leader_id: str, fold: Fold | None = Non
         **more,
     }
     return CODEC.encode(Decision(**fields))
+
+
+REFUSED = b'{"type": "CancelJob", "job_id": "none"}'
+"""A command that has a decision of its own."""
 
 
 def _grant(epoch: int, leader_id: str, sequence: int = 0) -> bytes:
@@ -154,7 +158,7 @@ class TestRole:
     def test_a_foreign_grant_deposes_the_leader_whose_decisions_are_void(self) -> None:
         cluster = ScriptedCluster()
         cluster.register()
-        cluster.put(Topic.COMMANDS, b"garbage")
+        cluster.put(Topic.COMMANDS, REFUSED)
         mine = cluster.leader.decide_next(START_MS, 0)
         assert mine is not None
         with pytest.raises(LeadershipEnded, match="the epoch 2 of rival began; 1 decisions are void"):
@@ -226,8 +230,7 @@ class TestRelease:
         released = cluster.released[-1]
         decision = CODEC.decode(cluster.log[released.offset])
         assert (released.epoch, released.sequence, released.leader_id) == (decision.epoch, decision.sequence, decision.leader_id)
-        assert released.record is not None
-        assert (released.record.topic, released.record.offset) == ("submissions", 0)
+        assert decision.causes == (InputCause(Topic.SUBMISSIONS, 0, 0, 0),)
 
     def test_a_redelivered_own_decision_is_released_once(self, cluster: ScriptedCluster) -> None:
         cluster.register()
@@ -236,15 +239,15 @@ class TestRelease:
     def test_no_more_decisions_than_the_window_are_unconfirmed(self) -> None:
         cluster = ScriptedCluster(window_size=3)
         for _ in range(5):
-            cluster.put(Topic.COMMANDS, b"garbage")
+            cluster.put(Topic.COMMANDS, REFUSED)
         assert [cluster.decide() is not None for _ in range(5)] == [True, True, True, False, False]
         cluster.read_back(len(cluster.log) - 3)
         assert [cluster.decide() is not None for _ in range(2)] == [True, False]
 
     def test_nothing_is_decided_while_reading_back_lags(self) -> None:
         cluster = ScriptedCluster(lease_timeout_ms=1_000)
-        cluster.put(Topic.COMMANDS, b"garbage")
-        cluster.put(Topic.COMMANDS, b"garbage")
+        cluster.put(Topic.COMMANDS, REFUSED)
+        cluster.put(Topic.COMMANDS, REFUSED)
         assert cluster.decide() is not None
         cluster.monotonic_ms += 251
         assert cluster.decide() is None
@@ -253,7 +256,7 @@ class TestRelease:
 
     def test_a_decision_not_read_back_within_a_lease_ends_the_leadership(self) -> None:
         cluster = ScriptedCluster(lease_timeout_ms=1_000)
-        cluster.put(Topic.COMMANDS, b"garbage")
+        cluster.put(Topic.COMMANDS, REFUSED)
         cluster.decide()
         cluster.participant.check_lease(1_000)
         with pytest.raises(LeadershipEnded, match="not read back within 1001 ms"):
@@ -264,7 +267,7 @@ class TestRelease:
         """L1: its heartbeats say that it decides, not that its process is alive."""
         cluster = ScriptedCluster(lease_timeout_ms=1_000)
         assert cluster.leader.may_send_heartbeat(10**9)
-        cluster.put(Topic.COMMANDS, b"garbage")
+        cluster.put(Topic.COMMANDS, REFUSED)
         cluster.decide()
         assert cluster.leader.may_send_heartbeat(499)
         assert not cluster.leader.may_send_heartbeat(500)
@@ -275,7 +278,7 @@ class TestRelease:
         for _ in range(50):
             cluster.put(Topic.SUBMISSIONS, b"garbage")
         cluster.put(Topic.TASKMANAGERS, REPORTS.encode([]))
-        cluster.put(Topic.COMMANDS, b"garbage")
+        cluster.put(Topic.COMMANDS, REFUSED)
         first = len(cluster.log)
         cluster.settle()
         topics = [c.topic for v in cluster.log[first : first + 6] for c in CODEC.decode(v).causes]  # type: ignore[union-attr] # inputs

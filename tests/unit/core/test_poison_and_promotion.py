@@ -210,8 +210,7 @@ class TestPromotion:
         cluster.submit(graph(vertex("a")), request_id="r1", partition=1)
         cluster.submit(graph(vertex("a")), job_id="x", request_id="silent", partition=-1)
         cluster.cancel("none", request_id="r2")
-        sent = {r.record.offset: r for r in cluster.released if r.record is not None and replies(r.effects)}
-        assert sent
+        assert any(replies(released.effects) for released in cluster.released)
         cluster.fail_over()
         again = recent_replies(cluster.fold)
         assert [replies(r.effects)[0].request_id for r in again] == ["r1", "r2"]
