@@ -46,7 +46,13 @@ from eventflink.model.job_graph import (
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
 from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, SchedulerType, ShipStrategy, TaskType
-from eventflink.model.stream_document import EVENT_TIME_WITH_DELAY, MAX_WATERMARK_DELAY_MS, StreamDocument, stream_document
+from eventflink.model.stream_document import (
+    EVENT_TIME_WITH_DELAY,
+    MAX_WATERMARK_DELAY_MS,
+    StreamDocument,
+    check_parameters,
+    stream_document,
+)
 
 MAX_VERTICES: Final = 1_000
 MAX_PARALLELISM: Final = 4_096
@@ -125,6 +131,7 @@ class VertexDocument(BaseModel):
             )
         if self.parallelism > self.max_parallelism:
             raise ValueError(f"parallelism {self.parallelism} is above max_parallelism {self.max_parallelism}")
+        check_parameters(self.parameters, is_sql=self.sql is not None)
         return self
 
     def to_record(self) -> JobVertex:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-MAX_SECRET_BYTES: Final = 64 * 1024
+from eventflink.model.secret_files import SecretUnreadable, read_secret
 
 _REFERENCE: Final = re.compile(r"\$\{(env|file):([^${}]+)\}")
 
@@ -55,13 +55,11 @@ def resolve(key: str, value: str, *, may_have_lines: bool = False) -> str:
         except KeyError:
             raise SecretMissing(f"{key}: the environment has no variable '{place}'") from None
     try:
-        with Path(place).open("rb") as file:
-            text = file.read(MAX_SECRET_BYTES + 1).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise SecretMissing(f"{key}: {place} cannot be read: {reason}") from error
-    if len(text) > MAX_SECRET_BYTES:
-        raise SecretMissing(f"{key}: {place} has more than {MAX_SECRET_BYTES} bytes")
+        text = read_secret(Path(place))
+    except FileNotFoundError as error:
+        raise SecretMissing(f"{key}: {place} cannot be read: {error.strerror}") from error
+    except SecretUnreadable as error:
+        raise SecretMissing(f"{key}: {error}") from error
     if "\n" in text and not may_have_lines:
         # Kafka's Java clients take a file as it is, and would send the line's end as a part of the password.
         raise SecretMissing(f"{key}: {place} ends with a line break; it has to hold the value alone, as printf %s writes it")

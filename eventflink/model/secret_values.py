@@ -8,7 +8,7 @@ HIDDEN: Final = "******"
 _SECRET: Final = ("password", "secret", "token", "apikey", "api-key", "auth-params", "service-key", "jaas.config", "basic-auth")
 """What the key of a secret has in it, as in Flink."""
 
-_PLACES: Final = ("-file", "-provider")
+_PLACES: Final = ("-file", "-provider", "secrets.directory", "secrets.environment-prefix", "secrets.provider")
 """How a key ends that says where secrets are, and has none itself."""
 
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s]+(?=@)|(?i:(?<=token=)|(?<=password=)|(?<=secret=)|(?<=key=))[^&;,\s]+")

@@ -11,6 +11,8 @@ refused here, with its place.
       trigger: {processing_time_ms: 500}
 """
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -18,6 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
 from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
 from eventflink.model.job_graph import ChainedOperator, StreamDefinition, StreamSink, StreamSource
+from eventflink.model.secret_references import check_references, reference_name
 from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger, TaskType
 
 MAX_SOURCES: Final = 16
@@ -56,6 +59,20 @@ OWN_SETTINGS: Final = {
     "spark.sql.streaming.stopActiveRunOnRestart": "a newer attempt has to stop an older one",
 }
 """Spark's settings that a stream cannot have otherwise, and why."""
+
+_HIDDEN_BY_SPARK: Final = re.compile(r"(?i)secret|password|token|access[.]?key")
+"""The names of settings whose values Spark's pages and logs do not show (`spark.redaction.regex`)."""
+
+
+def check_parameters(parameters: Mapping[str, Any], *, is_sql: bool) -> None:
+    """Check the secrets that the parameters of a vertex name.
+
+    Raises:
+        ValueError: one cannot be named so, or the vertex is a statement, which cannot have any.
+
+    """
+    if check_references(parameters, "parameters") and is_sql:
+        raise ValueError("parameters: Spark shows a statement with its arguments on its pages, so a secret is for a 'python' function only")
 
 
 class _Document(BaseModel):
@@ -255,6 +272,7 @@ class ChainedDocument(_Document):
             raise ValueError("exactly one of 'python' and 'sql' says what it runs")
         if (self.event_time is None) != (self.watermark_delay_ms is None):
             raise ValueError(EVENT_TIME_WITH_DELAY)
+        check_parameters(self.parameters, is_sql=self.sql is not None)
         return self
 
     def to_record(self) -> ChainedOperator:
@@ -280,8 +298,8 @@ class StreamDocument(_Document):
     """By the name of the output: topics of one Kafka, all of which a batch is written to in one transaction."""
     trigger: StreamTriggerDocument = Field(default_factory=lambda: StreamTriggerDocument(processing_time_ms=0))
     output_mode: Literal["append", "update", "complete"] = "append"
-    settings: dict[str, str | int | float | bool] = Field(default_factory=dict, max_length=128)
-    """Spark's settings of the query's session, such as `spark.sql.shuffle.partitions`."""
+    settings: dict[str, str | int | float | bool | dict[Literal["secret"], str]] = Field(default_factory=dict, max_length=128)
+    """Spark's settings of the query's session, such as `spark.sql.shuffle.partitions`; a secret is named."""
     chained: list[ChainedDocument] = Field(default_factory=list, max_length=MAX_CHAINED)
     """Streams that are part of this one's query, as chaining writes them."""
 
@@ -292,6 +310,7 @@ class StreamDocument(_Document):
                 raise ValueError(f"settings: '{key}' is no setting of Spark: they begin with 'spark.'")
             if key in OWN_SETTINGS:
                 raise ValueError(f"settings: '{key}' cannot be set: {OWN_SETTINGS[key]}")
+        _check_secret_settings(self.settings)
         if self.sink is not None and self.sinks is not None:
             raise ValueError("one of 'sink' and 'sinks' says where the rows go, not both")
         kafkas = {name: sink.kafka for name, sink in (self.sinks or {}).items()}
@@ -365,6 +384,13 @@ class StreamDocument(_Document):
             settings_json=canonical_json(self.settings),
             chained=tuple([each.to_record() for each in self.chained]),
         )
+
+
+def _check_secret_settings(settings: Mapping[str, Any]) -> None:
+    check_references(settings, "settings")
+    for key, value in settings.items():
+        if reference_name(value) is not None and not _HIDDEN_BY_SPARK.search(key):
+            raise ValueError(f"settings: '{key}' cannot be a secret: Spark hides those named secret, password, token or access.key")
 
 
 def _connector_of(document: StreamSourceDocument | StreamSinkDocument, what: str) -> StreamConnector:

@@ -1,6 +1,7 @@
 """From what a task raised to the `FailureCause` that people and programs read: short, saying what and where, the rest in the stack trace.
 
-Nothing is reported from here. The rule it keeps: a cause is bounded, whatever was raised, and is text that can be encoded.
+Nothing is reported from here. The rule it keeps: a cause is bounded, whatever was raised, is text that can be encoded, and has no secret of
+the task in it.
 """
 
 import re
@@ -15,6 +16,7 @@ from eventflink.model.attempts import FailureCause
 from eventflink.model.stack_traces import cut_stack_trace
 from eventflink.streams import failures
 from eventflink.streams.failures import StreamUnusable
+from eventflink.taskexecutor.secret_masks import masked
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 from eventflink.taskexecutor.task_files import UnusableName
 
@@ -65,7 +67,7 @@ def cause_of(error: BaseException, vertex_id: str) -> FailureCause:
     """Return why a task of the vertex failed."""
     failure_type = type(error).__name__
     if isinstance(error, _EXPLAINED):
-        return FailureCause(failure_type, bounded(f"vertex '{vertex_id}': {error}", MESSAGE_LIMIT))
+        return FailureCause(failure_type, bounded(f"vertex '{vertex_id}': {text_of(error)}", MESSAGE_LIMIT))
     of_sink = _SINK_FAILURE.search(text_of(error)) if _is_spark_error(error) else None
     if of_sink is not None:
         return FailureCause(of_sink[1], bounded(f"vertex '{vertex_id}': {of_sink[2]}", MESSAGE_LIMIT))
@@ -103,9 +105,9 @@ def bounded(text: str, limit: int) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return what an error says, whatever its class makes of that."""
+    """Return what an error says, whatever its class makes of that; without the secrets of the task."""
     try:
-        return str(error)
+        return masked(str(error))
     except Exception as second:  # noqa: BLE001 - user code may raise anything
         return f"(its message cannot be told: {type(second).__name__})"
 
@@ -116,7 +118,7 @@ def _user_stack_trace(error: BaseException) -> str:
     while trace is not None and trace.tb_next is not None and _is_platform(trace.tb_frame.f_globals.get("__name__", "")):
         trace = trace.tb_next
     try:
-        return "".join(traceback.format_exception(type(error), error, trace))
+        return masked("".join(traceback.format_exception(type(error), error, trace)))
     except Exception as second:  # noqa: BLE001 - user code may raise anything
         return f"(its stack trace cannot be told: {type(second).__name__})"
 

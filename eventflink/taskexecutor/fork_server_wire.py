@@ -4,7 +4,7 @@ Orders and events are in `process_events.py`; here are the messages besides them
 has at most `MAX_LINE_BYTES`; who reads a longer or unknown one ends the connection.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,7 @@ from eventflink.blob.tls import TlsFiles
 from eventflink.taskexecutor import process_events
 from eventflink.taskexecutor.message_lines import LineCodec, UnreadableLine
 from eventflink.taskexecutor.spark_server import SparkServerSettings
+from eventflink.taskexecutor.task_secrets import SecretSettings
 
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
 """A deployment comes out of a decision of at most 512 KiB; JSON and the events of a task stay far below this."""
@@ -41,6 +42,8 @@ class ForkServerSettings:
     """How the blob server is spoken to."""
     environment: tuple[str, ...] = ()
     """Names of environment variables that task processes have besides those that they always have."""
+    secrets: SecretSettings = field(default_factory=SecretSettings)
+    """Where tasks find the secrets that their jobs name."""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ by the main loop only, except where events enter the inbox.
 """
 
 import logging
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,6 +40,7 @@ from eventflink.taskexecutor.process_events import (
 from eventflink.taskexecutor.protocol import Action, TaskExecutorProtocol
 from eventflink.taskexecutor.spark_server import SparkServerSettings
 from eventflink.taskexecutor.spark_use import Code, SparkUse, code_of
+from eventflink.taskexecutor.task_secrets import SecretSettings
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -51,6 +53,16 @@ def _describe(outcome: Outcome) -> str:
             return f"killed by signal {number}"
         case Failed(cause=cause):
             return f"failed: {cause.failure_type}: {cause.message[:200]}"
+
+
+def _secrets_of(configuration: Configuration) -> SecretSettings:
+    return SecretSettings(
+        configuration.task_manager_id,
+        os.getpid(),
+        configuration.secrets_directory,
+        configuration.secrets_environment_prefix,
+        configuration.secrets_provider,
+    )
 
 
 class ProcessLink:
@@ -80,6 +92,7 @@ class ProcessLink:
             warm_processes=configuration.slots,
             tls=tls_files(configuration),
             environment=configuration.task_environment_names,
+            secrets=_secrets_of(configuration),
         )
         # To open a session takes far longer than to fork a process: those that use Spark need not wait for tasks.
         self._settings = (settings, replace(settings, with_spark=True, warm_processes=0))

@@ -19,6 +19,7 @@ from eventflink.processes import set_parent_death_signal
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings, LineBuffer, decode_line, encode_line
 from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
 from eventflink.taskexecutor.process_events import Failed, LaunchTask, Outcome, TaskEvent, TaskProcessEnded
+from eventflink.taskexecutor.secret_masks import MaskingFormatter
 from eventflink.taskexecutor.task_files import task_file_path
 from eventflink.taskexecutor.task_run import run_task
 
@@ -89,7 +90,7 @@ def _open_files(settings: ForkServerSettings, attempt: AttemptId) -> None:
         os.close(descriptor)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # as Python made it
     handler = logging.FileHandler(paths[TaskFile.LOG], encoding="utf-8", errors="backslashreplace")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(MaskingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.INFO)

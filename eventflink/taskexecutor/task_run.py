@@ -26,6 +26,7 @@ from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
 from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
 from eventflink.taskexecutor.task_files import output_path
+from eventflink.taskexecutor.task_secrets import TaskSecrets
 from eventflink.taskexecutor.task_spark import TaskSpark
 
 if TYPE_CHECKING:
@@ -59,11 +60,13 @@ def run_task(
     if deployment.is_stopped:
         tell(TaskInitialized(attempt))
         return Finished(())
+    secrets = TaskSecrets(settings.secrets)
+    parameters = secrets.put_into(_parse_parameters(deployment.parameters_json))
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
-    stream = _make_stream(deployment, attempt, settings, archives, tell)
+    stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
-    context = _make_context(deployment, attempt, spark, opened, stream, accumulators)
+    context = _make_context(deployment, parameters, spark, opened, stream, accumulators)
     if stream is not None:
         stream.prepare(context.spark)
     if deployment.task_type is TaskType.SQL:
@@ -77,7 +80,7 @@ def run_task(
         returned = function(context)
     if stream is not None:
         for operator in stream.chained:
-            returned = _run_chained(operator, stream.hand_over(returned, operator), deployment, context, accumulators)
+            returned = _run_chained(operator, stream.hand_over(returned, operator), deployment, context, secrets, accumulators)
         stream.run(returned, later_orders)
         outputs, io = tuple[OutputLocation, ...](), IOMetrics(read_records=stream.rows_read)
     else:
@@ -88,18 +91,23 @@ def run_task(
 
 
 def _make_stream(
-    deployment: TaskDeployment, attempt: AttemptId, settings: ForkServerSettings, archives: Sequence[Path], tell: Tell
+    deployment: TaskDeployment,
+    attempt: AttemptId,
+    settings: ForkServerSettings,
+    archives: Sequence[Path],
+    secrets: TaskSecrets,
+    tell: Tell,
 ) -> "StreamTask | None":
     if deployment.stream is None:
         return None
     from eventflink.taskexecutor.task_stream import StreamTask  # noqa: PLC0415 - it loads Kafka's client, which no other task needs
 
-    return StreamTask(deployment, deployment.stream, attempt, settings, archives, tell)
+    return StreamTask(deployment, deployment.stream, attempt, settings, archives, secrets, tell)
 
 
 def _make_context(
     deployment: TaskDeployment,
-    attempt: AttemptId,
+    parameters: dict[str, Any],
     spark: TaskSpark,
     opened: OpenedInputs,
     stream: "StreamTask | None",
@@ -118,10 +126,10 @@ def _make_context(
     if stream is not None:
         readers |= {source.name: partial(lambda each: stream.read(each, context.spark), source) for source in stream.sources}
     context = TaskContext(
-        attempt,
+        deployment.attempt_id,
         parallelism=deployment.parallelism,
         max_parallelism=deployment.max_parallelism,
-        parameters=_parse_parameters(deployment.parameters_json),
+        parameters=parameters,
         readers=readers,
         open_spark=spark.open,
         accumulators=accumulators,
@@ -140,14 +148,19 @@ def _parse_parameters(text: str) -> dict[str, Any]:
 
 
 def _run_chained(
-    operator: ChainedOperator, rows: "DataFrame", deployment: TaskDeployment, head: TaskContext, accumulators: TaskAccumulators
+    operator: ChainedOperator,
+    rows: "DataFrame",
+    deployment: TaskDeployment,
+    head: TaskContext,
+    secrets: TaskSecrets,
+    accumulators: TaskAccumulators,
 ) -> object:
     """Return what an operator makes of the rows of the one before it, in the same query."""
     context = TaskContext(
         deployment.attempt_id,
         parallelism=deployment.parallelism,
         max_parallelism=deployment.max_parallelism,
-        parameters=_parse_parameters(operator.parameters_json),
+        parameters=secrets.put_into(_parse_parameters(operator.parameters_json)),
         readers={operator.input_name: lambda: rows},
         open_spark=lambda: head.spark,
         accumulators=accumulators,

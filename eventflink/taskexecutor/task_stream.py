@@ -57,6 +57,7 @@ from eventflink.taskexecutor.process_events import (
 from eventflink.taskexecutor.spark_jars import PROBLEM_SETTING
 from eventflink.taskexecutor.task_code import resolve_function
 from eventflink.taskexecutor.task_files import checkpoint_path
+from eventflink.taskexecutor.task_secrets import TaskSecrets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,9 +100,11 @@ class StreamTask:
         attempt: AttemptId,
         settings: ForkServerSettings,
         archives: Sequence[Path],
+        secrets: TaskSecrets,
         tell: Callable[[StreamEvent], None],
     ) -> None:
-        """Take what to run, where its TaskExecutor keeps things and the job's code, and what takes what is to be told of it."""
+        """Take what to run, where its TaskExecutor keeps things, the job's code and secrets, and what takes what is to be told of it."""
+        self._secrets = secrets
         self._archives = archives
         self._deployment = deployment
         self._stream = stream
@@ -129,7 +132,7 @@ class StreamTask:
             SavepointUnusable: there is no such savepoint, or it does not fit.
 
         """
-        for key, value in json.loads(self._stream.settings_json).items():
+        for key, value in self._secrets.put_into(json.loads(self._stream.settings_json)).items():
             spark.conf.set(key, setting_text(value))
         problem = spark.conf.get(PROBLEM_SETTING, "")
         if problem and any(source.connector in (StreamConnector.KAFKA, StreamConnector.EDGE) for source in self._stream.sources):

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.model.job_graph_document import to_document
+from eventflink.model.secret_references import reference_name
 from eventflink.model.secret_values import without_secrets
 from eventflink.views.plain import View, iso_time
 from eventflink.views.queries import job_of
@@ -18,6 +19,9 @@ from eventflink.views.queries import job_of
 _ADDRESS: Final = re.compile(r"\w+://\S+")
 _CODE: Final = ("sql", "python")
 """Keys whose text is a program: of it only addresses have credentials."""
+
+_PARAMETERS: Final = "parameters"
+"""Under it is a mapping of a user's own keys, of which the only one may be `secret`."""
 
 _IN_JSON: Final = "_json"
 """How a key of an event ends whose text is a document of its own."""
@@ -38,12 +42,14 @@ def document_view(fold: Fold, job_id: str) -> View:
 def shown(value: Any, key: str = "") -> Any:
     """Return a part of a document, or of an event that has one, without secrets; `key` is what it stands under."""
     if isinstance(value, Mapping):
+        if key != _PARAMETERS and reference_name(value) is not None:
+            return dict(value)  # It only says which secret.
         return {name: shown(each, name) for name, each in value.items()}
     if isinstance(value, list):
         return [shown(each, key) for each in value]
     if key.endswith(_IN_JSON) and isinstance(value, str):
         with suppress(ValueError, RecursionError):  # Of a user's own key it may be any text.
-            return json.dumps(shown(json.loads(value)), ensure_ascii=False)
+            return json.dumps(shown(json.loads(value), _PARAMETERS), ensure_ascii=False)
     if key in _CODE and isinstance(value, str):
         return _ADDRESS.sub(lambda found: str(without_secrets("", found[0])), value)
     return without_secrets(key, value)

@@ -1,5 +1,6 @@
 """The store of the type file on a running cluster: ended jobs leave the memory for their archives, and are still there for who asks."""
 
+import contextlib
 import json
 import re
 import shutil
@@ -8,17 +9,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import JobArchived, JobArchiveFailed, JobEvicted, JobResultStored, LogEvent
+from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ArchiveUnusable, DuplicateJobSubmission, JobTerminated, UnknownJob
 from eventflink.gateways.reads import ask_master, find_masters
+from eventflink.log.replay import consumer_settings
 from eventflink.model.statuses import JobStatus
+from eventflink.snapshots.snapshot import encode_fold
 from tests.support.hand import NOWHERE
-from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.running_cluster import RunningCluster, descendants, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
 FLINK_ID = "00112233445566778899aabbccddeeff"
@@ -31,6 +37,7 @@ def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     directory = tmp_path_factory.mktemp("cluster")
     keys = {"jobstore.type": "file", "jobstore.cache-size": 0, "jobmanager.archive.fs.dir": directory / "archives"}
     keys["jobmanager.archive.flink-format"] = "true"
+    keys["secrets.directory"] = directory / "secrets"
     with running_cluster(bootstrap, directory, **keys) as running:
         running.start_master("first")
         running.start_task_executor("tm")
@@ -118,6 +125,52 @@ def test_without_kafka_a_history_server_answers_what_the_archive_in_flinks_forma
 def get(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=30) as answer:
         return json.load(answer)
+
+
+def test_a_secret_is_in_the_process_of_its_task_and_nowhere_else(
+    cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    secret = "correct-horse-battery-staple"
+    (cluster.directory / "secrets").mkdir()
+    (cluster.directory / "secrets" / "db").write_text(f"{secret}\n", encoding="utf-8")
+    end(cluster, "secret", "fail_with_a_secret", login={"user": "me", "password": {"secret": "db"}}, path=str(tmp_path / "at"))
+    wait_until((tmp_path / "at.0.1").exists, "the task has it")
+    for process in [each for started in cluster.processes.values() for each in (psutil.Process(started.pid), *descendants(started))]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            assert secret not in f"{process.cmdline()}{process.environ()}"
+    assert secret.encode() not in encode_fold(cluster.state()), "what a snapshot is made of"
+    (tmp_path / "at.go").touch()
+    wait_until_evicted(cluster, "secret")
+    [job] = ask_command_line(cluster, capsys, "exceptions", "secret")
+    assert "LookupError: nobody has the password ***" in json.dumps(job)
+    commands = (["events"], ["status", "secret"], ["history", "secret"])
+    told = [json.dumps(ask_command_line(cluster, capsys, *command)) for command in commands]
+    url = cluster.start_rest()
+    paths = ("jobs/secret", "jobs/secret/exceptions", "jobs/secret/config", "jobmanager/config", "eventflink/v1/jobs/secret/document")
+    told += [json.dumps(get(f"{url}/{path}")) for path in paths]
+    assert '{"secret": "db"}' in told[-1]
+    topics = {topic: b"".join(value for value in stored(cluster, topic)) for topic in Topic}
+    assert b"nobody has the password ***" in topics[Topic.LOG]
+    assert not [topic for topic, values in topics.items() if secret.encode() in values]
+    assert not [text for text in told if secret in text]
+    written = [path for path in cluster.directory.rglob("*") if path.is_file() and path.parent.name != "secrets"]
+    assert {"secret.json", "task-0-1.log"} <= {path.name for path in written}
+    assert not [path for path in written if secret.encode() in path.read_bytes()]
+
+
+def stored(cluster: RunningCluster, topic: Topic) -> Iterator[bytes]:
+    """Yield what all partitions of a topic hold."""
+    consumer = Consumer(consumer_settings(cluster.bootstrap))
+    try:
+        name = topic_name(cluster.cluster_id, topic)
+        for partition in consumer.list_topics(name, timeout=10).topics[name].partitions:
+            low, high = consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=10)
+            consumer.assign([TopicPartition(name, partition, low)])
+            while low < high and (message := consumer.poll(10)) is not None:
+                low = message.offset() + 1
+                yield message.value() or b""
+    finally:
+        consumer.close()
 
 
 def test_a_job_that_was_evicted_is_neither_run_again_nor_cancelled(cluster: RunningCluster, dispatcher: DispatcherGateway) -> None:

@@ -84,6 +84,25 @@ def test_a_task_has_named_environment_variables_only(host: Host) -> None:
     assert not [name for name in environment if name.startswith(("FSSPEC_", "PYTEST_"))]
 
 
+def test_a_task_is_given_the_secret_that_its_job_names_and_nothing_that_it_says_has_it(host: Host) -> None:
+    secret = "hush\n'hush'"
+    (host.directory / "db").write_text(secret, encoding="utf-8")
+    attempt, _ = host.launch("fail_with_secret", parameters={"password": {"secret": "db"}, "length": len(secret)})
+    outcome = host.wait_for(TaskProcessEnded, attempt).outcome
+    assert isinstance(outcome, Failed)
+    assert (outcome.cause.failure_type, outcome.cause.message, outcome.cause.root_message) == ("ValueError", "no ***", '"***"')
+    log = task_file_path(host.settings.log_directory, attempt, TaskFile.LOG).read_text("utf-8")
+    assert "the password is ***" in log
+    assert "hush" not in f"{outcome.cause}{log}"
+
+
+def test_a_secret_that_is_missing_is_the_failure_before_any_code_of_the_job_is_loaded(host: Host) -> None:
+    failure_type, message, trace = host.fail("no_such_module:f", parameters={"password": {"secret": "none"}}, code_archives=("0" * 64,))
+    assert failure_type == "SecretUnavailable"
+    assert message == f"vertex 'vertex': secret 'none' is not to be had on TaskManager 'tm-1': there is no file 'none' in {host.directory}"
+    assert not trace
+
+
 def test_a_user_exception_is_the_failure(host: Host) -> None:
     failure_type, message, trace = host.fail("fail")
     assert (failure_type, message) == ("ArithmeticError", "seven is not eight")

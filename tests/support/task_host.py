@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import io
 import json
+import os
 import queue
 import threading
 import time
@@ -29,6 +30,7 @@ from eventflink.taskexecutor.process_events import (
     TaskProcessEnded,
 )
 from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings
+from eventflink.taskexecutor.task_secrets import SecretSettings
 
 E = TypeVar("E", bound=ProcessEvent)
 
@@ -51,6 +53,12 @@ def talk(context):
     print("on stdout"); print("on stderr", file=sys.stderr); context.logger.info("in the log %s", context.parameters["word"])
 
 def fail(context): raise ArithmeticError("seven is not eight")
+
+def fail_with_secret(context):
+    context.logger.info("the password is %s", context.parameters["password"])
+    assert len(context.parameters["password"]) == context.parameters["length"]
+    try: raise KeyError(context.parameters["password"])
+    except KeyError as error: raise ValueError("no " + context.parameters["password"]) from error
 
 def leave(context): sys.exit("no more of this")
 
@@ -164,6 +172,7 @@ class Host:
             with_spark=True,
             warm_processes=2,
             environment=("NAMED_*",),
+            secrets=SecretSettings("tm-1", os.getpid(), str(directory)),
         )
         self.lease = SparkLease(self.settings.runtime_directory)
         self.lease.acquire()

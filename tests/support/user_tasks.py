@@ -36,6 +36,13 @@ def fail(context: Any) -> None:
     raise LookupError(context.parameters.get("message", "as the test wanted"))
 
 
+def fail_with_a_secret(context: Any) -> None:
+    """Log a secret, wait as `wait_for_file` does, and raise with the secret."""
+    context.logger.info("the password is %s", context.parameters["login"]["password"])
+    wait_for_file(context)
+    raise LookupError(f"nobody has the password {context.parameters['login']['password']}")
+
+
 def return_a_list(_context: Any) -> list[int]:
     """Return what no task may return."""
     return [1, 2, 3]

@@ -80,11 +80,13 @@ from eventflink.snapshots.state_codec import document_of
 from eventflink.streams import savepoint_copy
 from eventflink.streams.client_watch import ClientWatch
 from eventflink.streams.sink_protocol import BEFORE_FENCING, KafkaSinkSettings, Mark, SendMark, SinkProtocol, SinkStep, next_step
-from eventflink.taskexecutor import task_files
+from eventflink.taskexecutor import failure_causes, task_files
+from eventflink.taskexecutor.failure_causes import bounded
 from eventflink.taskexecutor.process_events import Finished, Outcome, ReleaseSpark
 from eventflink.taskexecutor.protocol import TaskExecutorProtocol
 from eventflink.taskexecutor.protocol.actions import Action, ProtocolSettings
 from eventflink.taskexecutor.protocol.attempts import AttemptTable, KnownAttempt
+from eventflink.taskexecutor.secret_masks import masked
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -930,6 +932,17 @@ def secrets_are_written_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(kafka_settings, "is_secret", lambda _: False)
 
 
+@breaks("L8", "what a failure says is cut first, and masked then")
+def failures_are_not_masked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(failure_causes, "masked", lambda text: text)
+    patch.setattr(failure_causes, "bounded", lambda text, limit: masked(bounded(text, limit)))
+
+
+@breaks("L8", "a link leads out of the directory of secrets")
+def secrets_are_read_anywhere(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Path, "is_relative_to", lambda *_: True)
+
+
 # -- counting ------------------------------------------------------------------------------------------------------
 
 FOUND_BY = {
@@ -1022,6 +1035,8 @@ FOUND_BY_TEST = {
     "clients_write_the_log": "test_only_masters_write_what_masters_say",
     "settings_go_to_every_kafka": "test_the_settings_of_one_kafka_go_to_no_other",
     "secrets_are_written_down": "test_what_is_wrong_is_told_before_anything_starts_and_without_the_secret",
+    "failures_are_not_masked": "test_no_text_of_a_failure_has_a_value_however_it_is_quoted_or_cut",
+    "secrets_are_read_anywhere": "test_what_cannot_be_read_is_looked_for_nowhere_else_and_said_without_a_value",
     "full_disks_are_given_tasks": "test_a_task_manager_that_cannot_write_is_given_no_tasks_until_it_can",
     "links_are_followed": "test_clean_up_removes_nothing_behind_a_link_wherever_a_task_has_put_it",
     "reads_do_not_wait": "test_what_a_leader_decided_is_not_read_before_it_is_accepted",

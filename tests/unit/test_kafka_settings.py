@@ -15,7 +15,8 @@ from eventflink.cli.main import run
 from eventflink.model import kafka_settings
 from eventflink.model.configuration import ConfigurationError, build_configuration
 from eventflink.model.kafka_settings import KafkaRole, client_settings, principal_of, settings_of_role, use_settings
-from eventflink.model.references import MAX_SECRET_BYTES, SecretMissing, resolve
+from eventflink.model.references import SecretMissing, resolve
+from eventflink.model.secret_files import MAX_SECRET_BYTES
 from eventflink.streams.kafka_options import java_settings, spark_options
 
 KAFKA = "kafka.example:9093"

@@ -1,11 +1,11 @@
 """Keys of TaskExecutors: heartbeats, slots and what they have, Spark."""
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from eventflink.model.configuration_keys.keys import Keys, MemorySize
+from eventflink.model.configuration_keys.keys import FACTORY_PATTERN, Keys, MemorySize
 from eventflink.model.resources import parse_cpu_cores, parse_extended_resources
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
@@ -59,6 +59,21 @@ class TaskManagerKeys(Keys):
         description="Environment variables that tasks and their Spark inherit besides those that say where things are, such as "
         "AWS_REGION,FSSPEC_*; *: all.",
     )
+    secrets_directory: str = Field(
+        "",
+        alias="secrets.directory",
+        pattern=r"^(/.*)?$",
+        description="Where tasks find the secrets that their jobs name: a directory with a file for each, as Kubernetes mounts them.",
+    )
+    secrets_environment_prefix: str = Field(
+        "",
+        alias="secrets.environment-prefix",
+        pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
+        description="Variables of the TaskExecutor's environment that are secrets: this, and behind it the name. No task inherits them.",
+    )
+    secrets_provider: str = Field(
+        "", alias="secrets.provider", description="A class of yours that has secrets, module:Provider; tasks make it and call get(name)."
+    )
     spark_remote: str = Field(
         "", alias="spark.remote", description="A Spark Connect address, sc://host:port. Empty: a local server that this host shares."
     )
@@ -91,6 +106,24 @@ class TaskManagerKeys(Keys):
         for name in value.split(",") if value not in ("", "*") else ():
             if not _VARIABLE.fullmatch(name):
                 raise ValueError(f"'{name}' is no name of an environment variable, nor the beginning of some, such as FSSPEC_*")
+        return value
+
+    @model_validator(mode="after")
+    def _check_secrets_environment(self) -> Self:
+        prefix = self.secrets_environment_prefix
+        for name in self.task_environment_names if prefix else ():
+            beginning = name.removesuffix("*")
+            if beginning.startswith(prefix) or (name != beginning and prefix.startswith(beginning)):
+                raise ValueError(
+                    f"taskmanager.task.environment: '{name}' gives tasks what secrets.environment-prefix '{prefix}' keeps from them"
+                )
+        return self
+
+    @field_validator("secrets_provider")
+    @classmethod
+    def _check_secrets_provider(cls, value: str) -> str:
+        if value and not FACTORY_PATTERN.fullmatch(value):
+            raise ValueError(f"'{value}' is not of the form module:Provider")
         return value
 
     @property

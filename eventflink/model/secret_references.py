@@ -1,0 +1,70 @@
+"""`{secret: NAME}`: how the author of a job names a secret instead of writing it, and where that may stand.
+
+What a job says is in the log for ever, so a name is all that it has: the value is found on a TaskExecutor, in the process of the task that
+names it (`taskexecutor/task_secrets.py`). The rule it keeps: no message repeats what stands in the place of a name, for it may be a secret.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+MAX_SECRETS: Final = 64
+"""Different ones, in the parameters of a vertex or the settings of a stream."""
+
+_KEY: Final = "secret"
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+
+
+def reference_name(value: object) -> str | None:
+    """Return which secret a value names: it is a mapping with the only key `secret`, under which a text is; None: it names none."""
+    name = value[_KEY] if isinstance(value, Mapping) and value.keys() == {_KEY} else None
+    return name if isinstance(name, str) else None
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a secret may be called so: it is the name of a file as well, and never leads anywhere else."""
+    return _NAME.fullmatch(name) is not None
+
+
+def check_references(values: Mapping[str, Any], where: str) -> bool:
+    """Tell whether a secret is named anywhere below the keys of a document.
+
+    Raises:
+        ValueError: what is named is no name, or there are too many; with its place.
+
+    """
+    names: set[str] = set()
+    for place, name in _references(values, where):
+        if not is_secret_name(name):
+            raise ValueError(
+                f"{place}: the name of a secret is letters, digits, '.', '_' and '-', at most 128, and begins with a letter, a digit or '_'"
+            )
+        names.add(name)
+    if len(names) > MAX_SECRETS:
+        raise ValueError(f"{where}: {len(names)} secrets are named; at most {MAX_SECRETS} may be")
+    return bool(names)
+
+
+def _references(values: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]]:
+    waiting = [(f"{where}.{key}", each) for key, each in values.items()]
+    while waiting:
+        place, value = waiting.pop()
+        if (name := reference_name(value)) is not None:
+            yield place, name
+        elif isinstance(value, Mapping):
+            waiting += [(f"{place}.{key}", each) for key, each in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{place}[{number}]", each) for number, each in enumerate(value)]
+
+
+def with_secrets(values: Mapping[str, Any], resolve: Callable[[str], str]) -> dict[str, Any]:
+    """Return a document with the value of each secret that it names in the place of the reference."""
+
+    def put(value: Any) -> Any:
+        if (name := reference_name(value)) is not None:
+            return resolve(name)
+        if isinstance(value, Mapping):
+            return {key: put(each) for key, each in value.items()}
+        return [put(each) for each in value] if isinstance(value, list) else value
+
+    return {key: put(each) for key, each in values.items()}
