@@ -21,7 +21,9 @@ from eventflink.gateways.leader import find_leader
 from eventflink.log.administration import AdministrationError, KafkaUnreachable, check_durability, describe_topics
 from eventflink.log.jars import KAFKA_BROKER, default_cache_directory
 from eventflink.log.java import JavaMissing, find_java
+from eventflink.model.cluster_secret import KEY, OFF, secrets_of
 from eventflink.model.configuration import Configuration
+from eventflink.model.references import SecretMissing
 
 _TIMEOUT_S: Final = 5.0
 _MINIMUM_FREE_BYTES: Final = 2 * 1024**3
@@ -35,6 +37,7 @@ def check_all(configuration: Configuration) -> Iterator[Finding]:
     yield _spark(configuration)
     yield _broker_jars(configuration)
     yield _disk(configuration.data_path)
+    yield _secret(configuration)
     bootstrap = configuration.bootstrap_servers or announced_address.read(configuration.data_path, Announced.BROKER)
     if not bootstrap:
         yield Finding("kafka", Verdict.WARNING, "none is named (bootstrap.servers) and none runs here; 'eventflink up' starts one")
@@ -96,6 +99,19 @@ def _disk(data_path: Path) -> Finding:
         return Finding("disk", Verdict.FAILED, f"{data_path}: {error.strerror or error}")
     verdict = Verdict.OK if free >= _MINIMUM_FREE_BYTES else Verdict.WARNING
     return Finding("disk", verdict, f"{free / 1024**3:.1f} GiB free at {existing} (data.directory)")
+
+
+def _secret(configuration: Configuration) -> Finding:
+    reference = configuration.secret_reference
+    if not reference:
+        why = f"{KEY} is {OFF}" if configuration.cluster_secret else f"{KEY} names none, and there is none below data.directory"
+        said = f"{why}: who may write to the topics of '{configuration.cluster_id}' is believed to be a master (docs/security.md)"
+        return Finding("cluster secret", Verdict.WARNING, said)
+    try:
+        secrets_of(configuration.cluster_id)
+    except SecretMissing as error:
+        return Finding("cluster secret", Verdict.FAILED, str(error))
+    return Finding("cluster secret", Verdict.OK, reference)
 
 
 def _topics(bootstrap: str, configuration: Configuration) -> list[Finding]:

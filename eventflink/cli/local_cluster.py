@@ -72,6 +72,7 @@ class LocalCluster:
         """
         try:
             self._exit.enter_context(_exclusive(self._data_path))
+            self._session.have_secret()
             self.bootstrap = self._session.configuration.bootstrap_servers or self._start_broker()
             # Stops what is left when the start is broken off; an orderly stop has emptied it before.
             self._exit.callback(self._children.stop)

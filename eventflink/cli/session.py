@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.model.cluster_secret import use_secret
 from eventflink.model.kafka_settings import KafkaRole, settings_of_role, use_settings
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ def directory_of(config: Path | None) -> Path | None:
     return config.parent if config is not None and config.name == CONFIGURATION_FILE else None
 
 
+def _use_secret(configuration: "Configuration") -> None:
+    use_secret(configuration.cluster_id, configuration.secret_reference, configuration.sealed_from_offset)
+
+
 def actor_name() -> str:
     """Return who asks, for the audit: user and host."""
     try:
@@ -98,7 +103,80 @@ class Session:
         configuration = load_configuration(self.config, self.overrides)
         if configuration.kafka:
             use_settings(configuration.bootstrap_servers, settings_of_role(configuration.kafka, self.role))
+        _use_secret(configuration)
         return configuration
+
+    def have_secret(self) -> None:
+        """Make a cluster secret below data.directory, unless there is one or the configuration says otherwise.
+
+        Raises:
+            CommandFailed: it cannot be written.
+
+        """
+        from eventflink.model.cluster_secret import mint_secret, secret_path
+
+        configuration = self.configuration
+        if configuration.cluster_secret:
+            return
+        path = secret_path(configuration.data_path, configuration.cluster_id)
+        try:
+            mint_secret(path)
+        except OSError as error:
+            raise CommandFailed(ExitCode.USAGE, f"the cluster secret cannot be written to {path}: {error.strerror}") from error
+        _use_secret(configuration)
+
+    def read_secret(self) -> str:
+        """Return what the file of the cluster secret below data.directory holds.
+
+        Raises:
+            CommandFailed: it cannot be read.
+
+        """
+        from eventflink.model.cluster_secret import secret_path
+
+        path = secret_path(self.configuration.data_path, self.configuration.cluster_id)
+        try:
+            return path.read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandFailed(ExitCode.USAGE, f"the cluster secret {path} cannot be read: {error}") from error
+
+    def share_secret(self, copy_id: str) -> None:
+        """Give the cluster secret to another cluster id on this host as well: its log is a copy of what was sealed with it.
+
+        Raises:
+            CommandFailed: that id has another secret here, or it cannot be written.
+
+        """
+        from eventflink.model.cluster_secret import mint_secret, secret_path, share_secret
+
+        configuration = self.configuration
+        share_secret(configuration.cluster_id, copy_id)
+        if configuration.cluster_secret or not configuration.secret_reference:
+            return
+        path, secret = secret_path(configuration.data_path, copy_id), self.read_secret()
+        try:
+            if not mint_secret(path, secret) and path.read_text(encoding="ascii") != secret:
+                raise CommandFailed(ExitCode.USAGE, f"{path} holds another secret than the cluster that is to be brought back")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CommandFailed(ExitCode.USAGE, f"the cluster secret cannot be written to {path}: {error}") from error
+
+    def take_secret(self, secret: str) -> None:
+        """Keep the cluster secret that the host has from which `cluster start` was called; one that is here already has to be the same.
+
+        Raises:
+            CommandFailed: another one is here, or it cannot be written.
+
+        """
+        from eventflink.model.cluster_secret import mint_secret, secret_path
+
+        path = secret_path(self.configuration.data_path, self.configuration.cluster_id)
+        try:
+            mint_secret(path, secret)
+        except OSError as error:
+            raise CommandFailed(ExitCode.USAGE, f"the cluster secret cannot be written to {path}: {error.strerror}") from error
+        if self.read_secret() != secret:
+            raise CommandFailed(ExitCode.USAGE, f"{path} holds another secret of this cluster than the host from which it is started")
+        _use_secret(self.configuration)
 
     @property
     def configuration_directory(self) -> Path | None:

@@ -75,7 +75,7 @@ class EventPages:
         PartitionReader(*self._where, Topic.LOG).close()  # Opened only for its errors, which say whether Kafka or the cluster is missing.
         log = KafkaLog(*self._where)
         first_offset, end = log.bounds()
-        judge = judge_for(first_offset, new_fold())
+        judge = judge_for(first_offset, new_fold(cluster_id=self._where[1]))
 
         def chosen() -> Iterator[tuple[Entry, int] | None]:
             yield from listing.choose(_pausing(log.read(first_offset, listing.range.end_offset(end))), judge)

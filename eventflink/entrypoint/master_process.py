@@ -33,6 +33,7 @@ from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.entrypoint.tail import Tail
 from eventflink.entrypoint.term import Term
+from eventflink.events.seal import seals_of
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.configured_settings import master_settings
 from eventflink.leadership.election import Peers
@@ -224,6 +225,7 @@ def _participant_settings(
         heartbeat_interval_ms=configuration.heartbeat_interval_ms,
         loss_timeout_ms=configuration.loss_timeout_ms,
         feature_level_wait_ms=configuration.feature_level_wait_ms,
+        seals=seals_of(configuration.cluster_id),
     )
 
 
@@ -302,7 +304,7 @@ async def _run(
             _participant_settings(configuration, incarnation, f"{configuration.rpc_address}:{port}", partitions),
             election.election,
             peers,
-            InboundDecoder(registry.schema),
+            InboundDecoder(registry.schema, seals_of(configuration.cluster_id)),
             lambda: f"{configuration.master_id}-{uuid.uuid4().hex}",
             work or Observer(),
         )

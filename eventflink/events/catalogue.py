@@ -132,7 +132,8 @@ def _section(schema: _Schema, level: int) -> Iterator[str]:
 
 def payloads_of(envelope: _Schema) -> list[str]:
     """Return the records that an envelope carries: the members of its last field's union."""
-    return list(_own_names(envelope["fields"][-1]["type"]))
+    said = next(field for field in envelope["fields"] if field["name"] in ("payload", "reports", "events"))
+    return list(_own_names(said["type"]))
 
 
 def render() -> str:

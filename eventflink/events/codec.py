@@ -21,6 +21,7 @@ from eventflink.events.decision import Cause, Decision
 from eventflink.events.log_events import LogEvent
 from eventflink.events.oldest_release import PAYLOAD, writing_of
 from eventflink.events.schemas import MARKER, NAMESPACE, Schema, SchemaRegistry, branches_of, fingerprint_of, part_of, registry_of
+from eventflink.events.seal import Seal
 from eventflink.model import attempts, job_graph, resources, statuses, stream_progress
 from eventflink.model.features import FEATURE_LEVEL
 
@@ -130,12 +131,16 @@ for _cls in record_classes():
     _register(_cls)
 
 
+SEAL: Final = "seal"
+
+
 class EnvelopeCodec:
     """Encodes and decodes the records of one topic."""
 
-    def __init__(self, name: str, registry: SchemaRegistry | None = None) -> None:
-        """Load the schemas of the envelope `name`, unless a `registry` has them."""
+    def __init__(self, name: str, registry: SchemaRegistry | None = None, seal: Seal | None = None) -> None:
+        """Load the schemas of the envelope `name`, unless a `registry` has them; with a `seal`, records get it, and need it."""
         self.registry = registry or registry_of(name)
+        self.seal = seal
         self._header = MARKER + self.registry.current_fingerprint
         self._current = self.registry.by_fingerprint[self.registry.current_fingerprint]
 
@@ -146,10 +151,15 @@ class EnvelopeCodec:
             UndecodableRecord: the bytes are no such record; the message says what is wrong and where.
 
         """
+        if self.seal is not None and not self.seal.is_genuine(value):
+            raise UndecodableRecord(f"the record is no {self.registry.name} of this cluster: it has no valid seal")
         schema = self.registry.by_fingerprint.get(value[len(MARKER) : HEADER_LENGTH])
         if schema is None or value[: len(MARKER)] != MARKER:
             raise self._unknown_header(value)
         return decode_body(schema, value, HEADER_LENGTH, self.registry.name)
+
+    def _sealed(self, value: bytes) -> bytes:
+        return value if self.seal is None else self.seal.sealed(value)
 
     def _unknown_header(self, value: bytes) -> UndecodableRecord:
         if (marker := value[: len(MARKER)]) != MARKER:
@@ -196,11 +206,12 @@ class PayloadCodec(EnvelopeCodec):
         stream = io.BytesIO()
         stream.write(writing.header)
         fastavro.schemaless_writer(stream, writing.schema, envelope)
-        return stream.getvalue()
+        return self._sealed(stream.getvalue())
 
     def decode(self, value: bytes) -> tuple[Any, AvroFields]:
-        """Return the payload and the envelope's other fields."""
+        """Return the payload and the envelope's other fields but the seal."""
         fields = self.decode_fields(value)
+        fields.pop(SEAL, None)
         payload = read_payload(fields.pop(PAYLOAD))
         return payload, fields
 
@@ -227,7 +238,7 @@ class ReportsCodec(EnvelopeCodec):
         stream = io.BytesIO()
         stream.write(self._header)
         fastavro.schemaless_writer(stream, self._current, {"reports": [_tagged(r) for r in reports]})
-        return stream.getvalue()
+        return self._sealed(stream.getvalue())
 
     def decode(self, value: bytes) -> tuple[Any, ...]:
         """Return the reports, in order."""
@@ -239,7 +250,7 @@ class _DecisionSchema(NamedTuple):
 
     header: bytes
     head: Schema
-    """All fields but the events."""
+    """All fields but the events and the seal."""
     writers: dict[str, tuple[bytes, Schema]]
     """By an event's tag: the number of its branch in the union as Avro writes it, and its schema."""
     readers: tuple[tuple[Schema, str], ...]
@@ -251,6 +262,10 @@ class _DecisionSchema(NamedTuple):
         events: list[LogEvent] = []
         while count := _read_long(stream):
             self.read_block(stream, count, events)
+        if _read_long(stream):
+            length = _read_long(stream)
+            if len(stream.read(length)) < length:
+                raise EOFError("the seal is cut off")
         return fields | {"causes": tuple([_read_tagged(pair) for pair in fields["causes"]]), "events": tuple(events)}
 
     def read_block(self, stream: io.BytesIO, count: int, events: list[LogEvent]) -> None:
@@ -261,7 +276,7 @@ class _DecisionSchema(NamedTuple):
 
 
 def _decision_schema(header: bytes, schema: Schema) -> _DecisionSchema:
-    *head, events = schema["fields"]
+    *head, events, _ = schema["fields"]
     branches = branches_of(events["type"]["items"])
     writers = {branch["name"]: (_long(number), branch) for number, branch in enumerate(branches)}
     return _DecisionSchema(header, part_of(schema, 0, len(head)), writers, tuple((branch, branch["name"]) for branch in branches))
@@ -315,20 +330,28 @@ def _read_long(stream: io.BytesIO) -> int:
 class DecisionCodec(EnvelopeCodec):
     """The codec of `log`.
 
-    A leader encodes the events of a decision step by step, before it applies them (P10), and seals them into one record at
-    the end. That works because `events` is the last field, and an Avro array may consist of several blocks. What is written
+    A leader encodes the events of a decision step by step, before it applies them (P10), and puts them into one record at
+    the end. That works because only the seal comes behind `events`, and an Avro array may consist of several blocks. What is written
     goes by the cluster's feature level (P19); whatever was ever released is read.
     """
 
-    def __init__(self, registry: SchemaRegistry | None = None) -> None:
-        """Load the schemas of the Decision, unless a `registry` has them."""
-        super().__init__("Decision", registry)
+    def __init__(self, registry: SchemaRegistry | None = None, seal: Seal | None = None, sealed_from_offset: int = 0) -> None:
+        """Load the schemas of the Decision, unless a `registry` has them; with a `seal`, decisions get it.
+
+        Records of the log before `sealed_from_offset` count without one: the cluster had no secret then.
+        """
+        super().__init__("Decision", registry, seal)
+        self._sealed_from_offset = sealed_from_offset
         self._schemas = _decision_schemas(self.registry)
 
     @property
     def feature_level(self) -> int:
         """The newest level that this codec reads and writes: the Decision is released once a level."""
         return len(self.registry.releases)
+
+    def is_foreign(self, offset: int, value: bytes) -> bool:
+        """Tell whether a record of the log is nobody's who has the cluster secret (P3a)."""
+        return self.seal is not None and offset >= self._sealed_from_offset and not self.seal.is_genuine(value)
 
     def encode_events(self, events: Iterable[LogEvent], level: int = FEATURE_LEVEL) -> bytes:
         """Encode events as one or no block of the array, without its end.
@@ -363,7 +386,7 @@ class DecisionCodec(EnvelopeCodec):
             raise ValueError(f"a block of {len(block)} bytes ends at byte {stream.tell()}")
         return tuple(events)
 
-    def seal(
+    def join(
         self,
         *,
         epoch: int,
@@ -392,12 +415,12 @@ class DecisionCodec(EnvelopeCodec):
         fastavro.schemaless_writer(stream, schema.head, head)
         for block in blocks:
             stream.write(block)
-        stream.write(b"\0")
-        return stream.getvalue()
+        stream.write(b"\0\0")  # The end of the events, and no seal yet.
+        return self._sealed(stream.getvalue())
 
     def encode(self, value: Decision, level: int = FEATURE_LEVEL) -> bytes:
         """Encode a whole decision."""
-        return self.seal(
+        return self.join(
             epoch=value.epoch,
             sequence=value.sequence,
             leader_id=value.leader_id,
@@ -410,7 +433,7 @@ class DecisionCodec(EnvelopeCodec):
         )
 
     def decode(self, value: bytes) -> Decision:
-        """Decode a record of the log.
+        """Decode a record of the log, whoever wrote it: whether it counts is the fold's to say (P1, P3a).
 
         Raises:
             UndecodableRecord: the bytes are no decision. In the log that is fatal: no record of it is ever skipped.

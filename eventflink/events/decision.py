@@ -52,3 +52,4 @@ class Decision:
     causes: tuple[Cause, ...]
     actor: str
     events: tuple[LogEvent, ...]
+    """The seal behind them is no part of it: it says who wrote the record, and nothing of what was decided (P3a)."""

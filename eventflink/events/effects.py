@@ -164,6 +164,8 @@ class LeaderHeartbeat:
     master_id: str
     blob_address: str
     log_offset: int
+    sequence: int = 0
+    """Grows with each of this leader; one that does not is a copy, and says nothing (L2)."""
 
 
 @dataclass(slots=True)

@@ -395,6 +395,9 @@ COMMANDS: Final[Mapping[str, type[Command]]] = {
 }
 """Every command by its name, in the order of the schema's union."""
 
+MASTERS_COMMANDS: Final = (ReportSnapshot, ConfirmSnapshot)
+"""What masters alone say on `commands` (P3a)."""
+
 REQUESTS: Final[tuple[type[Request], ...]] = (JobSubmission, *COMMANDS.values())
 """Every kind of request."""
 

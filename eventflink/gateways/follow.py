@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from confluent_kafka import Message
 
-from eventflink.events.codec import DecisionCodec, UndecodableRecord
+from eventflink.events.codec import UndecodableRecord
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import (
     CheckpointAborted,
@@ -29,6 +29,7 @@ from eventflink.gateways.errors import LogUnreadable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.request_channel import Accepted
 from eventflink.leadership.acceptance import Acceptance, LogNotDense, check_density, is_grant
+from eventflink.log.replay import log_codec
 
 _POLL_S: Final = 0.25
 _FIRST_TIMEOUT_S: Final = 10.0
@@ -61,7 +62,7 @@ class LogFollower:
         acceptance: Acceptance | None = None,
     ) -> None:
         """Connect and stand at the offset; raises as `PartitionReader` does."""
-        self._codec = DecisionCodec()
+        self._codec = log_codec(cluster_id)
         self._acceptance = Acceptance() if from_offset == 0 else copy.copy(acceptance)
         self.is_trimmed = False
         """Whether it began at the first record of a log that has lost earlier ones."""
@@ -107,6 +108,9 @@ class LogFollower:
         offset = message.offset() or 0
         try:
             if not check_density(self._last_offset, offset):
+                return None
+            if self._codec.is_foreign(offset, message.value() or b""):
+                self._last_offset = offset
                 return None
             decision = self._codec.decode(message.value() or b"")
         except (LogNotDense, UndecodableRecord) as error:

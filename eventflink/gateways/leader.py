@@ -13,6 +13,7 @@ from typing import Final
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import LeaderHeartbeat, Resignation
+from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ClusterUnreachable, NoLeader
 from eventflink.gateways.kafka_clients import PartitionReader
@@ -56,7 +57,7 @@ def finding_leader(
     """Look for a leader until there is one; raises as `find_leader` does."""
     deadline = clock() + timeout_s
     backoff = backoff or Backoff()
-    watch = LeaderWatch()
+    watch = LeaderWatch(PayloadCodec("LeadershipEnvelope", seal=seals_of(cluster_id).of(Topic.LEADERSHIP)))
     look_s = FIRST_LOOK_S
     unreachable: ClusterUnreachable | None = None
     while (left_s := deadline - clock()) > 0:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import MasterPresence
+from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ArchiveUnusable, GatewayError
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader
@@ -72,8 +73,8 @@ class KnownMaster:
 class _Presences:
     """The newest presence of each master."""
 
-    def __init__(self) -> None:
-        self._codec = PayloadCodec("LeadershipEnvelope")
+    def __init__(self, cluster_id: str) -> None:
+        self._codec = PayloadCodec("LeadershipEnvelope", seal=seals_of(cluster_id).of(Topic.LEADERSHIP))
         self.newest: dict[str, KnownMaster] = {}
 
     def see(self, offset: int, value: bytes) -> None:
@@ -101,7 +102,7 @@ def find_masters(
     reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP, connect_timeout_s=timeout_s)
     try:
         low, high = reader.offsets(0)
-        presences = _Presences()
+        presences = _Presences(cluster_id)
         if low < high:
             _read(reader, max(low, high - _TAIL_RECORDS), high, time.monotonic() + timeout_s, presences, stop)
         return presences.freshest_first()
@@ -116,7 +117,7 @@ def listen_for_masters(bootstrap: str, cluster_id: str, *, listen_s: float) -> l
     """
     reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP)
     try:
-        presences = _Presences()
+        presences = _Presences(cluster_id)
         _read(reader, reader.offsets(0)[1], None, time.monotonic() + listen_s, presences)
         return presences.freshest_first()
     finally:

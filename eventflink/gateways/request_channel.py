@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.inputs import NO_REPLY, Request
 from eventflink.events.log_events import RequestAccepted
+from eventflink.events.seal import seals_of
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
 from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
@@ -108,7 +109,7 @@ class RequestChannel:
         self._denials: list[Refused] = []
         """What Kafka did not let in, by those that sent it."""
         self._requests = {Topic.SUBMISSIONS: PayloadCodec("SubmissionEnvelope"), Topic.COMMANDS: PayloadCodec("CommandEnvelope")}
-        self._replies = PayloadCodec("ReplyEnvelope")
+        self._replies = PayloadCodec("ReplyEnvelope", seal=seals_of(cluster_id).of(Topic.REPLIES))
         self._reader = PartitionReader(bootstrap, cluster_id, Topic.REPLIES, connect_timeout_s=connect_timeout_s)
         try:
             self.reply_partition = random.randrange(self._reader.partition_count)  # noqa: S311 - spreads load, hides nothing
@@ -186,9 +187,14 @@ class RequestChannel:
         answers: list[Answer] = [denial for denial in denials if denial.request_id in wanted]
         for message in self._reader.read(0 if answers else min(timeout_s, _SERVE_S)):
             request_id = (message.key() or b"").decode("utf-8", "replace")
-            if request_id in wanted:
+            if request_id in wanted and self._is_genuine(message):
                 answers.append(self._decode(request_id, message))
         return answers
+
+    def _is_genuine(self, message: Message) -> bool:
+        """Tell whether a master has said it, as far as this client can know: one that is not answers nothing (P3a)."""
+        seal = self._replies.seal
+        return seal is None or seal.is_genuine(message.value() or b"")
 
     def _decode(self, request_id: str, message: Message) -> Answer:
         """Turn a reply into an answer.

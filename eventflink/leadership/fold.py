@@ -6,16 +6,20 @@ offset order and applies the accepted ones. A failure here is fatal and names th
 """
 
 import hashlib
+import logging
 from collections import deque
 from dataclasses import dataclass, field
 
 from eventflink.events.codec import DecisionCodec, UndecodableRecord
 from eventflink.events.decision import Decision
+from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import Acceptance, LogNotDense, check_density, is_grant
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import Reply, replies_of
 from eventflink.master.master import Master
 from eventflink.model.statuses import IllegalTransition
+
+_logger = logging.getLogger(__name__)
 
 HASH_START = b""
 """What stands for the hash before the first accepted record."""
@@ -67,6 +71,9 @@ class Fold:
     """Kafka's timestamp of the last accepted record."""
     accepted_count: int = 0
     rejected_count: int = 0
+    foreign_count: int = 0
+    last_value: bytes = b""
+    """The last accepted record, if it was read here."""
     event_count: int = 0
     recent_replies: deque[RecentReply] = field(default_factory=lambda: deque(maxlen=RECENT_REPLIES))
 
@@ -80,6 +87,9 @@ class Fold:
 
         """
         if not check_density(self.last_offset, offset):
+            return None
+        if self.codec.is_foreign(offset, value):
+            self.pass_over(offset)
             return None
         try:
             decision = self.codec.decode(value)
@@ -103,6 +113,12 @@ class Fold:
             self.recent_replies.append(RecentReply(offset, decision.epoch, decision.sequence, decision.leader_id, reply))
         return decision
 
+    def pass_over(self, offset: int) -> None:
+        """Take note of a foreign record, which changes nothing: whoever wrote it, and whatever it says."""
+        self.last_offset = offset
+        self.foreign_count += 1
+        _logger.warning("ForeignRecord topic=%s offset=%d: it has no valid seal", Topic.LOG, offset)
+
     def _apply(self, offset: int, decision: Decision) -> None:
         replays, at_ms = self.master.replays, decision.decided_at_ms
         event: object = None
@@ -118,6 +134,7 @@ class Fold:
     def confirm(self, offset: int, timestamp_ms: int, epoch: int, sequence: int, leader_id: str, decided_at_ms: int, value: bytes) -> None:
         """Take note of an accepted record whose events are applied (a leader applies its own before it appends them)."""
         self.last_offset = offset
+        self.last_value = value
         self.last_timestamp_ms = timestamp_ms
         # A candidate that had not read everything yet dates its grant too early; time does not go back for that.
         self.last_decided_at_ms = max(self.last_decided_at_ms, decided_at_ms)

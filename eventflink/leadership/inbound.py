@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, PlainValidator, Strict, ValidationEr
 from eventflink.events.codec import PayloadCodec, ReportsCodec, UndecodableRecord, decode_body, read_payload
 from eventflink.events.inputs import (
     COMMANDS,
+    MASTERS_COMMANDS,
     MAX_ACTOR_LENGTH,
     MAX_ID_LENGTH,
     MAX_REPLY_PARTITION,
@@ -26,6 +27,7 @@ from eventflink.events.inputs import (
     JobSubmission,
     Request,
 )
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.senders import Sender, sender_of
@@ -73,9 +75,10 @@ class InvalidRequest(Exception):
 class InboundDecoder:
     """Decodes the records of all inbound topics."""
 
-    def __init__(self, registry_schema: RegistrySchema = no_registry) -> None:
+    def __init__(self, registry_schema: RegistrySchema = no_registry, seals: Seals = NO_SEALS) -> None:
         self._codecs = {Topic.SUBMISSIONS: PayloadCodec("SubmissionEnvelope"), Topic.COMMANDS: PayloadCodec("CommandEnvelope")}
-        self._reports = ReportsCodec("TaskManagerEnvelope")
+        self._reports = ReportsCodec("TaskManagerEnvelope", seal=seals.of(Topic.TASKMANAGERS))
+        self._masters_seal = seals.of(Topic.COMMANDS)
         self._registry_schema = registry_schema
 
     def decode(self, record: InboundRecord) -> Inbound:
@@ -86,11 +89,20 @@ class InboundDecoder:
             if topic is Topic.TASKMANAGERS:
                 return Inbound(self._reports.decode(value))
             request = self._request(topic, value, record)
+            self._check_speaker(request, value)
         except UndecodableRecord as error:
             return _refusal(record, "UndecodableRecord", InvalidRequest(str(error)))
         except InvalidRequest as error:
             return _refusal(record, "InvalidRequest", error)
         return Inbound((request,), request.actor)
+
+    def _check_speaker(self, request: Request, value: bytes) -> None:
+        """Check that a master says what masters alone say (P3a)."""
+        if isinstance(request, MASTERS_COMMANDS) and self._masters_seal is not None and not self._masters_seal.is_genuine(value):
+            fields = {"request_id": request.request_id, "reply_partition": request.reply_partition}
+            raise InvalidRequest(
+                f"{type(request).__name__} is said by masters alone, and the record has no valid seal of this cluster", fields
+            )
 
     @staticmethod
     def poisoned(record: InboundRecord, error: str, value: MasterInput | None = None) -> PoisonedInput:

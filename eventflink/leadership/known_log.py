@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import LeaderHeartbeat
+from eventflink.events.seal import Seal
 from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.fold import HASH_START, Fold, LogUnusable
@@ -60,12 +61,12 @@ class KnownLog:
             raise LogTruncated(Topic.LOG, f"up to the record {self.offset} it has other records than this process has read")
 
 
-def heard_offset(acceptance: Acceptance, said: Iterable[bytes | None]) -> int:
+def heard_offset(acceptance: Acceptance, said: Iterable[bytes | None], seal: Seal | None = None) -> int:
     """Return the last record that the leader which was accepted last has read, by what masters said on `leadership`; -1: not known.
 
     Only heartbeats of that leadership count: what any other one has read says nothing of this log's end.
     """
-    codec, granted, offset = PayloadCodec("LeadershipEnvelope"), (acceptance.epoch, acceptance.leader_id), -1
+    codec, granted, offset = PayloadCodec("LeadershipEnvelope", seal=seal), (acceptance.epoch, acceptance.leader_id), -1
     for value in said:
         try:
             payload, _ = codec.decode(value or b"")
@@ -76,14 +77,14 @@ def heard_offset(acceptance: Acceptance, said: Iterable[bytes | None]) -> int:
     return offset
 
 
-def check_heard(fold: Fold, said: Iterable[bytes | None]) -> None:
+def check_heard(fold: Fold, said: Iterable[bytes | None], seal: Seal | None = None) -> None:
     """Hold a fold of the whole log against what masters said on `leadership` before its end was asked for.
 
     Raises:
         LogTruncated: the leader had read more.
 
     """
-    acceptance, offset = fold.acceptance, heard_offset(fold.acceptance, said)
+    acceptance, offset = fold.acceptance, heard_offset(fold.acceptance, said, seal)
     if offset > fold.last_offset:
         who = f"the leader {acceptance.leader_id} of epoch {acceptance.epoch}"
         raise LogTruncated(Topic.LOG, f"{missing(fold.last_offset + 1, offset)}, which {who} said to have read")

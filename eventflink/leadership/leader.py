@@ -432,7 +432,7 @@ class Leader:
     def _seal(self, draft: _Draft, causes: tuple[Cause, ...], actor: str, monotonic_ms: int) -> bytes:
         acceptance = self.fold.acceptance
         self._sequence += 1
-        value = self.fold.codec.seal(
+        value = self.fold.codec.join(
             epoch=acceptance.epoch,
             sequence=self._sequence,
             leader_id=acceptance.leader_id,
@@ -480,6 +480,9 @@ class Leader:
         """Pass over a record that the fold rejects; an accepted one ends this leadership."""
         fold = self.fold
         if not check_density(fold.last_offset, offset):
+            return
+        if fold.codec.is_foreign(offset, value):
+            fold.pass_over(offset)
             return
         try:
             decision = fold.codec.decode(value)

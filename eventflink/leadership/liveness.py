@@ -36,6 +36,15 @@ class HeartbeatMonitor:
     """When the newest canary that was read back had been sent."""
     last_heard_ms: dict[str, int] = field(default_factory=dict)
     """By instance id."""
+    last_sequence: dict[str, int] = field(default_factory=dict)
+    """The number of the newest heartbeat of an instance, by its id."""
+
+    def is_copy(self, instance_id: str, sequence: int) -> bool:
+        """Tell whether a heartbeat is no newer than one before: a copy of it, which proves nothing."""
+        if sequence <= self.last_sequence.get(instance_id, -1):
+            return True
+        self.last_sequence[instance_id] = sequence
+        return False
 
     def heard(self, instance_id: str, now_ms: int) -> None:
         """Take note of a heartbeat, a registration or any other record of an instance."""
@@ -55,15 +64,16 @@ class HeartbeatMonitor:
 
     def forget_all_but(self, instance_ids: set[str]) -> None:
         """Drop what is remembered of instances that are gone."""
-        for instance_id in [i for i in self.last_heard_ms if i not in instance_ids]:
-            del self.last_heard_ms[instance_id]
+        for known in (self.last_heard_ms, self.last_sequence):
+            for instance_id in [i for i in known if i not in instance_ids]:
+                del known[instance_id]
 
 
 class Liveness:
     """The heartbeat monitor of one term, fed from Kafka."""
 
     def __init__(self, settings: ParticipantSettings, wires: Wires) -> None:
-        self._codec = PayloadCodec("HeartbeatEnvelope")
+        self._codec = PayloadCodec("HeartbeatEnvelope", seal=settings.seals.of(Topic.HEARTBEATS))
         self._interval_ms = settings.heartbeat_interval_ms
         self._wires = wires
         self._monitor = HeartbeatMonitor(settings.loss_timeout_ms, 0)
@@ -90,7 +100,10 @@ class Liveness:
             self._note_unreadable(str(error), now_ms)
             return
         if isinstance(payload, Heartbeat):
-            if master.resource_manager.is_current(payload.task_manager_id, payload.instance_id):
+            is_current = master.resource_manager.is_current(payload.task_manager_id, payload.instance_id)
+            # Where nothing is sealed, anybody could name a number so high that all that follow would seem to be copies.
+            is_copy = is_current and self._codec.seal is not None and self._monitor.is_copy(payload.instance_id, payload.sequence)
+            if is_current and not is_copy:
                 self._monitor.heard(payload.instance_id, now_ms)
         elif isinstance(payload, Canary) and payload.leader_id == self._leader_id:
             sent_at_ms = self._canaries.pop(payload.sequence, None)

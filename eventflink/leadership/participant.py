@@ -108,6 +108,9 @@ class Participant:
     _campaigned_wall_ms: int = 0
     _promoted_ms: int = 0
     _next_presence_ms: int = 0
+    _heartbeat_sequence: int = 0
+    _heard: tuple[str, int] = ("", 0)
+    """The leader whose heartbeat was read last, and its number."""
     _next_heartbeat_ms: int = 0
     _next_timers_ms: int = 0
     _next_resend_ms: int = 0
@@ -118,9 +121,9 @@ class Participant:
         self.reads = Reads(self)
         self._stalls = Stalls(self.fold, self.intake, settings.lease_timeout_ms)
         self._progress = InputProgress(self.intake)
-        self._releaser = Releaser(self.wires, settings.master_id, settings.deployment_partitions)
+        self._releaser = Releaser(self.wires, settings.master_id, settings.deployment_partitions, settings.seals)
         self._liveness = Liveness(settings, self.wires)
-        self._codec = PayloadCodec("LeadershipEnvelope")
+        self._codec = PayloadCodec("LeadershipEnvelope", seal=settings.seals.of(Topic.LEADERSHIP))
         self._rewound = self.intake.take_rewound()
         cursors = self.fold.master.requests.cursors
         for topic in INBOUND:
@@ -166,6 +169,8 @@ class Participant:
             return str(error)
         match payload:
             case LeaderHeartbeat() if self._is_of_the_accepted(payload):
+                if self._codec.seal is not None and self._is_copy(payload):
+                    return ""
                 self._stalls.leader_log_offset = payload.log_offset
             case Resignation():
                 self._resigned = payload.leader_id
@@ -181,6 +186,17 @@ class Participant:
         """Tell whether it is said of the leadership that the log accepted last: whoever writes to `leadership` may name any other (L2)."""
         acceptance = self.fold.acceptance
         return (said.epoch, said.leader_id) == (acceptance.epoch, acceptance.leader_id)
+
+    def _is_copy(self, heartbeat: LeaderHeartbeat) -> bool:
+        """Tell whether this was said before: whoever can read may write it once more, and a leader that crashed would seem to live.
+
+        Asked only of what is sealed: anybody could name a number so high that the leader's own would seem to be copies.
+        """
+        leader_id, sequence = self._heard
+        if leader_id == heartbeat.leader_id and heartbeat.sequence <= sequence:
+            return True
+        self._heard = (heartbeat.leader_id, heartbeat.sequence)
+        return False
 
     def _may_be_true(self, said: LeaderHeartbeat | Resignation | LeaderDeath) -> bool:
         """Tell whether this is not the very master that leads, and is said to have ended (L2a)."""
@@ -510,9 +526,17 @@ class Participant:
         if now_ms >= self._next_heartbeat_ms and leader.may_send_heartbeat(now_ms):
             self._next_heartbeat_ms = now_ms + self.settings.leader_heartbeat_interval_ms
             acceptance, settings = self.fold.acceptance, self.settings
+            self._heartbeat_sequence += 1
             self._tell(
                 "leader",
-                LeaderHeartbeat(acceptance.epoch, acceptance.leader_id, settings.master_id, settings.blob_address, self.fold.last_offset),
+                LeaderHeartbeat(
+                    acceptance.epoch,
+                    acceptance.leader_id,
+                    settings.master_id,
+                    settings.blob_address,
+                    self.fold.last_offset,
+                    self._heartbeat_sequence,
+                ),
             )
         if leader.failure is not None:
             return

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, Effect, WorkerOrder
 from eventflink.model.statuses import Role
@@ -30,6 +31,8 @@ class ParticipantSettings:
     """For so long no master that reads less may have been heard of; -1: the level is never raised (P19)."""
     deployment_partitions: int = SPECIFICATIONS[Topic.DEPLOYMENTS].partitions
     """Among how many partitions of `deployments` the TaskManagers are divided: as many as the topic has."""
+    seals: Seals = NO_SEALS
+    """What this master's records are sealed with, and without which it believes nobody who speaks as a master or a TaskExecutor (P3a)."""
 
 
 class AppendFailed(Exception):

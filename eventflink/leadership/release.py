@@ -11,6 +11,7 @@ from typing import Final
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import DeadLetter
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import MAX_INBOUND_BYTES, SPECIFICATIONS, Topic, deployment_partition
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.fold import Fold
@@ -40,12 +41,12 @@ EFFECTS_PER_BATCH: Final = 64
 class Releaser:
     """Sends the effects of accepted decisions."""
 
-    def __init__(self, wires: Wires, master_id: str, deployment_partitions: int) -> None:
+    def __init__(self, wires: Wires, master_id: str, deployment_partitions: int, seals: Seals = NO_SEALS) -> None:
         self._wires = wires
         self._deployment_partitions = deployment_partitions
         self._master_id = master_id
-        self._deployments = PayloadCodec("DeploymentEnvelope")
-        self._replies = PayloadCodec("ReplyEnvelope")
+        self._deployments = PayloadCodec("DeploymentEnvelope", seal=seals.of(Topic.DEPLOYMENTS))
+        self._replies = PayloadCodec("ReplyEnvelope", seal=seals.of(Topic.REPLIES))
         self._dead_letters = PayloadCodec("DeadLetterEnvelope")
 
     def release(self, released: Released, epoch: int) -> None:

@@ -15,11 +15,13 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 from eventflink.events.codec import DecisionCodec
+from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.known_log import KnownLog
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
+from eventflink.model.cluster_secret import sealed_from_offset
 from eventflink.model.kafka_settings import client_settings
 
 _logger = logging.getLogger(__name__)
@@ -43,9 +45,14 @@ class ReplayStalled(Exception):
     """Kafka gave no more records before the end of the log was reached."""
 
 
-def new_fold(settings: MasterSettings | None = None) -> Fold:
+def new_fold(settings: MasterSettings | None = None, cluster_id: str = "") -> Fold:
     """Return the state before the first record."""
-    return Fold(Master(settings or MasterSettings()), DecisionCodec())
+    return Fold(Master(settings or MasterSettings()), log_codec(cluster_id))
+
+
+def log_codec(cluster_id: str) -> DecisionCodec:
+    """Return what reads the log of a cluster: where this process has the cluster's secret, no record counts without its seal (P3a)."""
+    return DecisionCodec(seal=seals_of(cluster_id).of(Topic.LOG), sealed_from_offset=sealed_from_offset(cluster_id))
 
 
 def consumer_settings(bootstrap: str, *, isolation: str = "read_committed") -> dict[str, Any]:

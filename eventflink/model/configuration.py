@@ -5,6 +5,7 @@ ill-typed key is an error that names it and the nearest valid one. Nothing here 
 """
 
 import difflib
+import os
 import re
 import socket
 import uuid
@@ -19,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from eventflink.model.cluster_secret import OFF, secret_path
 from eventflink.model.configuration_keys.blob_keys import BlobKeys
 from eventflink.model.configuration_keys.checkpoint_keys import CheckpointKeys
 from eventflink.model.configuration_keys.cluster_keys import ClusterKeys
@@ -158,6 +160,14 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
     def data_path(self) -> Path:
         """`data.directory`, absolute."""
         return self.data_directory.expanduser().absolute()
+
+    @property
+    def secret_reference(self) -> str:
+        """Where the cluster secret is; empty: there is none. What is in data.directory counts where it is this user's to read."""
+        if self.cluster_secret:
+            return "" if self.cluster_secret == OFF else self.cluster_secret
+        path = secret_path(self.data_path, self.cluster_id)
+        return f"${{file:{path}}}" if os.access(path, os.R_OK) else ""
 
     @property
     def blob_location(self) -> str:

@@ -15,6 +15,7 @@ from confluent_kafka import OFFSET_END, Message
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.inputs import Heartbeat
+from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.topic_reader import TopicReader
 
@@ -32,9 +33,9 @@ _logger = logging.getLogger(__name__)
 class Heartbeats:
     """The newest heartbeat of each instance. One thread takes, and any may ask."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster_id: str = "") -> None:
         """Know of none."""
-        self._codec = PayloadCodec("HeartbeatEnvelope")
+        self._codec = PayloadCodec("HeartbeatEnvelope", seal=seals_of(cluster_id).of(Topic.HEARTBEATS))
         self._heard_ms: OrderedDict[str, int] = OrderedDict()
 
     def take(self, records: Iterable[tuple[int, bytes]]) -> None:

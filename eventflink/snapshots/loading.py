@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from eventflink.events.seal import has_seal, seals_of
 from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold, LogUnusable
@@ -20,6 +21,7 @@ from eventflink.log.administration import check_was_never_written, log_topic_id
 from eventflink.log.replay import log_bounds, new_fold, not_collecting, replay
 from eventflink.log.stored_topic import StoredTopic, read_last
 from eventflink.master.settings import MasterSettings
+from eventflink.model.cluster_secret import FROM_KEY, KEY, OFF
 from eventflink.snapshots.search import Candidate, SnapshotSearch
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, restore_snapshot
 from eventflink.snapshots.topic import list_snapshots
@@ -32,6 +34,10 @@ _FIRST_WINDOW: Final = 64
 _WINDOW_GROWTH: Final = 2
 _MAX_WINDOW: Final = 256
 """Records that are held at once while older ones are looked at: 128 MiB."""
+
+
+class SecretUnfit(LogUnusable):
+    """Whoever wrote the log has another cluster secret than this process, or one of the two has none (P3a)."""
 
 
 class LogTrimmed(LogUnusable):
@@ -70,7 +76,7 @@ def find_snapshot(
             return None
         if log is None:  # Asked for after the snapshots: it reaches to all of them (P5a).
             log = LogRange(log_topic_id(bootstrap, cluster_id), *log_bounds(bootstrap, cluster_id))
-        search = SnapshotSearch(log, wanted)
+        search = SnapshotSearch(log, wanted, seals_of(cluster_id).of(Topic.SNAPSHOTS))
         window, end = _FIRST_WINDOW, high
         while end > low:
             start = max(low, end - window)
@@ -79,7 +85,7 @@ def find_snapshot(
             end, window = start, min(window * _WINDOW_GROWTH, _MAX_WINDOW)
             while (candidate := search.pop_newest(at_the_beginning=end <= low)) is not None:
                 _warn(search)
-                fold = _load(candidate, settings, verify=verify)
+                fold = _load(cluster_id, candidate, settings, verify=verify)
                 if fold is not None:
                     return LoadedSnapshot(candidate.manifest, fold)
         _warn(search)
@@ -107,10 +113,10 @@ def _warn(search: SnapshotSearch) -> None:
     search.skipped.clear()
 
 
-def _load(candidate: Candidate, settings: MasterSettings | None, *, verify: bool) -> Fold | None:
+def _load(cluster_id: str, candidate: Candidate, settings: MasterSettings | None, *, verify: bool) -> Fold | None:
     manifest = candidate.manifest
     started = time.monotonic()
-    fold = new_fold(settings)
+    fold = new_fold(settings, cluster_id)
     try:
         with not_collecting():
             restore_snapshot(manifest, candidate.chunks, fold, verify=verify)
@@ -155,7 +161,7 @@ def load_fold(
             f"the log of {cluster_id} begins at offset {first_offset}: it was trimmed behind a snapshot, but no usable snapshot reaches "
             "that offset; the warnings (SnapshotSkipped) say what is wrong with those that are there, docs/snapshots.md what can be done"
         )
-    return new_fold(settings)
+    return new_fold(settings, cluster_id)
 
 
 def read_state(
@@ -173,11 +179,32 @@ def read_state(
 
     Raises:
         LogTruncated: the log has less, or other records.
+        SecretUnfit: who wrote the log has a cluster secret and this process has none, or the other way round.
         LogTrimmed, LogUnusable, LogDiverged, LogNotDense: it cannot be folded.
         KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
 
     """
     said = read_last(bootstrap, cluster_id, Topic.LEADERSHIP, HEARD_BACK_RECORDS) if believes_masters else []
     fold = replay(bootstrap, cluster_id, load_fold(bootstrap, cluster_id, settings), known=known)
-    check_heard(fold, said)
+    check_heard(fold, said, seals_of(cluster_id).of(Topic.LEADERSHIP))
+    check_secret(fold)
     return fold
+
+
+def check_secret(fold: Fold) -> None:
+    """Check that a fold of the whole log was read with the secret that its writers have.
+
+    Raises:
+        SecretUnfit: nothing in it has a valid seal, or all of it has seals, and there is no secret to check them.
+
+    """
+    if fold.codec.seal is None and has_seal(fold.last_value):
+        raise SecretUnfit(
+            f"the log is sealed with a cluster secret, and this process has none: {KEY} has to name it, or its file is missing below "
+            "data.directory (docs/security.md)"
+        )
+    if fold.foreign_count and not fold.accepted_count:
+        raise SecretUnfit(
+            f"none of the {fold.foreign_count} records of the log has a seal of this process's cluster secret: {KEY} names another one; "
+            f"or the log was written without one, then {FROM_KEY}: {fold.last_offset + 1} says so, or {KEY}: {OFF} (docs/security.md)"
+        )

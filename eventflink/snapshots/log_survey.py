@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from eventflink.events.seal import seals_of
 from eventflink.events.topics import INBOUND, SPECIFICATIONS, Topic, topic_name
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
@@ -107,7 +108,7 @@ def survey_log(bootstrap: str, cluster_id: str) -> LogSurvey:
         if not survey.log.end_offset:
             survey.hold(Topic.LOG, lambda: check_was_never_written(bootstrap, cluster_id))
         survey.hold(Topic.LOG, lambda: _fold_log(survey, bootstrap, cluster_id))
-    heard = heard_offset(survey.fold.acceptance, said) if survey.fold is not None else -1
+    heard = heard_offset(survey.fold.acceptance, said, seals_of(cluster_id).of(Topic.LEADERSHIP)) if survey.fold is not None else -1
     survey.known_end = max([survey.log.end_offset, heard + 1, *(manifest.log_offset + 1 for manifest in manifests)])
     if heard >= survey.log.end_offset:
         survey.findings.append(Finding(Topic.LOG, f"{missing(survey.log.end_offset, heard)}, which its last leader said to have read"))
@@ -131,7 +132,7 @@ def _fold_log(survey: LogSurvey, bootstrap: str, cluster_id: str) -> None:
     """Fold the log as far as it goes: from its first record, or from a snapshot behind which it was trimmed."""
     log = survey.log
     if not log.first_offset:
-        survey.fold = new_fold()
+        survey.fold = new_fold(cluster_id=cluster_id)
     else:
         loaded = find_snapshot(bootstrap, cluster_id, wanted=lambda manifest: is_reached(manifest, log), verify=True, log=log)
         if loaded is None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
+from eventflink.events.seal import Seal
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, check_manifest
 
@@ -41,11 +42,11 @@ class Candidate:
 class SnapshotSearch:
     """Goes through records backwards and puts snapshots together."""
 
-    def __init__(self, log: LogRange, wanted: Callable[[SnapshotManifest], bool] = lambda _: True) -> None:
-        """Look for snapshots of this log that are `wanted`; others are skipped silently."""
+    def __init__(self, log: LogRange, wanted: Callable[[SnapshotManifest], bool] = lambda _: True, seal: Seal | None = None) -> None:
+        """Look for snapshots of this log that are `wanted`, others are skipped silently; with a `seal`, for those that have it."""
         self._log = log
         self._wanted = wanted
-        self._codec = PayloadCodec(ENVELOPE)
+        self._codec = PayloadCodec(ENVELOPE, seal=seal)
         self._seen: set[str] = set()
         self._candidates: dict[str, Candidate] = {}
         """Those that may still be used, the newest first."""

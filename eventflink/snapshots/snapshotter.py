@@ -23,6 +23,7 @@ from confluent_kafka import KafkaException, Producer
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.inputs import ConfirmSnapshot, ReportSnapshot
+from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
@@ -170,7 +171,9 @@ def _report(bootstrap: str, cluster_id: str, command: ReportSnapshot | ConfirmSn
     producer.produce(
         topic,
         key=command.snapshot_id.encode(),
-        value=PayloadCodec("CommandEnvelope").encode(command, sent_at_ms=time.time_ns() // 1_000_000),
+        value=PayloadCodec("CommandEnvelope", seal=seals_of(cluster_id).of(Topic.COMMANDS)).encode(
+            command, sent_at_ms=time.time_ns() // 1_000_000
+        ),
         partition=0,
         on_delivery=lambda error, _: failures.append(explain(error, bootstrap, "Write", topic)) if error is not None else None,
     )

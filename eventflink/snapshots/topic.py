@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
+from eventflink.events.seal import seals_of
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
 from eventflink.events.topics import Topic
 from eventflink.log.patient_producer import PatientProducer
@@ -41,7 +42,7 @@ def write_snapshot(bootstrap: str, cluster_id: str, manifest: SnapshotManifest, 
         NotDelivered: Kafka did not take a record in time.
 
     """
-    codec = PayloadCodec(ENVELOPE)
+    codec = PayloadCodec(ENVELOPE, seal=seals_of(cluster_id).of(Topic.SNAPSHOTS))
     with PatientProducer(bootstrap, cluster_id, Topic.SNAPSHOTS) as producer:
         for chunk in chunks:
             producer.produce(record_key(manifest.snapshot_id, chunk.chunk_index), codec.encode(chunk))
@@ -76,7 +77,7 @@ def list_snapshots(bootstrap: str, cluster_id: str) -> list[StoredSnapshot]:
         KafkaException, ReplayStalled: Kafka does not give it.
 
     """
-    codec = PayloadCodec(ENVELOPE)
+    codec = PayloadCodec(ENVELOPE, seal=seals_of(cluster_id).of(Topic.SNAPSHOTS))
     live: dict[str, tuple[str, bytes | None]] = {}
     with StoredTopic(bootstrap, cluster_id, Topic.SNAPSHOTS) as topic:
         low, high = topic.bounds()

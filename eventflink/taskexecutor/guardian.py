@@ -20,6 +20,7 @@ import psutil
 
 from eventflink.events.codec import ReportsCodec
 from eventflink.events.inputs import TaskManagerDeath
+from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic
 from eventflink.log.last_record import produce_last_record
 from eventflink.processes.guardian_process import read_owner
@@ -140,7 +141,7 @@ def _release(remote: str, session_id: str, deadline_s: float) -> None:
 
 def report_death(bootstrap: str, cluster_id: str, death: TaskManagerDeath) -> bool:
     """Append the death to `taskmanagers`; return whether Kafka has it. Without Kafka the master sees the missed heartbeats."""
-    value = ReportsCodec("TaskManagerEnvelope").encode([death])
+    value = ReportsCodec("TaskManagerEnvelope", seal=seals_of(cluster_id).of(Topic.TASKMANAGERS)).encode([death])
     return produce_last_record(bootstrap, cluster_id, Topic.TASKMANAGERS, death.task_manager_id, value, _DELIVERY_TIMEOUT_S)
 
 

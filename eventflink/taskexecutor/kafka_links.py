@@ -17,12 +17,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.effects import LeaderChanged
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
+from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, deployment_partition, topic_name
 from eventflink.log.refusals import explain
 from eventflink.model.kafka_settings import client_settings
 from eventflink.processes.trace import stamp
 from eventflink.taskexecutor.protocol import Action, Input, TaskExecutorProtocol
-from eventflink.taskexecutor.protocol.records import decode_deployment, encode_heartbeat, encode_reports, is_for
+from eventflink.taskexecutor.protocol.records import TaskExecutorCodecs, is_for
 
 _LOGGER = logging.getLogger(__name__)
 _CLIENT_LOGGER = logging.getLogger(f"{__name__}.client")
@@ -122,6 +123,7 @@ class EffectsReader:
         """How many the last leader named that named others."""
         self._inbox = inbox
         self._protocol = protocol
+        self._codecs = TaskExecutorCodecs(seals_of(cluster_id))
         self._closing = threading.Event()
         self._consumer = Consumer(
             client_configuration(bootstrap, task_manager_id)
@@ -214,7 +216,7 @@ class EffectsReader:
             return
         stamp("received", Topic.DEPLOYMENTS, offset=message.offset() or 0)
         try:
-            envelope = decode_deployment(message.value() or b"")
+            envelope = self._codecs.decode_deployment(message.value() or b"")
         except UndecodableRecord as error:
             _LOGGER.error("EffectUndecodable topic=%s offset=%s reason=%s", self._topic, message.offset(), error)  # noqa: TRY400 - the message says it all
             return
@@ -294,6 +296,7 @@ class ReportsWriter:
         self._task_manager_id = task_manager_id
         self._inbox = inbox
         self._protocol = protocol
+        self._codecs = TaskExecutorCodecs(seals_of(cluster_id))
         self._reports_topic = topic_name(cluster_id, Topic.TASKMANAGERS)
         self._heartbeats_topic = topic_name(cluster_id, Topic.HEARTBEATS)
         self._prompt_heartbeat_sent_at_ms = 0
@@ -305,7 +308,7 @@ class ReportsWriter:
 
     def send_reports(self, reports: Sequence[TaskManagerReport], sent_at_ms: int) -> None:
         """Append the reports, in order."""
-        for record, value in encode_reports(reports):
+        for record, value in self._codecs.encode_reports(reports):
             self._send_record(record, value, sent_at_ms)
 
     def _send_record(self, reports: Sequence[TaskManagerReport], value: bytes, sent_at_ms: int) -> None:
@@ -330,7 +333,7 @@ class ReportsWriter:
                 reason = self._explain(error, self._heartbeats_topic)
                 _LOGGER.warning("HeartbeatNotDelivered instance=%s sequence=%d error=%s", heartbeat.instance_id, heartbeat.sequence, reason)
 
-        self._heartbeats.produce(self._heartbeats_topic, self._task_manager_id, encode_heartbeat(heartbeat), on_delivery)
+        self._heartbeats.produce(self._heartbeats_topic, self._task_manager_id, self._codecs.encode_heartbeat(heartbeat), on_delivery)
 
     def _explain(self, error: KafkaError, topic: str) -> str:
         return explain(error, self._bootstrap, "Write", topic)

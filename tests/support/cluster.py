@@ -24,6 +24,7 @@ from eventflink.events.inputs import (
     TaskStateReport,
 )
 from eventflink.events.log_events import LogEvent
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.election import Peers, SingleMaster
 from eventflink.leadership.fold import Fold
@@ -62,14 +63,16 @@ MAX_STEPS = 100_000
 EventType = TypeVar("EventType")
 
 
-def new_fold(settings: MasterSettings | None = None) -> Fold:
+def new_fold(settings: MasterSettings | None = None, seals: Seals = NO_SEALS) -> Fold:
     """Return the fold before the first record."""
-    return Fold(Master(settings or MasterSettings()), CODEC)
+    return Fold(Master(settings or MasterSettings()), DecisionCodec(seal=seals.of(Topic.LOG)) if seals.secrets else CODEC)
 
 
-def replay(records: Iterable[bytes], settings: MasterSettings | None = None, timestamps: Sequence[int] = ()) -> Fold:
+def replay(
+    records: Iterable[bytes], settings: MasterSettings | None = None, timestamps: Sequence[int] = (), seals: Seals = NO_SEALS
+) -> Fold:
     """Fold records, as a master that starts does."""
-    fold = new_fold(settings)
+    fold = new_fold(settings, seals)
     for offset, value in enumerate(records):
         fold.fold_record(offset, timestamps[offset] if timestamps else START_MS, value)
     return fold
@@ -91,6 +94,8 @@ class ScriptedCluster:
     """By how much the clock is ahead of the broker that has the log's partition."""
     master_id: str = "master-1"
     """Who leads from the next leadership on."""
+    seals: Seals = NO_SEALS
+    """What everybody but the test itself has: it writes without a seal."""
     log: list[bytes] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
     """Kafka's, of the records of the log."""
@@ -102,7 +107,7 @@ class ScriptedCluster:
     _taken: int = 0
 
     def __post_init__(self) -> None:
-        self.participant = self.new_participant(new_fold(self.settings))
+        self.participant = self.new_participant(new_fold(self.settings, self.seals))
         self.lead()
         for topic in INBOUND:
             self.leader.timers.append(BindInputs(str(topic), f"id-of-{topic}", 0))
@@ -125,9 +130,10 @@ class ScriptedCluster:
                 blob_address="blob:1",
                 window_size=self.window_size,
                 lease_timeout_ms=self.lease_timeout_ms,
+                seals=self.seals,
             ),
             fold=fold,
-            decoder=InboundDecoder(),
+            decoder=InboundDecoder(seals=self.seals),
             intake=intake,
             election=SingleMaster(),
             peers=Peers(1_000),
@@ -146,7 +152,7 @@ class ScriptedCluster:
 
     def fail_over(self) -> Released:
         """Drop the master and its state; a new one replays the log and leads."""
-        self.participant = self.new_participant(replay(self.log, self.settings, self.timestamps))
+        self.participant = self.new_participant(replay(self.log, self.settings, self.timestamps, self.seals))
         return self.lead()
 
     @property
@@ -220,7 +226,7 @@ class ScriptedCluster:
 
     def check(self) -> None:
         """Compare the state, and every digest on the way, with a replay: live == replay."""
-        fold = new_fold()  # Masters may be configured differently: `apply` takes nothing from the settings.
+        fold = new_fold(seals=self.seals)  # Masters may be configured differently: `apply` takes nothing from the settings.
         for offset, value in enumerate(self.log):
             fold.fold_record(offset, 0, value)
             if offset in self.digests and fold.last_offset == offset:
@@ -248,7 +254,7 @@ class ScriptedCluster:
 
     def say(self, *reports: TaskManagerReport) -> list[Effect]:
         """Have a TaskManager report in one record, and settle."""
-        self.put(Topic.TASKMANAGERS, REPORTS.encode(reports))
+        self.put(Topic.TASKMANAGERS, ReportsCodec("TaskManagerEnvelope", seal=self.seals.of(Topic.TASKMANAGERS)).encode(reports))
         return self.settle()
 
     def register(self, name: str = "tm", slots: int = 4, instance: str = "1", profile: ResourceProfile | None = None) -> list[Effect]:
@@ -337,7 +343,9 @@ class ScriptedCluster:
             answers = [self._answer(effect, end) for effect in fresh]
             for reports in answers:
                 if reports:
-                    self.put(Topic.TASKMANAGERS, REPORTS.encode(reports))
+                    self.put(
+                        Topic.TASKMANAGERS, ReportsCodec("TaskManagerEnvelope", seal=self.seals.of(Topic.TASKMANAGERS)).encode(reports)
+                    )
             self.leader.timers.extend(CleanupsCompleted((e.job_id,)) for e in fresh if isinstance(e, CleanUp))
             self.leader.timers.extend(archives_written(e.job_id) for e in fresh if isinstance(e, ArchiveJob))
             fresh = self.settle()

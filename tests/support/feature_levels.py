@@ -47,7 +47,7 @@ LATER: Final = DecisionCodec(registry("Decision", _without_additions(_TODAY), _T
 """Of the version that knows both levels."""
 EARLIER: Final = DecisionCodec(SchemaRegistry("Decision", LATER.registry.releases[0], LATER.registry.releases[:1]))
 """Of the version before it."""
-assert any(branch["name"] == f"{NAMESPACE}.{ADDED_EVENT}" for branch in LATER.registry.current["fields"][-1]["type"]["items"])
+assert any(branch["name"] == f"{NAMESPACE}.{ADDED_EVENT}" for branch in LATER.registry.current["fields"][-2]["type"]["items"])
 
 
 class LaterMaster(Master):

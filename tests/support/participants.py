@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.inputs import Command
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import Election, LogElection, Peers, Said
@@ -165,6 +166,7 @@ class Node:
         self.sightings.rebuilt(fold.acceptance, self.world.now_ms)
         self.participant = Participant(
             settings=ParticipantSettings(
+                seals=self.world.seals,
                 master_id=self.master_id,
                 incarnation=f"{self.master_id}-process",
                 blob_address=f"{self.master_id}:1",
@@ -173,7 +175,7 @@ class Node:
                 feature_level_wait_ms=self.world.feature_level_wait_ms,
             ),
             fold=fold,
-            decoder=InboundDecoder(),
+            decoder=InboundDecoder(seals=self.world.seals),
             intake=self.intake,
             election=self.election,
             peers=self.peers,
@@ -199,7 +201,8 @@ class Node:
         world, participant = self.world, self.participant
         if not self.is_deaf:
             for value in world.leadership[self.positions["leadership"] :]:
-                assert participant.on_leadership(value, world.now_ms) == ""
+                fault = participant.on_leadership(value, world.now_ms)
+                assert not fault or "no valid seal" in fault
             self.positions["leadership"] = len(world.leadership)
         for value in world.heartbeats[self.positions["heartbeats"] :]:
             participant.on_heartbeat(value, world.now_ms)
@@ -246,6 +249,8 @@ class World:
     stamp_offset_ms: int = 0
     """By how much the clock is ahead of the broker that has the log's partition."""
     feature_level_wait_ms: int = 0
+    seals: Seals = NO_SEALS
+    """What its masters have."""
     log: list[bytes] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
     leadership: list[bytes] = field(default_factory=list)

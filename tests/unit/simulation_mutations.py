@@ -34,6 +34,7 @@ from eventflink.events.effects import (
     TaskCancellation,
 )
 from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
+from eventflink.events.seal import Seal
 from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
@@ -244,6 +245,16 @@ def epochs_are_believed_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TaskExecutorProtocol, "_believes", lambda self, epoch, _answered, now_ms: believes(self, epoch, 0, now_ms))
 
 
+@breaks("P3a", "what anybody writes in the name of masters and TaskExecutors counts as if they had")
+def seals_are_not_checked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Seal, "is_genuine", lambda _self, _value: True)
+
+
+@breaks("P3a", "the heartbeat of a leader counts as often as it is written, by whomever")
+def copies_of_heartbeats_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Participant, "_is_copy", lambda _self, _heartbeat: False)
+
+
 @breaks("P5", "a cluster that is configured as replicated runs on topics that can lose records")
 def durability_is_not_checked(patch: pytest.MonkeyPatch) -> None:
     for module in ("topic_checks", "administration"):
@@ -258,7 +269,7 @@ def what_was_read_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 @breaks("P5a", "a master that starts goes on from a log that has less than the last leader said to have read")
 def what_was_heard_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     for module in ("eventflink.snapshots.loading", "eventflink.lab.simulation.master_host"):
-        patch.setattr(f"{module}.check_heard", lambda _fold, _said: None)
+        patch.setattr(f"{module}.check_heard", lambda *_: None)
 
 
 @breaks("P5a", "snapshots of what the log does not have are passed over, and nothing comes of it")
@@ -949,6 +960,7 @@ FOUND_BY = {
     "sequence_is_not_compared": 2,
     "epoch_is_used_again": 1328,
     "holes_are_not_noticed": 52,
+    "seals_are_not_checked": 1,
     "what_was_read_is_forgotten": 13,
     "what_was_heard_is_forgotten": 13,
     "cursors_may_be_beyond_the_end": 5,
@@ -1003,6 +1015,7 @@ FOUND_BY_TEST = {
     "epoch_of_a_grant_is_not_new": "test_a_grant_of_another_epoch_is_rejected",
     "older_epochs_are_obeyed": "test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored",
     "expiry_does_not_wait": "test_a_request_that_waited_for_longer_than_answers_are_kept_finds_the_answer",
+    "copies_of_heartbeats_count": "test_neither_a_forged_heartbeat_nor_a_copy_keeps_a_dead_leader_alive",
     "durability_is_not_checked": "test_every_durability_fault_is_found",
     "snapshots_beyond_the_end_are_no_evidence": "test_a_search_goes_no_further_back_than_a_snapshot_of_what_is_gone",
     "replaced_topics_are_not_bound_again": "test_a_rebound_topic_is_decided_from_its_first_record",

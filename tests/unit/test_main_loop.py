@@ -34,7 +34,7 @@ from eventflink.taskexecutor.protocol import (
     Stopped,
 )
 from eventflink.taskexecutor.protocol.main_loop import MAX_HOLD_MS, MAX_WAIT_MS
-from eventflink.taskexecutor.protocol.records import RECORD_LIMIT_BYTES, encode_reports
+from eventflink.taskexecutor.protocol.records import RECORD_LIMIT_BYTES, TaskExecutorCodecs
 from tests.unit.test_taskexecutor_protocol import SETTINGS, WALL_CLOCK_MS, A, B, deployment, reports
 
 
@@ -193,12 +193,12 @@ def test_stopped_is_the_last_that_is_given_and_the_disconnection_goes_before_it(
 
 def test_reports_that_are_too_large_for_one_record_are_cut_in_order() -> None:
     said = [FileUploadCompleted("tm", "i1", f"r{number}", None, "e" * 3000) for number in range(100)]
-    records = list(encode_reports(said))
+    records = list(TaskExecutorCodecs().encode_reports(said))
     assert len(records) > 1
     assert all(len(value) <= RECORD_LIMIT_BYTES for _, value in records)
     assert [report for part, _ in records for report in part] == said
     assert [report for _, value in records for report in ReportsCodec("TaskManagerEnvelope").decode(value)] == said
-    [(alone, value)] = encode_reports([FileUploadCompleted("tm", "i1", "r", None, "e" * 2 * RECORD_LIMIT_BYTES)])
+    [(alone, value)] = TaskExecutorCodecs().encode_reports([FileUploadCompleted("tm", "i1", "r", None, "e" * 2 * RECORD_LIMIT_BYTES)])
     assert len(alone) == 1
     assert len(value) > RECORD_LIMIT_BYTES
 

@@ -90,6 +90,7 @@ class Coordinator:
             CommandFailed, OSError: this host cannot do its part.
 
         """
+        self._session.have_secret()
         if self.wants_broker and not self._start_broker():
             self.outcome.failures.append("masters and TaskExecutors were not started: there is no Kafka")
             return self.outcome
@@ -120,7 +121,12 @@ class Coordinator:
 
     def _start(self, daemons: Sequence[Daemon]) -> list[DaemonReport]:
         requests = [
-            HostRequest(action=Action.START, host=host, daemons=tuple(d for d in daemons if d.host == host))
+            HostRequest(
+                action=Action.START,
+                host=host,
+                daemons=tuple(d for d in daemons if d.host == host),
+                cluster_secret="" if self._session.configuration.cluster_secret else self._session.read_secret(),
+            )
             for host in dict.fromkeys(daemon.host for daemon in daemons)
         ]
         return self._ask(requests)

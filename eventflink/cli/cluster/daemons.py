@@ -5,7 +5,7 @@ They are JSON documents on the wire between two `eventflink`s, so they are pydan
 
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from eventflink.processes.pid_files import DaemonKind
 
@@ -60,6 +60,8 @@ class HostRequest(_Document):
     """Which kinds to stop."""
     spared: tuple[str, ...] = ()
     """The ids that are not to be stopped yet."""
+    cluster_secret: str = Field(default="", repr=False, max_length=4096)
+    """What the file of the cluster secret is to hold on this host; empty: the configuration says where it is."""
 
 
 class DaemonReport(_Document):

@@ -47,6 +47,8 @@ class HostAgent:
         """
         match request.action:
             case Action.START:
+                if request.cluster_secret:
+                    self._session.take_secret(request.cluster_secret)
                 return HostReport(daemons=tuple(self._start(request.daemons)))
             case Action.STOP:
                 return HostReport(daemons=tuple(self._stop(request)))

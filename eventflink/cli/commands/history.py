@@ -63,7 +63,7 @@ def _begin(session: Session, log: KafkaLog, job_id: str) -> tuple[str, Judge, in
     except (CommandFailed, ArchiveUnusable, LogTrimmed):
         first_offset, _ = log.bounds()
         remark_on_beginning(session, first_offset)
-        return job_id, judge_for(first_offset, new_fold()), first_offset
+        return job_id, judge_for(first_offset, new_fold(cluster_id=session.cluster_id)), first_offset
     return job["job_id"], FoldJudge(fold), fold.last_offset + 1
 
 

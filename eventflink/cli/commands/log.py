@@ -53,6 +53,7 @@ def repair(session: Session, target: str, *, as_json: bool) -> int:
     The old cluster is only read; no master of it may run. What is lost is told.
     """
     build_configuration({"cluster.id": target}, "--into")  # Only for its errors: an id that no configuration may have.
+    session.share_secret(target)
     with session.working("reading what is left"):
         done = repair_log(session.bootstrap, session.cluster_id, target, session.configuration.replication_factor, lambda _: None)
     rebind = " ".join(f"--rebind {topic}" for topic in INBOUND)

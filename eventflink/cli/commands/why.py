@@ -52,7 +52,7 @@ def _read_log(session: Session, subject: str) -> View:
     from eventflink.log.replay import new_fold
 
     with session.working("reading the log"), reading_log(session) as log:
-        return explanation_view(explain_why(log, subject, new_fold()))
+        return explanation_view(explain_why(log, subject, new_fold(cluster_id=session.cluster_id)))
 
 
 def _print(session: Session, view: View) -> None:

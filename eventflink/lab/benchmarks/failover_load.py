@@ -225,7 +225,7 @@ def measure_under_load(
         ended = _wait_for_ends(cluster.watch, accepted)
         say(f"{len(accepted)} jobs accepted, {ended} ended; replaying the log")
         offset, digest = cluster.watch.ask(lambda: (cluster.watch.fold.last_offset, cluster.watch.fold.master.digest()))
-        fold = replay(bootstrap, configuration.cluster_id, new_fold(), end_offset=offset + 1)
+        fold = replay(bootstrap, configuration.cluster_id, new_fold(cluster_id=configuration.cluster_id), end_offset=offset + 1)
         fold.master.validate()
         verdict = judge(accepted.keys(), cluster.watch.ended, cluster.watch.repeated, fold, [journal])
     return LoadFigures(

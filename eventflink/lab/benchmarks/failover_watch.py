@@ -67,7 +67,7 @@ class LogWatch:
 
     def __init__(self, bootstrap: str, cluster_id: str) -> None:
         """Connect and begin with the first record; raises as `PartitionReader` does."""
-        self.fold = new_fold()
+        self.fold = new_fold(cluster_id=cluster_id)
         self.leaderships: dict[int, Leadership] = {}
         self.submitted: set[str] = set()
         self.ended: dict[str, JobStatus] = {}

@@ -86,7 +86,7 @@ def replay_cold(bootstrap: str, cluster_id: str, options: ReplayOptions) -> Cold
             else "no snapshot that can be used reaches no further than is asked for"
         )
         raise ReplayImpossible(f"the log of '{cluster_id}' begins at offset {first_kept}: it was trimmed behind a snapshot, and {how}")
-    fold = new_fold() if loaded is None else loaded.fold
+    fold = new_fold(cluster_id=cluster_id) if loaded is None else loaded.fold
     if options.until_offset is not None:
         end_offset = min(end_offset, options.until_offset + 1)
     if options.until_ms is not None:

@@ -94,7 +94,11 @@ def _replayed(bootstrap: str, cluster_id: str, found: list[MasterDigest]) -> lis
         return []
     first = min(m.log_offset for m in found)
     is_whole = log_bounds(bootstrap, cluster_id)[0] == 0
-    fold = new_fold() if is_whole else load_fold(bootstrap, cluster_id, wanted=lambda manifest: manifest.log_offset <= first)
+    fold = (
+        new_fold(cluster_id=cluster_id)
+        if is_whole
+        else load_fold(bootstrap, cluster_id, wanted=lambda manifest: manifest.log_offset <= first)
+    )
     digests: dict[int, str] = {}
     for offset in sorted({m.log_offset for m in found}):
         replay(bootstrap, cluster_id, fold, offset + 1)

@@ -19,6 +19,7 @@ from eventflink.events.topics import INBOUND
 from eventflink.gateways.reads import KnownMaster, find_masters
 from eventflink.lab.drills import DrillFailed
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
+from eventflink.model.cluster_secret import OFF, share_secret
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
 from eventflink.processes.child_processes import Child, end_children, start_child
@@ -49,6 +50,8 @@ class ScratchCluster:
     def __init__(self, configuration: Configuration, bootstrap: str, command: Command) -> None:
         self.cluster_id = scratch_id(configuration.cluster_id)
         self.bootstrap = bootstrap
+        self._secret_reference = configuration.secret_reference
+        share_secret(configuration.cluster_id, self.cluster_id)
         self._replication_factor = configuration.replication_factor
         self._command = command
         self._directory = Path()
@@ -76,6 +79,7 @@ class ScratchCluster:
         directory = self._directory / master_id
         return {
             "cluster.id": self.cluster_id,
+            "security.cluster-secret": self._secret_reference or OFF,
             "jobmanager.id": master_id,
             "jobmanager.rpc.address": "localhost",
             "jobmanager.query.bind-host": "127.0.0.1",

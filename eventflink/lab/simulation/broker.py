@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.lab.simulation.broker_clocks import BrokerClocks
 from eventflink.lab.simulation.scheduler import MILLISECOND, Call, Scheduler
@@ -62,8 +63,10 @@ class Partition:
 class Broker:
     """All partitions of a cluster."""
 
-    def __init__(self, scheduler: Scheduler, rng: Random, clocks: BrokerClocks) -> None:
+    def __init__(self, scheduler: Scheduler, rng: Random, clocks: BrokerClocks, seals: Seals = NO_SEALS) -> None:
         self.scheduler = scheduler
+        self.seals = seals
+        """What masters and TaskExecutors seal their records with."""
         self._rng = rng
         self._clocks = clocks
         self._partitions = {(topic, n): Partition(topic) for topic, s in SPECIFICATIONS.items() for n in range(s.partitions)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from eventflink.events.codec import PayloadCodec
+from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.log_events import RequestAccepted
 from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.lab.simulation import job_documents
@@ -24,7 +24,6 @@ from eventflink.lab.simulation.transcript import Transcript
 from eventflink.lab.simulation.variations import Lifecycles, Resources, Savepoints, Schedulers, SlotSharing, Streams, record_of
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
 
-_REPLIES = PayloadCodec("ReplyEnvelope")
 _DELIVERY_TIMEOUT_MS: Final = 4_000
 _PATIENCE_MS: Final = 1_500
 _REPEATS_ANSWERED: Final = 0.15
@@ -79,6 +78,7 @@ class Clients:
         self.link = Link()
         self.process = Process("clients", broker.scheduler, clock)
         wires = (broker, self.process, self.link, rng)
+        self._replies = PayloadCodec("ReplyEnvelope", seal=broker.seals.of(Topic.REPLIES))
         self._careful = SimulatedProducer(*wires, _DELIVERY_TIMEOUT_MS)
         self._careless = SimulatedProducer(*wires, _DELIVERY_TIMEOUT_MS, is_idempotent=False)
         for partition in range(SPECIFICATIONS[Topic.REPLIES].partitions):
@@ -252,7 +252,10 @@ class Clients:
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def _on_reply(self, record: BrokerRecord) -> None:
-        payload, fields = _REPLIES.decode(record.value or b"")
+        try:
+            payload, fields = self._replies.decode(record.value or b"")
+        except UndecodableRecord:
+            return  # It is no master's.
         request = self._requests.get(payload.request_id)
         if request is None:
             return

@@ -14,6 +14,7 @@ from eventflink.lab.simulation.clients import Clients
 from eventflink.lab.simulation.defects import Defects
 from eventflink.lab.simulation.effects_check import EffectsCheck
 from eventflink.lab.simulation.forged_epochs import ForgedEpochs
+from eventflink.lab.simulation.forgers import Forgers, seals_of_run
 from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
 from eventflink.lab.simulation.log_time_check import LogTimeCheck
 from eventflink.lab.simulation.master_host import MasterHost
@@ -86,12 +87,13 @@ class Cluster:
         """All of them, also the workers that there are."""
         self.driver = SimulatedDriver(self.scheduler, settings, self._worker, self.task_executors, self.transcript)
         self.master_settings = replace(self.master_settings, workers=self.driver.settings)
+        seals = seals_of_run(settings.seed)
         heartbeats = HeartbeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm)
         log_time = LogTimeCheck(self.scheduler, settings.drift_ppm)
-        self.observer = Observer(self.master_settings, heartbeats, log_time, self.transcript)
+        self.observer = Observer(self.master_settings, heartbeats, log_time, self.transcript, seals)
         self.storage = StreamStorage(settings.seed, self.scheduler, self.observer.ledger, self.transcript)
         self.broker_clocks = BrokerClocks(settings.seed, self.scheduler, self.transcript)
-        self.broker = Broker(self.scheduler, rng, self.broker_clocks)
+        self.broker = Broker(self.scheduler, rng, self.broker_clocks, seals)
         self.broker.on_log_record = self.observer.on_record
         self.broker.on_heartbeat = heartbeats.on_heartbeat
         self.effects_check = EffectsCheck(self.observer, self.transcript)
@@ -101,6 +103,7 @@ class Cluster:
         self.seats = [Seat(f"master-{n + 1}", Link(), self._clock()) for n in range(settings.masters)]
         self.task_executors += [self._task_executor(n) for n in range(settings.task_executors)]
         self.forged_epochs = ForgedEpochs(settings.seed, self.broker, self.task_executors, self.transcript)
+        self.forgers = Forgers(settings.seed, self.broker, self.task_executors, self.transcript)
         self.stream_faults = StreamFaults(settings.seed, self.task_executors, self.transcript)
         for seat in self.seats:
             self._later(rng.random() * 500, partial(self.start, seat))

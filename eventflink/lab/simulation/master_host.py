@@ -4,6 +4,7 @@ What comes after what is the life's decision. Here is how its steps are carried 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Final
@@ -107,10 +108,10 @@ class MasterHost:
         self._append_failed = False
         peers = Peers(settings.lease_timeout_ms)
         self._life = MasterLife(
-            _participant_settings(settings, master_id, incarnation),
+            replace(_participant_settings(settings, master_id, incarnation), seals=broker.seals),
             LogElection(master_id, incarnation, peers),
             peers,
-            InboundDecoder(),
+            InboundDecoder(seals=broker.seals),
             self._mint_leader_id,
             _RoleNotes(incarnation, transcript),
         )
@@ -216,7 +217,7 @@ class MasterHost:
         try:
             fold = load_fold(self._broker, self._master_settings, new_master=self._defects.master_of)
             fold = replay(self._broker, fold, known=self._life.known)
-            check_heard(fold, [record.value for record in said])
+            check_heard(fold, [record.value for record in said], self._broker.seals.of(Topic.LEADERSHIP))
         except LogTruncated as error:
             self._fail(error)
             return

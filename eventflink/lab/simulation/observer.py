@@ -11,7 +11,8 @@ from typing import Final
 from eventflink.events.codec import DecisionCodec
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import FollowUpDecided, LeadershipGranted, TaskManagerLost, TaskManagerRegistered
-from eventflink.events.topics import MAX_DECISION_BYTES
+from eventflink.events.seal import NO_SEALS, Seals
+from eventflink.events.topics import MAX_DECISION_BYTES, Topic
 from eventflink.events.wording import describe, describe_causes
 from eventflink.lab.simulation.broker import BrokerRecord
 from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
@@ -52,10 +53,12 @@ def summary_of(fold: Fold) -> tuple[int, ...]:
 class Observer:
     """Reads the log where it is written."""
 
-    def __init__(self, settings: MasterSettings, heartbeats: HeartbeatsCheck, log_time: LogTimeCheck, transcript: Transcript) -> None:
+    def __init__(
+        self, settings: MasterSettings, heartbeats: HeartbeatsCheck, log_time: LogTimeCheck, transcript: Transcript, seals: Seals = NO_SEALS
+    ) -> None:
         self._heartbeats = heartbeats
         self.log_time = log_time
-        self.fold = Fold(Master(settings), DecisionCodec())
+        self.fold = Fold(Master(settings), DecisionCodec(seal=seals.of(Topic.LOG)))
         self.ledger = Ledger()
         self._transcript = transcript
         self._moments: list[_Moment] = []
@@ -155,7 +158,7 @@ class Observer:
             ViolationFound: the state differs from the live one.
 
         """
-        fold = Fold(Master(MasterSettings()), DecisionCodec())
+        fold = Fold(Master(MasterSettings()), self.fold.codec)
         for record in records:
             fold.fold_record(record.offset, record.timestamp_ms, record.value or b"")
         self.compare("a cold replay", fold, is_whole=True, is_thorough=True)

@@ -168,7 +168,7 @@ def _take_savepoints(cluster: Cluster) -> None:
 
 
 def _let_people_act(cluster: Cluster) -> None:
-    """Have operators and users give orders, and others forge deaths, in the runs that have such people."""
+    """Have operators and users give orders, in the runs that have such people."""
     names = [host.name for host in cluster.task_executors]
     if cluster.lifecycles.has_orders:
         _order_again(cluster, cluster.lifecycles.next_order_in_ms, lambda: cluster.clients.direct(cluster.lifecycles))
@@ -182,15 +182,22 @@ def _let_people_act(cluster: Cluster) -> None:
         _order_again(cluster, cluster.stream_faults.next_in_ms, cluster.stream_faults.strike, _STREAM_FAULTS_MS)
     if cluster.broker_clocks.are_wrong:
         _order_again(cluster, cluster.broker_clocks.next_jump_in_ms, cluster.broker_clocks.jump)
-    if cluster.forged_epochs.are_there:
-        forged, fold = cluster.forged_epochs, cluster.observer.fold
-        _order_again(cluster, forged.next_in_ms, lambda: forged.forge(fold.acceptance.epoch))
-    if cluster.guardians.are_forged:
-        _order_again(cluster, cluster.guardians.next_forgery_in_ms, cluster.forge_death)
     if cluster.disks.are_small:
         _order_again(cluster, cluster.disks.next_fault_in_ms, cluster.fill_disk)
     if cluster.schedulers.is_mixed:
         _order_again(cluster, cluster.schedulers.next_rescale_in_ms, cluster.clients.rescale)
+    _let_strangers_act(cluster)
+
+
+def _let_strangers_act(cluster: Cluster) -> None:
+    """Have others forge what they can, in the runs that have such people."""
+    if cluster.forged_epochs.are_there:
+        forged, fold = cluster.forged_epochs, cluster.observer.fold
+        _order_again(cluster, forged.next_in_ms, lambda: forged.forge(fold.acceptance.epoch))
+    if cluster.forgers.are_there:
+        _order_again(cluster, cluster.forgers.next_in_ms, lambda: cluster.forgers.forge(cluster.observer.fold))
+    if cluster.guardians.are_forged:
+        _order_again(cluster, cluster.guardians.next_forgery_in_ms, cluster.forge_death)
 
 
 def _rest(cluster: Cluster, faults: Faults) -> None:

@@ -25,12 +25,14 @@ from eventflink.master.settings import MasterSettings
 from eventflink.snapshots.search import ENVELOPE, MANIFEST, SnapshotSearch, record_key
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, encode_fold, restore_snapshot, take_snapshot
 
-_CODEC = PayloadCodec(ENVELOPE)
-_COMMANDS = PayloadCodec("CommandEnvelope")
-_DECISIONS = DecisionCodec()
 _DAMAGED_SHARE: Final = 0.15
 _UNFINISHED_SHARE: Final = 0.15
 _LOG_ID: Final = "id-of-log"
+
+
+def log_codec(broker: Broker) -> DecisionCodec:
+    """Return what reads the log as whoever has the cluster's secret does."""
+    return DecisionCodec(seal=broker.seals.of(Topic.LOG))
 
 
 def load_fold(
@@ -49,12 +51,12 @@ def load_fold(
 
     """
     log = broker.partition(Topic.LOG)
-    search = SnapshotSearch(LogRange(_LOG_ID, log.low_offset, log.end_offset), wanted)
+    search = SnapshotSearch(LogRange(_LOG_ID, log.low_offset, log.end_offset), wanted, broker.seals.of(Topic.SNAPSHOTS))
     records = broker.partition(Topic.SNAPSHOTS).records
     for number, record in enumerate(reversed(records), 1):
         search.read_record((record.key or b"").decode(), record.value)
         while (found := search.pop_newest(at_the_beginning=number == len(records))) is not None:
-            fold = Fold(new_master(settings), _DECISIONS)
+            fold = Fold(new_master(settings), log_codec(broker))
             try:
                 restore_snapshot(found.manifest, found.chunks, fold, verify=verify)
             except SnapshotUnusable:
@@ -62,7 +64,7 @@ def load_fold(
             return fold
     if log.low_offset:
         raise ViolationFound(Invariant.LOG_READABLE, f"the log begins at {log.low_offset}, and no snapshot before it can be used")
-    return Fold(new_master(settings), _DECISIONS)
+    return Fold(new_master(settings), log_codec(broker))
 
 
 def replay(broker: Broker, fold: Fold, end_offset: int | None = None, known: KnownLog | None = None) -> Fold:
@@ -110,6 +112,8 @@ class Snapshotter:
         self._settings = settings
         self._transcript = transcript
         self._count = 0
+        self._codec = PayloadCodec(ENVELOPE, seal=broker.seals.of(Topic.SNAPSHOTS))
+        self._commands = PayloadCodec("CommandEnvelope", seal=broker.seals.of(Topic.COMMANDS))
 
     def work(self) -> None:
         """Take a snapshot, confirm one, or trim the log: whatever is to be done first."""
@@ -148,21 +152,22 @@ class Snapshotter:
             byte_count=manifest.byte_count,
             taken_by=self._master_id,
         )
-        self._producer.produce(Topic.COMMANDS, None, _COMMANDS.encode(report, sent_at_ms=0))
+        self._producer.produce(Topic.COMMANDS, None, self._commands.encode(report, sent_at_ms=0))
 
     def _put(self, snapshot_id: str, name: object, payload: SnapshotPayload) -> None:
-        self._producer.produce(Topic.SNAPSHOTS, record_key(snapshot_id, name).encode(), _CODEC.encode(payload))
+        self._producer.produce(Topic.SNAPSHOTS, record_key(snapshot_id, name).encode(), self._codec.encode(payload))
 
     def _load(self, snapshot_id: str) -> Fold | None:
         """Return the fold of just this snapshot, if it can be used."""
         log = self._broker.partition(Topic.LOG)
-        search = SnapshotSearch(LogRange(_LOG_ID, log.low_offset, log.end_offset), lambda m: m.snapshot_id == snapshot_id)
+        log_range, seal = LogRange(_LOG_ID, log.low_offset, log.end_offset), self._broker.seals.of(Topic.SNAPSHOTS)
+        search = SnapshotSearch(log_range, lambda m: m.snapshot_id == snapshot_id, seal)
         for record in reversed(self._broker.partition(Topic.SNAPSHOTS).records):
             search.read_record((record.key or b"").decode(), record.value)
         found = search.pop_newest(at_the_beginning=True)
         if found is None:
             return None
-        fold = Fold(Master(self._settings), _DECISIONS)
+        fold = Fold(Master(self._settings), log_codec(self._broker))
         try:
             restore_snapshot(found.manifest, found.chunks, fold, verify=True)
         except SnapshotUnusable:
@@ -188,7 +193,7 @@ class Snapshotter:
             digest=fold.master.digest(),
             confirmed_by=self._master_id,
         )
-        self._producer.produce(Topic.COMMANDS, None, _COMMANDS.encode(confirmation, sent_at_ms=0))
+        self._producer.produce(Topic.COMMANDS, None, self._commands.encode(confirmation, sent_at_ms=0))
 
     def _trim(self, snapshot_id: str) -> None:
         loaded = self._load(snapshot_id)

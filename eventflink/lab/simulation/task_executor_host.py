@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from eventflink.events.codec import ReportsCodec
+from eventflink.events.codec import ReportsCodec, UndecodableRecord
 from eventflink.events.inputs import TaskManagerDeath, TaskManagerRegistration, TaskManagerReport
 from eventflink.events.topics import SPECIFICATIONS, Topic, deployment_partition
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
@@ -38,13 +38,12 @@ from eventflink.taskexecutor.protocol import (
     TaskExecutorProtocol,
     UploadFile,
 )
-from eventflink.taskexecutor.protocol.records import decode_deployment, encode_heartbeat, encode_reports, is_for
+from eventflink.taskexecutor.protocol.records import TaskExecutorCodecs, is_for
 
 _TICK_LATENESS_MS: Final = 40
 """By how much a turn may come late that is due: the loop of a process is busy with other things."""
 
 _REPORT_TIMEOUT_MS: Final = 10_000
-_DEATH_REPORTS = ReportsCodec("TaskManagerEnvelope")
 
 
 class TaskExecutorHost:
@@ -67,6 +66,8 @@ class TaskExecutorHost:
         self.clock = clock
         self.link = Link()
         self._broker = broker
+        self._codecs = TaskExecutorCodecs(broker.seals)
+        self._death_reports = ReportsCodec("TaskManagerEnvelope", seal=broker.seals.of(Topic.TASKMANAGERS))
         self._rng = rng
         self._settings = settings
         self._slot_profile = slot_profile
@@ -175,7 +176,7 @@ class TaskExecutorHost:
         def settled() -> None:
             if instance_id and has_guardian:
                 reason = "the TaskExecutor's process ended without deregistering"
-                value = _DEATH_REPORTS.encode([TaskManagerDeath(self.name, instance_id, reason)])
+                value = self._death_reports.encode([TaskManagerDeath(self.name, instance_id, reason)])
                 guardian = SimulatedProducer(self._broker, self.others, self.link, self._rng, _REPORT_TIMEOUT_MS, is_idempotent=False)
                 guardian.produce(Topic.TASKMANAGERS, self.name.encode(), value)
             self.others.after(restart_ms, self.on_end)
@@ -283,7 +284,7 @@ class TaskExecutorHost:
             case LaunchTask() | EndTask() | ReleaseSpark() | TakeCheckpoint() | ResumeQuery() | FinishQuery():
                 self.processes.take_order(action)
             case SendReports(reports=reports, sent_at_ms=sent_at_ms):
-                for record, value in encode_reports(reports):
+                for record, value in self._codecs.encode_reports(reports):
                     self._send_record(record, value, sent_at_ms)
             case InstanceStarted():
                 self._instance_started(action)
@@ -338,7 +339,9 @@ class TaskExecutorHost:
                 self._put_input(lambda now_ms: self.protocol.on_heartbeat_acknowledged(sent_at_ms, now_ms))
 
         if self._heartbeats is not None:
-            self._heartbeats.produce(Topic.HEARTBEATS, self.name.encode(), encode_heartbeat(heartbeat), on_delivery=on_delivery)
+            self._heartbeats.produce(
+                Topic.HEARTBEATS, self.name.encode(), self._codecs.encode_heartbeat(heartbeat), on_delivery=on_delivery
+            )
 
     def _heard(self, sent_at_ms: int) -> None:
         self._acknowledged_ms = sent_at_ms if self._acknowledged_ms is None else max(self._acknowledged_ms, sent_at_ms)
@@ -361,7 +364,10 @@ class TaskExecutorHost:
     def _on_deployment(self, record: BrokerRecord) -> None:
         if not is_for(record.key, self.name):
             return
-        envelope = decode_deployment(record.value or b"")
+        try:
+            envelope = self._codecs.decode_deployment(record.value or b"")
+        except UndecodableRecord:
+            return  # It is no master's.
         self._put_input(lambda now_ms: self.protocol.on_deployment(envelope, now_ms))
 
     def _tell(self, event: ProcessEvent) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from eventflink.model.cluster_secret import checked_reference
 from eventflink.model.configuration_keys.keys import Keys
 from eventflink.model.kafka_settings import checked_settings
 
@@ -23,6 +24,18 @@ class ClusterKeys(Keys):
         alias="kafka.*",
         description="Settings of every Kafka client, by librdkafka's names: `kafka.security.protocol`. Those of masters, of TaskExecutors "
         "and of `rest` alone are below `kafka.jobmanager.`, `kafka.taskmanager.` and `kafka.rest.`. Secrets are `${file:…}` or `${env:…}`.",
+    )
+    cluster_secret: str = Field(
+        "",
+        alias="security.cluster-secret",
+        description="By which masters and TaskExecutors know each other's records: `${file:…}` or `${env:…}`, or `off`. Default: the file "
+        "`secrets/<cluster.id>.cluster-secret` below data.directory, if there is one; `up`, `cluster start` and `demo` make it.",
+    )
+    sealed_from_offset: int = Field(
+        0,
+        alias="security.sealed-from-offset",
+        ge=0,
+        description="Records of the log before this offset count without a seal: the cluster had no secret when they were written.",
     )
     schema_registry_url: str = Field(
         "", alias="schema.registry.url", description="Confluent-compatible registry; inbound topics then take its wire format too."
@@ -85,6 +98,11 @@ class ClusterKeys(Keys):
     stop_timeout_ms: int = Field(
         30_000, alias="cluster.stop-timeout", ge=100, description="How long a daemon has for its orderly end before it is killed."
     )
+
+    @field_validator("cluster_secret")
+    @classmethod
+    def _check_cluster_secret(cls, value: str) -> str:
+        return checked_reference(value)
 
     @field_validator("kafka", mode="before")
     @classmethod

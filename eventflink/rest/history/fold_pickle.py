@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from eventflink.events.codec import DecisionCodec
 from eventflink.leadership.fold import Fold
-from eventflink.log.replay import new_fold, not_collecting
+from eventflink.log.replay import not_collecting
+from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 
 _NOT_WRITTEN: Final = frozenset({"master", "codec"})
@@ -65,9 +67,9 @@ def _fields_of(value: Any, omitted: frozenset[str] = frozenset()) -> dict[str, A
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.name not in omitted}
 
 
-def load_fold(data: bytes, settings: MasterSettings | None = None) -> Fold:
+def load_fold(data: bytes, codec: DecisionCodec, settings: MasterSettings | None = None) -> Fold:
     """Return a fold equal to the one that was dumped by this very process; `settings` are those that it would decide with."""
-    fold = new_fold(settings)
+    fold = Fold(Master(settings or MasterSettings()), codec)
     named = _named(fold)
     with not_collecting():
         own, state = _Reader(zlib.decompress(data), named).load()

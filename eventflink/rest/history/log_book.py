@@ -42,7 +42,7 @@ class LogBook:
         self._judge: Judge = AcceptanceJudge(first_offset) if fold.last_offset >= first_offset else FoldJudge(fold)
         self._ring = StateRing()
         self._ring.take(fold)
-        self.states = StatesOfThePast(self._ring, self.store.read)
+        self.states = StatesOfThePast(self._ring, self.store.read, fold.codec)
         self._max_records, self._max_record_bytes = max_records, max_record_bytes
 
     @property
@@ -118,7 +118,7 @@ class LogBook:
 
     def copy_of_state_at(self, offset: int, settings: MasterSettings) -> Fold:
         """Return the state after a record for whoever asks to change it and to decide with `settings`; raises as `state_at` does."""
-        return load_fold(dump_fold(self.state_at(offset)), settings)
+        return load_fold(dump_fold(self.state_at(offset)), self._codec, settings)
 
     def _check_state(self, offset: int) -> None:
         self.check(offset)

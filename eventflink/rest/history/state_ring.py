@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from eventflink.audit.entries import Record
+from eventflink.events.codec import DecisionCodec
 from eventflink.leadership.fold import Fold
 from eventflink.rest.history.fold_pickle import dump_fold, load_fold, release_fold
 
@@ -97,8 +98,9 @@ class StateRing:
 class StatesOfThePast:
     """The state after any record, by the shortest way there."""
 
-    def __init__(self, ring: StateRing, read: Callable[[int, int], Iterable[Record]]) -> None:
+    def __init__(self, ring: StateRing, read: Callable[[int, int], Iterable[Record]], codec: DecisionCodec) -> None:
         """Take the encoded states, and what yields the records from an offset up to, without, another."""
+        self._codec = codec
         self._ring = ring
         self._read = read
         self._live: list[Fold] = []
@@ -116,7 +118,7 @@ class StatesOfThePast:
         if live is not None and (encoded is None or live.event_count >= encoded.event_count - encoded.load_events):
             self._live.remove(live)
         elif encoded is not None:
-            live = load_fold(encoded.data)
+            live = load_fold(encoded.data, self._codec)
         else:
             raise LookupError(f"no state stands at {offset} or before")
         for record in self._read(live.last_offset + 1, offset + 1):

@@ -84,7 +84,7 @@ def open_book(told: LogToRead) -> LogBook:
     """
     first_offset, _ = log_bounds(told.bootstrap, told.cluster_id)
     if first_offset == 0:
-        return LogBook(0, new_fold())
+        return LogBook(0, new_fold(cluster_id=told.cluster_id))
     oldest = find_oldest_snapshot(told.bootstrap, told.cluster_id)
     if oldest is None:
         raise LogTrimmed(f"the log of {told.cluster_id} begins at offset {first_offset}, and no usable snapshot reaches to it")

@@ -15,6 +15,7 @@ from fastapi import APIRouter
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import LeaderHeartbeat, MasterPresence
+from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic
 from eventflink.events.wording import iso_time
 from eventflink.log.newest_records import RecordRead, newest_records
@@ -69,12 +70,14 @@ async def present(services: ServicesOfRequest) -> PresentMasters:
     except KafkaException as error:
         raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"Kafka does not tell which masters there are: {error}") from error
     now_ms = time.time_ns() // 1_000_000
-    return PresentMasters(masters=masters_of(reversed(records), now_ms, configuration.lease_timeout_ms, configuration.window_size))
+    codec = PayloadCodec("LeadershipEnvelope", seal=seals_of(configuration.cluster_id).of(Topic.LEADERSHIP))
+    return PresentMasters(masters=masters_of(reversed(records), codec, now_ms, configuration.lease_timeout_ms, configuration.window_size))
 
 
-def masters_of(records: Iterable[RecordRead], now_ms: int, lease_timeout_ms: int, window_size: int) -> list[PresentMaster]:
+def masters_of(
+    records: Iterable[RecordRead], codec: PayloadCodec, now_ms: int, lease_timeout_ms: int, window_size: int
+) -> list[PresentMaster]:
     """Return what records of `leadership`, the oldest first, say of each master."""
-    codec = PayloadCodec("LeadershipEnvelope")
     known: dict[str, PresentMaster] = {}
     led: LeaderHeartbeat | None = None
     for record in records:

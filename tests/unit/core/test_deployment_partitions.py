@@ -5,7 +5,7 @@ from eventflink.events.topics import Topic, deployment_partition
 from eventflink.leadership.leader import Released
 from eventflink.leadership.release import Releaser
 from eventflink.master.effects import Deployment, leader_change
-from eventflink.taskexecutor.protocol.records import decode_deployment, is_for
+from eventflink.taskexecutor.protocol.records import TaskExecutorCodecs, is_for
 from tests.support.cluster import ScriptedCluster
 from tests.support.wires import SilentWires
 
@@ -34,7 +34,7 @@ def test_what_is_for_a_task_manager_goes_to_the_partition_that_it_reads_and_is_f
     for name, (partition, key, value) in zip(NAMES, released(*(Deployment(n, "i", InstanceForgotten("")) for n in NAMES)), strict=True):
         assert partition == deployment_partition(name, PARTITIONS)
         assert [other for other in NAMES if is_for(key, other)] == [name]
-        assert decode_deployment(value).task_manager_id == name
+        assert TaskExecutorCodecs().decode_deployment(value).task_manager_id == name
 
 
 def test_task_managers_are_spread_over_all_partitions() -> None:
@@ -48,5 +48,5 @@ def test_a_change_of_leader_is_said_once_in_each_partition_to_all_who_read_it(cl
     records = released(leader_change(cluster.master, "master-2", PARTITIONS))
     assert [partition for partition, _, _ in records] == list(range(PARTITIONS))
     assert all(is_for(key, name) for _, key, _ in records for name in NAMES)
-    assert {type(decode_deployment(value).payload) for _, _, value in records} == {LeaderChanged}
+    assert {type(TaskExecutorCodecs().decode_deployment(value).payload) for _, _, value in records} == {LeaderChanged}
     assert [e for e in cluster.fail_over().effects if isinstance(e, Deployment)] == [leader_change(cluster.master, "master-1", 4)]

@@ -23,7 +23,7 @@ from eventflink.rest.history.port import HistoryRefused, Refusal
 from eventflink.rest.history.record_store import BLOCK_RECORDS, RecordStore
 from eventflink.snapshots.snapshot import encode_fold
 from tests.support.asked_log import ScriptedLog, append_foreign, storied_cluster
-from tests.support.cluster import ScriptedCluster, new_fold
+from tests.support.cluster import CODEC, ScriptedCluster, new_fold
 from tests.support.scenarios import busy_cluster, eventful_cluster
 from tests.support.simulated_log import simulated_log
 
@@ -76,7 +76,7 @@ def test_a_fold_is_loaded_as_it_was_dumped_and_goes_on_alone(cluster: type[Scrip
     log = records_of(cluster())
     fold = replayed(log[: len(log) // 2])
     before = encode_fold(fold)
-    loaded = load_fold(dump_fold(fold))
+    loaded = load_fold(dump_fold(fold), fold.codec)
     assert encode_fold(loaded) == before
     loaded.master.validate()
     assert loaded.master.digest() == fold.master.digest()
@@ -93,7 +93,7 @@ def test_a_fold_that_is_released_leaves_nothing_for_the_collector_of_garbage() -
     gc.disable()
     try:
         before = jobs_in_memory()
-        loaded = load_fold(data)
+        loaded = load_fold(data, CODEC)
         assert jobs_in_memory() > before
         release_fold(loaded)
         assert jobs_in_memory() == before

@@ -35,7 +35,7 @@ def test_a_standby_is_as_far_behind_as_it_was_when_it_spoke_and_ready_if_that_is
         (600, presence("master-1", 560, Role.LEADER)),
         (500, heartbeat(9_000)),
     )
-    masters = masters_of(said, NOW_MS, LEASE_MS, WINDOW)
+    masters = masters_of(said, PayloadCodec("LeadershipEnvelope"), NOW_MS, LEASE_MS, WINDOW)
     assert [(each.master_id, each.lag, each.ready) for each in masters] == [
         ("master-1", None, False),
         ("near", 50, True),
@@ -52,7 +52,7 @@ def test_the_newest_word_of_a_master_counts_and_one_that_has_gone_is_silent_and_
         (50, b"no presence"),
         (50, presence("there", 10)),
     )
-    masters = masters_of(said, NOW_MS, LEASE_MS, WINDOW)
+    masters = masters_of(said, PayloadCodec("LeadershipEnvelope"), NOW_MS, LEASE_MS, WINDOW)
     assert [(each.master_id, each.silent, each.ready, each.lag) for each in masters] == [
         ("there", False, True, 0),
         ("gone", True, False, 0),
@@ -61,4 +61,7 @@ def test_the_newest_word_of_a_master_counts_and_one_that_has_gone_is_silent_and_
 
 def test_nobody_is_compared_with_a_leader_that_was_not_heard_of_nor_with_one_that_is_over() -> None:
     said = records((300, presence("first", 7)), (200, heartbeat(20, epoch=3)), (100, heartbeat(5, epoch=2)), (50, presence("second", 15)))
-    assert {each.master_id: each.lag for each in masters_of(said, NOW_MS, LEASE_MS, WINDOW)} == {"first": None, "second": 5}
+    assert {each.master_id: each.lag for each in masters_of(said, PayloadCodec("LeadershipEnvelope"), NOW_MS, LEASE_MS, WINDOW)} == {
+        "first": None,
+        "second": 5,
+    }

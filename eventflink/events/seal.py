@@ -1,0 +1,87 @@
+"""Seals: by which the cluster's own processes know each other's records among those of everybody else who may write to its topics (P3a).
+
+A seal is a keyed BLAKE2b (RFC 7693: a hash that is a MAC by itself) over all bytes of the record before it, with a key for each topic that
+follows from the cluster secret. It is the last field of each envelope: the record stays Avro, which anybody reads without the secret. The
+rule: who has the secret believes no record of a sealed topic without a valid seal; who has none believes all.
+"""
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from eventflink.events.topics import Topic
+from eventflink.model.cluster_secret import secrets_of
+
+SEAL_BYTES: Final = 16
+_BEGINNING: Final = bytes([2, 2 * SEAL_BYTES])
+"""How Avro begins a seal: the branch of the union, and the length. No seal is its first branch, which is one byte."""
+
+_TAIL_BYTES: Final = len(_BEGINNING) + SEAL_BYTES
+
+SEALED: Final = frozenset(
+    {Topic.LOG, Topic.LEADERSHIP, Topic.DEPLOYMENTS, Topic.REPLIES, Topic.SNAPSHOTS, Topic.HEARTBEATS, Topic.TASKMANAGERS, Topic.COMMANDS}
+)
+"""The topics to which masters and TaskExecutors write; on `commands` only what masters say is sealed."""
+
+
+@dataclass(frozen=True)
+class Seal:
+    """The seal of one topic: the key that seals, and those that are still believed."""
+
+    keys: tuple[bytes, ...]
+    """The first seals; a record with the seal of any of them is genuine."""
+
+    def sealed(self, value: bytes) -> bytes:
+        """Return an encoded envelope, whose last field is an empty seal, with its seal."""
+        body = value[:-1]
+        return body + _BEGINNING + hashlib.blake2b(body, key=self.keys[0], digest_size=SEAL_BYTES).digest()
+
+    def is_genuine(self, value: bytes) -> bool:
+        """Tell whether somebody who has the secret has written the record."""
+        body, seal = value[:-_TAIL_BYTES], value[-SEAL_BYTES:]
+        return value[-_TAIL_BYTES:-SEAL_BYTES] == _BEGINNING and any(
+            hmac.compare_digest(hashlib.blake2b(body, key=key, digest_size=SEAL_BYTES).digest(), seal) for key in self.keys
+        )
+
+
+@dataclass(frozen=True)
+class Seals:
+    """The seals of a cluster, made of its secrets; none, where it has none."""
+
+    secrets: tuple[bytes, ...] = ()
+    """The first seals; the others are those before it, whose records are still believed."""
+
+    @cached_property
+    def _by_topic(self) -> dict[Topic, Seal]:
+        if not self.secrets:
+            return {}
+        return {topic: Seal(tuple(_key_of(secret, topic) for secret in self.secrets)) for topic in SEALED}
+
+    def of(self, topic: Topic) -> Seal | None:
+        """Return the seal of a topic; None where its records have none, or the cluster has no secret."""
+        return self._by_topic.get(topic)
+
+
+NO_SEALS: Final = Seals()
+
+
+def has_seal(value: bytes) -> bool:
+    """Tell whether an encoded envelope has a seal, valid or not: whoever has no secret cannot know."""
+    return value[-_TAIL_BYTES:-SEAL_BYTES] == _BEGINNING
+
+
+def _key_of(secret: bytes, topic: Topic) -> bytes:
+    """Return the key of a topic: what is said on one says nothing on another. The cluster's id is no part of it, for logs are copied."""
+    return hashlib.blake2b(topic.encode(), key=hashlib.sha256(secret).digest(), digest_size=32).digest()
+
+
+def seals_of(cluster_id: str) -> Seals:
+    """Return the seals of a cluster by the secret that this process has for it.
+
+    Raises:
+        SecretMissing: the secret cannot be read.
+
+    """
+    return Seals(secrets_of(cluster_id))
