@@ -960,7 +960,7 @@ FOUND_BY = {
     "sequence_is_not_compared": 2,
     "epoch_is_used_again": 1328,
     "holes_are_not_noticed": 52,
-    "seals_are_not_checked": 1,
+    "seals_are_not_checked": 4,
     "what_was_read_is_forgotten": 13,
     "what_was_heard_is_forgotten": 13,
     "cursors_may_be_beyond_the_end": 5,
