@@ -18,6 +18,7 @@ from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import Reply, replies_of
 from eventflink.master.master import Master
 from eventflink.model.statuses import IllegalTransition
+from eventflink.model.texts import is_told
 
 _logger = logging.getLogger(__name__)
 
@@ -117,7 +118,8 @@ class Fold:
         """Take note of a foreign record, which changes nothing: whoever wrote it, and whatever it says."""
         self.last_offset = offset
         self.foreign_count += 1
-        _logger.warning("ForeignRecord topic=%s offset=%d: it has no valid seal", Topic.LOG, offset)
+        if is_told(self.foreign_count):
+            _logger.warning("ForeignRecord topic=%s offset=%d count=%d: it has no valid seal", Topic.LOG, offset, self.foreign_count)
 
     def _apply(self, offset: int, decision: Decision) -> None:
         replays, at_ms = self.master.replays, decision.decided_at_ms

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.fold import Fold, LogBehind
 from eventflink.leadership.log_lines import one_line
+from eventflink.model.texts import is_told
 
 _logger = logging.getLogger(__name__)
 
@@ -159,6 +160,7 @@ class Intake:
     """The participant of the present term."""
     said: deque[tuple[int, bytes | None]] = field(default_factory=lambda: deque(maxlen=HEARD_BACK_RECORDS))
     """The last records of `leadership` that came between two terms: offset, value."""
+    _unreadable: int = 0
     _has_overflowed: bool = False
     _has_had_term: bool = False
 
@@ -194,7 +196,9 @@ class Intake:
         while self.listener is not None and self.said:
             offset, value = self.said.popleft()
             if error := self.listener.on_leadership(value, now_ms):
-                _logger.warning("LeadershipRecordUnreadable offset=%d error=%s", offset, one_line(error))
+                self._unreadable += 1
+                if is_told(self._unreadable):
+                    _logger.warning("LeadershipRecordUnreadable offset=%d count=%d error=%s", offset, self._unreadable, one_line(error))
 
     def enqueue(self, record: InboundRecord) -> None:
         """Take a record of an inbound topic."""

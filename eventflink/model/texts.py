@@ -1,4 +1,4 @@
-"""How long a text may be is counted in the bytes that it has in a record (UTF-8), and not in characters, which have up to four (P10a)."""
+"""How long texts may be, in the bytes that they have in a record (UTF-8) and not in characters (P10a); and how many lines a flood may write."""
 
 
 def cut_bytes(text: str, max_bytes: int) -> str:
@@ -6,3 +6,8 @@ def cut_bytes(text: str, max_bytes: int) -> str:
     if text.isascii():
         return text[:max_bytes]
     return text.encode(errors="replace")[:max_bytes].decode(errors="ignore")
+
+
+def is_told(count: int) -> bool:
+    """Tell whether the count-th of a kind gets a line: the first, the second, the fourth, the eighth …; so a flood writes few."""
+    return count & (count - 1) == 0

@@ -21,6 +21,7 @@ from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, deployment_partition, topic_name
 from eventflink.log.refusals import explain
 from eventflink.model.kafka_settings import client_settings
+from eventflink.model.texts import is_told
 from eventflink.processes.trace import stamp
 from eventflink.taskexecutor.protocol import Action, Input, TaskExecutorProtocol
 from eventflink.taskexecutor.protocol.records import TaskExecutorCodecs, is_for
@@ -124,6 +125,7 @@ class EffectsReader:
         self._inbox = inbox
         self._protocol = protocol
         self._codecs = TaskExecutorCodecs(seals_of(cluster_id))
+        self._undecodable = 0
         self._closing = threading.Event()
         self._consumer = Consumer(
             client_configuration(bootstrap, task_manager_id)
@@ -218,7 +220,10 @@ class EffectsReader:
         try:
             envelope = self._codecs.decode_deployment(message.value() or b"")
         except UndecodableRecord as error:
-            _LOGGER.error("EffectUndecodable topic=%s offset=%s reason=%s", self._topic, message.offset(), error)  # noqa: TRY400 - the message says it all
+            self._undecodable += 1
+            if is_told(self._undecodable):
+                where = f"topic={self._topic} offset={message.offset()} count={self._undecodable}"
+                _LOGGER.warning("EffectUndecodable %s reason=%s", where, error)
             return
         self._inbox.put_input(lambda now_ms: self._protocol.on_deployment(envelope, now_ms))
         if isinstance(envelope.payload, LeaderChanged) and envelope.payload.deployment_partitions != self._partitions:

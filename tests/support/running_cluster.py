@@ -22,7 +22,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 from eventflink.blob.client import put_blob
 from eventflink.cli.announced_address import Announced
 from eventflink.cli.announced_address import read as read_announced
-from eventflink.events.codec import DecisionCodec, PayloadCodec
+from eventflink.events.codec import PayloadCodec
 from eventflink.events.decision import Decision
 from eventflink.events.effects import DeadLetter
 from eventflink.events.log_events import LogEvent
@@ -37,6 +37,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics, ensure_topics
 from eventflink.log.replay import EndOffset, consumer_settings, log_bounds, new_fold, read_log, replay
 from eventflink.master.job_master import JobMaster
+from eventflink.model.cluster_secret import mint_secret, secret_path, use_secret
 from eventflink.model.configuration import load_configuration
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
@@ -76,10 +77,18 @@ class RunningCluster:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.masters: set[str] = set()
         self.journal = directory / "tasks.journal"
-        self.fold = new_fold()
+        self._have_secret()
+        self.fold = new_fold(cluster_id=cluster_id)
         self._decisions: list[tuple[int, Decision]] = []
         self._end = EndOffset(bootstrap, cluster_id)
         ensure_topics(bootstrap, cluster_id)
+
+    def _have_secret(self) -> None:
+        """Have a cluster secret, as `up` has, where the processes and this one look for it."""
+        configuration = load_configuration(None, {key: str(value) for key, value in self.overrides.items()})
+        if not configuration.cluster_secret:
+            mint_secret(secret_path(configuration.data_path, self.cluster_id))
+        use_secret(self.cluster_id, configuration.secret_reference)
 
     # -- processes ------------------------------------------------------------------------------------------------
 
@@ -190,7 +199,7 @@ class RunningCluster:
             fold = self.state()
             fold.master.validate()
             reach = self.bootstrap, self.cluster_id
-            begin = new_fold() if log_bounds(*reach)[0] == 0 else load_fold(*reach)
+            begin = new_fold(cluster_id=self.cluster_id) if log_bounds(*reach)[0] == 0 else load_fold(*reach)
             assert fold.master.digest() == replay(*reach, begin).master.digest()
         finally:
             for process in self.processes.values():
@@ -217,11 +226,11 @@ class RunningCluster:
         return wait_until(lambda: condition(self.state()), what, timeout_s)
 
     def decisions(self) -> list[tuple[int, Decision]]:
-        """Return every record of the log, also the rejected ones."""
-        codec = DecisionCodec()
+        """Return every decision in the log, also the rejected ones; no foreign records."""
+        codec = self.fold.codec
         first = self._decisions[-1][0] + 1 if self._decisions else 0
         records = read_log(self.bootstrap, self.cluster_id, first, self._end_of_log())
-        self._decisions += [(offset, codec.decode(value)) for offset, _, value in records]
+        self._decisions += [(offset, codec.decode(value)) for offset, _, value in records if not codec.is_foreign(offset, value)]
         return list(self._decisions)
 
     def events_of(self, job_id: str) -> list[LogEvent]:
