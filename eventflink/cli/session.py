@@ -22,6 +22,7 @@ import click
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.model.cluster_secret import use_secret
 from eventflink.model.kafka_settings import KafkaRole, settings_of_role, use_settings
+from eventflink.model.secret_values import DEFAULT_KEYS, use_keys
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,6 +105,8 @@ class Session:
         if configuration.kafka:
             use_settings(configuration.bootstrap_servers, settings_of_role(configuration.kafka, self.role))
         _use_secret(configuration)
+        if configuration.redaction_keys != DEFAULT_KEYS:
+            use_keys(configuration.redaction_keys)
         return configuration
 
     def have_secret(self) -> None:

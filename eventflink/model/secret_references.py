@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from eventflink.model.secret_values import holds_secret
+
 MAX_SECRETS: Final = 64
 """Different ones, in the parameters of a vertex or the settings of a stream."""
 
@@ -30,31 +32,36 @@ def check_references(values: Mapping[str, Any], where: str) -> bool:
     """Tell whether a secret is named anywhere below the keys of a document.
 
     Raises:
-        ValueError: what is named is no name, or there are too many; with its place.
+        ValueError: a secret is written and not named, what is named is no name, or there are too many; with its place.
 
     """
     names: set[str] = set()
-    for place, name in _references(values, where):
-        if not is_secret_name(name):
+    for place, key, value in _leaves(values, where):
+        name = reference_name(value)
+        if name is not None and not is_secret_name(name):
             raise ValueError(
                 f"{place}: the name of a secret is letters, digits, '.', '_' and '-', at most 128, and begins with a letter, a digit or '_'"
             )
-        names.add(name)
+        if name is not None:
+            names.add(name)
+        elif value and isinstance(value, str) and holds_secret(key):
+            raise ValueError(f"{place}: a secret is named here, not written, for the log keeps for ever what it has: {{secret: NAME}}")
     if len(names) > MAX_SECRETS:
         raise ValueError(f"{where}: {len(names)} secrets are named; at most {MAX_SECRETS} may be")
     return bool(names)
 
 
-def _references(values: Mapping[str, Any], where: str) -> Iterator[tuple[str, str]]:
-    waiting = [(f"{where}.{key}", each) for key, each in values.items()]
+def _leaves(values: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield references and what is neither a mapping nor a list: its place, the key that it stands under, itself."""
+    waiting = [(f"{where}.{key}", str(key), each) for key, each in values.items()]
     while waiting:
-        place, value = waiting.pop()
-        if (name := reference_name(value)) is not None:
-            yield place, name
-        elif isinstance(value, Mapping):
-            waiting += [(f"{place}.{key}", each) for key, each in value.items()]
+        place, key, value = waiting.pop()
+        if isinstance(value, Mapping) and reference_name(value) is None:
+            waiting += [(f"{place}.{inner}", str(inner), each) for inner, each in value.items()]
         elif isinstance(value, list):
-            waiting += [(f"{place}[{number}]", each) for number, each in enumerate(value)]
+            waiting += [(f"{place}[{number}]", key, each) for number, each in enumerate(value)]
+        else:
+            yield place, key, value
 
 
 def with_secrets(values: Mapping[str, Any], resolve: Callable[[str], str]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ from eventflink.master.settings import Context
 from eventflink.master.shared_slots import SharingGroup
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.state import ClusterState
-from eventflink.model import kafka_settings
+from eventflink.model import kafka_settings, secret_references
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FollowUpType, Role
 from eventflink.snapshots import snapshot as snapshot_module
@@ -949,6 +949,11 @@ def failures_are_not_masked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(failure_causes, "bounded", lambda text, limit: masked(bounded(text, limit)))
 
 
+@breaks("L8", "a password is taken as the value of a job's parameter")
+def jobs_write_secrets_down(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(secret_references, "holds_secret", lambda _: False)
+
+
 @breaks("L8", "a link leads out of the directory of secrets")
 def secrets_are_read_anywhere(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Path, "is_relative_to", lambda *_: True)
@@ -1048,6 +1053,7 @@ FOUND_BY_TEST = {
     "clients_write_the_log": "test_only_masters_write_what_masters_say",
     "settings_go_to_every_kafka": "test_the_settings_of_one_kafka_go_to_no_other",
     "secrets_are_written_down": "test_what_is_wrong_is_told_before_anything_starts_and_without_the_secret",
+    "jobs_write_secrets_down": "test_a_secret_that_is_written_down_is_refused_before_it_is_in_the_log_and_not_repeated",
     "failures_are_not_masked": "test_no_text_of_a_failure_has_a_value_however_it_is_quoted_or_cut",
     "secrets_are_read_anywhere": "test_what_cannot_be_read_is_looked_for_nowhere_else_and_said_without_a_value",
     "full_disks_are_given_tasks": "test_a_task_manager_that_cannot_write_is_given_no_tasks_until_it_can",

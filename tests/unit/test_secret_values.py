@@ -2,16 +2,21 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
-from eventflink.model.secret_values import without_secrets
+from eventflink.events.log_events import RequestRejected
+from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph
+from eventflink.model.secret_values import DEFAULT_KEYS, VARIABLE, use_keys, without_secrets
 from eventflink.rest.access.identity import Role
 from eventflink.rest.access.roles import ROLES
 from eventflink.rest.own import topics
 from eventflink.rest.own.topics import DeadLetterShape, shown_to
+from eventflink.views.job_document import shown
 from tests.support.cluster import ScriptedCluster, graph, vertex
 from tests.support.rest_client import commanding_client
 
@@ -44,6 +49,74 @@ def test_the_value_of_a_key_that_is_named_like_a_secret_is_not_shown(key: str) -
     assert without_secrets(key, None) is None
 
 
+@pytest.mark.parametrize(
+    "key", ["password", "db_password", "dbPassword", "API-KEY", "apiKey", "x.secret.key", "my_secret", "sasl.jaas.config"]
+)
+def test_a_secret_that_is_written_down_is_refused_before_it_is_in_the_log_and_not_repeated(key: str) -> None:
+    places = ({key: "hush"}, {"deep": [{key: ["hush"]}]}, {key: {key: "hush", "more": 1}})
+    for parameters in places:
+        document = graph({**vertex("a"), "parameters": parameters})
+        with pytest.raises(
+            InvalidJobGraph, match=rf"parameters\..*{re.escape(key)}(\[0\])?: a secret is named here, not written"
+        ) as caught:
+            check_job_graph(document)
+        assert "hush" not in str(caught.value)
+        cluster = ScriptedCluster()
+        cluster.submit(document)
+        assert [type(event) for event in cluster.last_events()] == [RequestRejected]
+        assert not [record for record in cluster.log if b"hush" in record]
+    chained = {"id": "b", "python": "m:f", "input": "a", "schema": "x INT", "parameters": {key: "hush"}}
+    source = {"s": {"rate": {"rows_per_second": 1}}}
+    for stream in ({"settings": {f"spark.{key}": "hush"}}, {"chained": [chained]}):
+        with pytest.raises(InvalidJobGraph, match="a secret is named here"):
+            check_job_graph(
+                {"name": "t", "vertices": [{"id": "a", "python": "m:f", "stream": {"sources": source, "sink": SINK, **stream}}]}
+            )
+
+
+SINK = {"kafka": {"topic": "t"}, "format": "json"}
+
+
+def test_what_only_sounds_like_a_secret_is_hidden_and_runs() -> None:
+    parameters = {
+        "max_tokens": 512,
+        "tokenizer": "bert",
+        "password_column": "pw",
+        "secretary": "ada",
+        "password": "",
+        "token": None,
+        "pin": 1,
+    }
+    document = graph({**vertex("a"), "parameters": parameters})
+    check_job_graph(document)
+    found = shown(document)["vertices"][0]["parameters"]
+    assert found == {
+        **dict.fromkeys(("max_tokens", "tokenizer", "password_column", "secretary"), "******"),
+        "password": "",
+        "token": None,
+        "pin": 1,
+    }
+
+
+def test_the_configuration_says_which_keys_are_hidden_and_child_processes_go_by_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(VARIABLE, DEFAULT_KEYS)
+    document = graph({**vertex("a"), "parameters": {"pin": "hush", "password": "shown"}})
+    assert run(["-Dredaction.keys=pin,x.Y-z", "-Dspark.local.memory=1g", "config", "redaction.keys"]) == ExitCode.OK
+    with pytest.raises(InvalidJobGraph, match=r"parameters\.pin: a secret is named here"):
+        check_job_graph(document)
+    code = "import sys; from eventflink.model.secret_values import *; print([is_hidden(key) for key in sys.argv[1:]])"
+    asked = [sys.executable, "-c", code, "my_PIN", "x.yz", "password"]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout == "[True, True, False]\n"
+    use_keys("")
+    check_job_graph(document)
+    assert shown(document) == document
+    for wrong in ("a,,b", "a b", "x" * 65, ",".join("ab" for _ in range(101))):
+        assert run([f"-Dredaction.keys={wrong}", "config"]) == ExitCode.USAGE
+    assert "redaction.keys" in capsys.readouterr().err
+
+
 def test_where_a_secret_is_may_be_shown() -> None:
     assert without_secrets("rest.tokens-file", "/etc/tokens") == "/etc/tokens"
     assert without_secrets("rest.token-provider", "my.module:Provider") == "my.module:Provider"
@@ -52,7 +125,7 @@ def test_where_a_secret_is_may_be_shown() -> None:
 def test_nothing_that_is_read_shows_the_secrets_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "READ_TIMEOUT_S", 0.05)  # There is no Kafka to wait for.
     cluster = ScriptedCluster()
-    secrets = {"password": "hush", "url": "jdbc:x://me:hush@h/db", "nested": {"token": ["hush"]}, "my_json": "no JSON", "table": "orders"}
+    secrets = {"passwords": "hush", "url": "jdbc:x://me:hush@h/db", "nested": {"tokens": ["hush"]}, "my_json": "no JSON", "table": "orders"}
     cluster.submit(graph({**vertex("a"), "parameters": secrets}), job_id="job")
     names = {"jobid": "job", "job_id": "job", "applicationid": "job", "vertexid": "a", "vertex_id": "a", "thing:path": "job"}
     offsets = range(len(cluster.log))

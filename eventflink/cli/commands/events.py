@@ -19,6 +19,7 @@ from eventflink.cli.session import Session, pass_session
 from eventflink.cli.working import Working
 from eventflink.events.wording import details_of, iso_time, printable, subject_of
 from eventflink.log.replay import new_fold
+from eventflink.views.job_document import shown
 
 _MOST_LAST = 100_000
 
@@ -121,7 +122,7 @@ def _print(chosen: Iterable[tuple[Entry, int] | None], line: Callable[[Entry, in
 
 
 def _json_line(entry: Entry, index: int) -> str:
-    return json_text(plain_event(entry, index))
+    return json_text(shown(plain_event(entry, index)))
 
 
 def _line(entry: Entry, index: int) -> str:

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 from eventflink.model.cluster_secret import checked_reference
 from eventflink.model.configuration_keys.keys import Keys
 from eventflink.model.kafka_settings import checked_settings
+from eventflink.model.secret_values import DEFAULT_KEYS, check_keys
 
 
 class ClusterKeys(Keys):
@@ -39,6 +40,12 @@ class ClusterKeys(Keys):
     )
     schema_registry_url: str = Field(
         "", alias="schema.registry.url", description="Confluent-compatible registry; inbound topics then take its wire format too."
+    )
+    redaction_keys: str = Field(
+        DEFAULT_KEYS,
+        alias="redaction.keys",
+        description="Parts of the keys whose values nobody is shown, in the configuration, in documents of jobs and in events; a job that "
+        "has such a value is refused.",
     )
     data_directory: Path = Field(
         Path("~/.local/share/eventflink"), alias="data.directory", description="Everything this host writes, unless said otherwise."
@@ -103,6 +110,11 @@ class ClusterKeys(Keys):
     @classmethod
     def _check_cluster_secret(cls, value: str) -> str:
         return checked_reference(value)
+
+    @field_validator("redaction_keys")
+    @classmethod
+    def _check_redaction_keys(cls, value: str) -> str:
+        return check_keys(value)
 
     @field_validator("kafka", mode="before")
     @classmethod

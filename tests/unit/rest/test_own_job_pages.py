@@ -104,7 +104,7 @@ def test_a_rescaled_job_keeps_the_bars_of_subtasks_that_it_has_no_more() -> None
 
 
 def test_a_document_is_shown_without_its_secrets() -> None:
-    hostile = {"password": "p4ss", "deep": [{"apiKey": "k3y"}], "url": "jdbc:postgresql://ann:p4ss@host/db", "rows": 7}
+    hostile = {"passwords": "p4ss", "deep": [{"apiKeys": "k3y"}], "url": "jdbc:postgresql://ann:p4ss@host/db", "rows": 7}
     sql = {"id": "b", "sql": "SELECT * FROM a JOIN c ON a.key=c.key WHERE x = 'http://u:p4ss@h/?token=t0k3n'", "parallelism": 1}
     cluster = ScriptedCluster()
     cluster.submit(graph(vertex("a") | {"parameters": hostile}, sql, edges=[("a", "b", "hash")]))
