@@ -1,4 +1,4 @@
-"""How long texts may be, in the bytes that they have in a record (UTF-8) and not in characters (P10a); and how many lines a flood may write."""
+"""How long texts may be, in bytes of UTF-8 as a record has them and not in characters (P10a); and how many lines a flood may write."""
 
 
 def cut_bytes(text: str, max_bytes: int) -> str:
