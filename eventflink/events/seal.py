@@ -6,9 +6,10 @@ rule: who has the secret believes no record of a sealed topic without a valid se
 """
 
 import hashlib
-import hmac
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hmac import compare_digest
 from typing import Final
 
 from eventflink.events.topics import Topic
@@ -26,24 +27,29 @@ SEALED: Final = frozenset(
 """The topics to which masters and TaskExecutors write; on `commands` only what masters say is sealed."""
 
 
-@dataclass(frozen=True)
 class Seal:
-    """The seal of one topic: the key that seals, and those that are still believed."""
+    """The seal of one topic."""
 
-    keys: tuple[bytes, ...]
-    """The first seals; a record with the seal of any of them is genuine."""
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        """Seal with the first key; a record with the seal of any of them is genuine."""
+        # Copied for each record: what a hash makes of its key costs as much as a short record.
+        self._hashes = [hashlib.blake2b(key=key, digest_size=SEAL_BYTES) for key in keys]
 
     def sealed(self, value: bytes) -> bytes:
-        """Return an encoded envelope, whose last field is an empty seal, with its seal."""
-        body = value[:-1]
-        return body + _BEGINNING + hashlib.blake2b(body, key=self.keys[0], digest_size=SEAL_BYTES).digest()
+        """Return an encoded envelope, whose last field is no seal, with its seal."""
+        body, digest = value[:-1], self._hashes[0].copy()
+        digest.update(body)
+        return body + _BEGINNING + digest.digest()
 
     def is_genuine(self, value: bytes) -> bool:
         """Tell whether somebody who has the secret has written the record."""
-        body, seal = value[:-_TAIL_BYTES], value[-SEAL_BYTES:]
-        return value[-_TAIL_BYTES:-SEAL_BYTES] == _BEGINNING and any(
-            hmac.compare_digest(hashlib.blake2b(body, key=key, digest_size=SEAL_BYTES).digest(), seal) for key in self.keys
-        )
+        body, tail = value[:-_TAIL_BYTES], value[-_TAIL_BYTES:]
+        for keyed in self._hashes:
+            digest = keyed.copy()
+            digest.update(body)
+            if compare_digest(tail, _BEGINNING + digest.digest()):
+                return True
+        return False
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class Seals:
     def _by_topic(self) -> dict[Topic, Seal]:
         if not self.secrets:
             return {}
-        return {topic: Seal(tuple(_key_of(secret, topic) for secret in self.secrets)) for topic in SEALED}
+        return {topic: Seal([_key_of(secret, topic) for secret in self.secrets]) for topic in SEALED}
 
     def of(self, topic: Topic) -> Seal | None:
         """Return the seal of a topic; None where its records have none, or the cluster has no secret."""
