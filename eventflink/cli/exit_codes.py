@@ -20,6 +20,7 @@ from eventflink.gateways.errors import (
 )
 from eventflink.jobs.archive import ArchiveError
 from eventflink.jobs.published import ResultUnreadable
+from eventflink.leadership.fold import SecretUnfit
 from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.admin_connection import AccessRefused
 from eventflink.log.administration import AdministrationError, NotDurable, TopicMisconfigured
@@ -65,6 +66,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (TopicMisconfigured, ExitCode.ENVIRONMENT),
     (NotDurable, ExitCode.ENVIRONMENT),
     (LogTruncated, ExitCode.ENVIRONMENT),
+    (SecretUnfit, ExitCode.ENVIRONMENT),
     (ChildDied, ExitCode.ENVIRONMENT),
     (SparkUnavailable, ExitCode.ENVIRONMENT),
     (AdministrationError, ExitCode.UNREACHABLE),

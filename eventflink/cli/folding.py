@@ -18,7 +18,7 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.errors import AccessDenied, ArchiveUnusable, ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.leadership.acceptance import LogNotDense
-from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
+from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable, SecretUnfit
 from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.administration import AdministrationError
 from eventflink.log.refusals import explain, is_denied
@@ -51,7 +51,7 @@ def folding_log(bootstrap: str, cluster_id: str) -> Iterator[None]:
         if isinstance(error, KafkaException) and is_denied(error.args[0]):  # The log was let in to above: what else is read are snapshots.
             raise AccessDenied(explain(error.args[0], bootstrap, "Read", topic_name(cluster_id, Topic.SNAPSHOTS))) from error
         raise ClusterUnreachable(f"the log at {bootstrap} cannot be read: {error}") from error
-    except LogTruncated as error:
+    except (LogTruncated, SecretUnfit) as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error
     except (LogUnusable, LogDiverged, LogNotDense, UndecodableRecord) as error:
         raise CommandFailed(ExitCode.INTERNAL, f"the log of '{cluster_id}' cannot be folded: {error}") from error

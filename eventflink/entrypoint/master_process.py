@@ -37,7 +37,7 @@ from eventflink.events.seal import seals_of
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.configured_settings import master_settings
 from eventflink.leadership.election import Peers
-from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
+from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable, check_secret
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import TailFailed, TopicReplaced
 from eventflink.leadership.master_life import Exit, Follow, MasterLife, Rebuild, Step
@@ -175,6 +175,7 @@ class MasterProcess:
 
         Raises:
             LogTruncated: it does not.
+            SecretUnfit: it is sealed, and this master has no secret.
 
         """
         fold = read_state(
@@ -185,6 +186,7 @@ class MasterProcess:
             believes_masters=not self._has_compared and self._words.accepted_log_end is None,
         )
         self._has_compared = True
+        check_secret(fold)
         return fold
 
     def look(self) -> ClusterView | None:

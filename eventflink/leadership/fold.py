@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 
 from eventflink.events.codec import DecisionCodec, UndecodableRecord
 from eventflink.events.decision import Decision
+from eventflink.events.seal import has_seal
 from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import Acceptance, LogNotDense, check_density, is_grant
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import Reply, replies_of
 from eventflink.master.master import Master
+from eventflink.model.cluster_secret import FROM_KEY, KEY, OFF
 from eventflink.model.statuses import IllegalTransition
 from eventflink.model.texts import is_told
 
@@ -45,6 +47,10 @@ RECENT_REPLIES = 4_096
 
 class LogUnusable(Exception):
     """A record of the log cannot be folded; the message names offset, epoch, sequence and event type."""
+
+
+class SecretUnfit(LogUnusable):
+    """Whoever wrote the log has another cluster secret than this process, or one of the two has none (P3a)."""
 
 
 @dataclass(slots=True)
@@ -143,3 +149,31 @@ class Fold:
         self.running_hash = next_hash(self.running_hash, value)
         self.acceptance.advance(epoch, sequence, leader_id)
         self.accepted_count += 1
+
+
+def check_believed(fold: Fold) -> None:
+    """Check that a log was not read with a secret by which nobody wrote it: its state would be that of an empty one.
+
+    Raises:
+        SecretUnfit: nothing in it has a valid seal.
+
+    """
+    if fold.foreign_count and not fold.accepted_count:
+        raise SecretUnfit(
+            f"none of the {fold.foreign_count} records of the log has a seal of this process's cluster secret: {KEY} names another one; "
+            f"or the log was written without one, then {FROM_KEY}: {fold.last_offset + 1} says so, or {KEY}: {OFF} (docs/security.md)"
+        )
+
+
+def check_secret(fold: Fold) -> None:
+    """Check that who wants to lead has the secret that the log was written with.
+
+    Raises:
+        SecretUnfit: the log is sealed, and this process has no secret.
+
+    """
+    if fold.codec.seal is None and has_seal(fold.last_value):
+        raise SecretUnfit(
+            f"the log is sealed with a cluster secret, and this process has none: {KEY} has to name it, or its file is missing below "
+            "data.directory (docs/security.md)"
+        )

@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from eventflink.events.codec import DecisionCodec
 from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, topic_name
-from eventflink.leadership.fold import Fold
+from eventflink.leadership.fold import Fold, check_believed
 from eventflink.leadership.known_log import KnownLog
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
@@ -216,7 +216,7 @@ def replay(
 
     Raises:
         LogTruncated: the log has less than is `known` of it, or other records; only where it is read to its end.
-        LogUnusable, LogDiverged, LogNotDense: the log is not one; the message names the record.
+        LogUnusable, LogDiverged, LogNotDense: the log is not one, or sealed with another secret; the message names the record.
         ReplayStalled, KafkaException: Kafka does not give it.
 
     """
@@ -232,6 +232,7 @@ def replay(
             if on_progress is not None and offset % BATCH == 0:
                 on_progress(offset, end)
     known.check(fold)
+    check_believed(fold)
     elapsed = time.monotonic() - started
     _logger.info(
         "Replayed offset=%d accepted=%d rejected=%d events=%d seconds=%.3f",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from eventflink.events.seal import has_seal, seals_of
+from eventflink.events.seal import seals_of
 from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold, LogUnusable
@@ -21,7 +21,6 @@ from eventflink.log.administration import check_was_never_written, log_topic_id
 from eventflink.log.replay import log_bounds, new_fold, not_collecting, replay
 from eventflink.log.stored_topic import StoredTopic, read_last
 from eventflink.master.settings import MasterSettings
-from eventflink.model.cluster_secret import FROM_KEY, KEY, OFF
 from eventflink.snapshots.search import Candidate, SnapshotSearch
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, restore_snapshot
 from eventflink.snapshots.topic import list_snapshots
@@ -34,10 +33,6 @@ _FIRST_WINDOW: Final = 64
 _WINDOW_GROWTH: Final = 2
 _MAX_WINDOW: Final = 256
 """Records that are held at once while older ones are looked at: 128 MiB."""
-
-
-class SecretUnfit(LogUnusable):
-    """Whoever wrote the log has another cluster secret than this process, or one of the two has none (P3a)."""
 
 
 class LogTrimmed(LogUnusable):
@@ -179,7 +174,6 @@ def read_state(
 
     Raises:
         LogTruncated: the log has less, or other records.
-        SecretUnfit: who wrote the log has a cluster secret and this process has none, or the other way round.
         LogTrimmed, LogUnusable, LogDiverged, LogNotDense: it cannot be folded.
         KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
 
@@ -187,24 +181,4 @@ def read_state(
     said = read_last(bootstrap, cluster_id, Topic.LEADERSHIP, HEARD_BACK_RECORDS) if believes_masters else []
     fold = replay(bootstrap, cluster_id, load_fold(bootstrap, cluster_id, settings), known=known)
     check_heard(fold, said, seals_of(cluster_id).of(Topic.LEADERSHIP))
-    check_secret(fold)
     return fold
-
-
-def check_secret(fold: Fold) -> None:
-    """Check that a fold of the whole log was read with the secret that its writers have.
-
-    Raises:
-        SecretUnfit: nothing in it has a valid seal, or all of it has seals, and there is no secret to check them.
-
-    """
-    if fold.codec.seal is None and has_seal(fold.last_value):
-        raise SecretUnfit(
-            f"the log is sealed with a cluster secret, and this process has none: {KEY} has to name it, or its file is missing below "
-            "data.directory (docs/security.md)"
-        )
-    if fold.foreign_count and not fold.accepted_count:
-        raise SecretUnfit(
-            f"none of the {fold.foreign_count} records of the log has a seal of this process's cluster secret: {KEY} names another one; "
-            f"or the log was written without one, then {FROM_KEY}: {fold.last_offset + 1} says so, or {KEY}: {OFF} (docs/security.md)"
-        )

@@ -16,13 +16,13 @@ from eventflink.events.log_events import LeadershipGranted, RequestRejected, Sna
 from eventflink.events.seal import SEALED, Seals, has_seal, seals_of
 from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.events.topics import Topic
+from eventflink.leadership.fold import SecretUnfit, check_believed, check_secret
 from eventflink.leadership.known_log import heard_offset
 from eventflink.leadership.liveness import HeartbeatMonitor
 from eventflink.model.cluster_secret import OFF, VARIABLE, mint_secret, secret_path, secrets_of, use_secret
 from eventflink.model.configuration import ConfigurationError, build_configuration
 from eventflink.model.references import SecretMissing
 from eventflink.model.statuses import Role
-from eventflink.snapshots.loading import SecretUnfit, check_secret
 from eventflink.snapshots.search import ENVELOPE, MANIFEST, SnapshotSearch, record_key
 from eventflink.snapshots.snapshot import LogRange, take_snapshot
 from eventflink.taskexecutor.protocol.records import TaskExecutorCodecs
@@ -134,7 +134,7 @@ class TestLog:
     def test_a_log_of_other_people_s_seals_or_of_none_is_refused_and_not_taken_for_an_empty_one(self) -> None:
         for log in (ScriptedCluster().log, ScriptedCluster(seals=OTHERS).log):
             with pytest.raises(SecretUnfit, match=f"security.sealed-from-offset: {len(log)} "):
-                check_secret(replay(log, seals=SEALS))
+                check_believed(replay(log, seals=SEALS))
 
     def test_a_sealed_log_is_refused_by_who_has_no_secret_to_lead_with(self) -> None:
         with pytest.raises(SecretUnfit, match="this process has none"):
