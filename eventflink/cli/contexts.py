@@ -110,15 +110,14 @@ def load_contexts(path: Path) -> Contexts:
         return Contexts(path)
     except OSError as error:
         raise CommandFailed(ExitCode.USAGE, f"{path}: {error.strerror or error}") from error
-    import yaml  # noqa: PLC0415 - most commands have no such file
+    from eventflink.model.bounded_yaml import load_yaml  # noqa: PLC0415 - most commands have no such file
 
     if len(data) > _MAX_FILE_BYTES:
         raise CommandFailed(ExitCode.USAGE, f"{path} is no file of contexts: it is longer than {_MAX_FILE_BYTES} bytes")
     try:
-        return _read(path, yaml.safe_load(data))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        message = str(error).replace("\n", " ")
-        raise CommandFailed(ExitCode.USAGE, f"{path} is no file of contexts: {message}") from error
+        return _read(path, load_yaml(data.decode()))
+    except ValueError as error:
+        raise CommandFailed(ExitCode.USAGE, f"{path} is no file of contexts: {error}") from error
 
 
 def _read(path: Path, document: Any) -> Contexts:

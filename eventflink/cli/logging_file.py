@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
+from eventflink.model.bounded_yaml import InvalidYaml, load_yaml
 from eventflink.model.configuration import ConfigurationError
 
 FILE_NAME: Final = "logging.yaml"
@@ -25,8 +24,8 @@ def read_logging_file(path: Path) -> dict[str, Any]:
 
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        document = load_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, InvalidYaml) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from error
     if not isinstance(document, dict):
         raise ConfigurationError(f"{path}: the document must be a mapping in the form of logging.config.dictConfig")

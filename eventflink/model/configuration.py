@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from pydantic import (
     ValidationError,
     field_validator,
     model_validator,
 )
 
+from eventflink.model.bounded_yaml import InvalidYaml, load_yaml
 from eventflink.model.cluster_secret import OFF, secret_path
 from eventflink.model.configuration_keys.blob_keys import BlobKeys
 from eventflink.model.configuration_keys.checkpoint_keys import CheckpointKeys
@@ -290,8 +290,8 @@ def read_values(path: Path) -> dict[str, Any]:
 
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        document = load_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, InvalidYaml) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from error
     if document is not None and not isinstance(document, Mapping):
         raise ConfigurationError(f"{path}: the document must be a mapping of keys to values, not {type(document).__name__}")

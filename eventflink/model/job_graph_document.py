@@ -21,10 +21,10 @@ import typing
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from eventflink.model.avro_schema import Directory, with_schema_files
+from eventflink.model.bounded_yaml import InvalidYaml, load_yaml
 from eventflink.model.chaining import chain_streams
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
@@ -57,8 +57,6 @@ from eventflink.model.stream_document import (
 MAX_VERTICES: Final = 1_000
 MAX_PARALLELISM: Final = 4_096
 MAX_SUBTASKS: Final = 10_000
-MAX_NESTING: Final = 100
-MAX_ALIASED: Final = 1024 * 1024
 MAX_EDGE_PARTITIONS: Final = 1_000
 MAX_PROFILES: Final = 16
 """How many different resources the vertices of one job may ask for: matching costs by how many different ones wait."""
@@ -462,35 +460,6 @@ def describe_errors(error: ValidationError, known: Iterable[str] = ()) -> str:
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
 
 
-def _load_yaml(text: str) -> Any:
-    """Load a document that is bounded: libyaml composes by recursion, and a deep one ends the process; aliases of aliases fill memory."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    open_nodes: list[tuple[str | None, int]] = []
-    """The collections that have begun: the anchor of each, and how long the document was before it, were its aliases written out."""
-    lengths: dict[str, int] = {}
-    length = 0
-    for event in yaml.parse(text, Loader=loader):
-        before = length
-        if isinstance(event, yaml.CollectionStartEvent):
-            open_nodes.append((event.anchor, before))
-            if len(open_nodes) > MAX_NESTING:
-                raise ValueError(f"nested more than {MAX_NESTING} levels deep")
-            length += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = open_nodes.pop()
-            lengths |= {anchor: length - before} if anchor is not None else {}
-        elif isinstance(event, yaml.ScalarEvent):
-            length += 1 + len(event.value)
-            lengths |= {event.anchor: length - before} if event.anchor is not None else {}
-        elif isinstance(event, yaml.AliasEvent):
-            if event.anchor not in lengths:
-                raise ValueError(f"the alias '{event.anchor}' stands for nothing, or for what it is in")
-            length += lengths[event.anchor]
-            if length > len(text) + MAX_ALIASED:
-                raise ValueError(f"its aliases stand for more than {MAX_ALIASED} characters")
-    return yaml.load(text, Loader=loader)  # noqa: S506 - both are safe loaders
-
-
 def load_document(text: str, source: str) -> object:
     """Return what a text says, JSON or YAML, whether it describes a job or not; bounded in nesting and in what aliases repeat.
 
@@ -499,9 +468,9 @@ def load_document(text: str, source: str) -> object:
 
     """
     try:
-        return _load_yaml(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidJobGraph(f"{source}: neither JSON nor YAML: {str(error).splitlines()[0]}") from error
+        return load_yaml(text)
+    except InvalidYaml as error:
+        raise InvalidJobGraph(f"{source}: neither JSON nor YAML: {error}") from error
 
 
 def parse_job_graph(document: str | Mapping[str, Any], source: str, directory: Directory | None = None) -> JobGraph:

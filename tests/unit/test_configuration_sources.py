@@ -230,6 +230,7 @@ def test_the_shipped_file_can_be_used() -> None:
     [
         ("- a", "the document must be a mapping"),
         ("a: [", "cannot be read"),
+        ("a: &a {b: *a}", "cannot be read: the alias 'a' stands for nothing, or for what it is in"),
         ("version: 2", "Unsupported version: 2"),
         ("handlers: {x: {class: no.such.Handler}}", "Unable to configure handler 'x': Cannot resolve 'no.such.Handler'"),
         ("root: {handlers: [nothing]}", "Unable to configure root logger"),

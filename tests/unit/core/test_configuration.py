@@ -143,6 +143,10 @@ def test_overrides_lie_over_the_file(tmp_path: Path) -> None:
     assert (configuration.cluster_id, configuration.broker_port, configuration.heartbeat_misses) == ("from-command", 1234, 7)
 
 
+LAUGHS = b"a0: &a0 [x]\n" + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 12))
+"""Twelve lines that stand for 9^11 texts."""
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -150,6 +154,12 @@ def test_overrides_lie_over_the_file(tmp_path: Path) -> None:
         (b"just text", "the document must be a mapping of keys to values, not str"),
         (b"a: [", "cannot be read: "),
         (b"\xff\xfe\xff", "cannot be read: "),
+        (b"a: 2020-99-99", "cannot be read: month must be in 1..12"),
+        (b"a: !!int x", "cannot be read: invalid literal for int"),
+        (b"a: &a {b: *a}", "cannot be read: the alias 'a' stands for nothing, or for what it is in"),
+        (b"[" * 5_000, "cannot be read: nested more than 100 levels deep"),
+        (LAUGHS, "cannot be read: its aliases stand for more than 1048576 characters"),
+        (b"a: 1\nb: [", "in line 3, column 1"),
         (b"nonsense: 1", "unknown configuration key 'nonsense'"),
     ],
 )
