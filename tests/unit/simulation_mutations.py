@@ -32,6 +32,7 @@ from eventflink.events.effects import (
     Resignation,
     ResumeStream,
     TaskCancellation,
+    TaskDeployment,
 )
 from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
 from eventflink.events.seal import Seal
@@ -605,6 +606,19 @@ def late_deployments_start_cancelled_attempts(patch: pytest.MonkeyPatch) -> None
     older_epochs_are_obeyed(patch)
 
 
+@breaks("P16", "what is known of an attempt answers its deployment under whatever allocation")
+def other_allocations_are_answered_for(patch: pytest.MonkeyPatch) -> None:
+    deploy = AttemptTable.deploy
+
+    def answer(self: AttemptTable, deployment: TaskDeployment, blob_address: str, refusal: str, now_ms: int) -> None:
+        attempt = AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)
+        known = self._live.get(attempt) or self._ended.get(attempt)
+        deployment.allocation_id = known.allocation_id if known is not None else deployment.allocation_id
+        deploy(self, deployment, blob_address, refusal, now_ms)
+
+    patch.setattr(AttemptTable, "deploy", answer)
+
+
 @breaks("P17", "all attempts of a subtask write to the same place")
 def attempts_share_a_place(patch: pytest.MonkeyPatch) -> None:
     def shared(working_path: Path, attempt: AttemptId, output: str) -> Path:
@@ -1034,6 +1048,7 @@ FOUND_BY_TEST = {
     "fence_counts_from_acknowledgements": "test_the_fence_counts_from_the_time_an_acknowledged_heartbeat_was_sent",
     "any_answer_is_new": "test_an_answer_is_as_old_as_the_registration_that_it_names_however_often_that_was_repeated",
     "tombstones_are_not_kept": "test_a_cancellation_before_its_deployment_leaves_a_tombstone",
+    "other_allocations_are_answered_for": "test_an_attempt_that_is_known_under_another_allocation_is_refused_by_the_one_that_is_named",
     "attempts_share_a_place": "test_each_attempt_has_places_of_its_own",
     "absences_are_not_waited_for": "test_it_is_not_raised_while_an_older_master_may_come_back",
     "level_is_raised_alone": "test_it_is_raised_when_every_master_that_was_heard_of_can_read_it_and_not_before_three_leases",

@@ -88,6 +88,22 @@ def test_two_attempts_under_one_allocation_have_a_slot_each_or_none() -> None:
     assert str(A) in refusal.reason
 
 
+@pytest.mark.parametrize("slot_index", [0, 7])
+def test_an_attempt_that_is_known_under_another_allocation_is_refused_by_the_one_that_is_named(slot_index: int) -> None:
+    """Whether what was deployed first runs or was refused: who decided the other one would else wait for its answer for ever."""
+    harness = registered()
+    first, second = deployment(A, slot_index), deployment(A, 1)
+    first.allocation_id = "of-nobody"
+    assert len(orders(harness.effect(first))) == (slot_index == 0)
+    for _ in range(2):
+        actions = harness.effect(second)
+        [refusal] = reports(actions)
+        assert isinstance(refusal, SlotOfferRefusal)
+        assert (refusal.allocation_id, refusal.attempt) == (second.allocation_id, A.attempt)
+        assert "of-nobody" in refusal.reason
+        assert orders(actions) == []
+
+
 @pytest.mark.parametrize("text", ["", "..", "../../x", "a\nb", "\0", "🦆", "x" * 10_000])
 def test_odd_ids_of_a_deployment_occupy_one_slot_and_are_given_to_its_process_alone(text: str) -> None:
     """The process refuses to make paths of them, and that is a failure of the attempt with a name."""

@@ -179,7 +179,11 @@ class AttemptTable:
         attempt = AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt)
         known = self._live.get(attempt) or self._ended.get(attempt)
         if known is not None:
-            self._outbox.add_reports(self._all_reports_of(known))
+            if known.allocation_id in ("", deployment.allocation_id):
+                self._outbox.add_reports(self._all_reports_of(known))
+            else:  # One of the two was never decided; what is said of the other one's allocation answers nobody who decided this one.
+                reason = f"{attempt} is known here under the allocation {known.allocation_id}"
+                self._outbox.add_reports([self._refusal_of(attempt, deployment.allocation_id, reason)])
             return
         known = KnownAttempt(attempt, deployment.allocation_id, deployment.slot_index, job_name=deployment.job_name, deployed_at_ms=now_ms)
         known.refusal = refusal or self._find_refusal(deployment)
@@ -435,14 +439,16 @@ class AttemptTable:
         if self._silent:
             return []
         if known.refusal:
-            place = (self._settings.task_manager_id, self._instance_id, known.allocation_id)
-            return [SlotOfferRefusal(*place, known.refusal, *known.attempt[1:])]
+            return [self._refusal_of(known.attempt, known.allocation_id, known.refusal)]
         if known.reported_count == 0:
             return []
         reports = self._reports_of(known, known.path[: known.reported_count], with_offer=bool(known.allocation_id))
         if known.stream_start is not None:  # Before the end, if that was reported: of an attempt that has ended a master takes nothing.
             reports.insert(len(reports) - (known.state in TERMINAL_EXECUTION_STATES), known.stream_start)
         return reports
+
+    def _refusal_of(self, attempt: AttemptId, allocation_id: str, reason: str) -> SlotOfferRefusal:
+        return SlotOfferRefusal(self._settings.task_manager_id, self._instance_id, allocation_id, reason, *attempt[1:])
 
     def _reports_of(self, known: KnownAttempt, states: Iterable[ExecutionState], *, with_offer: bool) -> list[TaskManagerReport]:
         task_manager_id, instance_id = self._settings.task_manager_id, self._instance_id
