@@ -28,7 +28,8 @@ MAX_LOOK_S: Final = 8.0
 _POLL_S: Final = 0.2
 
 ALONE_HEARTBEATS: Final = 10
-"""So many heartbeats of one leader, and none of the newest epoch between them, show that the newest was forged, or is over."""
+"""So many heartbeats of one leader, and none of the newest epoch between them, show that the newest was forged, or is over; and so many of
+one that is said to have resigned, that this was forged."""
 
 
 def find_leader(bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> LeaderHeartbeat:
@@ -106,7 +107,8 @@ class LeaderWatch:
     _newest_epoch: int = 0
     _alone: tuple[str, int] = ("", 0)
     """A leader of an older epoch, and how many heartbeats of it came since one of the newest."""
-    _resigned: set[str] = field(default_factory=set)
+    _resigned: dict[str, int] = field(default_factory=dict)
+    """Leaders of which that was said, and how many heartbeats of each came since."""
     _last_master_id: str = ""
 
     def start(self, low: int, high: int) -> int:
@@ -123,7 +125,7 @@ class LeaderWatch:
         except UndecodableRecord:
             return None  # A record that cannot be read says nothing about the leader.
         if isinstance(payload, Resignation):
-            self._resigned.add(payload.leader_id)
+            self._resigned[payload.leader_id] = 0
             return None
         if not isinstance(payload, LeaderHeartbeat):
             return None
@@ -134,7 +136,17 @@ class LeaderWatch:
                 return None
         self._newest_epoch, self._alone = payload.epoch, ("", 0)
         self._last_master_id = payload.master_id
-        return payload if offset >= self._asked_at_offset and payload.leader_id not in self._resigned else None
+        return payload if offset >= self._asked_at_offset and not self._has_resigned(payload.leader_id) else None
+
+    def _has_resigned(self, leader_id: str) -> bool:
+        """Tell whether a leader of which a heartbeat has come has resigned; one that goes on and on has not."""
+        if leader_id not in self._resigned:
+            return False
+        self._resigned[leader_id] += 1
+        if self._resigned[leader_id] < ALONE_HEARTBEATS:
+            return True
+        del self._resigned[leader_id]
+        return False
 
     def describe(self) -> str:
         """Say what was seen instead of a leader."""

@@ -5,6 +5,7 @@ request id; other callers' answers on the same partition are passed over undecod
 """
 
 import dataclasses
+import logging
 import random
 import time
 import uuid
@@ -21,7 +22,10 @@ from eventflink.events.seal import seals_of
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
 from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
+from eventflink.leadership.log_lines import one_line
 from eventflink.log.refusals import explain, is_denied
+
+_logger = logging.getLogger(__name__)
 
 REPEAT_AFTER_S: Final = 5.0
 """A request without an answer is sent again after this long, under the same request id; then after twice as long, and so on."""
@@ -187,17 +191,12 @@ class RequestChannel:
         answers: list[Answer] = [denial for denial in denials if denial.request_id in wanted]
         for message in self._reader.read(0 if answers else min(timeout_s, _SERVE_S)):
             request_id = (message.key() or b"").decode("utf-8", "replace")
-            if request_id in wanted and self._is_genuine(message):
-                answers.append(self._decode(request_id, message))
+            if request_id in wanted and (answer := self._decode(request_id, message)) is not None:
+                answers.append(answer)
         return answers
 
-    def _is_genuine(self, message: Message) -> bool:
-        """Tell whether a master has said it, as far as this client can know: one that is not answers nothing (P3a)."""
-        seal = self._replies.seal
-        return seal is None or seal.is_genuine(message.value() or b"")
-
-    def _decode(self, request_id: str, message: Message) -> Answer:
-        """Turn a reply into an answer.
+    def _decode(self, request_id: str, message: Message) -> Answer | None:
+        """Turn a reply into an answer; None: it cannot be read, and says nothing of whether there is another one.
 
         Not by its epoch: a reply is released only when its decision was accepted, so a late one of an older leader is as true
         as a repetition by the new one would be.
@@ -205,7 +204,8 @@ class RequestChannel:
         try:
             payload, envelope = self._replies.decode(message.value() or b"")
         except UndecodableRecord as error:
-            raise GatewayError(f"the answer to request {request_id} cannot be read: {error}") from error
+            _logger.warning("ReplyUnreadable request=%s reason=%s", one_line(request_id), error)
+            return None
         offset = int(envelope["log_offset"])
         if isinstance(payload, RequestAccepted):
             return Accepted(request_id, payload.subject, int(envelope["epoch"]), int(envelope["sequence"]), envelope["leader_id"], offset)

@@ -231,6 +231,14 @@ def test_an_epoch_that_was_never_granted_hides_the_leader_for_some_heartbeats_on
     assert [heartbeat is None for heartbeat in seen] == [True] * (ALONE_HEARTBEATS - 1) + [False] * 3
 
 
+def test_a_leader_that_is_said_to_have_resigned_and_goes_on_is_found() -> None:
+    watch = LeaderWatch()
+    watch.start(low=0, high=0)
+    watch.see(0, LEADERSHIP.encode(Resignation(epoch=3, leader_id="leader-3")))
+    seen = [watch.see(offset, LEADERSHIP.encode(HEARTBEAT)) for offset in range(1, 3 + ALONE_HEARTBEATS)]
+    assert [heartbeat is None for heartbeat in seen] == [True] * (ALONE_HEARTBEATS - 1) + [False] * 3
+
+
 def test_a_leader_that_was_deposed_and_goes_on_beside_its_successor_is_none() -> None:
     watch = LeaderWatch()
     watch.start(low=0, high=0)
