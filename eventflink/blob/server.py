@@ -30,6 +30,7 @@ from eventflink.blob.store import CHUNK_BYTES, BlobStore, BlobWriter, StoredBlob
 from eventflink.blob.tls import TlsFiles, server_context
 from eventflink.model.port_range import ports_of
 from eventflink.processes.disk import FAULTS, describe
+from eventflink.processes.http_log import HTTP_LOGGER
 
 CHUNK_TIMEOUT_S: Final = 30.0
 REQUEST_TIMEOUT_S: Final = 600.0
@@ -137,7 +138,9 @@ class BlobServer:
         application.add_routes(
             [web.put("/blobs", self._put), web.get("/blobs/{key:.*}", self._get), web.delete("/blobs/{key:.*}", self._delete)]
         )
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S, keepalive_timeout=30.0)
+        runner = web.AppRunner(
+            application, access_log=None, logger=HTTP_LOGGER, shutdown_timeout=SHUTDOWN_TIMEOUT_S, keepalive_timeout=30.0
+        )
         await runner.setup()
         try:
             await self._bind(runner, context)

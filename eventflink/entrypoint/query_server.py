@@ -47,6 +47,7 @@ from eventflink.leadership.participant import Participant
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.log.replay import EndOffset
 from eventflink.model.statuses import JobStatus
+from eventflink.processes.http_log import HTTP_LOGGER
 from eventflink.views import queries
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job, archived_result, archived_status
 from eventflink.views.checkpoints import checkpoints_view
@@ -157,7 +158,9 @@ class QueryServer:
                 web.get("/digest", self._digest),
             ]
         )
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S, keepalive_timeout=30.0)
+        runner = web.AppRunner(
+            application, access_log=None, logger=HTTP_LOGGER, shutdown_timeout=SHUTDOWN_TIMEOUT_S, keepalive_timeout=30.0
+        )
         await runner.setup()
         if runner.server is None:
             raise RuntimeError("aiohttp has set up no server")

@@ -22,6 +22,7 @@ from prometheus_client.exposition import choose_encoder
 from eventflink.metrics.registry import MetricRegistry
 from eventflink.metrics.threads import CLOCKS, ClockMissing, dump_threads, profile
 from eventflink.model.configuration_keys.rest_keys import LOOPBACK
+from eventflink.processes.http_log import HTTP_LOGGER
 
 MAX_SCRAPES: Final = 4
 SCRAPE_TIMEOUT_S: Final = 5.0
@@ -113,7 +114,7 @@ class MetricsServer:
         application = web.Application()
         application.add_routes([web.get("/metrics", self._metrics), web.get("/threads", self._threads), web.get("/profile", self._profile)])
         application.router.add_route("*", "/{path:.*}", _nothing_there)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0, keepalive_timeout=75.0)
+        runner = web.AppRunner(application, access_log=None, logger=HTTP_LOGGER, shutdown_timeout=1.0, keepalive_timeout=75.0)
         await runner.setup()
         try:
             await self._listen(runner)

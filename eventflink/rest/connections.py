@@ -195,6 +195,9 @@ class TimedHttp(H11Protocol):
         except h11.LocalProtocolError:
             pass  # It came in the middle of an answer.
         self.transport.close()
+        if self.cycle is not None and not self.cycle.response_complete:  # Nothing more of it can be sent.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
 
     def _stop_sending(self) -> None:
         _stop(self._sending)

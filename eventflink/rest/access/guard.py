@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eventflink.model.configuration import Configuration
@@ -123,6 +124,8 @@ class Guard:
             await answer_to(error)(scope, receive, answer.send)
         except TokensUnusable as error:
             await answer_to(self._unusable_tokens(error))(scope, receive, answer.send)
+        except ClientDisconnect:
+            return  # Whoever asked is gone before everything was said; nobody waits for an answer.
         except Exception as error:
             if answer.is_over:
                 return

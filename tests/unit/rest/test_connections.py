@@ -336,3 +336,21 @@ def test_the_body_of_an_answer_does_not_wait_until_its_head_is_acknowledged(
     asyncio.run(scenario())
     assert all(options)
     assert options
+
+
+def test_a_body_that_breaks_off_in_the_middle_of_an_answer_is_no_failure_of_the_server(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is refused as no HTTP, while the application answers what came before; that answer goes nowhere."""
+
+    async def check() -> None:
+        async with server(None, certificates) as serving_server:
+            for _ in range(5):
+                reader, writer = await serving_server.connect()
+                writer.write(b"POST /early HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n")
+                await ended(reader)
+                writer.close()
+            assert await serving_server.ask() == (200, b'"hello"')
+
+    run(check)
+    assert not [record for record in caplog.records if record.exc_info]
