@@ -247,6 +247,7 @@ def _take_checkpoints(cluster: ScriptedCluster) -> None:
 def _fall_at_inputs(cluster: ScriptedCluster) -> None:
     """Have an input parked and tried again, and two leaders in a row crash at another one, which the third refuses; the next is decided."""
     _park_an_input(cluster)
+    cluster.command(type="ReleaseParkedInput", parked_id="parked-1")
     cluster.put(Topic.COMMANDS, b'{"type": "CancelJob", "job_id": "none", "request_id": "suspect", "reply_partition": 0}')
     cluster.put(Topic.COMMANDS, b'{"type": "CancelJob", "job_id": "none", "request_id": "innocent", "reply_partition": 0}')
     for _ in range(2):
@@ -257,8 +258,16 @@ def _fall_at_inputs(cluster: ScriptedCluster) -> None:
     cluster.settle()
 
 
+def with_something_parked() -> ScriptedCluster:
+    """Return a cluster with an input that could not be decided."""
+    cluster = ScriptedCluster()
+    cluster.register()
+    _park_an_input(cluster)
+    return cluster
+
+
 def _park_an_input(cluster: ScriptedCluster) -> None:
-    """Have a leader fail at the first look for workers, and an operator try that again."""
+    """Have a leader fail at the first look for workers."""
     decide = cluster.master._deciders[RequestWorkers]
 
     def failing(_value: RequestWorkers, _context: Context) -> list[LogEvent]:
@@ -267,7 +276,6 @@ def _park_an_input(cluster: ScriptedCluster) -> None:
     cluster.master._deciders[RequestWorkers] = failing
     cluster.timer(RequestWorkers())
     cluster.master._deciders[RequestWorkers] = decide
-    cluster.command(type="ReleaseParkedInput", parked_id="parked-1")
 
 
 def ended_streams(cluster: ScriptedCluster) -> None:

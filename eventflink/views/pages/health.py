@@ -149,7 +149,7 @@ def _parked(fold: Fold) -> list[View]:
     """Return the oldest that could not be decided and wait for an operator."""
     parked = islice(fold.master.follow_ups.parked.items(), MAX_OF_A_KIND)
     return [
-        _problem(Severity.FAILED, f"{' of '.join(filter(None, name))} could not be decided, and is {one.parked_id}: {one.reason}", "/")
+        _problem(Severity.FAILED, f"{' of '.join(filter(None, name))} could not be decided, as {one.parked_id}: {one.reason}", "/refused")
         for name, one in parked
     ]
 

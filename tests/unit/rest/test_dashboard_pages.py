@@ -21,6 +21,7 @@ from tests.support.cluster import ScriptedCluster, graph, vertex
 from tests.support.dashboard_pages import Dashboard
 from tests.support.recorded_cluster import BEGAN_MS, Recording, recorded
 from tests.support.rest_server import Served, served
+from tests.support.scenarios import with_something_parked
 
 if TYPE_CHECKING:
     from playwright.sync_api import Route
@@ -65,6 +66,18 @@ def test_every_page_settles_without_an_error_accessible_and_as_narrow_as_a_phone
     for path in PAGES:
         dashboard.go(path)
         dashboard.check_both_themes_and_widths()
+
+
+def test_what_is_parked_leads_from_the_cluster_to_the_command_that_ends_it(browser: "Tabs") -> None:
+    with served(with_something_parked()) as server:
+        browser.context.route(OF_KAFKA, lambda route: route.abort())
+        browser.expect(OF_KAFKA.pattern)
+        dashboard = Dashboard(browser, server.url)
+        dashboard.show("/")
+        dashboard.main.get_by_role("link", name="RequestWorkers could not be decided").click()
+        dashboard.settle()
+        dashboard.check_both_themes_and_widths()
+        dashboard.main.get_by_text("eventflink parked drop parked-1").wait_for()
 
 
 def test_a_drag_of_the_bar_shows_the_cluster_of_that_moment_and_back_leads_to_now(dashboard: Dashboard, recording: Recording) -> None:

@@ -1,9 +1,10 @@
 // @ts-check
-// What was refused: requests with the reason that they were answered with, and records of topics that nobody could read, as far as they can be shown.
+// What was refused or could not be decided: requests with the reason that they were answered with, what is parked and waits for an operator, and
+// records of topics that nobody could read, as far as they can be shown.
 
 import { useEffect, useState } from "preact/hooks";
 import { ask } from "../api.js";
-import { Copy } from "../components/copy.js";
+import { Command, Copy } from "../components/copy.js";
 import { Empty } from "../components/empty.js";
 import { Sentence } from "../components/sentence.js";
 import { Time } from "../components/time.js";
@@ -12,6 +13,7 @@ import { h, html } from "../html.js";
 import { at, href } from "../moment.js";
 
 const LIMIT = 200;
+const PARKED = 20;
 
 export const title = () => "Refused";
 export const concerns = () => ({});
@@ -19,14 +21,15 @@ export const live = ["refused"];
 
 export function questions() {
   const until = at.peek() === null ? "" : `&until=${at.peek()}`;
-  return { moment: "/log/position", refused: `/log/events?type=RequestRejected&order=newest&limit=${LIMIT}${until}` };
+  return { parked: `/parked?limit=${PARKED}`, refused: `/log/events?type=RequestRejected&order=newest&limit=${LIMIT}${until}` };
 }
 
 /** @param {{documents: any}} props */
 export function Page({ documents }) {
-  const { refused } = documents;
+  const { parked, refused } = documents;
   return html`
     <div class="title"><h1>Refused</h1><span class="muted">${plural(refused.events.length, "request")}${refused.next ? " and more" : ""}</span></div>
+    ${parked.total > 0 && h(Parked, { parked })}
     <section class="card stacked">
       <header><h2>Requests that were refused</h2><a href=${href("/log", { type: "RequestRejected" })}>in the log</a></header>
       ${refused.events.length
@@ -45,6 +48,29 @@ export function Page({ documents }) {
     </section>
     ${h(DeadLetters, {})}
   `;
+}
+
+/** What could not be decided: an operator tries it again, or drops it. @param {{parked: any}} props */
+function Parked({ parked }) {
+  return html`<section class="card stacked">
+    <header><h2>Parked <span class="muted">${number(parked.total)}</span></h2></header>
+    <ul class="rows">
+      ${parked.parked.map(
+        (/** @type {any} */ each) => html`<li class="failed" key=${each.parked_id}>
+          <span class="ink" aria-hidden="true">✖</span>
+          <div>
+            <p class="row-head">
+              <b>${each.input_type}</b>
+              ${each.job_id ? html`<a href=${href(`/jobs/${encodeURIComponent(each.job_id)}`)}>${each.job_id}</a>` : each.subject}
+              <span class="row-end">${h(Time, { at: each.parked_at })}</span>
+            </p>
+            <p class="caption muted wrap">${h(Sentence, { text: each.reason })}</p>
+            ${h(Command, { text: `eventflink parked ${each.wanted ? "retry" : "drop"} ${each.parked_id}` })}
+          </div>
+        </li>`,
+      )}
+    </ul>
+  </section>`;
 }
 
 /** The dead letters are a topic of their own: what is there now is read now, beside the page. */
