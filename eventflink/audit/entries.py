@@ -8,7 +8,7 @@ which only an accepted grant allows) sets that right. Nothing here reads Kafka.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from eventflink.audit import LogFaulty
 from eventflink.events.codec import DecisionCodec, UndecodableRecord
@@ -38,6 +38,17 @@ class Entry:
         return self.rejection is None
 
 
+FOREIGN: Final = "foreign: no master wrote it"
+"""Why a record without a decision does not count."""
+
+
+def foreign_entry(record: Record) -> Entry:
+    """Return the entry of a record that no master wrote: a decision without anything, which does not count."""
+    offset, timestamp_ms, value = record
+    nothing = Decision(epoch=0, sequence=0, leader_id="", decided_at_ms=timestamp_ms, previous_hash=b"", causes=(), actor="", events=())
+    return Entry(offset, timestamp_ms, len(value), nothing, FOREIGN)
+
+
 class Judge(Protocol):
     """Takes records in offset order and says what became of each."""
 
@@ -65,15 +76,17 @@ class FoldJudge:
         """
         offset, timestamp_ms, value = record
         fold = self.fold
-        rejected_before = fold.rejected_count
+        passed_over = fold.rejected_count + fold.foreign_count
         try:
             decision = fold.fold_record(offset, timestamp_ms, value)
         except (LogUnusable, LogDiverged, LogNotDense) as error:
             raise LogFaulty(str(error)) from error
         if decision is not None:
             return Entry(offset, timestamp_ms, len(value), decision, None)
-        if fold.rejected_count == rejected_before:
+        if fold.rejected_count + fold.foreign_count == passed_over:
             return None
+        if fold.codec.is_foreign(offset, value):
+            return foreign_entry(record)
         decision = fold.codec.decode(value)
         return Entry(offset, timestamp_ms, len(value), decision, rejection_of(decision, fold.acceptance))
 
@@ -81,8 +94,8 @@ class FoldJudge:
 class AcceptanceJudge:
     """Judges a log whose beginning was trimmed away, by epoch, sequence and leader alone."""
 
-    def __init__(self, first_offset: int) -> None:
-        self._codec = DecisionCodec()
+    def __init__(self, first_offset: int, codec: DecisionCodec) -> None:
+        self._codec = codec
         self._last_offset = first_offset - 1
         self._acceptance: Acceptance | None = None
         self._assumed = True
@@ -99,6 +112,9 @@ class AcceptanceJudge:
         try:
             if not check_density(self._last_offset, offset):
                 return None
+            if self._codec.is_foreign(offset, value):
+                self._last_offset = offset
+                return foreign_entry(record)
             decision = self._codec.decode(value)
         except (LogNotDense, UndecodableRecord) as error:
             raise LogFaulty(f"log@{offset}: {error}") from error
@@ -145,7 +161,7 @@ def rejection_of(decision: Decision, acceptance: Acceptance) -> str:
 
 def judge_for(first_offset: int, fold: Fold) -> Judge:
     """Return the judge for a log that begins at `first_offset`; `fold` is an empty one."""
-    return FoldJudge(fold) if first_offset == 0 else AcceptanceJudge(first_offset)
+    return FoldJudge(fold) if first_offset == 0 else AcceptanceJudge(first_offset, fold.codec)
 
 
 def read_entries(records: Iterable[Record], judge: Judge) -> Iterator[Entry]:

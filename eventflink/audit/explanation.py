@@ -10,7 +10,7 @@ from typing import Any
 
 from eventflink.audit import NothingKnown
 from eventflink.audit.cause_chain import CauseChain, ChainBuilder, Origins
-from eventflink.audit.entries import Entry, FoldJudge, Record
+from eventflink.audit.entries import Entry, FoldJudge, Record, foreign_entry
 from eventflink.audit.log_source import LogSource
 from eventflink.audit.plain import plain
 from eventflink.audit.standing import Standing, standing_of
@@ -57,6 +57,8 @@ def explain_why(source: LogSource, text: str, fold: Fold) -> Explanation:
 
     def entry_of(record: Record) -> Entry:
         offset, timestamp_ms, value = record
+        if fold.codec.is_foreign(offset, value):
+            return foreign_entry(record)
         rejection = "it was rejected" if rejected[offset] else None
         return Entry(offset, timestamp_ms, len(value), fold.codec.decode(value), rejection)
 

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from eventflink.audit.entries import Record
 from eventflink.events.topics import Topic, topic_name
+from eventflink.log.dense_reader import DenseReader
 from eventflink.log.replay import consumer_settings, log_bounds, read_log
 
 _POLL_S: Final = 0.2
@@ -58,21 +59,24 @@ class KafkaLog:
             KafkaException: the broker reports an error that does not pass.
 
         """
-        consumer = Consumer(consumer_settings(self._bootstrap))
+        settings = consumer_settings(self._bootstrap)
+        consumer = Consumer(settings)
         try:
-            consumer.assign([TopicPartition(topic_name(self._cluster_id, Topic.LOG), 0, first_offset)])
+            partition = TopicPartition(topic_name(self._cluster_id, Topic.LOG), 0, first_offset)
+            consumer.assign([partition])
+            dense = DenseReader(settings, partition, first_offset)
             while True:
                 # consume() alone would wait for its whole timeout as long as the batch is not full.
                 first = consumer.poll(_POLL_S)
-                if first is None:
+                given = [] if first is None else [first, *consumer.consume(_BATCH, 0)]
+                lasting = (e for m in given if (e := m.error()) is not None and (e.fatal() or e.code() in _LASTING))
+                for error in lasting:
+                    raise KafkaException(error)
+                messages = dense.fill((m for m in given if m.error() is None), consumer.position([partition])[0].offset)
+                for message in messages:
+                    yield message.offset() or 0, message.timestamp()[1], message.value() or b""
+                if not messages:
                     yield None
-                    continue
-                for message in (first, *consumer.consume(_BATCH, 0)):
-                    error = message.error()
-                    if error is None:
-                        yield message.offset(), message.timestamp()[1], message.value() or b""
-                    elif error.fatal() or error.code() in _LASTING:
-                        raise KafkaException(error)
         finally:
             consumer.close()
 

@@ -60,6 +60,8 @@ def _is_beyond(fold: Fold, place: Place, offset: int, value: bytes) -> bool:
     """Tell whether the next record lies behind the place."""
     if place.offset is not None:
         return offset > place.offset
+    if fold.codec.is_foreign(offset, value):
+        return False
     decision = fold.codec.decode(value)
     if not fold.acceptance.accepts(decision.epoch, decision.sequence, decision.leader_id, grant=is_grant(decision)):
         return False

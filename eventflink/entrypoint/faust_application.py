@@ -45,7 +45,10 @@ class FaustApplication:
         """Declare the agents; `offsets` says where each topic begins."""
         self._on_record = on_record
         self._app = _Application(cluster_id, store="memory://", web_enabled=False, agent_supervisor=CrashingSupervisor)
-        self._readers = {topic: TopicReader(bootstrap, topic_name(cluster_id, topic), offset) for topic, offset in offsets.items()}
+        self._readers = {
+            topic: TopicReader(bootstrap, topic_name(cluster_id, topic), offset, is_committed=topic in INBOUND, is_dense=topic is Topic.LOG)
+            for topic, offset in offsets.items()
+        }
         for topic, reader in self._readers.items():
             reader.be_prompt(is_waited_for=topic is Topic.LEADERSHIP)
             self._declare_agent(topic, reader)

@@ -350,7 +350,12 @@ class DecisionCodec(EnvelopeCodec):
         return len(self.registry.releases)
 
     def is_foreign(self, offset: int, value: bytes) -> bool:
-        """Tell whether a record of the log is nobody's who has the cluster secret (P3a)."""
+        """Tell whether a record of the log is nobody's who has the cluster secret (P3a), or was never written by a master (P3b).
+
+        An offset at which Kafka has no record, such as that of a transaction's end, has no bytes, and is foreign too.
+        """
+        if not value.startswith(MARKER):
+            return True
         return self.seal is not None and offset >= self._sealed_from_offset and not self.seal.is_genuine(value)
 
     def encode_events(self, events: Iterable[LogEvent], level: int = FEATURE_LEVEL) -> bytes:

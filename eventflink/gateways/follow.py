@@ -105,14 +105,14 @@ class LogFollower:
             yield from logged.decision.events if logged.accepted else ()
 
     def _take(self, message: Message) -> LoggedDecision | None:
-        offset = message.offset() or 0
+        offset, value = message.offset() or 0, message.value() or b""
         try:
             if not check_density(self._last_offset, offset):
                 return None
-            if self._codec.is_foreign(offset, message.value() or b""):
+            if self._codec.is_foreign(offset, value):
                 self._last_offset = offset
                 return None
-            decision = self._codec.decode(message.value() or b"")
+            decision = self._codec.decode(value)
         except (LogNotDense, UndecodableRecord) as error:
             raise LogUnreadable(f"{self._reader.topic} offset {offset}: {error}") from error
         self._last_offset = offset

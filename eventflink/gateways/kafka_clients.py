@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.errors import AccessDenied, ClusterNotFound, ClusterUnreachable, LogUnreadable
+from eventflink.log.dense_reader import DenseReader
 from eventflink.log.refusals import explain, find_refusal, is_denied
 from eventflink.model.kafka_settings import client_settings
 
@@ -71,12 +72,15 @@ class PartitionReader:
         self._cluster_id = cluster_id
         self._timeout_s = connect_timeout_s
         self.topic = topic_name(cluster_id, topic)
-        settings = _common_settings(bootstrap) | {
+        self._is_log = topic is Topic.LOG
+        self._place = TopicPartition(self.topic, 0)
+        self._dense: DenseReader | None = None
+        settings = self._settings = _common_settings(bootstrap) | {
             "group.id": f"eventflink-gateway-{uuid.uuid4().hex}",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",
-            # No topic that gateways read is written in transactions (P3).
+            # No topic that gateways read is written in transactions, but by strangers (P11).
             "isolation.level": "read_uncommitted",
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 50,
@@ -141,10 +145,12 @@ class PartitionReader:
 
     def seek(self, partition: int, offset: int) -> None:
         """Read on from this offset of this partition."""
-        self._consumer.assign([TopicPartition(self.topic, partition, offset)])
+        self._place = TopicPartition(self.topic, partition, offset)
+        self._consumer.assign([self._place])
+        self._dense = DenseReader(self._settings, self._place, offset) if self._is_log else None
 
     def read(self, timeout_s: float) -> list[Message]:
-        """Return what there is; wait up to `timeout_s` for the first record, and for none after it.
+        """Return what there is, with an empty record for each offset of the log that has none; wait up to `timeout_s` for the first record.
 
         Raises:
             LogUnreadable: the offset to read is not kept any more.
@@ -153,10 +159,12 @@ class PartitionReader:
         """
         # consume() would wait for the whole timeout as long as the batch is not full.
         first = self._consumer.poll(timeout_s)
-        if first is None:
-            return []
-        messages = [first, *self._consumer.consume(_BATCH, 0)]
-        return [message for message in messages if self._is_record(message)]
+        messages = [] if first is None else [first, *self._consumer.consume(_BATCH, 0)]
+        records = [message for message in messages if self._is_record(message)]
+        if (dense := self._dense) is None:
+            return records
+        position = self._consumer.position([self._place])[0].offset
+        return self._ask(lambda _: dense.fill(records, position))
 
     def _is_record(self, message: Message) -> bool:
         error = message.error()

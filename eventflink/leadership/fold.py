@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from eventflink.events.codec import DecisionCodec, UndecodableRecord
 from eventflink.events.decision import Decision
+from eventflink.events.schemas import MARKER
 from eventflink.events.seal import has_seal
 from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import Acceptance, LogNotDense, check_density, is_grant
@@ -79,6 +80,9 @@ class Fold:
     accepted_count: int = 0
     rejected_count: int = 0
     foreign_count: int = 0
+    """Records that no master of the cluster wrote, and offsets without a record, which were passed over."""
+    unsealed_count: int = 0
+    """Those of them that begin as decisions do."""
     last_value: bytes = b""
     """The last accepted record, if it was read here."""
     event_count: int = 0
@@ -96,7 +100,7 @@ class Fold:
         if not check_density(self.last_offset, offset):
             return None
         if self.codec.is_foreign(offset, value):
-            self.pass_over(offset)
+            self.pass_over(offset, value)
             return None
         try:
             decision = self.codec.decode(value)
@@ -120,12 +124,13 @@ class Fold:
             self.recent_replies.append(RecentReply(offset, decision.epoch, decision.sequence, decision.leader_id, reply))
         return decision
 
-    def pass_over(self, offset: int) -> None:
+    def pass_over(self, offset: int, value: bytes) -> None:
         """Take note of a foreign record, which changes nothing: whoever wrote it, and whatever it says."""
         self.last_offset = offset
         self.foreign_count += 1
+        self.unsealed_count += value.startswith(MARKER)
         if is_told(self.foreign_count):
-            _logger.warning("ForeignRecord topic=%s offset=%d count=%d: it has no valid seal", Topic.LOG, offset, self.foreign_count)
+            _logger.warning("ForeignRecord topic=%s offset=%d bytes=%d count=%d", Topic.LOG, offset, len(value), self.foreign_count)
 
     def _apply(self, offset: int, decision: Decision) -> None:
         replays, at_ms = self.master.replays, decision.decided_at_ms
@@ -158,9 +163,9 @@ def check_believed(fold: Fold) -> None:
         SecretUnfit: nothing in it has a valid seal.
 
     """
-    if fold.foreign_count and not fold.accepted_count:
+    if fold.unsealed_count and not fold.accepted_count:
         raise SecretUnfit(
-            f"none of the {fold.foreign_count} records of the log has a seal of this process's cluster secret: {KEY} names another one; "
+            f"none of the {fold.unsealed_count} records of the log has a seal of this process's cluster secret: {KEY} names another one; "
             f"or the log was written without one, then {FROM_KEY}: {fold.last_offset + 1} says so, or {KEY}: {OFF} (docs/security.md)"
         )
 

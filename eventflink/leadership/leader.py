@@ -482,7 +482,7 @@ class Leader:
         if not check_density(fold.last_offset, offset):
             return
         if fold.codec.is_foreign(offset, value):
-            fold.pass_over(offset)
+            fold.pass_over(offset, value)
             return
         try:
             decision = fold.codec.decode(value)

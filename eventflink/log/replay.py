@@ -19,6 +19,7 @@ from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.fold import Fold, check_believed
 from eventflink.leadership.known_log import KnownLog
+from eventflink.log.dense_reader import DenseReader
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.model.cluster_secret import sealed_from_offset
@@ -55,8 +56,12 @@ def log_codec(cluster_id: str) -> DecisionCodec:
     return DecisionCodec(seal=seals_of(cluster_id).of(Topic.LOG), sealed_from_offset=sealed_from_offset(cluster_id))
 
 
-def consumer_settings(bootstrap: str, *, isolation: str = "read_committed") -> dict[str, Any]:
-    """Return the settings of a consumer that reads an assigned partition, from where it is told, for itself alone."""
+def consumer_settings(bootstrap: str, *, isolation: str = "read_uncommitted") -> dict[str, Any]:
+    """Return the settings of a consumer that reads an assigned partition, from where it is told, for itself alone.
+
+    What others write in transactions is read as it comes, unless `isolation` says otherwise: who reads what masters and TaskExecutors say
+    waits for nobody else (P11).
+    """
     own = {
         "group.id": "eventflink-reader",  # never joined, nothing is committed: librdkafka wants a name
         "enable.auto.commit": False,
@@ -140,7 +145,7 @@ class EndOffset:
 def read_log(
     bootstrap: str, cluster_id: str, first_offset: int, end_offset: int, stall_timeout_s: float = DEFAULT_STALL_TIMEOUT_S
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (offset, timestamp, value) of the records from `first_offset` up to, without, `end_offset`.
+    """Yield (offset, timestamp, value) of the records from `first_offset` up to, without, `end_offset`; no value where there is none.
 
     Raises:
         ReplayStalled: no record came for `stall_timeout_s`.
@@ -149,26 +154,25 @@ def read_log(
     """
     if first_offset >= end_offset:
         return
-    consumer = Consumer(consumer_settings(bootstrap))
+    settings = consumer_settings(bootstrap)
+    consumer = Consumer(settings)
     try:
         partition = TopicPartition(topic_name(cluster_id, Topic.LOG), 0, first_offset if first_offset > 0 else OFFSET_BEGINNING)
         # Connected first: librdkafka asks half a second later for a beginning that it could not ask for at once.
         watermark_offsets(consumer, partition, stall_timeout_s)
         consumer.assign([partition])
         deadline = time.monotonic() + stall_timeout_s
-        position = first_offset
+        dense = DenseReader(settings, partition, first_offset)
         while True:
             # Never more than there is: a batch that cannot be filled would wait for its timeout.
-            messages = consumer.consume(min(BATCH, end_offset - position), timeout=0.2)
+            given = consumer.consume(min(BATCH, end_offset - dense.gaps.next_offset), timeout=0.2)
+            lasting = (error for message in given if (error := message.error()) is not None and not error.retriable())
+            for error in lasting:
+                raise KafkaException(error)
+            messages = dense.fill((m for m in given if m.error() is None), consumer.position([partition])[0].offset)
             for message in messages:
-                error = message.error()
-                if error is not None:
-                    if error.code() == KafkaError._PARTITION_EOF or error.retriable():  # noqa: SLF001 - the client's own name for it
-                        continue
-                    raise KafkaException(error)
                 if message.offset() >= end_offset:
                     return
-                position = message.offset() + 1
                 yield message.offset(), message.timestamp()[1], message.value() or b""
                 if message.offset() == end_offset - 1:
                     return

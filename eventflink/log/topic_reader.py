@@ -1,8 +1,9 @@
 """Reading one topic for as long as a master lives: a consumer of librdkafka by assignment, in a thread of its own.
 
-It begins at the offset that it is told and knows no group: positions come from the state alone (P6), and what is not committed is never
-read (P11). Who takes its batches gives credit: a reader hands out a few, and waits. What is paused is just not asked for: librdkafka
-keeps what it has fetched, within bounds, and fetches no more (its own pause throws that away, and may not come back from it).
+It begins at the offset that it is told and knows no group: positions come from the state alone (P6). Whether it waits for transactions of
+clients is for its user to say (P11); the log it makes dense (P3). Who takes its batches gives credit: a reader hands out a few, and waits.
+What is paused is just not asked for: librdkafka keeps what it has fetched, within bounds, and fetches no more (its own pause throws that
+away, and may not come back from it).
 
 Records that come soon after others are gathered: what a broker, a reader and its taker do for a batch costs more than what they do for a
 record. A record that comes alone never waits.
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from eventflink.log.dense_reader import DenseReader
 from eventflink.log.refusals import explain
 from eventflink.log.replay import consumer_settings
 
@@ -44,9 +46,21 @@ class TopicReader:
     """Reads partition 0 of a topic from an offset on; everything but its thread belongs to who made it."""
 
     def __init__(
-        self, bootstrap: str, topic: str, offset: int, settings: Mapping[str, Any] = {}, *, gathering_ms: int = GATHERING_MS
+        self,
+        bootstrap: str,
+        topic: str,
+        offset: int,
+        settings: Mapping[str, Any] = {},
+        *,
+        gathering_ms: int = GATHERING_MS,
+        is_committed: bool = False,
+        is_dense: bool = False,
     ) -> None:
-        """Prepare; nothing is read yet. Records are gathered for `gathering_ms` until `be_prompt` says otherwise."""
+        """Prepare; nothing is read yet. Records are gathered for `gathering_ms` until `be_prompt` says otherwise.
+
+        `is_committed`: what a transaction writes is read when it is committed, and what comes behind it not before it has ended.
+        `is_dense`: an empty record is handed out for each offset that has none.
+        """
         self.failure = ""
         """Why nothing more will come; empty while it may."""
         self.end_offset: int | None = None
@@ -55,7 +69,8 @@ class TopicReader:
         """Where what is committed ended, while nothing came behind it."""
         self._bootstrap = bootstrap
         self._partition = TopicPartition(topic, 0, offset)
-        self._settings: dict[str, Any] = consumer_settings(bootstrap) | {
+        isolation = "read_committed" if is_committed else "read_uncommitted"
+        self._settings: dict[str, Any] = consumer_settings(bootstrap, isolation=isolation) | {
             "queued.max.messages.kbytes": _QUEUED_KBYTES,
             "fetch.message.max.bytes": 1024 * 1024,
             # Nothing is fetched while what was fetched before is not taken: so a reader that waits has records gathered.
@@ -68,6 +83,7 @@ class TopicReader:
             "log_level": 0,  # Each lost connection is a line; what it costs is told by the terms.
             **settings,
         }
+        self._dense = DenseReader(self._settings, self._partition, offset) if is_dense else None
         self._may_read = threading.Event()
         self._may_read.set()
         self._credit = threading.Semaphore(MAX_BATCHES)
@@ -170,4 +186,4 @@ class TopicReader:
                 raise KafkaException(error)
         _, end_offset = consumer.get_watermark_offsets(self._partition, cached=True)
         self.end_offset = end_offset if end_offset >= 0 else None
-        return records
+        return records if self._dense is None else self._dense.fill(records, consumer.position([self._partition])[0].offset)

@@ -66,7 +66,7 @@ class Observer:
 
     async def _rebuild(self) -> None:
         fold = await asyncio.to_thread(read_state, self._bootstrap, self._cluster_id, known=self._state.known)
-        reader = TopicReader(self._bootstrap, topic_name(self._cluster_id, Topic.LOG), fold.last_offset + 1)
+        reader = TopicReader(self._bootstrap, topic_name(self._cluster_id, Topic.LOG), fold.last_offset + 1, is_dense=True)
         reader.be_prompt(is_waited_for=True)
         loop = asyncio.get_running_loop()
         replaces = self._state.position is not None or bool(self._state.failure)

@@ -134,7 +134,7 @@ class EffectsReader:
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",
-                "isolation.level": "read_committed",
+                "isolation.level": "read_uncommitted",  # Masters write in no transactions, and those of others hold nobody up.
             }
         )
         self._thread = threading.Thread(target=self._run, name="effects-reader", daemon=True)

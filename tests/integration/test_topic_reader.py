@@ -1,5 +1,7 @@
 """The reader of one topic on a real broker: what it asks for, and what becomes of it when the topic or the broker goes."""
 
+import contextlib
+import itertools
 import json
 import os
 import signal
@@ -14,10 +16,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Message, Producer
 
+from eventflink.audit.log_source import KafkaLog
 from eventflink.events.topics import Topic, topic_name
+from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import delete_topics, ensure_topics, trim_log
 from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.log.replay import log_bounds, read_log
 from eventflink.log.topic_reader import FETCH_WAIT_MS, GATHERING_MS, TopicReader
 from tests.support.running_cluster import wait_until
 
@@ -27,12 +32,12 @@ TIMEOUT_S = 60
 class _Taken:
     """A reader whose batches are taken at once."""
 
-    def __init__(self, bootstrap: str, topic: str, offset: int = 0, *, gathering_ms: int = 0) -> None:
+    def __init__(self, bootstrap: str, topic: str, offset: int = 0, *, gathering_ms: int = 0, **more: bool) -> None:
         self.values: list[bytes] = []
         self.fetches = 0
         """Requests to fetch so far, by librdkafka's statistics."""
         told = {"statistics.interval.ms": 100, "stats_cb": self._on_statistics}
-        self.reader = TopicReader(bootstrap, topic, offset, told, gathering_ms=gathering_ms)
+        self.reader = TopicReader(bootstrap, topic, offset, told, gathering_ms=gathering_ms, **more)
         self.reader.be_prompt(is_waited_for=not gathering_ms)
 
     def _on_statistics(self, statistics: str) -> None:
@@ -155,6 +160,49 @@ def test_an_offset_that_is_not_there_any_more_ends_the_reading(
     with _taking(_Taken(bootstrap, log, 5)) as taken:
         taken.wait_for(5)
     assert taken.values == [b"5", b"6", b"7", b"8", b"9"]
+
+
+def test_transactions_of_strangers_in_the_log_hold_nobody_up_and_leave_offsets_that_are_empty(
+    bootstrap: str, cluster_id: str, log: str, produce: Callable[..., None]
+) -> None:
+    """Each reader of the log hands on the same: a committed one, an aborted one, one that is open, and what comes between and behind."""
+    stranger = Producer({"bootstrap.servers": bootstrap, "transactional.id": cluster_id})
+    stranger.init_transactions(TIMEOUT_S)
+
+    def begin(value: bytes) -> None:
+        stranger.begin_transaction()
+        stranger.produce(log, value, partition=0)
+        assert stranger.flush(TIMEOUT_S) == 0
+
+    expected = [b"0", b"committed", None, b"aborted", None, b"5", b"open", b"7"]
+    with _taking(_Taken(bootstrap, log, is_dense=True)) as taken:
+        produce(log, b"0")
+        begin(b"committed")
+        stranger.commit_transaction(TIMEOUT_S)
+        taken.wait_for(3)
+        assert taken.values == expected[:3], "also behind the last record"
+        begin(b"aborted")
+        stranger.abort_transaction(TIMEOUT_S)
+        produce(log, b"5")
+        begin(b"open")
+        produce(log, b"7")
+        taken.wait_for(8)
+        assert taken.values == expected
+        read = [value for _, _, value in read_log(bootstrap, cluster_id, 0, log_bounds(bootstrap, cluster_id)[1])]
+        assert read == [value or b"" for value in expected]
+        stranger.abort_transaction(TIMEOUT_S)
+        taken.wait_for(9)
+    with contextlib.closing(PartitionReader(bootstrap, cluster_id, Topic.LOG)) as reader:
+        reader.seek(0, 2)
+        given: list[Message] = []
+        while len(given) < 7:
+            given += wait_until(lambda: reader.read(1), "the rest of the log", TIMEOUT_S)
+    follower = KafkaLog(bootstrap, cluster_id).follow(2)
+    followed = list(itertools.islice((each for each in follower if each is not None), 7))
+    assert [(message.offset(), message.value() or b"") for message in given] == [(offset, value) for offset, _, value in followed]
+    assert [value or None for _, _, value in followed] == taken.values[2:] == [*expected[2:], None]
+    end = log_bounds(bootstrap, cluster_id)[1]
+    assert [offset for offset, _, _ in read_log(bootstrap, cluster_id, 7, end)] == [7, 8], "up to an end that is no record"
 
 
 def test_a_topic_that_is_deleted_and_created_again_is_not_read_on(

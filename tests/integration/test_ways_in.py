@@ -156,6 +156,38 @@ def test_an_aborted_transactional_submission_never_runs(cluster: RunningCluster)
     assert aborted not in cluster.state().master.dispatcher.jobs
 
 
+def test_what_strangers_write_to_the_log_stops_no_master(cluster: RunningCluster) -> None:
+    """Garbage, transactions that were committed and aborted, and one that is open all the while."""
+    log = topic_name(cluster.cluster_id, Topic.LOG)
+    before = cluster.document("log", "verify", "--json")["foreign_records"]
+    strangers = [Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"t-{uuid.uuid4().hex}"}) for _ in range(2)]
+    for stranger in strangers:
+        stranger.init_transactions(30)
+    begun, opened = strangers
+    for end in (begun.commit_transaction, begun.abort_transaction):
+        begun.begin_transaction()
+        begun.produce(log, b"a stray line", partition=0)
+        begun.flush(10)
+        end(30)
+    opened.begin_transaction()
+    opened.produce(log, b"a stray line", partition=0)
+    opened.flush(10)
+    produce(cluster, Topic.LOG, b"garbage")
+    produce(cluster, Topic.LOG, None)
+    job_ids = [f"beside-strangers-{n}-{uuid.uuid4().hex[:8]}" for n in range(2)]
+    produce(cluster, Topic.SUBMISSIONS, json.dumps({"job_id": job_ids[0], "job_graph": NOOP}).encode())
+    cluster.wait_for_status(job_ids[0], JobStatus.FINISHED)
+    assert all(name not in cluster.output("master") for name in ("LogNotDense", "LogUnusable", "LogDiverged"))
+    assert cluster.document("log", "verify", "--json")["foreign_records"] == before + 7
+    assert cluster.document("why", job_ids[0], "--json")["state"] == "FINISHED"
+    cluster.kill("master")
+    cluster.start_master()
+    produce(cluster, Topic.SUBMISSIONS, json.dumps({"job_id": job_ids[1], "job_graph": NOOP}).encode())
+    cluster.wait_for_status(job_ids[1], JobStatus.FINISHED)
+    opened.abort_transaction(30)
+    assert cluster.document("log", "verify", "--json")["foreign_records"] == before + 8
+
+
 def wait_for_letter(cluster: RunningCluster, offset: int, topic: Topic = Topic.SUBMISSIONS) -> Any:
     def letter() -> Any:
         return next((found for found in cluster.dead_letters() if found.topic == topic and found.offset == offset), None)

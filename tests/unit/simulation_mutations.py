@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import pytest
 
 from eventflink.events import log_events as e
 from eventflink.events.checkpoint_events import SavepointRequest
+from eventflink.events.codec import DecisionCodec
 from eventflink.events.decision import Decision, InputCause
 from eventflink.events.effects import (
     DeploymentEnvelope,
@@ -35,6 +35,7 @@ from eventflink.events.effects import (
     TaskDeployment,
 )
 from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
+from eventflink.events.schemas import MARKER
 from eventflink.events.seal import Seal
 from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.events.topics import INBOUND, Topic
@@ -52,6 +53,7 @@ from eventflink.leadership.known_log import KnownLog, LogTruncated
 from eventflink.leadership.leader import ApplyFailed, Leader, Released
 from eventflink.leadership.liveness import HeartbeatMonitor, Liveness
 from eventflink.leadership.log_clock import LogClock, LogSightings
+from eventflink.leadership.offset_gaps import OffsetGaps
 from eventflink.leadership.participant import Change, Participant
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.recovery import RecoveryMode
@@ -200,6 +202,27 @@ def holes_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(fold_module, "check_density", check_density)
     patch.setattr(leader_module, "check_density", check_density)
+
+
+@breaks("P3b", "a record that no master wrote stops whoever reads it")
+def foreign_records_stop_readers(patch: pytest.MonkeyPatch) -> None:
+    is_foreign = DecisionCodec.is_foreign
+    patch.setattr(DecisionCodec, "is_foreign", lambda self, offset, value: value.startswith(MARKER) and is_foreign(self, offset, value))
+
+
+@breaks("P3b", "an offset that no reader is given is a hole, whatever Kafka says")
+def ends_of_transactions_are_holes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OffsetGaps, "before", lambda _self, _offset: range(0))
+
+
+@breaks("P3", "an offset that a reader was not given has no record, and Kafka is not asked")
+def gaps_are_believed_empty(patch: pytest.MonkeyPatch) -> None:
+    def before(self: OffsetGaps, offset: int) -> range:
+        gap = range(self.next_offset, offset)
+        self.next_offset = max(self.next_offset, offset)
+        return gap
+
+    patch.setattr(OffsetGaps, "before", before)
 
 
 @breaks("P4", "effects leave when their decision is appended, not when it is read back")
@@ -445,7 +468,7 @@ def consequences_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P11", "a master reads the records of transactions that are open or were aborted")
 def uncommitted_records_are_read(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("eventflink.log.topic_reader.consumer_settings", partial(consumer_settings, isolation="read_uncommitted"))
+    patch.setattr("eventflink.log.topic_reader.consumer_settings", lambda bootstrap, **_: consumer_settings(bootstrap))
 
 
 @breaks("P8", "answers expire by their age alone, although a request waits that was there before")
@@ -978,8 +1001,11 @@ def secrets_are_read_anywhere(patch: pytest.MonkeyPatch) -> None:
 FOUND_BY = {
     "sequence_is_not_compared": 2,
     "epoch_is_used_again": 1328,
-    "holes_are_not_noticed": 52,
     "seals_are_not_checked": 4,
+    "holes_are_not_noticed": 0,
+    "foreign_records_stop_readers": 0,
+    "ends_of_transactions_are_holes": 2,
+    "gaps_are_believed_empty": 0,
     "what_was_read_is_forgotten": 13,
     "what_was_heard_is_forgotten": 13,
     "cursors_may_be_beyond_the_end": 5,

@@ -5,6 +5,7 @@ import pytest
 from eventflink.audit import LogFaulty
 from eventflink.audit.entries import judge_for, read_entries
 from eventflink.events.log_events import JobStatusChanged, LeadershipGranted
+from eventflink.events.schemas import MARKER
 from eventflink.log.replay import new_fold
 from eventflink.model.statuses import JobStatus
 from tests.support.asked_log import append_foreign, entries_of
@@ -54,6 +55,24 @@ def test_a_rejection_says_why() -> None:
     ]
 
 
+@pytest.mark.parametrize("first_offset", [0, 1])
+def test_a_record_that_no_master_wrote_is_an_entry_that_does_not_count(first_offset: int) -> None:
+    """Whether the log is whole or was trimmed; what comes behind it is judged as without it."""
+    cluster = ScriptedCluster()
+    cluster.register()
+    expected = [*[entry.accepted for entry in entries_of(cluster)][first_offset:], False, False, True]
+    for garbage in (b"", b"a stray line"):
+        cluster.read_back(cluster.append(garbage))
+    cluster.register("second")
+    records = [(offset, START_MS, value) for offset, value in enumerate(cluster.log)][first_offset:]
+    entries = list(read_entries(records, judge_for(first_offset, new_fold())))
+    assert [entry.accepted for entry in entries] == expected
+    assert [(entry.rejection, entry.byte_count, entry.decision.events) for entry in entries if not entry.accepted] == [
+        ("foreign: no master wrote it", 0, ()),
+        ("foreign: no master wrote it", 12, ()),
+    ]
+
+
 def test_a_trimmed_log_that_begins_with_an_accepted_decision_gets_the_same_verdicts() -> None:
     """Whatever was trimmed: what is there is judged as the fold judged it."""
     for cluster in (contested_cluster(honest=True), eventful_cluster()):
@@ -87,5 +106,5 @@ def test_a_hole_and_garbage_are_named(first: int) -> None:
     records = [(offset, START_MS, value) for offset, value in enumerate(cluster.log)][first:]
     with pytest.raises(LogFaulty, match="log offset 6 came after 4"):
         list(read_entries([r for r in records if r[0] != 5], judge_for(first, new_fold())))
-    with pytest.raises(LogFaulty, match=r"log@5: .*marker"):
-        list(read_entries([(5, START_MS, b"garbage") if r[0] == 5 else r for r in records], judge_for(first, new_fold())))
+    with pytest.raises(LogFaulty, match=r"log@5: .*fingerprint"):
+        list(read_entries([(5, START_MS, MARKER + bytes(8)) if r[0] == 5 else r for r in records], judge_for(first, new_fold())))

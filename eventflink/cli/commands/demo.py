@@ -160,9 +160,7 @@ def _read_timeline(session: Session, cluster: LocalCluster, job_id: str) -> Time
     timeline = Timeline(job_id)
     with LogFollower(cluster.bootstrap, session.cluster_id, 0) as follower:
         end = follower.end_offset()
-        last = -1
-        while last < end - 1:
+        while follower.next_offset < end:
             for logged in follower.poll(_PRODUCE_TIMEOUT_S):
                 timeline.add_decision(logged)
-                last = logged.offset
     return timeline

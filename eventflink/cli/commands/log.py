@@ -78,6 +78,7 @@ def document_of(survey: LogSurvey) -> dict[str, Any]:
         "provable_end": survey.provable_end,
         "known_end": survey.known_end,
         "epoch": fold.acceptance.epoch if fold is not None else 0,
+        "foreign_records": fold.foreign_count if fold is not None else 0,
         # What could not be folded may have been applied in part.
         "digest": fold.master.digest() if fold is not None and survey.provable_end == survey.log.end_offset else None,
         "snapshot": None
@@ -94,6 +95,8 @@ def _print(session: Session, survey: LogSurvey, document: dict[str, Any]) -> Non
         table.add_row(str(topic), str(extent.first_offset), str(extent.end_offset), str(decided))
     session.out.print(table)
     session.out.print(Text(f"the log can be folded to offset {survey.provable_end}, epoch {document['epoch']}"))
+    if foreign := document["foreign_records"]:
+        session.out.print(Text(f"{foreign} of the offsets that were read hold nothing that a master wrote; they are passed over"))
     if (snapshot := document["snapshot"]) is not None:
         session.out.print(Text(f"the newest whole snapshot, {snapshot['snapshot_id']}, stands at offset {snapshot['log_offset']}"))
     for error in document["errors"]:

@@ -124,6 +124,8 @@ def _end_offset_at(bootstrap: str, cluster_id: str, fold: Fold, end_offset: int,
     """
     acceptance = copy.copy(fold.acceptance)
     for offset, _, value in read_log(bootstrap, cluster_id, fold.last_offset + 1, end_offset):
+        if fold.codec.is_foreign(offset, value):
+            continue
         decision = fold.codec.decode(value)
         if acceptance.accepts(decision.epoch, decision.sequence, decision.leader_id, grant=is_grant(decision)):
             if decision.decided_at_ms > at_ms:

@@ -13,6 +13,7 @@ from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.lab.simulation.broker_clocks import BrokerClocks
 from eventflink.lab.simulation.scheduler import MILLISECOND, Call, Scheduler
+from eventflink.leadership.offset_gaps import Stretch
 
 _USUAL_LATENCY_US: Final = 2 * MILLISECOND
 _ODD_LATENCY_US: Final = 150 * MILLISECOND
@@ -33,6 +34,8 @@ class BrokerRecord:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    is_marker: bool = False
+    """Whether it is where a transaction ended: no consumer is given it."""
 
 
 @dataclass(slots=True)
@@ -54,6 +57,11 @@ class Partition:
         del self.records[end_offset:]
         for listener in list(self.listeners):
             listener()
+
+    def stretch(self, first_offset: int) -> Stretch:
+        """Answer who asks what is there from this offset on."""
+        present = (record.offset for record in self.records[max(first_offset, self.low_offset) :] if not record.is_marker)
+        return Stretch(first_offset, self.end_offset, frozenset(present))
 
     def read(self, first_offset: int, count: int) -> list[BrokerRecord]:
         """Return at most so many records from this offset on; none that was trimmed."""
@@ -80,10 +88,10 @@ class Broker:
         """Return a partition."""
         return self._partitions[topic, number]
 
-    def append(self, topic: Topic, number: int, key: bytes | None, value: bytes | None) -> int:
+    def append(self, topic: Topic, number: int, key: bytes | None, value: bytes | None, *, is_marker: bool = False) -> int:
         """Append a record, and let those who read the partition know; return its timestamp."""
         partition = self._partitions[topic, number]
-        record = BrokerRecord(partition.end_offset, self._clocks.stamp_ms(topic, number), key, value)
+        record = BrokerRecord(partition.end_offset, self._clocks.stamp_ms(topic, number), key, value, is_marker)
         partition.records.append(record)
         if topic is Topic.LOG:
             self.on_log_record(record)

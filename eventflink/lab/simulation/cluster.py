@@ -13,6 +13,7 @@ from eventflink.lab.simulation.broker_clocks import EPOCH_MS, BrokerClocks
 from eventflink.lab.simulation.clients import Clients
 from eventflink.lab.simulation.defects import Defects
 from eventflink.lab.simulation.effects_check import EffectsCheck
+from eventflink.lab.simulation.foreign_records import ForeignRecords
 from eventflink.lab.simulation.forged_epochs import ForgedEpochs
 from eventflink.lab.simulation.forgers import Forgers, seals_of_run
 from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
@@ -104,6 +105,7 @@ class Cluster:
         self.task_executors += [self._task_executor(n) for n in range(settings.task_executors)]
         self.forged_epochs = ForgedEpochs(settings.seed, self.broker, self.task_executors, self.transcript)
         self.forgers = Forgers(settings.seed, self.broker, self.task_executors, self.transcript)
+        self.foreign_records = ForeignRecords(settings.seed, self.broker)
         self.stream_faults = StreamFaults(settings.seed, self.task_executors, self.transcript)
         for seat in self.seats:
             self._later(rng.random() * 500, partial(self.start, seat))

@@ -1,7 +1,8 @@
 """A consumer of one partition, by assignment: in order, in batches, late at times; it can be set back, and it can lose records.
 
 Setting it back is what a lost session does, and the reader has to know a redelivery; a hole is what must not be, and the reader of the
-log has to notice it. Where a partition ends before its position, it fails, as one without a reset policy does.
+log has to notice it. By the real rule it tells a hole from an offset that has no record. Where a partition ends before its position, it
+fails, as one without a reset policy does.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from eventflink.lab.simulation.process import Process
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import HEARD_BACK_RECORDS, InboundTopic, Intake
 from eventflink.leadership.known_log import place_inbound
+from eventflink.leadership.offset_gaps import OffsetGaps
 
 _LARGEST_BATCH: Final = 64
 
@@ -40,6 +42,7 @@ class SimulatedConsumer:
         self._topic = topic
         self._partition = broker.partition(topic, partition)
         self._on_record = on_record
+        self._gaps = OffsetGaps(position, self._partition.stretch) if topic is Topic.LOG else None
         self._is_scheduled = False
         self._is_closed = False
         self.position = position
@@ -92,13 +95,24 @@ class SimulatedConsumer:
         count = 1 + int(self._rng.random() * _LARGEST_BATCH)
         for record in self._partition.read(self.position, count):
             self.position = record.offset + 1
+            if record.is_marker:
+                continue
             if self.loses_next:
                 self.loses_next = False
                 continue
+            self._fill(record.offset)
             self._on_record(record)
+            if self._gaps is not None:
+                self._gaps.give(record.offset)
             if self._is_closed or self.is_paused:
                 return
+        self._fill(self.position)
         self.poke()
+
+    def _fill(self, offset: int) -> None:
+        """Hand on an empty record for each offset up to this one that has none, as the reader of a real log does."""
+        for empty in self._gaps.before(offset) if self._gaps is not None else ():
+            self._on_record(BrokerRecord(empty, 0, None, None))
 
 
 class SimulatedTail:

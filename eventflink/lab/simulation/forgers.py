@@ -73,17 +73,21 @@ class Forgers:
     def _append(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
         self._broker.append(topic, partition, key.encode(), value)
 
+    def _logged(self) -> list[bytes]:
+        records = self._broker.partition(Topic.LOG).records
+        return [value for record in records if not _DECISIONS.is_foreign(record.offset, value := record.value or b"")]
+
     def _grant(self, fold: Fold) -> None:
-        grants = [d for r in self._broker.partition(Topic.LOG).records if r.value and (d := _DECISIONS.decode(r.value)).sequence == 0]
+        grants = [decision for value in self._logged() if (decision := _DECISIONS.decode(value)).sequence == 0]
         if grants:
             forged = replace(self._rng.choice(grants), epoch=fold.acceptance.epoch + 1, leader_id="nobody")
             self._append(Topic.LOG, "", _DECISIONS.encode(forged))
 
     def _decision(self, fold: Fold) -> None:
-        records = self._broker.partition(Topic.LOG).records
-        if not records:
+        values = self._logged()
+        if not values:
             return
-        acceptance, example = fold.acceptance, _DECISIONS.decode(self._rng.choice(records).value or b"")
+        acceptance, example = fold.acceptance, _DECISIONS.decode(self._rng.choice(values))
         forged = replace(
             example,
             epoch=acceptance.epoch,

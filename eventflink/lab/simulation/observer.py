@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from eventflink.events.codec import DecisionCodec
+from eventflink.events.codec import DecisionCodec, UndecodableRecord
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import FollowUpDecided, LeadershipGranted, TaskManagerLost, TaskManagerRegistered
 from eventflink.events.seal import NO_SEALS, Seals
@@ -79,15 +79,15 @@ class Observer:
         """
         value = record.value or b""
         if self.has_lost:
-            self._note(record.offset, self.fold.codec.decode(value), "after the loss")
+            self._note_record(record.offset, value, "after the loss")
             return
         try:
             decision = self.fold.fold_record(record.offset, record.timestamp_ms, value)
         except (LogUnusable, LogDiverged, LogNotDense) as error:
-            self._note(record.offset, self.fold.codec.decode(value), "UNREADABLE")
+            self._note_record(record.offset, value, "UNREADABLE")
             raise ViolationFound(Invariant.LOG_READABLE, str(error)) from error
         if decision is None:
-            self._note(record.offset, self.fold.codec.decode(value), "rejected")
+            self._note_record(record.offset, value, "rejected")
         else:
             self._note(record.offset, decision, "accepted")
             self._check(record.offset, decision, len(value))
@@ -176,6 +176,14 @@ class Observer:
             raise ViolationFound(
                 Invariant.READ_OFFSET, f"{who} answered {value} as of log@{log_offset}; there it is {self._moments[log_offset].summary}"
             )
+
+    def _note_record(self, offset: int, value: bytes, how: str) -> None:
+        try:
+            decision = self.fold.codec.decode(value)
+        except UndecodableRecord:
+            self._transcript.note("log", f"log@{offset} {how} bytes={len(value)}, which are no decision")
+        else:
+            self._note(offset, decision, how)
 
     def _note(self, offset: int, decision: Decision, how: str) -> None:
         events = "; ".join(map(describe, decision.events))

@@ -194,6 +194,8 @@ def _let_strangers_act(cluster: Cluster) -> None:
     if cluster.forged_epochs.are_there:
         forged, fold = cluster.forged_epochs, cluster.observer.fold
         _order_again(cluster, forged.next_in_ms, lambda: forged.forge(fold.acceptance.epoch))
+    if cluster.foreign_records.are_there:
+        _order_again(cluster, cluster.foreign_records.next_in_ms, cluster.foreign_records.write)
     if cluster.forgers.are_there:
         _order_again(cluster, cluster.forgers.next_in_ms, lambda: cluster.forgers.forge(cluster.observer.fold))
     if cluster.guardians.are_forged:

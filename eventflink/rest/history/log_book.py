@@ -7,7 +7,7 @@ is no state of them. The rule: memory is bounded; where a log has more than fits
 from collections.abc import Iterable
 from typing import Final
 
-from eventflink.audit.entries import AcceptanceJudge, Entry, FoldJudge, Judge, Record, rejection_of
+from eventflink.audit.entries import AcceptanceJudge, Entry, FoldJudge, Judge, Record, foreign_entry, rejection_of
 from eventflink.audit.filters import Place
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.fold import Fold
@@ -39,7 +39,7 @@ class LogBook:
         self.states_from = max(first_offset, fold.last_offset)
         """The first record whose state is known."""
         self._codec = fold.codec
-        self._judge: Judge = AcceptanceJudge(first_offset) if fold.last_offset >= first_offset else FoldJudge(fold)
+        self._judge: Judge = AcceptanceJudge(first_offset, fold.codec) if fold.last_offset >= first_offset else FoldJudge(fold)
         self._ring = StateRing()
         self._ring.take(fold)
         self.states = StatesOfThePast(self._ring, self.store.read, fold.codec)
@@ -92,7 +92,9 @@ class LogBook:
             LookupError: it is not kept.
 
         """
-        record_offset, timestamp_ms, value = self.store.record(offset)
+        record_offset, timestamp_ms, value = record = self.store.record(offset)
+        if self._codec.is_foreign(offset, value):
+            return foreign_entry(record)
         decision = self._codec.decode(value)
         rejection = rejection_of(decision, self._acceptance_before(offset)) if self.index.is_rejected(offset) else None
         return Entry(record_offset, timestamp_ms, len(value), decision, rejection)

@@ -99,7 +99,7 @@ class _Worker:
         self._inbox: queue.SimpleQueue[list[Message] | Question | None] = queue.SimpleQueue()
         self._historian = Historian(open_book(told), log_topic_id(told.bootstrap, told.cluster_id), told.settings)
         self._book = self._historian.book
-        self._reader = TopicReader(told.bootstrap, topic_name(told.cluster_id, Topic.LOG), self._book.first_offset)
+        self._reader = TopicReader(told.bootstrap, topic_name(told.cluster_id, Topic.LOG), self._book.first_offset, is_dense=True)
 
     def run(self, questions: BinaryIO) -> None:
         """Answer until the parent ends.

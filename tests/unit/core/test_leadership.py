@@ -9,7 +9,7 @@ from eventflink.events.log_events import InputsSkipped, JobCleanedUp, Leadership
 from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
-from eventflink.leadership.leader import LeadershipEnded
+from eventflink.leadership.leader import LeadershipEnded, Released
 from eventflink.leadership.participant import Followed, Promoted
 from eventflink.model.statuses import IllegalTransition, Role
 from tests.support.cluster import CODEC, REPORTS, START_MS, ScriptedCluster, deployments, graph, new_fold, replay, replies, vertex
@@ -110,14 +110,39 @@ class TestDensity:
         with pytest.raises(LogNotDense):
             cluster.participant.on_record(len(cluster.log) + 1, 0, cluster.log[-1], 0)
 
-    @pytest.mark.parametrize("garbage", [b"", b"garbage", b"\xc3\x01" + bytes(8), b"\xc3"])
-    def test_garbage_in_the_log_is_never_skipped(self, garbage: bytes) -> None:
+    @pytest.mark.parametrize("garbage", [b"", b"garbage", b"\xc3", b"\x01\xc3" + bytes(8)])
+    def test_what_no_master_wrote_is_passed_over_by_everybody_alike(self, garbage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+        """By a standby, and by a leader with a decision on its way; what comes behind it counts."""
+        cluster = ScriptedCluster()
+        standby = replay(cluster.log)
+        before = standby.running_hash
+        assert standby.fold_record(4, 0, garbage) is None
+        assert (standby.last_offset, standby.foreign_count, standby.rejected_count) == (4, 1, 0)
+        assert standby.running_hash == before
+        assert f"ForeignRecord topic=log offset=4 bytes={len(garbage)} count=1" in caplog.messages
+        cluster.put(Topic.COMMANDS, b'{"type": "CancelJob", "job_id": "nobody"}')
+        decided = cluster.decide()
+        assert decided is not None
+        assert cluster.participant.on_record(4, 0, garbage, 0) is None
+        assert isinstance(cluster.participant.on_record(5, 0, decided, 0), Released)
+        assert standby.fold_record(5, 0, decided) is not None
+        assert standby.master.digest() == cluster.fold.master.digest()
+
+    @pytest.mark.parametrize("damaged", [b"\xc3\x01", b"\xc3\x01" + bytes(8)])
+    def test_what_a_master_may_have_written_is_never_passed_over(self, damaged: bytes) -> None:
         """Fatal for a standby and for a leader alike, and it says where."""
         cluster = ScriptedCluster()
         with pytest.raises(LogUnusable, match="log@4"):
-            replay(cluster.log).fold_record(4, 0, garbage)
+            replay(cluster.log).fold_record(4, 0, damaged)
         with pytest.raises(LogUnusable, match="log@4"):
-            cluster.participant.on_record(4, 0, garbage, 0)
+            cluster.participant.on_record(4, 0, damaged, 0)
+
+    def test_many_foreign_records_write_few_lines(self, caplog: pytest.LogCaptureFixture) -> None:
+        fold = replay(ScriptedCluster().log)
+        for offset in range(4, 1_004):
+            fold.fold_record(offset, 0, b"garbage")
+        assert fold.foreign_count == 1_000
+        assert sum("ForeignRecord" in message for message in caplog.messages) == 10
 
     def test_a_decision_that_cannot_be_applied_names_itself(self) -> None:
         cluster = ScriptedCluster()
