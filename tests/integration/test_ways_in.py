@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import fastavro
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.schemas import load_envelope, schema_directory
@@ -53,8 +53,8 @@ def registry() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, registry: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    addresses = {"schema.registry.url": registry, "spark.remote": spark}
-    with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster"), **addresses) as running:
+    settings = {"schema.registry.url": registry, "spark.remote": spark, "transactions.end-after": 3_000}
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster"), **settings) as running:
         running.start_master()
         running.start_task_executor(slots=4)
         yield running
@@ -154,6 +154,21 @@ def test_an_aborted_transactional_submission_never_runs(cluster: RunningCluster)
     producer.commit_transaction(30)
     cluster.wait_for_status(committed, JobStatus.FINISHED)
     assert aborted not in cluster.state().master.dispatcher.jobs
+
+
+def test_a_transaction_that_holds_others_up_for_too_long_is_ended_by_the_leader(cluster: RunningCluster) -> None:
+    hanging = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"hangs-{uuid.uuid4().hex}"})
+    hanging.init_transactions(30)
+    job_ids = [f"{what}-{uuid.uuid4().hex[:8]}" for what in ("hanging", "behind")]
+    hanging.begin_transaction()
+    hanging.produce(topic_name(cluster.cluster_id, Topic.SUBMISSIONS), json.dumps({"job_id": job_ids[0], "job_graph": NOOP}), partition=0)
+    hanging.flush(10)
+    produce(cluster, Topic.SUBMISSIONS, json.dumps({"job_id": job_ids[1], "job_graph": NOOP}).encode())
+    cluster.wait_for_status(job_ids[1], JobStatus.FINISHED)
+    wait_until(lambda: "TransactionEnded" in cluster.output("master"), "the leader says what it did")
+    with pytest.raises(KafkaException, match=r"(?i)fenced|epoch"):
+        hanging.commit_transaction(30)
+    assert job_ids[0] not in cluster.state().master.dispatcher.jobs
 
 
 def test_what_strangers_write_to_the_log_stops_no_master(cluster: RunningCluster) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from eventflink.entrypoint.transaction_ender import TransactionEnder
 from eventflink.events import log_events as e
 from eventflink.events.checkpoint_events import SavepointRequest
 from eventflink.events.codec import DecisionCodec
@@ -469,6 +470,11 @@ def consequences_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 @breaks("P11", "a master reads the records of transactions that are open or were aborted")
 def uncommitted_records_are_read(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("eventflink.log.topic_reader.consumer_settings", lambda bootstrap, **_: consumer_settings(bootstrap))
+
+
+@breaks("P11", "a leader leaves transactions open, however long they hold others up")
+def transactions_may_hang(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionEnder, "look", lambda _self, _topics: None)
 
 
 @breaks("P8", "answers expire by their age alone, although a request waits that was there before")
@@ -1068,6 +1074,7 @@ FOUND_BY_TEST = {
     "batches_are_not_cut_by_bytes": "test_long_reasons_for_many_jobs_fit_into_decisions_whatever_they_are_written_in",
     "any_schema_is_used": "test_ten_bytes_of_a_registry_s_schema_stop_no_master",
     "poison_is_decided": "test_it_is_refused_with_a_reply_and_a_dead_letter_and_the_rest_is_decided",
+    "transactions_may_hang": "test_a_transaction_is_ended_when_it_was_seen_open_for_so_long_and_not_before",
     "uncommitted_records_are_read": "test_what_a_transaction_aborted_never_reaches_an_agent",
     "foreign_deployments_are_decoded": "test_what_is_for_a_task_manager_goes_to_the_partition_that_it_reads_and_is_for_no_other",
     "nobody_fences_itself": "test_without_acknowledged_heartbeats_tasks_are_ended_in_time_and_a_new_instance_begins_only_after",
