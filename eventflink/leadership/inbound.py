@@ -32,6 +32,7 @@ from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.senders import Sender, sender_of
 from eventflink.master.inputs import MasterInput, PoisonedInput, UnreadableInput
+from eventflink.model.actors import declared
 from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_fields import did_you_mean
@@ -90,6 +91,7 @@ class InboundDecoder:
                 return Inbound(self._reports.decode(value))
             request = self._request(topic, value, record)
             self._check_speaker(request, value)
+            request.actor = self._actor_of(request)
         except UndecodableRecord as error:
             return _refusal(record, "UndecodableRecord", InvalidRequest(str(error)))
         except InvalidRequest as error:
@@ -103,6 +105,11 @@ class InboundDecoder:
             raise InvalidRequest(
                 f"{type(request).__name__} is said by masters alone, and the record has no valid seal of this cluster", fields
             )
+
+    def _actor_of(self, request: Request) -> str:
+        """Return who asks: masters seal what they say; who else asks has only declared a name."""
+        is_proven = isinstance(request, MASTERS_COMMANDS) and self._masters_seal is not None  # Its seal was checked.
+        return request.actor if is_proven else declared(request.actor)
 
     @staticmethod
     def poisoned(record: InboundRecord, error: str, value: MasterInput | None = None) -> PoisonedInput:
@@ -262,7 +269,8 @@ def _refusal(record: InboundRecord, code: str, error: InvalidRequest) -> Inbound
     request_id = request_id or key
     subject = _text_of(fields, error.subject_field, MAX_ID_LENGTH) or key
     message = f"{record.topic}@{record.offset}: {error}"
-    return Inbound((UnreadableInput(code, message, subject, request_id, partition),), _text_of(fields, "actor", MAX_ACTOR_LENGTH))
+    actor = declared(_text_of(fields, "actor", MAX_ACTOR_LENGTH))
+    return Inbound((UnreadableInput(code, message, subject, request_id, partition),), actor)
 
 
 def _text_of(fields: Fields, name: str, max_length: int) -> str:

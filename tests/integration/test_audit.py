@@ -257,12 +257,12 @@ def test_why_leads_a_failure_back_to_its_request(asked: Asked) -> None:
     assert (why["type"], why["state"], why["cause"]["failure_type"]) == ("job", "FAILED", "LookupError")
     assert why["root_failure"] == f"{asked.failed}/task[0]#1"
     first, *_ = why["chain"]
-    assert first["actor"] == "test"
+    assert first["actor"] == "test (declared)"
     assert first["cause"].startswith("submissions@")
     assert any(event.startswith("TaskFailed") for step in why["chain"] for event in step["events"])
     drawn = asked.ask("why", f"{asked.failed}/task[0]#1")
     assert "LookupError" in drawn
-    assert "by test" in drawn
+    assert "by test (declared)" in drawn
 
 
 def test_why_says_what_a_task_waits_for(asked: Asked) -> None:

@@ -120,7 +120,7 @@ def test_job_details_are_those_of_the_newest_with_the_status_that_is_asked_for(d
     details = dispatcher.request_multiple_job_details()
     assert [job.job_id for job in details.jobs] == ["words", "failed", "running", "waiting"]
     waiting = details.jobs[-1]
-    assert (waiting.name, waiting.tasks, waiting.actor, waiting.ended_at) == ("idle", 3, "test", None)
+    assert (waiting.name, waiting.tasks, waiting.actor, waiting.ended_at) == ("idle", 3, "test (declared)", None)
     assert waiting.tasks_by_state == {ExecutionState.RUNNING: 1, ExecutionState.SCHEDULED: 2}
     assert waiting.submitted_at > details.jobs[0].submitted_at
     ended = dispatcher.request_multiple_job_details([JobStatus.FAILED, JobStatus.FINISHED], limit=1)
@@ -239,7 +239,7 @@ def test_who_tells_wants_no_answer_and_the_log_has_it(cluster: RunningCluster, d
     request_id = dispatcher.tell_cancel_job("told", actor="teller")
     assert dispatcher.request_job_result("told", timeout_s=30).status is JobStatus.CANCELED
     assert request_id in cluster.state().master.requests.answers
-    assert [e.actor for e in cluster.events_of("told") if isinstance(e, JobCancellationRequested)] == ["teller"]
+    assert [e.actor for e in cluster.events_of("told") if isinstance(e, JobCancellationRequested)] == ["teller (declared)"]
     assert dispatcher.tell_cancel_job("nobody")  # Its refusal is in the log, too, and nobody hears of it.
 
 

@@ -192,7 +192,7 @@ def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(c
     assert get(cancel, end, tls, **tokens.headers(Role.VIEWER))[::2] == (403, says)
     assert get(cancel, end, tls, **tokens.headers(Role.OPERATOR))[::2] == (202, {})
     [cancelled] = [event for event in cluster.events_of(job_id) if isinstance(event, JobCancellationRequested)]
-    assert cancelled.actor == "oscar"
+    assert cancelled.actor == "oscar (declared)"
     with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
         get(f"{url}/jobs", tls=ssl.create_default_context())
     with pytest.raises(ConnectionError), urllib.request.urlopen(url.replace("https", "http"), timeout=30):

@@ -107,5 +107,5 @@ def test_a_block_ends_by_itself_and_what_nobody_knows_is_refused(cluster: Runnin
     cluster.wait_for(lambda fold: not fold.master.blocklist.task_managers, "unblocked")
     events = [e for _, d in cluster.decisions() for e in d.events if isinstance(e, TaskManagerBlocked | TaskManagerUnblocked)]
     assert isinstance(events[-2], TaskManagerBlocked)
-    assert (events[-2].task_manager_id, events[-2].actor) == ("small", "test")
+    assert (events[-2].task_manager_id, events[-2].actor) == ("small", "test (declared)")
     assert events[-1] == TaskManagerUnblocked("small", "its time was over", "")

@@ -43,7 +43,7 @@ from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
 from eventflink.lab.simulation.run import simulate
 from eventflink.leadership import fold as fold_module
-from eventflink.leadership import known_log
+from eventflink.leadership import inbound, known_log
 from eventflink.leadership import leader as leader_module
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.election import Advice, LogElection, Peers
@@ -976,6 +976,11 @@ def clients_write_the_log(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(access_rights._CLIENT, Topic.LOG, ("Read", "Write"))
 
 
+@breaks("L6", "a name that a sender declares is taken for proven")
+def declared_names_are_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inbound, "declared", lambda name: name)
+
+
 @breaks("L6", "the settings of a Kafka go to whichever is asked")
 def settings_go_to_every_kafka(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(kafka_settings, "settings_of", lambda _: next(iter(kafka_settings._known().values()), {}))
@@ -1099,6 +1104,7 @@ FOUND_BY_TEST = {
     "window_is_not_bounded": "test_no_more_decisions_than_the_window_are_unconfirmed",
     "late_answers_count": "test_a_stale_late_double_or_foreign_answer_is_skipped_by_name",
     "clients_write_the_log": "test_only_masters_write_what_masters_say",
+    "declared_names_are_believed": "test_a_name_that_a_sender_declares_is_marked_and_no_sender_takes_the_mark_away",
     "settings_go_to_every_kafka": "test_the_settings_of_one_kafka_go_to_no_other",
     "secrets_are_written_down": "test_what_is_wrong_is_told_before_anything_starts_and_without_the_secret",
     "jobs_write_secrets_down": "test_a_secret_that_is_written_down_is_refused_before_it_is_in_the_log_and_not_repeated",

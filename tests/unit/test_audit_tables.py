@@ -52,7 +52,7 @@ def test_a_decision_tells_when_by_whom_and_why(contested: ScriptedCluster) -> No
         n for n, d in enumerate(contested.decisions()) if any(isinstance(e, JobSubmitted) and e.job_id == "done0" for e in d.events)
     ]
     sql = f"SELECT decided_at, log_timestamp, actor, accepted, causes FROM decisions WHERE log_offset = {offset}"
-    assert ask(contested, sql) == [(START, START, "test", True, "submissions@0 by test")]
+    assert ask(contested, sql) == [(START, START, "test (declared)", True, "submissions@0 by test (declared)")]
 
 
 def test_every_event_is_a_row_with_its_subject_and_its_whole_payload(contested: ScriptedCluster) -> None:

@@ -44,7 +44,7 @@ def test_a_failed_job_is_led_back_to_its_request_through_the_attempt_that_failed
     assert explanation.standing.facts["root_failure"] == "caused/a[0]#1"
     submitted, failed = told(explanation)
     assert submitted[0].startswith("submissions@")
-    assert submitted[0].endswith("by test")
+    assert submitted[0].endswith("by test (declared)")
     assert submitted[1][:3] == ["RequestAccepted", "JobSubmitted", "JobMasterStarted"]
     assert submitted[1][-1] == "TaskDeployed"
     assert failed[0].startswith("taskmanagers@")
@@ -71,7 +71,7 @@ def test_a_cancelled_job_names_who_asked(busy: ScriptedCluster) -> None:
     explanation = why(busy, "cancelling")
     assert explanation.standing.state == "CANCELLING"
     assert [wait.why for wait in explanation.standing.waits] == ["tm1 has not reported its end yet"]
-    assert told(explanation)[-1] == ("commands@0 by test", ["RequestAccepted", "JobCancellationRequested", "JobStatusChanged"])
+    assert told(explanation)[-1] == ("commands@0 by test (declared)", ["RequestAccepted", "JobCancellationRequested", "JobStatusChanged"])
 
 
 def test_a_task_without_a_slot_says_why_since_when_and_its_place(busy: ScriptedCluster) -> None:
@@ -81,7 +81,7 @@ def test_a_task_without_a_slot_says_why_since_when_and_its_place(busy: ScriptedC
     assert START_MS <= wait.since_ms <= START_MS + 1
     events = ["RequestAccepted", "JobSubmitted", "TaskScheduled", "SlotRequested", "SlotRequestDeferred"]
     [(cause, told_events)] = told(explanation)
-    assert re.fullmatch(r"submissions@\d+ by test", cause)
+    assert re.fullmatch(r"submissions@\d+ by test \(declared\)", cause)
     assert told_events == events
     allocation_id = explanation.standing.facts["allocation_id"]
     requested = why(busy, allocation_id)
@@ -108,7 +108,7 @@ def test_a_blocked_task_manager_says_by_whom_and_why() -> None:
     cluster.block("tm", "its disk is full")
     explanation = why(cluster, "tm")
     facts = {name: explanation.standing.facts[name] for name in ("slot_profile", "blocked", "blocked_by", "blocked_until")}
-    assert facts == {"slot_profile": "cpu 0.5", "blocked": "its disk is full", "blocked_by": "test", "blocked_until": None}
+    assert facts == {"slot_profile": "cpu 0.5", "blocked": "its disk is full", "blocked_by": "test (declared)", "blocked_until": None}
     assert [name for _, events in told(explanation) for name in events] == ["TaskManagerRegistered", "TaskManagerBlocked"]
 
 
@@ -215,8 +215,8 @@ def test_a_follow_up_is_led_back_to_the_decision_that_it_follows_from() -> None:
         assert step.follows_from[0] < step.offset
         step, hops = steps[step.follows_from[0]], hops + 1
     assert hops >= 1
-    assert step.actor == "test"
-    assert step.cause == "submissions@0 by test"
+    assert step.actor == "test (declared)"
+    assert step.cause == "submissions@0 by test (declared)"
 
 
 def test_a_task_manager_and_its_instances_are_told_by_their_comings_and_goings(storied: ScriptedCluster) -> None:

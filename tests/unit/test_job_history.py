@@ -38,7 +38,7 @@ def test_a_life_is_told_from_its_request_over_its_restart_to_its_end(storied: Sc
         *("restarted", "status", "scheduled", "deployed", "running", "finished", "ended"),
         *("cleaned_up", "evicted"),
     ]
-    assert texts(story, "submitted") == ["submitted: 'test job' by test, 1 vertex, 1 task"]
+    assert texts(story, "submitted") == ["submitted: 'test job' by test (declared), 1 vertex, 1 task"]
     assert texts(story, "failed", "restart") == ["a[0]#1 failed: ValueError: no such column", "restart 1 after 500 ms: a"]
     assert texts(story, "ended") == ["ended: FINISHED after 600 ms"]
 

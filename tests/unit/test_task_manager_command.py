@@ -21,7 +21,7 @@ def test_the_table_shows_slots_what_they_have_and_who_gets_no_new_tasks() -> Non
     lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.getvalue().splitlines() if "host-of-" in line]
     assert [(cells[0], cells[3], cells[4], cells[6]) for cells in lines] == [
         ("one", "2/2", "cpu 0.5, task heap 512m", "last: it is loading"),
-        ("two", "1/1", "not said", "blocked until 2027-01-15T08:01:00.000+00:00: its disk is full [today], by test"),
+        ("two", "1/1", "not said", "blocked until 2027-01-15T08:01:00.000+00:00: its disk is full [today], by test (declared)"),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
+from eventflink.model.actors import is_called
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
 from eventflink.views.jobs_and_cluster import job_row
 from eventflink.views.pages.health import RECENT_MS
@@ -56,7 +57,7 @@ def jobs_page(fold: Fold, statuses: Collection[str], name: str, actor: str, sort
 
 
 def _fits(job: JobMaster, name: str, actor: str) -> bool:
-    if actor and job.actor != actor:
+    if actor and not is_called(job.actor, actor):
         return False
     return not name or name in job.execution_graph.graph.name.lower() or job.job_id.lower().startswith(name)
 

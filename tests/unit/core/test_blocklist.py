@@ -49,7 +49,7 @@ def test_new_tasks_go_elsewhere_and_what_runs_goes_on(cluster: ScriptedCluster) 
 def test_who_why_and_until_when_is_in_the_log(cluster: ScriptedCluster) -> None:
     cluster.block("one", "its disk is full", 5_000)
     [blocked] = cluster.events(TaskManagerBlocked)
-    assert (blocked.reason, blocked.until_ms - START_MS, blocked.actor) == ("its disk is full", 5_000, "test")
+    assert (blocked.reason, blocked.until_ms - START_MS, blocked.actor) == ("its disk is full", 5_000, "test (declared)")
     cluster.pass_time(4_999)
     assert not cluster.events(TaskManagerUnblocked)
     cluster.pass_time(1)

@@ -26,16 +26,19 @@ from eventflink.events.inputs import (
     TaskManagerRegistration,
     UnblockTaskManager,
 )
+from eventflink.events.log_events import JobSuspensionRequested
 from eventflink.events.topics import INBOUND, MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.intake import InboundRecord, PartitionInbox
 from eventflink.leadership.senders import sender_of
+from eventflink.master.blocklist import ITSELF
 from eventflink.master.inputs import UnreadableInput
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
+from eventflink.model.actors import declared, is_called
 from eventflink.model.attempts import AttemptStatus, SlotStatus
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
-from tests.support.cluster import REPORTS, graph, vertex
+from tests.support.cluster import REPORTS, ScriptedCluster, graph, vertex
 
 SUBMISSIONS, COMMANDS = PayloadCodec("SubmissionEnvelope"), PayloadCodec("CommandEnvelope")
 GRAPH = parse_job_graph(graph(vertex("a", 2), vertex("b"), edges=[("a", "b", "hash")], code_archives=["a" * 64]), "test")
@@ -286,7 +289,7 @@ def test_every_command_is_read_in_json_as_in_avro(cls: type[Command]) -> None:
     needed = {f.name: whole[f.name] for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
     for fields in (whole, needed):
         [command] = _decode(Topic.COMMANDS, COMMANDS.encode(cls(**fields))).inputs
-        assert command == cls(**{"request_id": "commands-0-7"} | fields)
+        assert command == cls(**{"request_id": "commands-0-7"} | fields | {"actor": declared(fields.get("actor", ""))})
         assert _json(Topic.COMMANDS, type=cls.__name__, **fields) == command
 
 
@@ -347,7 +350,20 @@ def test_whom_a_refusal_concerns_is_taken_from_what_can_be_read() -> None:
 def test_a_decision_that_refuses_a_request_names_who_asked_in_whatever_encoding() -> None:
     avro = COMMANDS.encode(CancelJob(request_id="r", job_id="a/b", actor="me"))
     for value in (b'{"type": "CancelJob", "job_id": "a/b", "actor": "me"}', avro):
-        assert _decode(Topic.COMMANDS, value).actor == "me"
+        assert _decode(Topic.COMMANDS, value).actor == "me (declared)"
+
+
+def test_a_name_that_a_sender_declares_is_marked_and_no_sender_takes_the_mark_away(cluster: ScriptedCluster) -> None:
+    cluster.submit(graph(vertex("a")))
+    names = {"": "", "ann": "ann (declared)", declared("ann"): "ann (declared) (declared)", ITSELF: f"{ITSELF} (declared)"}
+    for number, (name, shown) in enumerate(names.items()):
+        for kind, job_id in (("SuspendJob", "job"), ("Explode", "job"), ("CancelJob", "a/b")):
+            cluster.command(type=kind, job_id=job_id, actor=name, request_id=f"{number}-{kind}")
+            assert list(cluster.decisions())[-1].actor == shown
+        cluster.resume()
+    said = [event.actor for event in cluster.events(JobSuspensionRequested)]
+    assert said == list(names.values())
+    assert [is_called(actor, "ann") for actor in (*said, "ann", "anna")] == [False, True, False, False, True, False]
 
 
 class TestConfluentWireFormat:
@@ -368,7 +384,7 @@ class TestConfluentWireFormat:
         value = self._framed(schema, {"payload": payload})
         decoder = InboundDecoder({9: schema}.__getitem__)
         inbound = _decode(Topic.COMMANDS, value, decoder=decoder)
-        assert inbound == Inbound((CancelJob(request_id="r", reply_partition=2, actor="me", job_id="job"),), "me")
+        assert inbound == Inbound((CancelJob(request_id="r", reply_partition=2, actor="me (declared)", job_id="job"),), "me (declared)")
         for length in range(5, len(value)):
             _refusal(Topic.COMMANDS, value[:length], decoder=decoder)
 

@@ -80,7 +80,10 @@ def test_who_is_said_to_have_asked_is_the_same_for_a_whole_decision(cluster: Scr
     for actor in ("ann", "ann", "bob"):
         cluster.put(Topic.COMMANDS, json.dumps({"type": "Explode", "actor": actor}).encode())
     cluster.settle()
-    assert [(decision.actor, first, last) for decision, first, last in answers(cluster, Topic.COMMANDS)] == [("ann", 0, 1), ("bob", 2, 2)]
+    assert [(decision.actor, first, last) for decision, first, last in answers(cluster, Topic.COMMANDS)] == [
+        ("ann (declared)", 0, 1),
+        ("bob (declared)", 2, 2),
+    ]
 
 
 @pytest.mark.parametrize("value", [b"{" + b" " * (MAX_INBOUND_BYTES // 3), b"x" * 900_000, json.dumps({"type": "é" * 90_000}).encode()])

@@ -75,7 +75,7 @@ def test_a_vertex_that_runs_ends_and_starts_empty_with_what_was_asked_for(
     cluster.run(again)
     job = cluster.job("job")
     assert (job.status, job.restarts.count) == (JobStatus.FINISHED, 0)
-    assert cluster.events(JobRescaleRequested) == [JobRescaleRequested("job", "a", parallelism, "test")]
+    assert cluster.events(JobRescaleRequested) == [JobRescaleRequested("job", "a", parallelism, "test (declared)")]
     assert cluster.events(JobRescaled) == [JobRescaled("job", "a", 2, parallelism, REQUESTED, 2)]
 
 

@@ -203,9 +203,11 @@ class TestMasters:
         assert len(refusals) == 2
         if not is_json:
             assert all("said by masters alone" in refusal.message for refusal in refusals)
+            report.actor = "master-2"
             cluster.put(Topic.COMMANDS, PayloadCodec("CommandEnvelope", seal=SEALS.of(Topic.COMMANDS)).encode(report, sent_at_ms=0))
             cluster.settle()
             assert len(cluster.events(SnapshotTaken)) == 1
+            assert list(cluster.decisions())[-1].actor == "master-2", "a name that is proven has no mark"
 
 
 class TestTaskManagers:

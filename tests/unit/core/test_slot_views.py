@@ -38,7 +38,7 @@ def test_the_cluster_shows_profiles_and_who_is_blocked_and_ready() -> None:
     rows = {row["task_manager_id"]: tuple(row[name] for name in columns) for row in view["task_managers"]}
     assert rows == {"one": ("cpu 0.5, task heap 512m", False, True, 2), "two": (None, True, False, 1)}
     [blocked] = view["blocked"]
-    assert (blocked["task_manager_id"], blocked["reason"], blocked["actor"]) == ("two", "its disk is full", "test")
+    assert (blocked["task_manager_id"], blocked["reason"], blocked["actor"]) == ("two", "its disk is full", "test (declared)")
     assert blocked["until"] == "2027-01-15T08:01:00.000+00:00"
     assert START_MS == 1_800_000_000_000
     assert (view["slots"], view["slots_free"]) == (3, 3)

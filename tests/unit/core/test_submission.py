@@ -27,7 +27,7 @@ def test_a_valid_submission_is_accepted_and_answered_where_it_asked(cluster: Scr
     assert (reply.request_id, reply.reply_partition) == ("r", 3)
     assert reply.payload == RequestAccepted(request_id="r", reply_partition=3, subject="job")
     job = cluster.job("job")
-    assert (job.status, job.actor, job.job_master_id) == (JobStatus.RUNNING, "test", "job-1")
+    assert (job.status, job.actor, job.job_master_id) == (JobStatus.RUNNING, "test (declared)", "job-1")
 
 
 def test_the_cluster_default_is_written_into_the_log(cluster: ScriptedCluster) -> None:

@@ -202,4 +202,4 @@ def test_commands_as_documents_are_held_to_the_role_of_what_they_command(cluster
         assert len(cluster.log) == count
         cancel = {"type": "CancelJob", "job_id": "job", "actor": "somebody else"}
         assert client.post("/eventflink/v1/commands", json=cancel, headers=tokens.headers(Role.OPERATOR)).status_code == 200
-    assert [decision.actor for decision in cluster.decisions()][-1] == "oscar"
+    assert [decision.actor for decision in cluster.decisions()][-1] == "oscar (declared)"

@@ -200,4 +200,4 @@ def test_a_cluster_is_shut_down() -> None:
         assert int(answer.headers["X-Eventflink-Offset"]) <= int(client.get("/overview").headers["X-Eventflink-Offset"])
     request = cluster.master.shutdown.request
     assert request is not None
-    assert (request.actor, request.cancel_jobs) == ("rest", False)
+    assert (request.actor, request.cancel_jobs) == ("rest (declared)", False)

@@ -55,7 +55,7 @@ def test_a_bundle_is_listed_with_its_jobs_planned_run_and_deleted_and_its_job_go
         assert client.get("/jars").json()["files"] == []
         assert client.get("/jobs/" + "a" * 32).json()["vertices"][0]["parallelism"] == 2
     [event] = cluster.events(JobSubmitted)
-    assert (event.job_graph.name, event.actor) == ("numbers", "rest")
+    assert (event.job_graph.name, event.actor) == ("numbers", "rest (declared)")
 
 
 def test_a_bundle_runs_as_an_application_which_is_its_job() -> None:

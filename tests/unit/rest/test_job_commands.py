@@ -28,7 +28,7 @@ def test_a_job_is_cancelled_and_who_reads_next_sees_it() -> None:
         read = client.get("/jobs")
         assert read.json()["jobs"] == [{"id": "job", "status": "CANCELLING"}]
         assert int(read.headers["X-Eventflink-Offset"]) >= decided_at
-    assert [event.actor for event in cluster.events(JobCancellationRequested)] == ["rest"]
+    assert [event.actor for event in cluster.events(JobCancellationRequested)] == ["rest (declared)"]
 
 
 @pytest.mark.parametrize("path", ["/jobs/job", "/v1/jobs/job", "/jobs/job?mode=CANCEL"])

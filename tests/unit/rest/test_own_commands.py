@@ -41,7 +41,7 @@ def test_a_command_is_decided_and_who_reads_next_sees_it() -> None:
         assert (status, answer["subject"]) == (200, "job")
         assert client.get("/jobs").json()["jobs"][0]["status"] == "SUSPENDED"
     [event] = cluster.events(JobSuspensionRequested)
-    assert (event.reason, event.actor) == ("for the night", "rest")
+    assert (event.reason, event.actor) == ("for the night", "rest (declared)")
 
 
 def test_the_same_request_is_done_once() -> None:
@@ -88,7 +88,7 @@ def test_a_document_is_submitted_as_text_or_as_an_object(document: Any) -> None:
         status, answer = post(client, JOBS, {"document": document, "job_id": "mine"})
         assert (status, answer["job_id"]) == (200, "mine")
         assert {"id": "mine", "status": "RUNNING"} in client.get("/jobs").json()["jobs"]
-    assert [(event.job_graph.name, event.actor) for event in cluster.events(JobSubmitted)][-1] == ("from a page", "rest")
+    assert [(event.job_graph.name, event.actor) for event in cluster.events(JobSubmitted)][-1] == ("from a page", "rest (declared)")
 
 
 @pytest.mark.parametrize(

@@ -134,4 +134,4 @@ def test_the_actor_of_a_command_is_whose_token_it_is(tmp_path: Path) -> None:
     tokens, cluster = tokens_of_three(tmp_path), ScriptedCluster()
     with commanding_client(cluster, **tokens.configuration) as client:
         assert client.delete("/cluster", headers=tokens.headers(Role.ADMIN)).status_code == 200
-    assert [event.actor for event in cluster.events(ClusterShutdownRequested)] == ["ada"]
+    assert [event.actor for event in cluster.events(ClusterShutdownRequested)] == ["ada (declared)"]

@@ -63,7 +63,7 @@ def test_a_savepoint_is_under_way_until_it_is_complete_and_any_process_says_wher
     [triggered] = cluster.events(CheckpointTriggered)
     assert triggered.savepoint is not None
     assert status_of(cluster, path) == {"status": {"id": "COMPLETED"}, "operation": {"location": triggered.savepoint.path}}
-    assert (triggered.actor, triggered.savepoint.mode) == ("rest", "CONTINUE")
+    assert (triggered.actor, triggered.savepoint.mode) == ("rest (declared)", "CONTINUE")
 
 
 def test_the_same_trigger_takes_no_second_savepoint_also_when_the_first_is_complete() -> None:
