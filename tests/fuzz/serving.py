@@ -11,7 +11,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -29,10 +29,8 @@ from eventflink.metrics.server import MetricsServer, ServerSettings
 from eventflink.model.metric_settings import MetricScope
 from eventflink.rest.application import build_application
 from tests.fuzz.corpus_files import Message
-from tests.fuzz.generation import ODD_JSON, changed_documents, json_bytes, mutated
-from tests.support.cluster import graph, vertex
+from tests.fuzz.requests import is_whole, requests
 from tests.support.hand import NOWHERE, Hand
-from tests.support.liars import ODD_TEXTS
 from tests.support.rest_client import dispatcher_of, services_with
 from tests.support.rest_server import hosted
 from tests.support.scenarios import busy_cluster
@@ -40,108 +38,6 @@ from tests.support.scenarios import busy_cluster
 TIMEOUT_S: Final = 20.0
 GOOD: Final = {"rest": b"/v1/overview", "query": b"/overview", "blob": b"/blobs/" + b"0" * 64, "metrics": b"/metrics"}
 ERROR_KEYS: Final = {"rest": "errors", "query": "error", "blob": "error"}
-METHODS: Final = ("GET", "GET", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "G\0T", "")
-QUERY_PATHS: Final = (
-    *("/cluster", "/overview", "/jobs", "/jobs/{}", "/jobs/{}/exceptions", "/jobs/{}/checkpoints", "/jobs/{}/status", "/job-statuses"),
-    *("/taskmanagers", "/taskmanagers/{}", "/metrics-address"),
-)
-BLOB_PATHS: Final = ("/blobs", "/blobs/{}", "/blobs/{}/{}", "/blobs?kind={}")
-HEADERS: Final = (
-    *(
-        "Host: localhost",
-        "Host: evil.example",
-        "Host: ",
-        "Content-Length: 0",
-        "Content-Length: 5",
-        "Content-Length: -1",
-        "Content-Length: 1e9",
-    ),
-    *("Content-Length: 99999999999999999999", "Transfer-Encoding: chunked", "Transfer-Encoding: gzip, chunked", "Connection: close"),
-    *(
-        "Connection: upgrade",
-        "Upgrade: websocket",
-        "Expect: 100-continue",
-        "Content-Type: application/json",
-        "Content-Type: multipart/form-data",
-    ),
-    *(
-        "Content-Type: multipart/form-data; boundary=x",
-        "Content-Type: text/plain; charset=x",
-        "Authorization: Bearer x",
-        "Authorization: Basic !",
-    ),
-    *(
-        "Cookie: a=b; c",
-        "Origin: http://evil.example",
-        "Range: bytes=5-1",
-        "If-None-Match: *",
-        "X-Eventflink-Min-Offset: latest",
-        "Accept: */*;q=x",
-    ),
-    *(
-        "X-Eventflink-Min-Offset: 999999999",
-        "Accept-Encoding: gzip;q=0",
-        "X: " + "y" * 9_000,
-        ": x",
-        "X : y",
-        "X: \x01",
-        "Last-Event-ID: -1",
-    ),
-)
-SEGMENTS: Final = (
-    *(
-        "running",
-        "done3",
-        "tm1",
-        "a",
-        "0",
-        "1",
-        "-1",
-        "99999999999999999999",
-        "%00",
-        "%2e%2e%2f",
-        "%ff",
-        "..",
-        "",
-        "*",
-        "a" * 300,
-        "%F0%9F%A6%86",
-    ),
-    *("0" * 64, "t-" + "0" * 64 + "-1", "%", "%zz", "a b", "{}", "null", "streams", "1.5", "taskmanager.log"),
-)
-QUERIES: Final = (
-    *(
-        "",
-        "?",
-        "?limit=0",
-        "?limit=5",
-        "?limit=x",
-        "?min_offset=-1",
-        "?min_offset=1",
-        "?timeout_ms=1",
-        "?linearizable=maybe",
-        "?a=%ff",
-        "?%00",
-    ),
-    *(
-        "?status=RUNNING&status=",
-        "?get=a,b&agg=max",
-        "?end=1&start=2",
-        "?at=5",
-        "?offset=99999999999",
-        "?offset=-1",
-        "?mode=cancel",
-        "?&&==&",
-    ),
-    *(
-        "?timeout_ms=1&limit=1",
-        "?kind=transient",
-        "?after=x",
-        "?job=running",
-        "?from=9&to=1",
-        "?q=\udcff".encode("utf-8", "replace").decode(),
-    ),
-)
 
 
 class _Tracebacks(logging.Handler):
@@ -165,6 +61,14 @@ def _impatient() -> Iterator[None]:
                 if name.startswith("eventflink.rest.") and hasattr(module, timeout):
                     patch.setattr(module, timeout, 0.01)
         yield
+
+
+async def _end_tasks() -> None:
+    """End what the servers have left: connections that were broken off in the middle of a request."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 class Ports:
@@ -208,6 +112,7 @@ class Ports:
         def end() -> None:
             for server in (query, blob):
                 asyncio.run_coroutine_threadsafe(server.stop(), loop).result(TIMEOUT_S)
+            asyncio.run_coroutine_threadsafe(_end_tasks(), loop).result(TIMEOUT_S)
             loop.call_soon_threadsafe(loop.stop)
             thread.join(TIMEOUT_S)
             loop.close()
@@ -223,42 +128,13 @@ class Ports:
 
     def messages(self) -> st.SearchStrategy[Message]:
         """Return requests to each port: with their paths, and with any; whole, and with changed bytes."""
-        segments = st.sampled_from((*SEGMENTS, *[text for text in ODD_TEXTS if len(text) < 200]))
-        bodies = st.one_of(
-            st.just(b""),
-            changed_documents(
-                [{"job_id": "x", "job_graph": graph(vertex("a"))}, {"cancel-job": True, "target-directory": "/s"}, *ODD_JSON]
-            ).map(json_bytes),
-            st.binary(max_size=60),
-            st.just(b'--x\r\nContent-Disposition: form-data; name="f"; filename="../../x"\r\n\r\nx\r\n--x--\r\n'),
-        )
-        headers = st.lists(st.sampled_from(HEADERS), max_size=4)
-        operations: Mapping[str, st.SearchStrategy[tuple[str, str]]] = {
-            "rest": st.sampled_from(self._operations),
-            "query": st.tuples(st.sampled_from(METHODS), st.sampled_from(QUERY_PATHS)),
-            "metrics": st.tuples(
-                st.sampled_from(METHODS), st.sampled_from(("/metrics", "/threads", "/profile", "/profile?seconds={}&clock={}", "/{}"))
-            ),
-            "blob": st.tuples(st.sampled_from(("GET", "PUT", "PUT", "DELETE", "HEAD", "POST")), st.sampled_from(BLOB_PATHS)),
-        }
-        made: list[st.SearchStrategy[Message]] = []
-        for to, operation in operations.items():
-            whole = st.builds(_request, operation, st.lists(segments, min_size=3, max_size=3), st.sampled_from(QUERIES), headers, bodies)
-            samples = [
-                _request((method, path), ["running", "a", "0"], "", [], b"{}") for method, path in (("GET", "/overview"), ("POST", "/jobs"))
-            ]
-            made += [
-                st.builds(Message, st.just(to), whole),
-                st.builds(Message, st.just(to), whole),
-                st.builds(Message, st.just(to), mutated(samples)),
-            ]
-        return st.one_of(made)
+        return requests(self._operations)
 
     def check(self, case: Sequence[Message]) -> None:
         """Send each on a connection of its own, and a good request behind it."""
         self._tracebacks.found.clear()
         for message in case:
-            answer = self._ask(message.to, message.value, is_whole=_is_whole(message.value))
+            answer = self._ask(message.to, message.value, is_whole=is_whole(message.value))
             if answer:
                 _check_answer(message, answer)
             good = self._ask(
@@ -281,35 +157,6 @@ class Ports:
     def close(self) -> None:
         """End the servers."""
         self._stack.close()
-
-
-def _request(operation: tuple[str, str], segments: Sequence[str], query: str, headers: Sequence[str], body: bytes) -> bytes:
-    """Return a request with the path's parameters replaced; with its length, unless the headers say another."""
-    method, path = operation
-    filled = "".join(
-        part if number == 0 else segments[(number - 1) % len(segments)] + part.partition("}")[2]
-        for number, part in enumerate(path.split("{"))
-    )
-    length = (
-        []
-        if any(header.lower().startswith(("content-length", "transfer-encoding")) for header in headers)
-        else [f"Content-Length: {len(body)}"]
-    )
-    host = [] if any(header.startswith("Host") for header in headers) else ["Host: localhost"]
-    head = [f"{method} {filled}{query} HTTP/1.1", *host, *length, *headers]
-    return "\r\n".join(head).encode("utf-8", "replace") + b"\r\n\r\n" + body
-
-
-def _is_whole(request: bytes) -> bool:
-    """Tell whether anybody would say that the request has ended: only then its answer is waited for."""
-    head, separator, body = request.partition(b"\r\n\r\n")
-    if not separator:
-        return False
-    fields = [line.lower().partition(b":") for line in head.split(b"\r\n")[1:]]
-    if any(name.strip() in (b"transfer-encoding", b"expect", b"upgrade") for name, _, _ in fields) or head[:4] == b"CONN":
-        return False
-    lengths = [value.strip() for name, _, value in fields if name.strip() == b"content-length"]
-    return all(value.isdigit() and len(value) < 9 and int(value) <= len(body) for value in lengths) and b"\n\n" not in head
 
 
 def _has_ended(request: bytes, answer: bytes) -> bool:
