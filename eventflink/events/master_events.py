@@ -96,3 +96,10 @@ class InputsAttempted(LogEvent):
     topic: str
     first_offset: int
     last_offset: int
+
+
+@dataclass(slots=True)
+class InternalInputsAttempted(LogEvent):
+    """The leader is about to decide a follow-up, or timers: leaders before it ended soon after they began, perhaps at one of them (P10)."""
+
+    names: tuple[str, ...]

@@ -64,6 +64,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return f"partition {event.partition}, from offset {event.from_offset} to before {event.to_offset}"
         case e.InputsAttempted():
             return f"from offset {event.first_offset} to {event.last_offset}"
+        case e.InternalInputsAttempted():
+            return ", ".join(event.names)
         case e.RequestAccepted():
             return _request(event)
         case e.RequestRejected():

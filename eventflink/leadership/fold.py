@@ -137,6 +137,8 @@ class Fold:
         event: object = None
         try:
             self.master.apply_causes(decision.causes)
+            if decision.causes:  # Only a grant has none.
+                self.master.suspects.survive()
             for event in decision.events:
                 for replay in replays[type(event)]:  # As `Master.apply`, without its call: most of a replay goes through here.
                     replay(event, at_ms)

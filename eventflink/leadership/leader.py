@@ -28,7 +28,7 @@ from eventflink.leadership.recovery import RecoveryMode
 from eventflink.leadership.refusals import Refusals
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import DeadLetterOrder, Effect, effects_of
-from eventflink.master.inputs import AttemptInputs, FollowUp, InternalInput, MasterInput, UnreadableInput
+from eventflink.master.inputs import AttemptInputs, AttemptInternalInputs, FollowUp, InternalInput, MasterInput, UnreadableInput
 from eventflink.master.parking import name_of, parking_of
 from eventflink.master.requests import refused
 from eventflink.model.statuses import IllegalTransition
@@ -173,12 +173,13 @@ class Leader:
         """
         if self.failure is not None or len(self.unconfirmed) >= self.settings.window_size or self._lags(monotonic_ms):
             return None
+        if not self.recovery.may_decide(self.unconfirmed[0].sequence if self.unconfirmed else None, monotonic_ms):
+            return None
         if self._opening and (value := self._decide_timer(now_ms, monotonic_ms)) is not None:
             return value
         self._opening = False
         if self.recovery.remaining:
-            if not self.recovery.may_decide(self.unconfirmed[0].sequence if self.unconfirmed else None, monotonic_ms):
-                return None
+            self.recovery.look(monotonic_ms)
         elif not self._may_have_something():
             return None
         sources = len(INBOUND) + 2
@@ -201,15 +202,22 @@ class Leader:
         if turn < len(INBOUND):
             return self._decide_record(INBOUND[turn], now_ms, monotonic_ms)
         if turn == len(INBOUND):
-            head = self.fold.master.follow_ups.head()
-            return None if head is None else self._decide((FollowUpCause(head.follow_up_type),), "", (head,), now_ms, monotonic_ms)
+            if (head := self.fold.master.follow_ups.head()) is None:
+                return None
+            if (announcement := self._announce_internal((head,), turn, now_ms, monotonic_ms)) is not None:
+                return announcement
+            return self._decide((FollowUpCause(head.follow_up_type),), "", (head,), now_ms, monotonic_ms)
         return self._decide_timer(now_ms, monotonic_ms)
 
     def _decide_timer(self, now_ms: int, monotonic_ms: int) -> bytes | None:
         while self.timers:
-            value = self.timers.popleft()
+            value = self.timers[0]
             if self.fold.master.follow_ups.parked and isinstance(value, InternalInput) and self._is_parked(value):
+                self.timers.popleft()
                 continue
+            if (announcement := self._announce_internal(self.timers, len(INBOUND) + 1, now_ms, monotonic_ms)) is not None:
+                return announcement
+            self.timers.popleft()
             record = self._decide((TimerCause(type(value).__name__),), "", (value,), now_ms, monotonic_ms)
             if record is not None:
                 return record
@@ -272,6 +280,15 @@ class Leader:
         attempt = self.recovery.announcement(record, self._sequence + 1)
         return self._decide((TimerCause(type(attempt).__name__),), "", (attempt,), now_ms, monotonic_ms)
 
+    def _announce_internal(self, values: Iterable[MasterInput], turn: int, now_ms: int, monotonic_ms: int) -> bytes | None:
+        """Say in the log which internal inputs are next, if they are watched, and come back to this turn when that was read back."""
+        if not (names := self.recovery.unannounced(values)):
+            return None
+        self._turn, attempt = turn, AttemptInternalInputs(names)
+        value = self._decide((TimerCause(type(attempt).__name__),), "", (attempt,), now_ms, monotonic_ms)
+        self.recovery.announces(names, self._sequence)
+        return value
+
     def _announce_next(self, draft: _Draft) -> None:
         """Announce in a decision of the recovery mode which inputs come after it, if some do whose turn it is: one round trip for both."""
         waiting = map(self._next_record, self.recovery.announced_topics)
@@ -316,7 +333,7 @@ class Leader:
                     break
                 draft.record = record
                 self._step(draft, value)
-                if isinstance(value, InternalInput) and value.repeats:
+                if isinstance(value, InternalInput) and value.repeats and not self.recovery.is_watching:
                     self._repeat(draft, value)
             self._follow_up(draft)
             if not draft.event_names:
@@ -327,12 +344,13 @@ class Leader:
             if error.is_last_word:
                 raise ApplyFailed(str(error)) from error
             return self._give_up(error, causes, draft, monotonic_ms)
+        self.recovery.says()
         return self._seal(draft, causes, actor, monotonic_ms)
 
     def _follow_up(self, draft: _Draft) -> None:
         """Decide what follows, while the decision is small; the others wait for decisions of their own (P10a)."""
         master = self.fold.master
-        for _ in range(INLINE_STEPS):
+        for _ in range(0 if self.recovery.is_watching else INLINE_STEPS):
             head = master.follow_ups.head()
             # A decision that raised the level is written at the one before: what is newer waits for the next.
             if not draft.event_names or head is None or draft.size >= INLINE_BYTES or draft.level < master.upkeep.feature_level:
@@ -347,6 +365,7 @@ class Leader:
         """
         master = self.fold.master
         try:
+            self.recovery.check(value)
             # Of what a record says so much fits that its refusal fits behind it.
             room = MAX_DECISION_BYTES // REFUSAL_SHARE if draft.record is not None and not isinstance(value, FollowUp) else 0
             block, events = self._encoded(master.decide(value, draft.at_ms, self.fold.acceptance.leader_id), draft, room)
@@ -361,6 +380,8 @@ class Leader:
             else:
                 raise
         event: LogEvent | None = None
+        if events and not draft.blocks:
+            master.suspects.survive()
         try:
             for event in events:
                 master.apply(event, draft.at_ms)

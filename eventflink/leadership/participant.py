@@ -43,6 +43,9 @@ TIMERS_INTERVAL_MS: Final = 100
 MAX_TIMERS: Final = 10_000
 PRESENCES_PER_LEASE: Final = 2
 
+WATCH_LEASES: Final = 2
+"""Until what stood at promotion has come up again, for so much longer than the loss of a silent TaskManager takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Followed:
@@ -281,6 +284,7 @@ class Participant:
             return released
         is_own_grant = self.role is Role.CANDIDATE and value == self._grant
         decided_at_ms, predecessor = fold.last_decided_at_ms, fold.acceptance.leader_id
+        led_ms = decided_at_ms - fold.master.suspects.began_at_ms
         silence_ms = self._silence_ms(timestamp_ms, now_ms) if is_own_grant and decided_at_ms else 0
         decision = fold.fold_record(offset, timestamp_ms, value)
         if decision is None:
@@ -297,6 +301,9 @@ class Participant:
         if predecessor not in ("", self._resigned):
             high_offsets = {topic: found.high_offset for topic, found in self.intake.topics.items()}
             self.leader.recovery.enter_recovery(self.settings.window_size, high_offsets)
+            watch_ms = self.settings.loss_timeout_ms + WATCH_LEASES * self.settings.lease_timeout_ms
+            if led_ms < 2 * watch_ms:
+                self.leader.recovery.watch_internal_inputs(now_ms + watch_ms)
         self._become(Role.LEADER)
         change = leader_change(fold.master, self.settings.master_id, self.settings.deployment_partitions)
         effects = [change, *unacknowledged(fold.master)]
@@ -555,7 +562,7 @@ class Participant:
         log_now_ms = leader.clock.read(now_ms, wall_ms)
         if master.shutdown.is_over:  # It was parked at promotion, and is tried again.
             leader.timers.append(StartCluster())
-        leader.timers.extend(self.due(leader, log_now_ms))
+        leader.timers.extend(self.due(leader, log_now_ms, may_be=leader.recovery.is_watching))
         leader.timers.extend(self._liveness.overdue(master, self.fold.acceptance.leader_id, now_ms))
         if (level := self._common_feature_level(now_ms)) > master.upkeep.feature_level:
             leader.timers.append(RaiseFeatureLevel(level))
@@ -564,10 +571,11 @@ class Participant:
         for archive in due_archives(master, log_now_ms):
             self.wires.archive(archive)
 
-    def due(self, leader: Leader, log_now_ms: int) -> Iterator[MasterInput]:
-        """Yield what is due at a time of the log, by the state and by what waits to be decided."""
+    def due(self, leader: Leader, log_now_ms: int, *, may_be: bool = False) -> Iterator[MasterInput]:
+        """Yield what is due, or may be, at a time of the log, by the state and by what waits to be decided."""
         master = self.fold.master
-        return master.due(log_now_ms, leader.clock.began_ms, self._progress.look(master.requests.cursors, log_now_ms))
+        until_ms = self._progress.look(master.requests.cursors, log_now_ms)
+        return master.due(log_now_ms, leader.clock.began_ms, until_ms, may_be=may_be)
 
     def _common_feature_level(self, now_ms: int) -> int:
         """Return the level that every master that is there or may come back can read; 0 before all had their time to be heard (P19)."""

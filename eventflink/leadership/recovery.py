@@ -5,19 +5,23 @@ leader crashed after announcing several. An input that two leaders in a row anno
 known and which inputs are next; the leader decides.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import InboundRecord, PartitionInbox
-from eventflink.master.inputs import AttemptInputs
-
-MAX_CRASHES: Final = 2
-"""An input that so many leaders in a row announced alone and did not answer is refused."""
+from eventflink.master.inputs import AttemptInputs, InternalInput, MasterInput
+from eventflink.master.parking import name_of
+from eventflink.master.suspects import MAX_CRASHES, label
 
 ANNOUNCED_INPUTS: Final = 32
 """So many inputs are announced at once, as long as no leader crashed after announcing them: one round trip for all."""
+
+
+class LeadersCrashed(Exception):
+    """Nothing else is known of what is wrong with an internal input."""
 
 
 @dataclass(slots=True)
@@ -36,6 +40,11 @@ class RecoveryMode:
     """What was announced and is not decided yet: by topic, up to which offset."""
     _announcement: int = 0
     """The sequence of the decision that says so."""
+    is_watching: bool = False
+    """Internal inputs are announced as well, and each is decided for itself."""
+    _watches_until_ms: int = 0
+    _attempted: tuple[str, ...] = ()
+    """The internal inputs that were announced; what else is decided comes before or after all of them."""
 
     def enter_recovery(self, remaining: int, high_offsets: Mapping[str, int]) -> None:
         """Enter the mode for so many inputs at most: only what waited when the leader before crashed can have been the cause.
@@ -45,19 +54,25 @@ class RecoveryMode:
         self.remaining = remaining
         self._until = {topic: max(inbox.last_waiting_offset, high_offsets.get(topic, 0) - 1) for topic, inbox in self.inboxes.items()}
 
+    def watch_internal_inputs(self, until_ms: int) -> None:
+        """Announce internal inputs until this time as well: the leader before ended early, perhaps at one of them."""
+        self.is_watching, self._watches_until_ms = True, until_ms
+
     def may_decide(self, oldest_unconfirmed: int | None, monotonic_ms: int) -> bool:
-        """Tell whether something may be decided now; the mode ends with the last input that waited at promotion.
+        """Tell whether something may be decided now: not while an announcement was not read back.
 
         `oldest_unconfirmed` is the sequence of the oldest decision that was not read back yet.
         """
-        if oldest_unconfirmed is not None and (oldest_unconfirmed <= self._announcement):
-            return False
+        self.is_watching = self.is_watching and monotonic_ms < self._watches_until_ms
+        return oldest_unconfirmed is None or oldest_unconfirmed > self._announcement
+
+    def look(self, monotonic_ms: int) -> None:
+        """End the mode with the last input that waited at promotion."""
         if self._since_ms is None:
             self._since_ms = monotonic_ms
         is_late = monotonic_ms - self._since_ms >= self.lease_timeout_ms
         if not any(self._holds_a_suspect(topic, last, is_late=is_late) for topic, last in self._until.items()):
             self.remaining = 0
-        return True
 
     def _holds_a_suspect(self, topic: str, last_offset: int, *, is_late: bool) -> bool:
         """Tell whether an input that waited at promotion waits still, or, for a lease, may be on its way from Kafka."""
@@ -102,3 +117,38 @@ class RecoveryMode:
         if record.offset >= self._announced.get(record.topic, record.offset):
             self._announced.pop(record.topic, None)
         self.remaining = max(0, self.remaining - 1)
+
+    # -- internal inputs -------------------------------------------------------------------------------------------
+
+    def unannounced(self, values: Iterable[MasterInput]) -> tuple[str, ...]:
+        """Name the internal inputs to announce before the first of these is decided; nothing: it may be decided.
+
+        One at which a leader may have ended is announced alone, and one that is parked for that is not decided.
+        """
+        names: list[str] = []
+        if not self.is_watching:
+            return ()
+        suspects = self.fold.master.suspects
+        for value in islice(values, ANNOUNCED_INPUTS):
+            name = label(*name_of(value)) if isinstance(value, InternalInput) else ""
+            is_suspect = name in suspects.crashes
+            if not name or suspects.is_poison(name) or name in self._attempted or (is_suspect and names):
+                break
+            names.append(name)
+            if is_suspect:
+                break
+        return tuple(names)
+
+    def announces(self, names: tuple[str, ...], sequence: int) -> None:
+        """Take note that internal inputs were announced, in the decision of that sequence."""
+        self._attempted, self._announcement = names, sequence
+
+    def says(self) -> None:
+        """Take note of a decision: what was announced before it and is not decided is announced again."""
+        self._attempted = ()
+
+    def check(self, value: MasterInput) -> None:
+        """Raise `LeadersCrashed` if so many leaders ended at an internal input that it is parked instead."""
+        suspects = self.fold.master.suspects
+        if suspects.crashes and isinstance(value, InternalInput) and suspects.is_poison(label(*name_of(value))):
+            raise LeadersCrashed(f"{MAX_CRASHES} leaders in a row crashed when they were about to decide it")

@@ -59,6 +59,13 @@ class AttemptInputs(InternalInput):
 
 
 @dataclass(slots=True)
+class AttemptInternalInputs(InternalInput):
+    """A leader after some that ended early is about to decide these internal inputs (P10)."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(slots=True)
 class RaiseFeatureLevel(InternalInput):
     """Every master that was heard of can read the events of this level (P19)."""
 

@@ -94,13 +94,16 @@ class Master(ClusterState):
             return refused
         return self._deciders[type(value)](value, context)
 
-    def due(self, now_ms: int, leading_since_ms: int, decided_until_ms: int | None = None) -> Iterator[MasterInput]:
+    def due(
+        self, now_ms: int, leading_since_ms: int, decided_until_ms: int | None = None, *, may_be: bool = False
+    ) -> Iterator[MasterInput]:
         """Yield the internal inputs that are due: by the state, the settings, the time, and since when this master leads.
 
-        Until `decided_until_ms` all requests that were there are decided; None: until now.
+        Until `decided_until_ms` all requests that were there are decided; None: until now. What `may_be` due is yielded undecided.
         """
         until_ms = now_ms if decided_until_ms is None else decided_until_ms
-        return timers.due(self, Context(self.settings, now_ms), leading_since_ms, until_ms, lambda value: self.decide(value, now_ms))
+        decide = None if may_be else lambda value: self.decide(value, now_ms)
+        return timers.due(self, Context(self.settings, now_ms), leading_since_ms, until_ms, decide)
 
     def _decider_of(self, name: str) -> Decider:
         method = f"decide_{name}"

@@ -19,6 +19,7 @@ from eventflink.master.leader_information import LeaderInformation
 from eventflink.master.requests import Requests
 from eventflink.master.resource_manager import ResourceManager
 from eventflink.master.slot_manager import SlotManager
+from eventflink.master.suspects import Suspects
 from eventflink.master.upkeep import Upkeep
 from eventflink.master.uploads import Uploads
 from eventflink.master.workers import Workers
@@ -29,6 +30,7 @@ COMPONENTS = (
     "leader",
     "upkeep",
     "follow_ups",
+    "suspects",
     "requests",
     "resource_manager",
     "blocklist",
@@ -52,6 +54,7 @@ class ClusterState:
         self.leader = LeaderInformation()
         self.upkeep = Upkeep()
         self.follow_ups = FollowUps()
+        self.suspects = Suspects()
         self.requests = Requests()
         self.resource_manager = ResourceManager()
         self.blocklist = Blocklist(self.resource_manager)

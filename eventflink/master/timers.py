@@ -11,8 +11,10 @@ from eventflink.events.log_events import LogEvent
 from eventflink.master import inputs as i
 from eventflink.master.adaptive_scheduler import due_adaptations
 from eventflink.master.inputs import MasterInput
+from eventflink.master.parking import name_of
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
+from eventflink.master.suspects import label
 
 _OF_THE_CLUSTER: Final = (
     i.SlotRequestTimeout(),
@@ -32,22 +34,27 @@ def due(
     context: Context,
     leading_since_ms: int,
     decided_until_ms: int,
-    decide: Callable[[MasterInput], list[LogEvent]],
+    decide: Callable[[MasterInput], list[LogEvent]] | None,
 ) -> Iterator[MasterInput]:
-    """Yield the internal inputs that are due.
+    """Yield the internal inputs that are due; where nothing is to `decide` that, all that may be.
 
     That goes by the state, the settings, the time, since when this master leads, and until when all requests that were there are decided.
+    Of what is parked nothing is asked: leaders may end at it.
     """
     is_starting_up = context.now_ms - leading_since_ms < context.settings.start_up_time_ms
-    jobs = state.dispatcher
+    jobs, parked = state.dispatcher, state.follow_ups.parked
 
-    def is_due(value: MasterInput) -> bool:
+    def is_due(value: i.InternalInput) -> bool:
+        if parked and name_of(value) in parked:
+            return False
+        if decide is None or (state.suspects.crashes and state.suspects.is_poison(label(*name_of(value)))):
+            return True
         try:
             return bool(decide(value))
         except Exception:  # noqa: BLE001 - the leader decides it, and parks it where that fails (P10)
             return True
 
-    values: list[MasterInput] = [*_OF_THE_CLUSTER, i.ExpireAnswers(decided_until_ms)]
+    values: list[i.InternalInput] = [*_OF_THE_CLUSTER, i.ExpireAnswers(decided_until_ms)]
     values += [*map(i.RestartsDue, jobs.restarting_jobs), *map(i.CheckpointDue, jobs.streaming_jobs)]
     for value in values:
         if not (is_starting_up and isinstance(value, i.FailUnfulfillableRequests)) and is_due(value):

@@ -410,6 +410,11 @@ def any_schema_is_used(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("eventflink.entrypoint.schema_registry.bounded_schema", lambda document: document)
 
 
+@breaks("P10", "timers and follow-ups at which leaders end are not announced")
+def internal_suspects_are_not_announced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(RecoveryMode, "unannounced", lambda _self, _values: ())
+
+
 @breaks("P10", "an internal input that cannot be decided ends the leadership, and waits for the next leader")
 def nothing_is_parked(patch: pytest.MonkeyPatch) -> None:
     def fall(_self: Leader, _draft: Any, _value: Any, error: Exception) -> Any:
@@ -1025,6 +1030,7 @@ FOUND_BY = {
     "cursors_are_not_replayed": 0,
     "refusals_are_not_decided": 3,
     "batches_answer_one": 2,
+    "internal_suspects_are_not_announced": 7,
     "request_ids_are_forgotten": 46,
     "job_ids_are_forgotten": 17,
     "horizon_is_too_short": 1,

@@ -51,7 +51,7 @@ def test_a_rejection_says_why() -> None:
         "epoch 2 was granted already; epoch 2 is leader-2's",
         "epoch 2 is leader-2's",
         "a grant of epoch 7 does not follow on epoch 2",
-        "sequence 9 does not follow on 1",
+        "sequence 9 does not follow on 5",
     ]
 
 

@@ -150,11 +150,11 @@ class Cluster:
             self.transcript,
             defects=self.defects,
         )
-        seat.host.on_cluster_end = partial(self._restart_ended, seat, seat.host)
+        seat.host.on_end = partial(self._restart_ended, seat, seat.host)
         seat.host.on_death = partial(self._tell_death, seat)
 
     def _restart_ended(self, seat: Seat, host: MasterHost) -> None:
-        """Start a master again whose cluster has ended; one that had a twin has another one."""
+        """Start a master again whose cluster has ended, or that died; one that had a twin has another one."""
         if seat.host is host:
             seat.host = None
             self._later(self.lifecycles.restart_in_ms(), partial(self.start, seat))

@@ -1,5 +1,7 @@
 """Defects of ours in some runs: inputs at which deciding fails, or says too much, or says what cannot be applied (P10).
 
+In some other runs masters die when they decide a timer or a follow-up, if only to see whether it is due.
+
 Which inputs these are depends on the seed, on their kind and on what they are about: so every master fails at the same ones. Those that
 let a job begin stay broken for ever, and their job fails; what else is broken is mended when the faults end, and then operators try again
 what is parked. Reports of TaskExecutors are spared: who is refused whatever he says can never register.
@@ -24,8 +26,16 @@ _SHARE: Final = 0.25
 _BROKEN_SHARE: Final = 0.12
 """Of the inputs of such a run, by what they are and what they are about."""
 _LASTING: Final = ("SCHEDULE_TASKS", "RESTART_TASKS", "RestartsDue", "MATCH_SLOTS", "JobSubmission")
+_DEADLY_SHARE: Final = 0.1
+"""Of the runs, and in such a run of the timers and follow-ups."""
 _SPARED: Final = ("BindInputs", "AttemptInputs", "RaiseFeatureLevel", "UnreadableInput", "InputTooOld", "PoisonedInput", "FAIL_JOB")
 """What a leader needs to begin, what refuses an input, and what ends a job of which something is parked."""
+_NEVER_DEADLY: Final = (*_SPARED, "MATCH_SLOTS", "AttemptInternalInputs")
+"""Nobody knows at which job of several a master dies: then it would be parked for all."""
+
+
+class LeaderDies(BaseException):
+    """The process dies: nothing can catch that."""
 
 
 class Defect(Enum):
@@ -42,6 +52,7 @@ class Defects:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self.are_there = Random(f"{seed} defects").random() < _SHARE  # noqa: S311 - a run has to be repeatable, not secret
+        self.are_deadly = not self.are_there and Random(f"{seed} deadly").random() < _DEADLY_SHARE  # noqa: S311 - as above
         self.is_mended = False
 
     def of(self, value: MasterInput) -> Defect | None:
@@ -61,9 +72,18 @@ class Defects:
         rng = Random(f"{self._seed} {kind} {subject}")  # noqa: S311 - as above
         return rng.choice(tuple(Defect)) if rng.random() < _BROKEN_SHARE else None
 
+    def is_deadly(self, value: MasterInput) -> bool:
+        """Tell whether masters die at an input."""
+        if not self.are_deadly or not isinstance(value, InternalInput):
+            return False
+        kind, subject = name_of(value)
+        if kind in _NEVER_DEADLY or (self.is_mended and kind not in _LASTING):
+            return False
+        return Random(f"{self._seed} {kind} {subject} deadly").random() < _DEADLY_SHARE  # noqa: S311 - as above
+
     def master_of(self, settings: MasterSettings) -> Master:
         """Return a master with these defects, which has folded nothing."""
-        return DefectiveMaster(settings, self) if self.are_there else Master(settings)
+        return DefectiveMaster(settings, self) if self.are_there or self.are_deadly else Master(settings)
 
 
 NewMaster = Callable[[MasterSettings], Master]
@@ -80,6 +100,8 @@ class DefectiveMaster(Master):
 
     def decide(self, value: MasterInput, now_ms: int, leader_id: str = "") -> list[e.LogEvent]:
         """Decide, unless it is broken."""
+        if self._defects.is_deadly(value):
+            raise LeaderDies(repr(value))
         if isinstance(value, FollowUp) and value.follow_up_type is FollowUpType.MATCH_SLOTS:
             self._match()
             return super().decide(value, now_ms, leader_id)

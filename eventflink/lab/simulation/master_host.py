@@ -12,7 +12,7 @@ from typing import Final
 from eventflink.events.topics import Topic
 from eventflink.lab.simulation.broker import Broker, Link
 from eventflink.lab.simulation.consumer import SimulatedTail
-from eventflink.lab.simulation.defects import Defects
+from eventflink.lab.simulation.defects import Defects, LeaderDies
 from eventflink.lab.simulation.effects_check import EffectsCheck
 from eventflink.lab.simulation.observer import Observer, summary_of
 from eventflink.lab.simulation.process import Process
@@ -126,7 +126,8 @@ class MasterHost:
         self._busy_ms = 0
         self.may_have_holes = False
         self.on_drill_step: Callable[[DrillOrder], None] = lambda _order: None
-        self.on_cluster_end: Callable[[], None] = lambda: None
+        self.on_end: Callable[[], None] = lambda: None
+        """Called when it ends of itself, and is to be started again."""
         self._will = b""
         self.on_death: Callable[[bytes], None] = lambda _will: None
         """Called with the will of a process that has ended."""
@@ -201,7 +202,7 @@ class MasterHost:
                 self.process.after(_EXIT_MS, self._end)
                 if step.status is not None and not self._life.is_stopping:
                     self._transcript.note(self.name, "ends with its cluster")
-                    self.on_cluster_end()
+                    self.on_end()
             case None:
                 pass
 
@@ -293,7 +294,13 @@ class MasterHost:
         participant = self.participant
         if participant is None:
             return
-        step = call()
+        try:
+            step = call()
+        except LeaderDies as death:
+            self._transcript.note(self.name, f"dies at {death}")
+            self.kill()
+            self.on_end()
+            return
         error = step.cause if isinstance(step, Rebuild | Exit) else None
         if error is not None:
             self._judge(error, participant.fold)

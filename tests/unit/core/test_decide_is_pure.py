@@ -96,6 +96,7 @@ def _fitting() -> list[MasterInput]:
         i.FailUnfulfillableRequests(),
         i.UnblockTaskManagers(),
         i.AttemptInputs("submissions", 10**6, 10**6),
+        i.AttemptInternalInputs(("SlotRequestTimeout",)),
         i.RaiseFeatureLevel(FEATURE_LEVEL),
         i.RaiseFeatureLevel(FEATURE_LEVEL + 1),
         i.PoisonedInput("submissions", 3, "error", "r", 0, "job"),

@@ -8,6 +8,7 @@ from eventflink.events.effects import TaskDeployment
 from eventflink.events.inputs import SlotOfferRefusal, TaskManagerDeath, TaskStateReport
 from eventflink.events.log_events import (
     FollowUpDecided,
+    InternalInputsAttempted,
     JobResultStored,
     JobStatusChanged,
     RegionRestarted,
@@ -266,7 +267,8 @@ def test_a_change_of_leader_in_the_middle_of_each_step_of_a_full_restart_changes
             if full.decide() is None:
                 return
             full.read_back(len(full.log) - 1)
-            full.fail_over()
+            if not isinstance(full.last_events()[-1], InternalInputsAttempted):  # Of what leaders announce and end at, P10 thinks ill.
+                full.fail_over()
 
     full.put(Topic.TASKMANAGERS, REPORTS.encode(reports_of(deployed[1], ExecutionState.FAILED)))
     hop()

@@ -46,6 +46,7 @@ NEVER_MISFIT = {
     e.TaskManagerRegistrationRefused,
     e.DrillStepOrdered,
     e.InputParked,  # the way out where nothing else fits
+    e.InternalInputsAttempted,
     e.TaskManagerBlocked,  # by its id, registered or not; the newest word counts
 }
 """Events that fit every state: they change nothing, or only what is remembered of requests."""

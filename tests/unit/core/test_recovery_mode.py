@@ -2,21 +2,34 @@
 
 import itertools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from eventflink.events.decision import InputCause
 from eventflink.events.inputs import Disconnection
-from eventflink.events.log_events import FollowUpDecided, InputsAttempted, JobCleanupFailed, RequestRejected
+from eventflink.events.log_events import (
+    FollowUpDecided,
+    InputParked,
+    InputsAttempted,
+    InternalInputsAttempted,
+    JobCleanupFailed,
+    JobSubmitted,
+    LogEvent,
+    RequestRejected,
+)
 from eventflink.events.topics import Topic
 from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.leader import Leader
-from eventflink.leadership.recovery import ANNOUNCED_INPUTS, MAX_CRASHES
-from eventflink.master.inputs import BindInputs, CleanupFailed
-from eventflink.model.statuses import Role
+from eventflink.leadership.recovery import ANNOUNCED_INPUTS
+from eventflink.master.inputs import BindInputs, CleanupFailed, InternalInput, MasterInput
+from eventflink.master.master import Master
+from eventflink.master.parking import name_of
+from eventflink.master.suspects import MAX_CRASHES
+from eventflink.model.statuses import JobStatus, Role
 from tests.support.cluster import CODEC, REPORTS, START_MS, ScriptedCluster, dead_letters, graph, replies, vertex
 from tests.support.participants import LEASE_MS, World
 
@@ -426,3 +439,87 @@ def test_the_clock_of_an_announcement_is_the_logs(world: World) -> None:
     times = [CODEC.decode(v).decided_at_ms for v in world.log]
     assert times == sorted(times)
     assert times[0] >= START_MS
+
+
+class TestInternalInputs:
+    """A follow-up or a timer at which leaders crash is parked, and everything else goes on."""
+
+    def _crashing(self, monkeypatch: pytest.MonkeyPatch, name: tuple[str, str]) -> list[str]:
+        """Have every leader die that decides the input, if only to see whether it is due; return a list that counts them."""
+        crashes: list[str] = []
+        decide = Master.decide
+
+        def deadly(self: Master, value: MasterInput, now_ms: int, leader_id: str = "") -> list[LogEvent]:
+            if isinstance(value, InternalInput) and name_of(value) == name:
+                crashes.append(leader_id)
+                raise _ProcessDiesError
+            return decide(self, value, now_ms, leader_id)
+
+        monkeypatch.setattr(Master, "decide", deadly)
+        return crashes
+
+    def _lead_until_at_rest(self, world: World, condition: Callable[[], bool]) -> int:
+        """Let masters follow each other, each of which is a process of its own; return how many died."""
+        for number in range(10):
+            node = world.start(f"m{number}", election=SingleMaster())
+            try:
+                world.run_until(condition)
+            except _ProcessDiesError:
+                world.kill(node)
+            else:
+                return number
+        raise AssertionError("leaders crash for ever")
+
+    def test_a_follow_up_at_which_leaders_crash_is_parked_its_job_fails_and_the_rest_goes_on(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        crashes = self._crashing(monkeypatch, ("SCHEDULE_TASKS", "bad"))
+        world.submit(graph(vertex("a")), "bad")
+        world.submit(graph(vertex("a")), "good")
+        died = self._lead_until_at_rest(world, lambda: len(world.events(InputParked)) > 0 and len(world.events(JobSubmitted)) > 1)
+        assert died == len(crashes) <= 2 + MAX_CRASHES, "one in passing, one before it was watched, two alone"
+        [parked] = world.events(InputParked)
+        assert (parked.input_type, parked.subject, parked.job_id) == ("SCHEDULE_TASKS", "bad", "bad")
+        assert "2 leaders in a row crashed" in parked.reason
+        world.run(100)
+        assert world.accepted().master.dispatcher.jobs["bad"].status is JobStatus.FAILED
+        assert world.accepted().master.dispatcher.jobs["good"].status is JobStatus.RUNNING
+        assert not world.accepted().master.suspects.crashes
+        world.check()
+
+    def test_a_timer_at_which_leaders_crash_is_parked_although_nothing_may_be_due(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """They crash when they look whether it is."""
+        crashes = self._crashing(monkeypatch, ("UnblockTaskManagers", ""))
+        died = self._lead_until_at_rest(world, lambda: len(world.events(InputParked)) > 0)
+        assert died == len(crashes) <= 3 + MAX_CRASHES, "two before they were watched, one that announced all, two that announced it alone"
+        [parked] = world.events(InputParked)
+        assert (parked.input_type, parked.subject) == ("UnblockTaskManagers", "")
+        world.run(3 * LEASE_MS)
+        assert len(crashes) == died, "nobody looks at it any more"
+        world.command("r0")
+        world.run(100)
+        assert "r0" in world.answered(f"m{died}")
+        world.check()
+
+    def test_what_leaders_survive_is_suspected_no_more(self, world: World) -> None:
+        for number in range(4):
+            node = world.start(f"m{number}", election=SingleMaster())
+            world.run_until(lambda node=node: node.role is Role.LEADER)  # type: ignore[misc] # mypy infers nothing of the default
+            world.run(300)
+            world.kill(node)
+        assert world.events(InternalInputsAttempted)
+        assert not world.events(InputParked)
+        assert not world.accepted().master.suspects.crashes, "each said more after what it announced"
+
+    def test_after_a_long_leadership_nothing_internal_is_announced(self, world: World) -> None:
+        """A kill now and then costs no round trips."""
+        node = world.start("a", election=SingleMaster())
+        world.run(60_000)
+        world.submit(graph(vertex("a")), "late")
+        world.run(100)
+        world.kill(node)
+        world.start("b", election=SingleMaster())
+        world.run(1_000)
+        assert not world.events(InternalInputsAttempted)
