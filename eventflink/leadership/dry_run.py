@@ -4,12 +4,13 @@ It is decided by the rules that a leader decides by, on a state of its own, whic
 encoded, nothing leaves, and no time passes: what a timer, a report or another request would lead to is not in it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from eventflink.events.inputs import Request
 from eventflink.events.log_events import LogEvent
 from eventflink.leadership.fold import Fold
+from eventflink.model.actors import declared
 
 if TYPE_CHECKING:
     from eventflink.master.inputs import MasterInput
@@ -35,7 +36,7 @@ def dry_run(fold: Fold, request: Request) -> DryRun:
     """
     master, now_ms, leader_id = fold.master, fold.last_decided_at_ms, fold.acceptance.leader_id
     events: list[LogEvent] = []
-    value: MasterInput | None = request
+    value: MasterInput | None = replace(request, actor=declared(request.actor))  # As a client's record has it.
     for _ in range(MAX_STEPS):
         if value is None:
             break

@@ -51,13 +51,14 @@ def test_the_time_of_decisions_never_goes_back_over_a_change_of_leader(cluster: 
     cluster.register()
     cluster.pass_time(5_000)
     cluster.submit(graph(vertex("a")))
+    count = len(cluster.log)
     cluster.wall_ms += 2_000
     cluster.fail_over()
     cluster.wall_ms -= 31_536_000_000
     cluster.cancel()
     times = [d.decided_at_ms for d in cluster.decisions()]
     assert times == sorted(times)
-    assert times[-1] - times[-3] == 2_000
+    assert times[-1] - times[count - 1] == 2_000
 
 
 class TestSightings:

@@ -33,7 +33,7 @@ def test_what_would_come_of_a_command_is_told_in_a_sentence_event_by_event_and_a
     assert told["accepted"]
     assert told["sentence"] == "CancelJob job would be accepted: 3 tasks are cancelled, 1 job is cancelled"
     assert told["events_total"] == len(told["events"])
-    assert {"type": "JobCancellationRequested", "subject": "job", "details": "by rest"} in told["events"]
+    assert {"type": "JobCancellationRequested", "subject": "job", "details": "by rest (declared)"} in told["events"]
     changed = {(row["thing"], row["field"]): (row["before"], row["after"]) for row in told["differences"]["rows"]}
     assert changed["job", "status"] == ("RUNNING", "CANCELLING")
     assert (told["leader_id"], told["job_master_id"]) == (cluster.fold.acceptance.leader_id, cluster.job("job").job_master_id)
