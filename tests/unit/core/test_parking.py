@@ -284,7 +284,5 @@ def test_what_is_parked_is_listed_with_its_reason_and_is_a_problem_of_the_cluste
     assert cluster_view(cluster.fold)["parked"] == page["parked"]
     overview = cluster_page(cluster.fold)
     assert "1 input is parked" in overview["sentence"]
-    assert f"COMPLETE_JOB of job could not be decided, as parked-1: {reason}." in [
-        problem["sentence"] for problem in overview["problems"]
-    ]
+    assert f"COMPLETE_JOB of job could not be decided, as parked-1: {reason}." in [problem["sentence"] for problem in overview["problems"]]
     assert parked_page(cluster.fold, 1, 10) == {"total": 1, "parked": []}
