@@ -190,7 +190,7 @@ def test_one_that_is_asked_for_is_triggered_at_once_and_names_who_asked(cluster:
     effects = cluster.command(type="TriggerCheckpoint", job_id="job", request_id="now")
     [reply] = replies(effects)
     assert isinstance(reply.payload, e.RequestAccepted)
-    assert cluster.events(e.CheckpointTriggered) == [e.CheckpointTriggered("job", 1, 1, "test", "now")]
+    assert cluster.events(e.CheckpointTriggered) == [e.CheckpointTriggered("job", 1, 1, "test (declared)", "now")]
     cluster.acknowledge(*orders(effects))
     assert checkpoints_of(cluster).completed_count == 1
     cluster.command(type="TriggerCheckpoint", job_id="job", request_id="now")
