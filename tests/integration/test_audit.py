@@ -22,7 +22,6 @@ import eventflink
 from eventflink.audit import FilterInvalid
 from eventflink.cli.failures import ExitCode
 from eventflink.client import events
-from eventflink.events.codec import DecisionCodec
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import JobStatusChanged, TaskManagerReportReconciled
 from eventflink.events.topics import Topic, topic_name
@@ -82,7 +81,7 @@ def append_late_decision(cluster: RunningCluster, job_id: str) -> int:
     offsets: list[int] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     topic = topic_name(cluster.cluster_id, Topic.LOG)
-    producer.produce(topic, DecisionCodec().encode(late), partition=0, on_delivery=lambda _e, m: offsets.append(m.offset()))
+    producer.produce(topic, cluster.fold.codec.encode(late), partition=0, on_delivery=lambda _e, m: offsets.append(m.offset()))
     assert producer.flush(10) == 0
     return offsets[0]
 

