@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.log_events import RequestRejected, SnapshotConfirmed, SnapshotTaken
+from eventflink.events.schemas import MARKER
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.admin_connection import AdminConnection
@@ -221,10 +222,10 @@ def test_a_survey_of_a_whole_cluster_finds_nothing_and_the_state_at_its_end(cell
     assert survey.provable_end == survey.known_end == cell.appended
 
 
-def test_of_a_log_that_a_foreign_record_ends_all_before_it_is_brought_into_a_new_cluster(cell: Cell, second_id: str) -> None:
+def test_of_a_log_with_a_record_of_an_unknown_version_all_before_it_is_brought_into_a_new_cluster(cell: Cell, second_id: str) -> None:
     cell.take()
     producer = Producer({"bootstrap.servers": cell.bootstrap})
-    producer.produce(topic_name(cell.cluster_id, Topic.LOG), b"a foreign record", partition=0)
+    producer.produce(topic_name(cell.cluster_id, Topic.LOG), MARKER + bytes(40), partition=0)
     assert producer.flush(30) == 0
     (finding,) = [finding for finding in survey_log(*cell.reach).findings if finding.topic is Topic.LOG]
     assert f"log@{cell.appended}: " in finding.reason
