@@ -21,6 +21,7 @@ from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ClusterUnreachable, LogUnreadable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.log.replay import ReplayStalled, new_fold
+from eventflink.views.job_document import shown
 
 PAGE: Final = 1_000
 
@@ -85,7 +86,7 @@ class EventPages:
         page: list[Event] = []
         for found in chosen():
             if found is not None:
-                page.append(plain_event(*found))
+                page.append(shown(plain_event(*found)))
             if found is None or len(page) >= PAGE:
                 yield page
                 page = []

@@ -17,6 +17,7 @@ from tests.support.bundles import bundle
 from tests.support.cluster import START_MS, ScriptedCluster, decline, deployments, fixed_delay, graph, orders, stream, vertex
 from tests.support.flink_dashboard import FlinkDashboard
 from tests.support.rest_server import served
+from tests.support.running_cluster import wait_until
 
 STREAMS: Final = "a" * 32
 OVER: Final = "b" * 32
@@ -142,5 +143,6 @@ def test_a_bundle_is_run_in_flinks_dashboard(cluster: ScriptedCluster, browser: 
         dashboard.page.get_by_placeholder("Parallelism").fill("2")
         dashboard.page.get_by_role("button", name="Submit", exact=True).click()
         expect(dashboard.page.locator("nz-content")).to_contain_text("numbers", timeout=TIMEOUT_MS)
-        [submitted] = [event for event in cluster.events(JobSubmitted) if event.job_graph.name == "numbers"]
+        # The page says so of the bundle before, too.
+        submitted = wait_until(lambda: next((e for e in cluster.events(JobSubmitted) if e.job_graph.name == "numbers"), None), "submitted")
         assert submitted.job_graph.vertices[0].parallelism == 2
