@@ -1,7 +1,8 @@
 """The columns of dataclasses, and which codec a type gets: from its annotation alone.
 
-A record is written as one column for each field, by the field's name. A field that the writer did not know takes its default; a field
-that is derived from others is not written but computed again. Nothing here knows which classes there are.
+A record is written as one column for each field, by the field's name. A column of nothing but the field's default is left out: so a reader
+that does not know the field, or a writer that did not, makes no difference (P19). A field that is derived from others is not written but
+computed again. Nothing here knows which classes there are.
 """
 
 import dataclasses
@@ -45,6 +46,13 @@ class _Field:
     derivation: Derivation | None
     make_default: Callable[[], Any] | None
 
+    def begins(self, values: list[Any]) -> bool:
+        """Tell whether all of these are the field's default."""
+        if self.make_default is None:
+            return False
+        default = self.make_default()
+        return all(value == default for value in values)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Records:
@@ -55,8 +63,20 @@ class Records:
     keyword_only: bool
 
     def write(self, values: list[Any]) -> Any:
-        """Return the columns by field name; derived fields are left out."""
-        return {f.name: f.column.write(list(map(attrgetter(f.name), values))) for f in self.fields if f.column is not None}
+        """Return the columns by field name; one is always there, for defaults alone would be any number of records."""
+        written = self.write_changed(values)
+        if not written:
+            first, column = next((f, f.column) for f in self.fields if f.column is not None)
+            written[first.name] = column.write(list(map(attrgetter(first.name), values)))
+        return written
+
+    def write_changed(self, values: list[Any]) -> dict[str, Any]:
+        """Return the columns of fields that are not as they begin, by field name; derived fields are left out."""
+        written = {}
+        for f in self.fields:
+            if f.column is not None and not f.begins(column := list(map(attrgetter(f.name), values))):
+                written[f.name] = f.column.write(column)
+        return written
 
     def read(self, plain: Any, count: int) -> list[Any]:
         """Return the instances; a field that the writer did not know takes its default."""

@@ -117,7 +117,10 @@ class Fold:
             )
         self._apply(offset, decision)
         if (level := self.master.upkeep.feature_level) > self.codec.feature_level:
-            raise LogUnusable(f"log@{offset}: the feature level is {level}; this version reads up to {self.codec.feature_level}")
+            raise LogUnusable(
+                f"log@{offset}: the feature level is {level}; this version reads up to {self.codec.feature_level}: "
+                "only a version that knows the level can run here"
+            )
         self.confirm(offset, timestamp_ms, decision.epoch, decision.sequence, decision.leader_id, decision.decided_at_ms, value)
         self.event_count += len(decision.events)
         for reply in replies_of(decision.events):

@@ -86,7 +86,7 @@ class ClusterState:
 
     def digest(self) -> str:
         """Return the canonical digest of the state, in hexadecimal."""
-        return digest_of(tuple(self.components().values()))
+        return digest_of(self.components())
 
     def validate(self) -> None:
         """Check every invariant of every component, and those between them: tests and the simulation do so after every decision.

@@ -1,9 +1,9 @@
 """A fold as a document of JSON values, and back: what a snapshot holds.
 
 Which fields there are is taken from the classes of the state, so nothing of it can be left out: a field that cannot be stored is an
-error of the first snapshot, and of a test before that. Indexes that are derived from other fields are computed again, not stored. A
-document of an older version lacks fields and loads with their defaults; one of a newer version has fields that this one does not know
-and is refused.
+error of the first snapshot, and of a test before that. Indexes that are derived from other fields are computed again, not stored. What
+is as it begins is not stored either. So a document of an older version, which lacks fields, loads with their defaults, and one of a
+newer version is refused only where it has something in fields that this one does not know (P19).
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from collections import deque
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from eventflink.events.columns import Column, ColumnsUnreadable
+from eventflink.events.columns import ColumnsUnreadable
 from eventflink.events.record_columns import Columns, Derivation, Records
 from eventflink.leadership.fold import Fold
 from eventflink.master.dispatcher import Dispatcher
@@ -79,7 +79,7 @@ class StateCodec:
         columns = Columns(_derivations(master))
         self._master = master
         self._fold: Records = columns.records(Fold, _NOT_FOLDED)
-        self._parts: dict[str, Column] = {name: columns.of(type(part)) for name, part in master.components().items()}
+        self._parts: dict[str, Records] = {name: columns.records(type(part)) for name, part in master.components().items()}
 
     def restore(self, document: Any, fold: Fold) -> None:
         """Set everything in the fold of this codec's master, which must be fresh, to what the document says.
@@ -93,7 +93,7 @@ class StateCodec:
         if type(document["master"]) is not dict or not set(document["master"]) <= set(self._parts):
             raise ColumnsUnreadable(f"the parts of a master are {', '.join(self._parts)}, and it has others")
         for name, column in self._parts.items():
-            # A part that the writer did not know stays as it begins.
+            # A part that the writer did not know, or did not use yet, stays as it begins.
             if name in document["master"]:
                 self._restore_part(name, column.read(document["master"][name], 1)[0])
         dispatcher = self._master.dispatcher
@@ -117,7 +117,7 @@ class StateCodec:
         return {
             "format": FORMAT_VERSION,
             "fold": self._fold.write([fold]),
-            "master": {name: self._parts[name].write([part]) for name, part in fold.master.components().items()},
+            "master": {name: said for name, part in fold.master.components().items() if (said := self._parts[name].write_changed([part]))},
         }
 
 

@@ -76,6 +76,10 @@ class RunningCluster:
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.masters: set[str] = set()
+        self.program: list[str] = PROGRAM
+        """What is started as `eventflink`."""
+        self.surroundings: dict[str, Any] = {}
+        """Where that is started: `cwd` and `env`, as a subprocess takes them."""
         self.journal = directory / "tasks.journal"
         self._have_secret()
         self.fold = new_fold(cluster_id=cluster_id)
@@ -94,13 +98,13 @@ class RunningCluster:
 
     def start(self, name: str, *command: str, **overrides: Any) -> subprocess.Popen[bytes]:
         with (self.directory / f"{name}.txt").open("ab") as output:
-            process = subprocess.Popen(self._command_line(command, overrides), stdout=output, stderr=output)
+            process = subprocess.Popen(self._command_line(command, overrides), stdout=output, stderr=output, **self.surroundings)
         self.processes[name] = process
         return process
 
     def _command_line(self, command: Sequence[str], overrides: dict[str, Any]) -> list[str]:
         options = [f"-D{key}={value}" for key, value in {**self.overrides, **overrides}.items()]
-        return [*PROGRAM, *options, *command]
+        return [*self.program, *options, *command]
 
     def start_master(self, name: str = "master") -> subprocess.Popen[bytes]:
         """Start a master and wait until there is a new leader."""
@@ -164,7 +168,7 @@ class RunningCluster:
 
     def document(self, *command: str) -> Any:
         """Run a command that prints a JSON document, and return the document."""
-        done = subprocess.run(self._command_line(command, {}), capture_output=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(self._command_line(command, {}), capture_output=True, timeout=TIMEOUT_S, check=False, **self.surroundings)
         assert done.returncode == 0, (done.stdout, done.stderr)
         return json.loads(done.stdout)
 
@@ -196,15 +200,19 @@ class RunningCluster:
         codes |= {name: self.processes.pop(name).wait(TIMEOUT_S) for name in masters}
         try:
             assert set(codes.values()) <= {0}, (codes, {name: self.output(name) for name, code in codes.items() if code})
-            fold = self.state()
-            fold.master.validate()
-            reach = self.bootstrap, self.cluster_id
-            begin = new_fold(cluster_id=self.cluster_id) if log_bounds(*reach)[0] == 0 else load_fold(*reach)
-            assert fold.master.digest() == replay(*reach, begin).master.digest()
+            self.check_log()
         finally:
             for process in self.processes.values():
                 process.kill()
             self._end.close()
+
+    def check_log(self) -> None:
+        """Check the state that the log leads to: it holds every invariant, and a second replay ends in the same one."""
+        fold = self.state()
+        fold.master.validate()
+        reach = self.bootstrap, self.cluster_id
+        begin = new_fold(cluster_id=self.cluster_id) if log_bounds(*reach)[0] == 0 else load_fold(*reach)
+        assert fold.master.digest() == replay(*reach, begin).master.digest()
 
     # -- what the log says ----------------------------------------------------------------------------------------
 

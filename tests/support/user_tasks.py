@@ -10,6 +10,12 @@ def noop(_context: Any) -> None:
     """Do nothing."""
 
 
+def note(context: Any) -> None:
+    """Add a line to the file `path` for each time that a task runs."""
+    with Path(context.parameters["path"]).open("a") as journal:
+        journal.write(f"{context.job_id} {context.attempt}\n")
+
+
 def wait_for_file(context: Any) -> None:
     """Write this process's id to `{path}.{subtask}.{attempt}` and wait until `{path}.go` exists."""
     path = context.parameters["path"]

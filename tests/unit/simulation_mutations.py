@@ -21,6 +21,7 @@ import pytest
 
 from eventflink.entrypoint.transaction_ender import TransactionEnder
 from eventflink.events import log_events as e
+from eventflink.events import record_columns
 from eventflink.events.checkpoint_events import SavepointRequest
 from eventflink.events.codec import DecisionCodec
 from eventflink.events.decision import Decision, InputCause
@@ -675,6 +676,11 @@ def snapshots_are_not_whole(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("eventflink.snapshots.snapshot.document_of", leave_out)
 
 
+@breaks("P19", "a snapshot has a column for each field of the version that took it, used or not")
+def unused_fields_are_written(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(record_columns._Field, "begins", lambda _self, _values: False)
+
+
 @breaks("P19", "a leader raises the feature level to what it can read itself, whatever the other masters can")
 def level_is_raised_alone(patch: pytest.MonkeyPatch) -> None:
     def alone(self: Participant, _now_ms: int) -> int:
@@ -1095,6 +1101,7 @@ FOUND_BY_TEST = {
     "other_allocations_are_answered_for": "test_an_attempt_that_is_known_under_another_allocation_is_refused_by_the_one_that_is_named",
     "attempts_share_a_place": "test_each_attempt_has_places_of_its_own",
     "absences_are_not_waited_for": "test_it_is_not_raised_while_an_older_master_may_come_back",
+    "unused_fields_are_written": "test_what_a_later_version_added_is_in_no_digest_and_no_snapshot_before_it_is_used",
     "level_is_raised_alone": "test_it_is_raised_when_every_master_that_was_heard_of_can_read_it_and_not_before_three_leases",
     "silent_clients_are_not_noticed": "test_a_task_that_is_silent_for_too_long_is_given_up_and_one_that_speaks_is_not",
     "late_attempts_fence_newer_ones": "test_an_attempt_that_finds_the_mark_of_a_newer_one_ends_before_it_fences_anything",

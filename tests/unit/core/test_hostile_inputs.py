@@ -69,8 +69,7 @@ def shared() -> ScriptedCluster:
 def digest_but_for_answers(cluster: ScriptedCluster) -> str:
     """Return a digest of everything but what is remembered of requests."""
     master = cluster.master
-    slots = (master.slot_manager, master.resource_manager, master.blocklist, master.workers, master.uploads)
-    return digest_of((master.leader, master.upkeep, master.follow_ups, master.dispatcher, master.job_store, master.shutdown, *slots))
+    return digest_of({name: part for name, part in master.components().items() if name != "requests"})
 
 
 def allocation_of(cluster: ScriptedCluster, index: int) -> str:
